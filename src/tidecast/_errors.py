@@ -1,0 +1,84 @@
+"""The errors of tidecast, as one tree.
+
+TidecastError
+├── TransientError         worth a retry: a broker or a registry that does not answer
+│   └── Unreachable
+└── TerminalError          a retry would meet the same wall
+    ├── ConfigError        an option, a URI or a TOML file is wrong
+    ├── SchemaRefused      the registry will not take a schema
+    ├── RegistryError      the registry answered something unusable
+    ├── EncodeError        a table or a value has no form in the protocol
+    ├── DecodeError        a message cannot be read
+    ├── CorruptedData      a row's checksum does not fit and the policy is to stop
+    └── MissingRuntime     Java, a connector or a package is not there
+"""
+
+from __future__ import annotations
+
+
+class TidecastError(Exception):
+    """The root of every error that tidecast raises on purpose.
+
+    `code` is TiCDC's error code where TiCDC has one (for example `CDC:ErrKafkaInvalidConfig`);
+    `where` names the place (topic, partition, offset, column, file) and `hint` what to do about it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = f"[{self.code}]{self.message}" if self.code else self.message
+        if self.where:
+            text = f"{self.where}: {text}"
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class TransientError(TidecastError):
+    """Something outside failed in a way that may pass; the same call may succeed later."""
+
+
+class Unreachable(TransientError):
+    """A broker or a registry does not answer."""
+
+
+class TerminalError(TidecastError):
+    """The same call would fail again until somebody changes something."""
+
+
+class ConfigError(TerminalError):
+    """An option, a URI or a configuration file is wrong."""
+
+
+class SchemaRefused(TerminalError):
+    """The registry refuses a schema; the message carries the registry's own words."""
+
+
+class RegistryError(TerminalError):
+    """The registry gave an answer that cannot be used: wrong credentials, unknown schema id, not a registry."""
+
+
+class EncodeError(TerminalError):
+    """A table or a value has no form in the chosen protocol."""
+
+
+class DecodeError(TerminalError):
+    """A message cannot be read."""
+
+
+class CorruptedData(TerminalError):
+    """A row does not fit its checksum and the policy is to stop."""
+
+
+class MissingRuntime(TerminalError):
+    """Java, a Spark connector or a package that tidecast needs is not there."""

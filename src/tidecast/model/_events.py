@@ -1,0 +1,136 @@
+"""What came out of a source: row changes by table version, schema changes, and what could not be read."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast.model._schema import TableSchema
+from tidecast.model._types import spark_type
+
+HEADERS = T.ArrayType(T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())]))
+
+RECORD = T.StructType(
+    [
+        T.StructField("topic", T.StringType()),
+        T.StructField("partition", T.IntegerType()),
+        T.StructField("offset", T.LongType()),
+        T.StructField("timestamp", T.TimestampType()),
+        T.StructField("key", T.BinaryType()),
+        T.StructField("value", T.BinaryType()),
+        T.StructField("headers", HEADERS),
+    ]
+)
+"""The columns of a message as it lies in a topic. `partition` is null where the message went to all partitions."""
+
+CHECKSUM = T.StructType(
+    [
+        T.StructField("version", T.IntegerType()),
+        T.StructField("corrupted", T.BooleanType()),
+        T.StructField("current", T.LongType()),
+        T.StructField("previous", T.LongType()),
+    ]
+)
+"""A row's checksum as its source carried it: TiCDC's four members, `current` of the new row, `previous` of the old."""
+
+
+class Op(enum.StrEnum):
+    """What happened to a row."""
+
+    CREATE = "c"
+    UPDATE = "u"
+    DELETE = "d"
+
+
+class Reason(enum.StrEnum):
+    """Why a message went to the dead letters."""
+
+    BAD_JSON = "bad-json"
+    BAD_MESSAGE = "bad-message"
+    BAD_MAGIC = "bad-magic-byte"
+    BAD_VALUE = "bad-value"
+    TRUNCATED = "truncated"
+    UNKNOWN_SCHEMA_ID = "unknown-schema-id"
+    FOREIGN_SCHEMA = "foreign-schema"
+    UNKNOWN_TABLE = "unknown-table"
+    SCHEMA_CHANGE = "schema-change"
+    NOT_IN_PROTOCOL = "not-in-protocol"
+
+
+def row_type(schema: TableSchema) -> T.StructType:
+    """Return the struct that holds one row of a table version in the model."""
+    return T.StructType([T.StructField(c.name, spark_type(c.data_type)) for c in schema.columns])
+
+
+@dataclass(frozen=True)
+class TableChanges:
+    """The row changes of one table version, as one DataFrame.
+
+    Columns of `frame`: those of `RECORD` (where the row came from), then
+
+    - `op` string: `c`, `u` or `d`;
+    - `commit_ts` bigint: TSO, null where the protocol does not tell;
+    - `old`, `data` struct (see `row_type`): the row before and after, null where there is none. `data` is null
+      for a delete. A row without its non-key columns (an Avro delete) has them null, or not in its schema;
+    - `checksum` struct (see `CHECKSUM`), null where the row carried none;
+    - `reason` string (see `Reason`) and `detail` string: why the row cannot be read, null for a good row.
+
+    `rows_from` and `upserts_from` are the positions (see `Events.position`) of the first row, and of the first
+    row that is not a delete, None where there is none.
+    """
+
+    schema: TableSchema
+    frame: DataFrame
+    rows_from: int | None = None
+    upserts_from: int | None = None
+
+    @property
+    def good(self) -> DataFrame:
+        """The rows that could be read."""
+        return self.frame.where(F.col("reason").isNull())
+
+
+@dataclass(frozen=True)
+class Ddl:
+    """A schema change: TiCDC's type (`CREATE`, `ALTER` …), its SQL, and the table before and after."""
+
+    type: str
+    sql: str
+    commit_ts: int
+    schema: TableSchema | None = None
+    before: TableSchema | None = None
+
+
+@dataclass(frozen=True)
+class Events:
+    """Everything that a source gave in one batch.
+
+    `rejected` has the columns of `RECORD` and `reason`, `detail`: messages that belong to no table version.
+    `ordered` says that `offset` numbers all messages of the source in one sequence, over all partitions.
+    `checksums` says that the source knows row checksums, so that a row without one stays without.
+    """
+
+    tables: tuple[TableChanges, ...]
+    rejected: DataFrame
+    ddl: tuple[Ddl, ...] = ()
+    watermark: int | None = None
+    ordered: bool = False
+    checksums: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def position(self) -> str:
+        """The column by which rows of all partitions are put in one order: `offset` or `commit_ts`."""
+        return "offset" if self.ordered else "commit_ts"
+
+    def dead_letters(self) -> DataFrame:
+        """Return every message that could not be read: the columns of `RECORD`, `reason`, `detail`."""
+        columns = [*RECORD.fieldNames(), "reason", "detail"]
+        parts = [self.rejected.select(columns)]
+        parts += [t.frame.where(F.col("reason").isNotNull()).select(columns) for t in self.tables]
+        return reduce(DataFrame.unionByName, parts)

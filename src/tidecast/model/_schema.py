@@ -1,0 +1,117 @@
+"""What a table is: the Simple protocol's TableSchema, immutable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tidecast.model._types import Kind, kind_of
+
+
+@dataclass(frozen=True)
+class DataType:
+    """A MySQL column type, as TiDB names it.
+
+    `length` is the display width, the number of characters or the precision, and 0 where unknown;
+    `decimal` the scale or the fractional seconds' digits; `elements` the options of ENUM and SET.
+    """
+
+    mysql_type: str
+    charset: str = "binary"
+    collate: str = "binary"
+    length: int = 0
+    decimal: int = 0
+    elements: tuple[str, ...] = ()
+    unsigned: bool = False
+    zerofill: bool = False
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The family of types that this one belongs to."""
+        return kind_of(self.mysql_type, self.charset)
+
+    def __str__(self) -> str:
+        text = self.mysql_type
+        if self.elements:
+            text += "(" + ",".join("'" + e.replace("'", "''") + "'" for e in self.elements) + ")"
+        elif self.kind is Kind.DECIMAL and self.length:
+            text += f"({self.length},{self.decimal})"
+        elif self.kind in (Kind.TEXT, Kind.BINARY, Kind.BIT) and 0 < self.length < 65535:
+            text += f"({self.length})"
+        return text + (" unsigned" if self.unsigned and self.kind.numeric else "")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table version.
+
+    `default` is TiDB's stored default text (TIMESTAMP literals in UTC), or the number for BIT, or
+    None where there is none. `id` is TiDB's column id where it is known, else None. `virtual` tells
+    that the value is computed when read, so that no message ever carries it.
+    """
+
+    name: str
+    data_type: DataType
+    nullable: bool = True
+    default: str | int | None = None
+    id: int | None = None
+    virtual: bool = False
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index of a table version, its columns in index order."""
+
+    name: str
+    unique: bool
+    primary: bool
+    nullable: bool
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One version of one table. `version` orders the versions of a table; it is a TSO where TiDB gave it."""
+
+    database: str
+    table: str
+    table_id: int
+    version: int
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """`database.table`, for people."""
+        return f"{self.database}.{self.table}"
+
+    @cached_property
+    def handle_key(self) -> tuple[str, ...]:
+        """The columns that identify a row, in table order; empty where nothing does.
+
+        They are the primary key's, else those of the unique index on NOT NULL columns that has the
+        fewest columns, the oldest on a tie. TiDB lists such an index once more, as a primary one,
+        where a table has no primary key: that copy does not count. Source: Simple protocol, TableSchema.
+        """
+        stored = {c.name for c in self.columns if not c.virtual}
+        unique = [i for i in self.indexes if i.unique and not (i.primary or i.nullable) and stored >= set(i.columns)]
+        copies = {i.columns for i in unique}
+        primary = [i for i in self.indexes if i.primary and not (i.name == "primary" and i.columns in copies)]
+        chosen = primary[0] if primary else min(unique, key=lambda i: len(i.columns), default=None)
+        names = set(chosen.columns) if chosen else set()
+        return tuple(c.name for c in self.columns if c.name in names)
+
+    def column(self, name: str) -> Column:
+        """Return the column of this name; KeyError where there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    def selecting(self, names: frozenset[str]) -> TableSchema:
+        """Return this table with only the columns of these names, and only the indexes that are still whole."""
+        return replace(
+            self,
+            columns=tuple(c for c in self.columns if c.name in names),
+            indexes=tuple(i for i in self.indexes if names.issuperset(i.columns)),
+        )
