@@ -59,6 +59,7 @@ class Reason(enum.StrEnum):
     FOREIGN_SCHEMA = "foreign-schema"
     UNKNOWN_TABLE = "unknown-table"
     SCHEMA_CHANGE = "schema-change"
+    INCOMPLETE = "incomplete-row"
     NOT_IN_PROTOCOL = "not-in-protocol"
 
 

@@ -1,1 +1,1 @@
-"""."""
+"""Bytes and events, a folder per protocol."""

@@ -1,0 +1,215 @@
+"""Topics as files: the embedded twin of Kafka, a folder per topic, records as Parquet or as JSON Lines.
+
+In JSON Lines bytes are base64, `timestamp` is in epoch milliseconds and `headers` a list of key and value.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.window import Window
+
+from tidecast._errors import ConfigError
+from tidecast.model import HEADERS, RECORD
+from tidecast.topics._base import Records, TopicInfo
+
+_LINES = (".jsonl", ".jsonl.gz")
+_PARQUET = ".parquet"
+_BROKEN = "broken_line"
+_STAGING = ".staging-"
+
+_LINE = T.StructType(
+    [
+        *(f for f in RECORD.fields if f.name not in ("timestamp", "headers")),
+        T.StructField("timestamp", T.LongType()),
+        T.StructField("headers", HEADERS),
+        T.StructField(_BROKEN, T.StringType()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class FileTopics:
+    """Topics in a folder, one folder each; or one file of JSON Lines or Parquet that holds records of any topic.
+
+    `path` is the folder of the default topic `topic`, or the file. `pattern` (a regular expression on the whole
+    name) chooses topics to read instead of the default one. `lines` writes JSON Lines instead of Parquet.
+    `partitions` is the partition count of topics that are written.
+    """
+
+    path: Path
+    topic: str
+    pattern: str | None = None
+    lines: bool = False
+    partitions: int = 3
+
+    @property
+    def where(self) -> str:
+        """What an error calls this place."""
+        return f"file://{self.path}"
+
+    def read(self, spark: SparkSession) -> Records:
+        """Return every record that lies here now. Raises ConfigError where there is none to read."""
+        files = [self.path] if self.path.is_file() else self._files()
+        lines = [f for f in files if f.name.endswith(_LINES)]
+        parquet = [f for f in files if f.name.endswith(_PARQUET)]
+        numbered = all(_has_offset(f) for f in lines)
+        parts = []
+        if parquet:
+            parts.append(spark.read.schema(RECORD).parquet(*map(str, parquet)))
+        if lines:
+            parts.append(_read_lines(spark, lines, numbered, self.topic))
+        frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
+        return Records(frame, ordered=not numbered and len(files) == 1)
+
+    def _files(self) -> list[Path]:
+        folders = self._folders()
+        files = sorted(f for folder in folders for f in folder.iterdir() if f.name.endswith((*_LINES, _PARQUET)))
+        if not files:
+            raise ConfigError(
+                "no records to read",
+                where=self.where,
+                hint="name a topic's folder, a .jsonl, .jsonl.gz or .parquet file, or topics=PATTERN",
+            )
+        return files
+
+    def _folders(self) -> list[Path]:
+        beside = self.path.parent
+        if self.pattern is not None:
+            wanted = re.compile(self.pattern)
+            return [f for f in _topics_in(beside) if wanted.fullmatch(f.name)]
+        if self.path.is_dir():
+            return [self.path, *_topics_in(self.path)]
+        # A changefeed whose rules name a topic per table leaves no default topic: its sink URI still reads back.
+        return _topics_in(beside)
+
+    def ensure(self, topic: str) -> TopicInfo:
+        """Return what is known of a topic that is going to be written; a folder is made when it is written."""
+        return TopicInfo(topic, self.partitions)
+
+    def write(self, frame: DataFrame) -> None:
+        """Append records to their topics.
+
+        In: `topic`, `partition`, `key`, `value`, and `sequence`, a column that orders the records of one topic and
+        partition. Their offsets go on from those that lie there; the rows of a partition keep their order.
+        """
+        spark = frame.sparkSession
+        base = self.path.parent
+        base.mkdir(parents=True, exist_ok=True)
+        line = Window.partitionBy("topic", "partition").orderBy("sequence")
+        ends = self._ends(spark, [row["topic"] for row in frame.select("topic").distinct().collect()])
+        known = spark.createDataFrame(ends, "topic string, partition int, start bigint")
+        numbered = (
+            frame.withColumn("n", F.row_number().over(line) - 1)
+            .join(F.broadcast(known), ["topic", "partition"], "left")
+            .select(
+                F.col("topic").alias("folder"),
+                "topic",
+                F.col("partition").cast("int").alias("partition"),
+                (F.coalesce("start", F.lit(0)) + F.col("n")).cast("bigint").alias("offset"),
+                F.current_timestamp().alias("timestamp"),
+                "key",
+                "value",
+                F.array().cast(HEADERS).alias("headers"),
+            )
+            .sortWithinPartitions("topic", "partition", "offset")
+        )
+        staging = base / f"{_STAGING}{uuid.uuid4().hex}"
+        try:
+            if self.lines:
+                _as_lines(numbered).write.partitionBy("folder").option("compression", "gzip").text(str(staging))
+            else:
+                numbered.write.partitionBy("folder").parquet(str(staging))
+            self._adopt(staging, base)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def _ends(self, spark: SparkSession, topics: list[str]) -> list[tuple[str, int, int]]:
+        """Return topic, partition and next offset of what lies in the folders of these topics."""
+        ends: list[tuple[str, int, int]] = []
+        for topic in topics:
+            folder = self.path.parent / topic
+            if folder.is_dir() and any(f.name.endswith((*_LINES, _PARQUET)) for f in folder.iterdir()):
+                there = FileTopics(folder, topic).read(spark).frame
+                rows = there.groupBy("partition").agg(F.max("offset").alias("last")).collect()
+                ends += [(topic, row["partition"], row["last"] + 1) for row in rows]
+        return ends
+
+    def _adopt(self, staging: Path, base: Path) -> None:
+        suffix = ".jsonl.gz" if self.lines else _PARQUET
+        batch = staging.name.removeprefix(_STAGING)[:12]
+        for folder in sorted(staging.glob("folder=*")):
+            target = base / folder.name.removeprefix("folder=")
+            target.mkdir(exist_ok=True)
+            for number, part in enumerate(sorted(folder.glob("part-*"))):
+                os.replace(part, target / f"part-{batch}-{number:05}{suffix}")
+
+
+def _topics_in(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith((".", "_")))
+
+
+def _has_offset(file: Path) -> bool:
+    with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as text:
+        try:
+            return "offset" in json.loads(text.readline())
+        except ValueError:
+            return False
+
+
+def _read_lines(spark: SparkSession, files: list[Path], numbered: bool, topic: str) -> DataFrame:
+    reader = spark.read.schema(_LINE).option("columnNameOfCorruptRecord", _BROKEN)
+    frame = reader.json([str(f) for f in files])
+    if not numbered:
+        frame = _number_lines(frame)
+    broken = F.col(_BROKEN).isNotNull()
+    # A line that is no JSON is kept whole as a value, so that it reaches the dead letters.
+    value = F.when(broken, F.col(_BROKEN).cast("binary")).otherwise(F.col("value"))
+    return frame.select(
+        F.coalesce("topic", F.lit(topic)).alias("topic"),
+        "partition",
+        "offset",
+        F.timestamp_millis("timestamp").alias("timestamp"),
+        "key",
+        value.alias("value"),
+        "headers",
+    )
+
+
+def _number_lines(frame: DataFrame) -> DataFrame:
+    """Give records without an offset their line's number as one; Spark may have cut a file in several pieces."""
+    placed = frame.select(
+        "*",
+        F.col("_metadata.file_path").alias("file"),
+        F.col("_metadata.file_block_start").alias("block"),
+        F.monotonically_increasing_id().alias("id"),
+    )
+    pieces = placed.groupBy("file", "block").agg(F.min("id").alias("first"), F.count("*").alias("lines")).collect()
+    starts, before = [], {p["file"]: 0 for p in pieces}
+    for piece in sorted(pieces, key=lambda p: (p["file"], p["block"])):
+        starts.append((piece["file"], piece["block"], before[piece["file"]] - piece["first"]))
+        before[piece["file"]] += piece["lines"]
+    if not starts:
+        return frame
+    known = frame.sparkSession.createDataFrame(starts, "file string, block bigint, shift bigint")
+    joined = placed.join(F.broadcast(known), ["file", "block"])
+    return joined.withColumn("offset", F.coalesce("offset", F.col("id") + F.col("shift")))
+
+
+def _as_lines(frame: DataFrame) -> DataFrame:
+    record = F.struct(
+        "topic", "partition", "offset", F.unix_millis("timestamp").alias("timestamp"), "key", "value", "headers"
+    )
+    return frame.select("folder", F.to_json(record, {"ignoreNullFields": "false"}).alias("line"))
