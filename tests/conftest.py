@@ -1,0 +1,37 @@
+"""What the whole test run shares: one Spark session, one broker, one registry of each kind, the golden data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidecast.runtime import spark_session
+
+# A quick start matters more than throughput here; programs that a test starts inherit it.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The Spark session of the run."""
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    session = spark_session("tidecast-tests", cores=2, conf={"spark.sql.warehouse.dir": str(warehouse)})
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def golden() -> Callable[[str], Path]:
+    """Where a file of golden data lies: `golden("simple-json.jsonl.gz")`."""
+    folder = Path(__file__).with_name("golden") / "public"
+
+    def path(name: str) -> Path:
+        found = folder / name
+        assert found.is_file(), f"there is no golden file {name}"
+        return found
+
+    return path
