@@ -1,0 +1,101 @@
+"""What a schema registry does, whatever it is made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Literal, Self
+
+from tidecast._errors import SchemaRefused
+
+API_ERROR = "CDC:ErrAvroSchemaAPIError"
+"""TiCDC's code for everything that goes wrong between it and a registry."""
+
+
+def subject_for(topic: str, part: Literal["key", "value"]) -> str:
+    """Return the subject of a topic's keys or values: the topic with `.` as `_`, then `-key` or `-value`."""
+    return f"{topic.replace('.', '_')}-{part}"
+
+
+def refused(subject: str, words: str) -> SchemaRefused:
+    """Return the error for a schema that a registry will not take, with the registry's own words."""
+    return SchemaRefused(
+        f"the schema registry refuses the schema: {words}",
+        code=API_ERROR,
+        where=f"subject {subject}",
+        hint="change the table so that readers of earlier rows can follow, or set the subject's compatibility to NONE",
+    )
+
+
+class Registry(ABC):
+    """A Schema Registry: subjects, each with numbered versions of a schema; ids that hold for all subjects.
+
+    A registration and a schema that was found are asked for once and remembered by this object.
+    """
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[str, str], int] = {}
+        self._schemas: dict[int, str] = {}
+
+    def register(self, subject: str, schema: str) -> int:
+        """Register a schema's text under a subject and return its id; a text that is there already keeps its id.
+
+        Raises `SchemaRefused` with the registry's own words where it will not take the schema, `Unreachable`
+        where it does not answer, and `RegistryError` for every other answer that is not an id.
+        """
+        known = self._ids.get((subject, schema))
+        if known is None:
+            known = self._ids[subject, schema] = self._register(subject, schema)
+        return known
+
+    def schema(self, schema_id: int) -> str | None:
+        """Return the text of the schema with this id, None where the registry does not know the id.
+
+        Raises `Unreachable` where the registry does not answer, and `RegistryError` for an unusable answer.
+        """
+        known = self._schemas.get(schema_id)
+        if known is None:  # an unknown id is asked for again: it may have come since
+            known = self._find(schema_id)
+            if known is not None:
+                self._schemas[schema_id] = known
+        return known
+
+    @abstractmethod
+    def _register(self, subject: str, schema: str) -> int: ...
+
+    @abstractmethod
+    def _find(self, schema_id: int) -> str | None: ...
+
+    @abstractmethod
+    def check(self) -> None:
+        """Make sure, at once and without a second try, that the registry is there and lets us in.
+
+        Raises `Unreachable` where it does not answer, `RegistryError` where it does not let us in or is no registry.
+        """
+
+    @abstractmethod
+    def subjects(self) -> list[str]:
+        """Return the names of all subjects, sorted."""
+
+    @abstractmethod
+    def versions(self, subject: str) -> list[int]:
+        """Return the numbers of a subject's versions, ascending; none for an unknown subject."""
+
+    @abstractmethod
+    def compatibility(self, subject: str) -> str:
+        """Return the compatibility level that a new version of this subject has to keep, such as `BACKWARD`."""
+
+    @abstractmethod
+    def refusal(self, subject: str, schema: str) -> str | None:
+        """Return why the registry would refuse this schema, None where it would take it. Registers nothing."""
+
+    def close(self) -> None:  # noqa: B027 - not every registry holds something
+        """Let go of what the object holds open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,30 @@
+"""From a URL to the registry behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from tidecast._errors import ConfigError
+from tidecast.registry._base import Registry
+from tidecast.registry._folder import FolderRegistry
+from tidecast.registry._http import HttpRegistry
+
+
+def open_registry(url: str, *, timeout: float = 10.0, retry_for: float = 30.0) -> Registry:
+    """Return the Schema Registry at an `http`, `https` or `file` URL, without asking it anything yet.
+
+    `timeout` is the most seconds that one request may take, `retry_for` how long a registry that does not answer
+    is asked again. Raises `ConfigError` for any other URL.
+    """
+    scheme = url.partition(":")[0].lower()
+    if scheme in ("http", "https"):
+        return HttpRegistry(url, timeout=timeout, retry_for=retry_for)
+    if scheme == "file":
+        parts = urlsplit(url)
+        if parts.netloc in ("", "localhost") and parts.path.startswith("/"):
+            return FolderRegistry(Path(unquote(parts.path)))
+        raise ConfigError("a registry's folder is written file:///absolute/path", where=url)
+    raise ConfigError(
+        "a schema registry is an http://, https:// or file:// URL", hint="for example file:///tmp/schemas"
+    )
