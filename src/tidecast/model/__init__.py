@@ -2,16 +2,18 @@
 
 from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Ddl, Events, Op, Reason, TableChanges, row_type
 from tidecast.model._history import SchemaHistory, SchemaKey
+from tidecast.model._plans import evaluated_once
 from tidecast.model._schema import Column, DataType, Index, TableSchema
+from tidecast.model._text import decimal_text
 from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
-from tidecast.model._types import Kind, spark_type
+from tidecast.model._types import MAX_DECIMAL_PRECISION, Kind, spark_type
+from tidecast.model._zones import shift_zone
 
 __all__ = [
     "CHECKSUM",
     "HEADERS",
+    "MAX_DECIMAL_PRECISION",
     "RECORD",
-    "SchemaHistory",
-    "SchemaKey",
     "Column",
     "DataType",
     "Ddl",
@@ -20,12 +22,17 @@ __all__ = [
     "Kind",
     "Op",
     "Reason",
+    "SchemaHistory",
+    "SchemaKey",
     "TableChanges",
     "TableSchema",
     "compose",
+    "decimal_text",
+    "evaluated_once",
     "physical_ms",
     "physical_ms_of",
     "row_type",
+    "shift_zone",
     "spark_type",
     "to_datetime",
 ]
