@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -55,6 +55,7 @@ class Reason(enum.StrEnum):
     BAD_MAGIC = "bad-magic-byte"
     BAD_VALUE = "bad-value"
     TRUNCATED = "truncated"
+    UNDECODABLE = "undecodable"
     UNKNOWN_SCHEMA_ID = "unknown-schema-id"
     FOREIGN_SCHEMA = "foreign-schema"
     UNKNOWN_TABLE = "unknown-table"
@@ -113,6 +114,8 @@ class Events:
 
     `rejected` has the columns of `RECORD` and `reason`, `detail`: messages that belong to no table version.
     `ordered` says that `offset` numbers all messages of the source in one sequence, over all partitions.
+    `position` names the column by which rows of all partitions have one order, and in whose terms
+    `TableChanges.rows_from` speaks: `offset`, `commit_ts`, or None where a source has no such column.
     `checksums` says that the source knows row checksums, so that a row without one stays without.
     """
 
@@ -121,13 +124,8 @@ class Events:
     ddl: tuple[Ddl, ...] = ()
     watermark: int | None = None
     ordered: bool = False
+    position: str | None = None
     checksums: bool = False
-    notes: tuple[str, ...] = field(default=())
-
-    @property
-    def position(self) -> str:
-        """The column by which rows of all partitions are put in one order: `offset` or `commit_ts`."""
-        return "offset" if self.ordered else "commit_ts"
 
     def dead_letters(self) -> DataFrame:
         """Return every message that could not be read: the columns of `RECORD`, `reason`, `detail`."""

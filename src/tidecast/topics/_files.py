@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import shutil
 import uuid
@@ -152,7 +151,7 @@ class FileTopics:
             target = base / folder.name.removeprefix("folder=")
             target.mkdir(exist_ok=True)
             for number, part in enumerate(sorted(folder.glob("part-*"))):
-                os.replace(part, target / f"part-{batch}-{number:05}{suffix}")
+                part.replace(target / f"part-{batch}-{number:05}{suffix}")
 
 
 def _topics_in(folder: Path) -> list[Path]:

@@ -10,7 +10,18 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, SchemaHistory, TableChanges, TableSchema
+from tidecast.model import (
+    CHECKSUM,
+    RECORD,
+    Ddl,
+    Events,
+    Op,
+    Reason,
+    SchemaHistory,
+    TableChanges,
+    TableSchema,
+    evaluated_once,
+)
 from tidecast.protocols.simple._schema import table_schema
 from tidecast.protocols.simple._values import fallible, value
 
@@ -18,6 +29,7 @@ ROW_OPS = {"INSERT": Op.CREATE, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 DDL_TYPES = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
 BOOTSTRAP, WATERMARK = "BOOTSTRAP", "WATERMARK"
 
+_SIDES = ("old", "data")
 _UNREADABLE = "unreadable"
 _TEXTS = T.MapType(T.StringType(), T.StringType())
 
@@ -75,6 +87,7 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
         ddl=ddl,
         watermark=totals["watermark"],
         ordered=ordered,
+        position=position,
         checksums=bool(totals["checksums"]),
     )
 
@@ -157,19 +170,26 @@ def _row_counts(parsed: DataFrame, position: str) -> list[Row]:
 
 
 def _rows(parsed: DataFrame, schema: TableSchema, zone: str) -> DataFrame:
-    wrong = [
-        F.when(_damaged(F.col(side), schema, zone), F.lit(side)) for side in ("old", "data") if schema.columns
-    ]
-    detail = F.coalesce(*wrong)
-    return parsed.select(
+    sides = F.struct(*(_struct(F.col(side), schema, zone).alias(side) for side in _SIDES))
+    op = F.element_at(F.create_map(*(F.lit(x) for pair in ROW_OPS.items() for x in pair)), F.col("type"))
+    typed = parsed.select(
         *RECORD.fieldNames(),
-        F.element_at(F.create_map(*(F.lit(x) for pair in ROW_OPS.items() for x in pair)), F.col("type")).alias("op"),
+        op.alias("op"),
         "commit_ts",
-        _struct(F.col("old"), schema, zone).alias("old"),
-        _struct(F.col("data"), schema, zone).alias("data"),
         "checksum",
-        F.when(detail.isNotNull(), F.lit(Reason.BAD_VALUE)).alias("reason"),
-        F.concat(F.lit("a value in "), detail, F.lit(" is not of its column's type")).alias("detail"),
+        *(F.col(side).alias(f"{side}_texts") for side in _SIDES),
+        evaluated_once(sides).alias("typed"),
+    )
+    wrong = F.coalesce(*(F.when(_damaged(side, schema), F.lit(side)) for side in _SIDES))
+    return typed.select(
+        *RECORD.fieldNames(),
+        "op",
+        "commit_ts",
+        "typed.old",
+        "typed.data",
+        "checksum",
+        F.when(wrong.isNotNull(), F.lit(Reason.BAD_VALUE)).alias("reason"),
+        F.concat(F.lit("a value in "), wrong, F.lit(" is not of its column's type")).alias("detail"),
     )
 
 
@@ -178,11 +198,10 @@ def _struct(texts: Column, schema: TableSchema, zone: str) -> Column:
     return F.when(texts.isNotNull(), F.struct(*values))
 
 
-def _damaged(texts: Column, schema: TableSchema, zone: str) -> Column:
+def _damaged(side: str, schema: TableSchema) -> Column:
+    texts, typed = F.col(f"{side}_texts"), F.col("typed")[side]
     tests: Iterable[Column] = (
-        texts[c.name].isNotNull() & value(c.data_type, texts[c.name], zone).isNull()
-        for c in schema.columns
-        if fallible(c.data_type)
+        texts[c.name].isNotNull() & typed[c.name].isNull() for c in schema.columns if fallible(c.data_type)
     )
     return reduce(or_, tests, F.lit(False))
 

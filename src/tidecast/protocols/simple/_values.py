@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -43,7 +44,7 @@ def _base64(data_type: DataType, text: Column, zone: str) -> Column:
 def _unsigned(text: Column) -> Column:
     """Return an unsigned 64-bit number's text, or null for anything else: `conv` raises on more bits."""
     number = text.try_cast("decimal(20,0)")
-    return F.when((number >= 0) & (number <= F.lit(UINT64_MAX).cast("decimal(20,0)")), text)
+    return F.when((number >= 0) & (number <= F.lit(Decimal(UINT64_MAX))), text)
 
 
 def _bit(data_type: DataType, text: Column, zone: str) -> Column:

@@ -1,0 +1,277 @@
+"""Avro messages to events. Source: Avro protocol, wire format; the real consumer's decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast.model import CHECKSUM as CHECKSUM_TYPE
+from tidecast.model import (
+    RECORD,
+    DataType,
+    Ddl,
+    Events,
+    Kind,
+    Op,
+    Reason,
+    TableChanges,
+    evaluated_once,
+    row_type,
+    shift_zone,
+)
+from tidecast.protocols.avro import _wide
+from tidecast.protocols.avro._read_schema import Field, WriterSchema, read_schema
+from tidecast.protocols.avro._schema import CHECKSUM, CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP
+from tidecast.protocols.avro._wire import HEADER_LENGTH, MAGIC, branches, field_name, is_narrow_decimal, is_whole, read
+
+_UINT64 = 1 << 64
+_WATERMARK, _DDL = b"\x02", b"\x01"
+_WATERMARK_LENGTH = 9
+
+_DDL_MESSAGE = T.StructType(
+    [
+        T.StructField("query", T.StringType()),
+        T.StructField("type", T.IntegerType()),
+        T.StructField("commitTs", T.LongType()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The messages of one pair of key and value schema; no value schema for deletes, no key schema without a key."""
+
+    key: bytes | None
+    value: bytes | None
+    first: int
+
+
+def decode(
+    records: DataFrame,
+    schema_of: Callable[[int], str | None],
+    *,
+    ordered: bool = False,
+    zone: str = "UTC",
+) -> Events:
+    """Return the events of Avro messages in Confluent's framing.
+
+    In: the columns of `RECORD`. `schema_of` gives the text of a registered schema, None for an unknown id.
+    `zone` is the time zone of TIMESTAMP text, that of TiCDC's server. `ordered`: see `Events`.
+    A row's operation is the extension's, else `c`, to be taken as an upsert; `commit_ts` is null without the
+    extension and for every delete.
+    """
+    key, value = _head("key"), _head("value")
+    control = F.col("key").isNull() & (
+        (_first("value") == F.lit(_DDL))
+        | ((_first("value") == F.lit(_WATERMARK)) & (F.octet_length("value") == _WATERMARK_LENGTH))
+    )
+    rows = records.where(~F.coalesce(control, F.lit(False)))
+    heads = rows.groupBy(key.alias("key"), value.alias("value")).agg(F.min("offset").alias("first"))
+    schemas = _Schemas(schema_of)
+    tables: list[TableChanges] = []
+    causes: list[tuple[Column, str, str]] = []
+    checksums = False
+    for row in heads.orderBy("first").collect():
+        group = _Group(_bytes(row["key"]), _bytes(row["value"]), row["first"])
+        mine = key.eqNullSafe(F.lit(group.key)) & value.eqNullSafe(F.lit(group.value))
+        wrong = schemas.wrong(group)
+        if wrong:
+            causes.append((mine, *wrong))
+            continue
+        tables.append(_changes(rows.where(mine), group, schemas, zone))
+        checksums |= group.value is not None and schemas[group.value].checksums
+    watermark, ddl = _control(records, control)
+    return Events(
+        tables=tuple(tables),
+        rejected=_rejected(rows, causes),
+        ddl=ddl,
+        watermark=watermark,
+        ordered=ordered,
+        position="offset" if ordered else None,
+        checksums=checksums,
+    )
+
+
+class _Schemas:
+    """The registered schemas that a batch speaks of, each asked for once."""
+
+    def __init__(self, schema_of: Callable[[int], str | None]) -> None:
+        self._schema_of = schema_of
+        self._known: dict[bytes, WriterSchema | tuple[str, str]] = {}
+
+    def __getitem__(self, head: bytes) -> WriterSchema:
+        known = self._look_up(head)
+        assert isinstance(known, WriterSchema)
+        return known
+
+    def _look_up(self, head: bytes) -> WriterSchema | tuple[str, str]:
+        if head not in self._known:
+            self._known[head] = self._read(head)
+        return self._known[head]
+
+    def _read(self, head: bytes) -> WriterSchema | tuple[str, str]:
+        if len(head) < HEADER_LENGTH:
+            return Reason.TRUNCATED, "shorter than the five bytes of the schema id"
+        if head[:1] != MAGIC:
+            return Reason.BAD_MAGIC, f"begins with {head[:1].hex()}, not with 00"
+        schema_id = int.from_bytes(head[1:], "big")
+        text = self._schema_of(schema_id)
+        if text is None:
+            return Reason.UNKNOWN_SCHEMA_ID, f"the registry knows no schema id {schema_id}"
+        return read_schema(text) or (Reason.FOREIGN_SCHEMA, f"schema id {schema_id} is not one of TiCDC's")
+
+    def wrong(self, group: _Group) -> tuple[str, str] | None:
+        """Return why the messages of a group cannot be read, None where they can."""
+        if group.key is None and group.value is None:
+            return Reason.BAD_MESSAGE, "neither key nor value"
+        for head in (group.key, group.value):
+            known = self._look_up(head) if head is not None else None
+            if isinstance(known, tuple):
+                return known
+        if group.key and group.value:
+            keys, columns = self[group.key].columns, {c.name for c in self[group.value].columns}
+            if not columns.issuperset(c.name for c in keys):
+                return Reason.FOREIGN_SCHEMA, "the key's columns are not among the value's"
+        return None
+
+
+def _bytes(value: bytearray | None) -> bytes | None:
+    return bytes(value) if value is not None else None
+
+
+def _head(name: str) -> Column:
+    """Return a message's framing, null for a null or empty one: TiCDC's producer may send either."""
+    column = F.col(name)
+    return F.when(F.octet_length(column) > 0, F.substring(column, 1, HEADER_LENGTH))
+
+
+def _first(name: str) -> Column:
+    return F.substring(F.col(name), 1, 1)
+
+
+def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> TableChanges:
+    keys = tuple(c.name for c in schemas[group.key].columns) if group.key else ()
+    head = group.value or group.key
+    assert head is not None
+    writer = schemas[head]
+    schema = writer.table_schema(int.from_bytes(head[1:], "big"), keys)
+    message = F.col("value") if group.value else F.col("key")
+    record = evaluated_once(read([f.type for f in writer.fields], message))
+    decoded = rows.select(*RECORD.fieldNames(), record.alias("m"))
+    m = F.col("m")
+    row = F.struct(
+        *(_value(f, m[field_name(n)], zone).alias(f.column.name) for n, f in enumerate(writer.fields) if f.column)
+    )
+    op = _extension(writer, m, OP)
+    nothing = F.lit(None).cast(row_type(schema))
+    frame = decoded.select(
+        *RECORD.fieldNames(),
+        (F.lit(Op.DELETE) if not group.value else op if op is not None else F.lit(Op.CREATE)).alias("op"),
+        _or_null(_extension(writer, m, COMMIT_TS), "bigint").alias("commit_ts"),
+        (nothing if group.value else row).alias("old"),
+        (row if group.value else nothing).alias("data"),
+        _checksum(writer, m).alias("checksum"),
+        F.when(~is_whole(m), F.lit(Reason.UNDECODABLE)).alias("reason"),
+        F.when(~is_whole(m), F.lit(f"not a record of schema id {schema.version}")).alias("detail"),
+    )
+    return TableChanges(schema, frame, group.first, group.first if group.value else None)
+
+
+def _extension(writer: WriterSchema, m: Column, name: str) -> Column | None:
+    position = writer.position(name)
+    return None if position is None else m[field_name(position)]
+
+
+def _or_null(column: Column | None, spark_type: str) -> Column:
+    return F.lit(None).cast(spark_type) if column is None else column.cast(spark_type)
+
+
+def _checksum(writer: WriterSchema, m: Column) -> Column:
+    text = _extension(writer, m, CHECKSUM)
+    if text is None:
+        return F.lit(None).cast(CHECKSUM_TYPE)
+    said = F.struct(
+        _or_null(_extension(writer, m, CHECKSUM_VERSION), "int").alias("version"),
+        _or_null(_extension(writer, m, CORRUPTED), "boolean").alias("corrupted"),
+        text.try_cast("bigint").alias("current"),
+        F.lit(0).cast("bigint").alias("previous"),
+    )
+    return F.when(text != "", said)
+
+
+def _value(field: Field, value: Column, zone: str) -> Column:
+    """Return a field's value as the model holds it."""
+    assert field.column is not None
+    return _READERS.get(field.column.data_type.kind, _as_is)(field, field.column.data_type, value, zone)
+
+
+def _as_is(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
+    return value
+
+
+def _integer(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
+    if not (data_type.mysql_type == "bigint" and data_type.unsigned):
+        return value
+    number = value.try_cast("decimal(20,0)")
+    if _avro(field) == "string":
+        return number
+    return F.when(value < 0, (number + F.lit(Decimal(_UINT64))).cast("decimal(20,0)")).otherwise(number)
+
+
+def _decimal(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
+    block, _ = branches(field.type)
+    return value if _avro(field) == "string" or is_narrow_decimal(block) else _wide.text_of(value, data_type.decimal)
+
+
+def _bit(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
+    """Old releases trim leading zero bytes; the model has all bytes of the column's length."""
+    length = (data_type.length + 7) // 8
+    return F.when(F.octet_length(value) < length, F.lpad(value, length, F.lit(b"\x00"))).otherwise(value)
+
+
+def _timestamp(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
+    return shift_zone(value, zone, "UTC")
+
+
+def _float(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
+    return value.cast("float") if _avro(field) == "double" else value
+
+
+def _avro(field: Field) -> object:
+    block, _ = branches(field.type)
+    return block if isinstance(block, str) else block["type"]
+
+
+_READERS: dict[Kind, Callable[[Field, DataType, Column, str], Column]] = {
+    Kind.INTEGER: _integer,
+    Kind.FLOAT: _float,
+    Kind.DECIMAL: _decimal,
+    Kind.BIT: _bit,
+    Kind.TIMESTAMP: _timestamp,
+}
+
+
+def _rejected(rows: DataFrame, causes: list[tuple[Column, str, str]]) -> DataFrame:
+    reason, detail = F.lit(None).cast("string"), F.lit(None).cast("string")
+    for mine, why, words in causes:
+        reason, detail = F.when(mine, F.lit(why)).otherwise(reason), F.when(mine, F.lit(words)).otherwise(detail)
+    hit = reduce(or_, (mine for mine, _, _ in causes), F.lit(False))
+    return rows.where(hit).select(*RECORD.fieldNames(), reason.alias("reason"), detail.alias("detail"))
+
+
+def _control(records: DataFrame, control: Column) -> tuple[int | None, tuple[Ddl, ...]]:
+    """Read the watermarks and schema changes that `avro-enable-watermark` sends, on the driver."""
+    messages = records.where(control)
+    physical = F.conv(F.hex(F.substring("value", 2, 8)), 16, 10).try_cast("bigint")
+    said = F.from_json(F.substring("value", 2, 2147483647).cast("string"), _DDL_MESSAGE)
+    watermark = messages.where(_first("value") == F.lit(_WATERMARK)).agg(F.max(physical)).collect()[0][0]
+    changes = messages.where(_first("value") == F.lit(_DDL)).select(said.alias("ddl")).select("ddl.*").distinct()
+    rows = changes.where(F.col("commitTs").isNotNull()).orderBy("commitTs").collect()
+    return watermark, tuple(Ddl(str(r["type"]), r["query"] or "", r["commitTs"]) for r in rows)

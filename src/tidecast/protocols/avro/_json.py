@@ -1,0 +1,35 @@
+"""JSON text as TiCDC's schemas are written, to the byte. Source: Avro protocol, schema serialisation."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def dumps(value: Json) -> str:
+    """Return compact JSON, members in their given order, with the escapes and the number forms of TiCDC."""
+    match value:
+        case float():
+            return _number(value)
+        case str():
+            return json.dumps(value, ensure_ascii=False).translate(_ESCAPES)
+        case list():
+            return "[" + ",".join(map(dumps, value)) + "]"
+        case dict():
+            return "{" + ",".join(f"{dumps(k)}:{dumps(v)}" for k, v in value.items()) + "}"
+        case _:
+            return json.dumps(value)
+
+
+def _number(value: float) -> str:
+    """Return the shortest text that round-trips; an exponent only below 1e-6 and from 1e21 on."""
+    shortest = Decimal(repr(value)).normalize()
+    if value == 0 or 1e-6 <= abs(value) < 1e21:
+        return format(shortest, "f")
+    digits = "".join(map(str, shortest.as_tuple().digits))
+    mantissa = ".".join(filter(None, (digits[0], digits[1:])))
+    return f"{'-' if value < 0 else ''}{mantissa}e{shortest.adjusted():+d}"

@@ -1,0 +1,152 @@
+"""Registered Avro schemas as tables of the model. Source: Avro protocol, type map; the real consumer's decoder."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tidecast.model import Column, DataType, Index, Kind, TableSchema
+from tidecast.protocols.avro._names import split_options
+from tidecast.protocols.avro._schema import CHECKSUM, OP
+from tidecast.protocols.avro._wire import branches
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a registered schema: its Avro type, and the model's column where it is one."""
+
+    name: str
+    type: Any
+    column: Column | None = None
+
+
+@dataclass(frozen=True)
+class WriterSchema:
+    """A registered schema: the table that it names, its columns, and the extension's fields after them."""
+
+    database: str
+    table: str
+    fields: tuple[Field, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The table's columns, in the schema's order."""
+        return tuple(f.column for f in self.fields if f.column)
+
+    def position(self, name: str) -> int | None:
+        """Return where an extension field stands, None where the schema has none of this name."""
+        for position, field in enumerate(self.fields):
+            if field.column is None and field.name == name:
+                return position
+        return None
+
+    @property
+    def extended(self) -> bool:
+        """Whether messages carry the operation and the commit-ts."""
+        return self.position(OP) is not None
+
+    @property
+    def checksums(self) -> bool:
+        """Whether messages carry a row checksum."""
+        return self.position(CHECKSUM) is not None
+
+    def table_schema(self, version: int, keys: Sequence[str]) -> TableSchema:
+        """Return the model's table, `keys` naming the columns of its key."""
+        columns = tuple(replace(c, nullable=c.nullable and c.name not in keys) for c in self.columns)
+        primary = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=tuple(keys)),)
+        return TableSchema(self.database, self.table, 0, version, columns, primary if keys else ())
+
+
+def read_schema(text: str) -> WriterSchema | None:
+    """Return what a registered schema says, or None where it is none of TiCDC's."""
+    try:
+        said = json.loads(text)
+        if said["type"] != "record":
+            return None
+        _, _, database = said.get("namespace", "").partition(".")
+        return WriterSchema(database, said["name"], tuple(map(_field, said["fields"])))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _field(said: dict[str, Any]) -> Field:
+    if isinstance(said["type"], str):
+        # Only the extension's fields have bare types: a real column of such a name does not.
+        if not said["name"].startswith("_tidb_"):
+            raise ValueError(said["name"])
+        return Field(said["name"], said["type"])
+    block, null = branches(said["type"])
+    if isinstance(block, str):
+        raise TypeError(said["name"])
+    data_type = _data_type(block)
+    default = _default(said.get("default"), data_type)
+    return Field(said["name"], said["type"], Column(said["name"], data_type, null is not None, default))
+
+
+def _data_type(block: dict[str, Any]) -> DataType:
+    parameters, avro = block["connect.parameters"], block["type"]
+    plain = _TYPES[parameters["tidb_type"], avro]
+    if plain.kind in (Kind.ENUM, Kind.SET):
+        return replace(plain, elements=split_options(parameters["allowed"]))
+    if plain.kind is Kind.BIT:
+        return replace(plain, length=int(parameters["length"]))
+    if plain.kind is Kind.DECIMAL and avro == "bytes":
+        return replace(plain, length=block["precision"], decimal=block["scale"])
+    return plain
+
+
+def _text(mysql_type: str) -> DataType:
+    return DataType(mysql_type, "utf8mb4", "utf8mb4_bin")
+
+
+_TYPES: dict[tuple[str, str], DataType] = {
+    ("INT", "int"): DataType("int"),
+    ("INT UNSIGNED", "int"): DataType("mediumint", unsigned=True),
+    ("INT UNSIGNED", "long"): DataType("int", unsigned=True),
+    ("BIGINT", "long"): DataType("bigint"),
+    ("BIGINT UNSIGNED", "long"): DataType("bigint", unsigned=True),
+    ("BIGINT UNSIGNED", "string"): DataType("bigint", unsigned=True),
+    ("FLOAT", "float"): DataType("float"),
+    ("FLOAT", "double"): DataType("float"),
+    ("DOUBLE", "double"): DataType("double"),
+    ("DECIMAL", "bytes"): DataType("decimal"),
+    ("DECIMAL", "string"): DataType("decimal"),
+    ("TEXT", "string"): _text("text"),
+    ("BLOB", "bytes"): DataType("blob"),
+    ("BIT", "bytes"): DataType("bit", unsigned=True),
+    ("ENUM", "string"): _text("enum"),
+    ("SET", "string"): _text("set"),
+    ("JSON", "string"): DataType("json"),
+    ("DATE", "string"): DataType("date"),
+    ("DATETIME", "string"): DataType("datetime"),
+    ("TIMESTAMP", "string"): DataType("timestamp"),
+    ("TIME", "string"): DataType("time"),
+    ("YEAR", "int"): DataType("year", unsigned=True, zerofill=True),
+    ("TiDBVECTORFloat32", "string"): DataType("vector"),
+}
+"""Every pair of TiDB's type name and Avro type that TiCDC writes, old releases included (FLOAT as double)."""
+
+
+def _default(said: Any, data_type: DataType) -> str | int | None:
+    if said is None:
+        return None
+    return _DEFAULTS.get(data_type.kind, _plain)(said, data_type)
+
+
+def _plain(said: Any, data_type: DataType) -> str:
+    return str(said)
+
+
+def _unsigned(said: Any, data_type: DataType) -> str:
+    wrapped = data_type.mysql_type == "bigint" and data_type.unsigned and int(said) < 0
+    return str(int(said) + (1 << 64)) if wrapped else str(said)
+
+
+_DEFAULTS: dict[Kind, Callable[[Any, DataType], str | int]] = {
+    Kind.INTEGER: _unsigned,
+    Kind.BIT: lambda said, _: int.from_bytes(base64.b64decode(said), "big"),
+    Kind.BINARY: lambda said, _: base64.b64decode(said).decode(errors="replace"),
+}

@@ -1,0 +1,191 @@
+"""The Avro schemas of a table's keys and values. Source: Avro protocol, section schema JSON."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidecast._errors import EncodeError
+from tidecast.model import Column, DataType, Kind, TableSchema
+from tidecast.protocols.avro._json import Json, dumps
+from tidecast.protocols.avro._names import join_options, sanitize, unescape_quotes
+from tidecast.protocols.avro._options import AvroOptions
+
+OP, COMMIT_TS, PHYSICAL_TIME = "_tidb_op", "_tidb_commit_ts", "_tidb_commit_physical_time"
+CHECKSUM, CORRUPTED, CHECKSUM_VERSION = "_tidb_row_level_checksum", "_tidb_corrupted", "_tidb_checksum_version"
+
+_EXTENSION: list[Json] = [
+    {"default": "", "name": OP, "type": "string"},
+    {"default": 0, "name": COMMIT_TS, "type": "long"},
+    {"default": 0, "name": PHYSICAL_TIME, "type": "long"},
+]
+_INTEGRITY: list[Json] = [
+    {"default": "", "name": CHECKSUM, "type": "string"},
+    {"default": False, "name": CORRUPTED, "type": "boolean"},
+    {"default": 0, "name": CHECKSUM_VERSION, "type": "int"},
+]
+
+
+@dataclass(frozen=True)
+class AvroForm:
+    """How a column of one type is written: TiDB's name of the type, and Avro's."""
+
+    tidb_type: str
+    avro: str
+
+
+_FORMS: dict[Kind, AvroForm] = {
+    Kind.YEAR: AvroForm("YEAR", "int"),
+    Kind.FLOAT: AvroForm("FLOAT", "float"),
+    Kind.DOUBLE: AvroForm("DOUBLE", "double"),
+    Kind.TEXT: AvroForm("TEXT", "string"),
+    Kind.BINARY: AvroForm("BLOB", "bytes"),
+    Kind.BIT: AvroForm("BIT", "bytes"),
+    Kind.ENUM: AvroForm("ENUM", "string"),
+    Kind.SET: AvroForm("SET", "string"),
+    Kind.JSON: AvroForm("JSON", "string"),
+    Kind.DATE: AvroForm("DATE", "string"),
+    Kind.DATETIME: AvroForm("DATETIME", "string"),
+    Kind.TIMESTAMP: AvroForm("TIMESTAMP", "string"),
+    Kind.TIME: AvroForm("TIME", "string"),
+    Kind.VECTOR: AvroForm("TiDBVECTORFloat32", "string"),
+}
+
+
+def avro_form(data_type: DataType, options: AvroOptions) -> AvroForm:
+    """Return how a type is written. Raises EncodeError for a type that the protocol does not know."""
+    match data_type.kind:
+        case Kind.INTEGER:
+            big, unsigned = data_type.mysql_type == "bigint", data_type.unsigned
+            tidb_type = ("BIGINT" if big else "INT") + (" UNSIGNED" if unsigned else "")
+            if big and unsigned and options.bigint_unsigned_handling_mode == "string":
+                return AvroForm(tidb_type, "string")
+            return AvroForm(tidb_type, "long" if big or (unsigned and data_type.mysql_type == "int") else "int")
+        case Kind.DECIMAL:
+            return AvroForm("DECIMAL", "bytes" if options.decimal_handling_mode == "precise" else "string")
+        case kind if kind in _FORMS:
+            return _FORMS[kind]
+        case _:
+            raise EncodeError(
+                f"unknown mysql type {data_type.mysql_type}",
+                code="CDC:ErrAvroEncodeFailed",
+                hint="leave the column out with a column selector",
+            )
+
+
+def key_schema(schema: TableSchema, options: AvroOptions) -> str:
+    """Return the schema of a table's keys: the handle key's columns, in table order."""
+    keys = set(schema.handle_key)
+    return _record(schema, [c for c in schema.columns if c.name in keys], [], options)
+
+
+def value_schema(schema: TableSchema, options: AvroOptions) -> str:
+    """Return the schema of a table's values: its columns, and the extension and checksum fields that are on."""
+    extra = _EXTENSION if options.enable_tidb_extension else []
+    if options.enable_tidb_extension and options.checksum:
+        extra = [*extra, *_INTEGRITY]
+    return _record(schema, value_columns(schema, options), extra, options)
+
+
+def value_columns(schema: TableSchema, options: AvroOptions) -> list[Column]:
+    """Return a table's columns in the order of its values: table order, or by column id under a checksum."""
+    if not options.checksum:
+        return list(schema.columns)
+    known = all(c.id is not None for c in schema.columns)
+    return sorted(schema.columns, key=lambda c: c.id or 0) if known else list(schema.columns)
+
+
+def _record(schema: TableSchema, columns: list[Column], extra: list[Json], options: AvroOptions) -> str:
+    namespace = ".".join(filter(None, (sanitize(options.keyspace), sanitize(schema.database))))
+    fields = [_field(c, schema, options) for c in columns]
+    names = [sanitize(c.name) for c in columns]
+    if clash := {n for n in names if names.count(n) > 1}:
+        both = ", ".join(c.name for c in columns if sanitize(c.name) in clash)
+        raise EncodeError(
+            f"columns {both} have one name in Avro",
+            code="CDC:ErrAvroSchemaAPIError",
+            where=schema.name,
+            hint="rename one, or leave one out with a column selector",
+        )
+    name = sanitize(schema.table)
+    return dumps({"type": "record", "name": name, "namespace": namespace, "fields": [*fields, *extra]})
+
+
+def _field(column: Column, schema: TableSchema, options: AvroOptions) -> Json:
+    try:
+        block, precise = _block(column.data_type, options)
+        default = None if precise or column.virtual else _default(column, options)
+    except EncodeError as error:
+        raise EncodeError(
+            error.message, code=error.code, where=f"{schema.name} column {column.name}", hint=error.hint
+        ) from None
+    name = sanitize(column.name)
+    nullable = column.nullable or column.virtual
+    if default is None:
+        return {"default": None, "name": name, "type": ["null", block]} if nullable else {"name": name, "type": block}
+    return {"default": default, "name": name, "type": [block, "null"] if nullable else block}
+
+
+def _block(data_type: DataType, options: AvroOptions) -> tuple[dict[str, Json], bool]:
+    """Return a column's type object, and whether it is a precise decimal."""
+    form = avro_form(data_type, options)
+    parameters: dict[str, Json] = {}
+    if data_type.kind in (Kind.ENUM, Kind.SET):
+        parameters["allowed"] = join_options(data_type.elements)
+    if data_type.kind is Kind.BIT:
+        parameters["length"] = str(data_type.length or 1)
+    block: dict[str, Json] = {
+        "type": form.avro,
+        "connect.parameters": {**parameters, "tidb_type": form.tidb_type},
+    }
+    if data_type.kind is not Kind.DECIMAL or form.avro == "string":
+        return block, False
+    precision, scale = (data_type.length, data_type.decimal) if data_type.length else (10, 0)
+    return {**block, "logicalType": "decimal", "precision": precision, "scale": scale}, True
+
+
+def _default(column: Column, options: AvroOptions) -> Json:
+    """Return a column's default as its schema shows it. Source: Avro protocol, column DEFAULT."""
+    if column.default is None:
+        return None
+    try:
+        value = _DEFAULTS.get(column.data_type.kind, str)(column.default)
+    except (ValueError, OverflowError):
+        raise EncodeError(
+            f"default {column.default!r} is not a value of type {column.data_type}", code="CDC:ErrAvroEncodeFailed"
+        ) from None
+    if isinstance(value, int) and (column.data_type.mysql_type, column.data_type.unsigned) == ("bigint", True):
+        return str(value) if options.bigint_unsigned_handling_mode == "string" else _wrapped(value)
+    return value
+
+
+def _wrapped(value: int) -> int:
+    """Return the signed number whose 64 bits are those of an unsigned one."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _float32(text: str | int) -> Json:
+    return float(struct.unpack("<f", struct.pack("<f", float(text)))[0])
+
+
+def _bits(number: str | int) -> Json:
+    value = int(number)
+    return base64.b64encode(value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")).decode()
+
+
+def _blob(text: str | int) -> Json:
+    return base64.b64encode(str(text).encode()).decode()
+
+
+_DEFAULTS: dict[Kind, Callable[[str | int], Json]] = {
+    Kind.INTEGER: int,
+    Kind.YEAR: int,
+    Kind.FLOAT: _float32,
+    Kind.DOUBLE: float,
+    Kind.BIT: _bits,
+    Kind.BINARY: _blob,
+    Kind.ENUM: lambda text: unescape_quotes(str(text)),
+    Kind.SET: lambda text: unescape_quotes(str(text)),
+}

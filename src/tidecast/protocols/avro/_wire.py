@@ -1,0 +1,88 @@
+"""Avro's binary form inside Spark: framing, and records whose fields Spark need not know by name.
+
+Avro's bytes carry no names. So Spark is given a record with the fields `f0`, `f1` …, which no odd or clashing
+column name can upset, and whose decimals of more than 38 digits are plain bytes, as Spark refuses them otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro, to_avro
+
+from tidecast.model import MAX_DECIMAL_PRECISION
+
+MAGIC = b"\x00"
+HEADER_LENGTH = 5
+
+Block = str | dict[str, object]
+"""The type of a field as a schema gives it: a name, or an object with `type` in it."""
+
+_END = "T"
+
+
+def header(schema_id: int) -> bytes:
+    """Return Confluent's framing: a zero byte and the schema id."""
+    return MAGIC + schema_id.to_bytes(4, "big")
+
+
+def field_name(position: int) -> str:
+    """Return the name that a field has inside Spark."""
+    return f"f{position}"
+
+
+def branches(field_type: object) -> tuple[Block, int | None]:
+    """Return the type of a field without null, and the position of null in its union, None without one."""
+    if not isinstance(field_type, list):
+        return field_type, None  # type: ignore[return-value]
+    null = field_type.index("null")
+    (block,) = (t for t in field_type if t != "null")
+    return block, null
+
+
+def _wire_type(field_type: object) -> object:
+    block, null = branches(field_type)
+    plain: object = block if isinstance(block, str) else block["type"]
+    if isinstance(block, dict) and is_narrow_decimal(block):
+        plain = {k: block[k] for k in ("type", "logicalType", "precision", "scale")}
+    if null is None:
+        return plain
+    return ["null", plain] if null == 0 else [plain, "null"]
+
+
+def is_narrow_decimal(block: Block) -> bool:
+    """Tell whether a type is a decimal that Spark can hold."""
+    if isinstance(block, str) or block.get("logicalType") != "decimal":
+        return False
+    return int(str(block["precision"])) <= MAX_DECIMAL_PRECISION
+
+
+def _record(types: Sequence[object], end: bool) -> str:
+    fields = [{"name": field_name(n), "type": _wire_type(t)} for n, t in enumerate(types)]
+    if end:
+        fields.append({"name": "end", "type": "string"})
+    return json.dumps({"type": "record", "name": "row", "fields": fields})
+
+
+def write(types: Sequence[object], values: Sequence[Column], head: bytes) -> Column:
+    """Return a framed message: the header, and a record of these values. No value without null may be null."""
+    fields = (v.alias(field_name(n)) for n, v in enumerate(values))
+    return F.concat(F.lit(head), to_avro(F.struct(*fields), _record(types, end=False)))
+
+
+def read(types: Sequence[object], message: Column) -> Column:
+    """Return the record of a framed message as a struct of `f0`, `f1` …; see `is_whole`.
+
+    A mark is put behind the message and must come out again: Spark takes trailing bytes in silence, and turns a
+    message that it cannot read into a struct of nulls.
+    """
+    body = F.concat(F.substring(message, HEADER_LENGTH + 1, 2147483647), F.lit(b"\x02" + _END.encode()))
+    return from_avro(body, _record(types, end=True), {"mode": "PERMISSIVE"})
+
+
+def is_whole(record: Column) -> Column:
+    """Tell whether a record that `read` returned was the whole message and nothing but it."""
+    return F.coalesce(record["end"] == _END, F.lit(False))
