@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from servers import KafkaBroker, SchemaRegistry
 
 from tidecast.runtime import spark_session
 
@@ -22,6 +23,27 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = spark_session("tidecast-tests", cores=2, conf={"spark.sql.warehouse.dir": str(warehouse)})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[KafkaBroker]:
+    """A Kafka broker; tests share it, so each names its own topics."""
+    with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def registry() -> Iterator[SchemaRegistry]:
+    """A Schema Registry; tests share it, so each names its own subjects."""
+    with SchemaRegistry() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def secured_registry() -> Iterator[SchemaRegistry]:
+    """A Schema Registry that asks for a user and a password."""
+    with SchemaRegistry(secured=True) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

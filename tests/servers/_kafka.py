@@ -1,0 +1,147 @@
+"""Kafka 4.1.0, one node that is broker and controller."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from servers._process import JavaServer, free_ports
+from tidecast.runtime import fetch_jars
+
+# What Kafka's own build puts on the broker's class path, and a binding for its log.
+_VERSION = "4.1.0"
+_KAFKA = (
+    "kafka_2.13",
+    "kafka-clients",
+    "kafka-coordinator-common",
+    "kafka-group-coordinator",
+    "kafka-group-coordinator-api",
+    "kafka-metadata",
+    "kafka-raft",
+    "kafka-server",
+    "kafka-server-common",
+    "kafka-share-coordinator",
+    "kafka-storage",
+    "kafka-storage-api",
+    "kafka-tools-api",
+    "kafka-transaction-coordinator",
+)
+BROKER_JARS = (
+    *(f"org.apache.kafka:{name}:{_VERSION}" for name in _KAFKA),
+    "com.dynatrace.hash4j:hash4j:0.22.0",
+    "com.fasterxml.jackson.core:jackson-annotations:2.19.0",
+    "com.fasterxml.jackson.core:jackson-core:2.19.0",
+    "com.fasterxml.jackson.core:jackson-databind:2.19.0",
+    "com.fasterxml.jackson.dataformat:jackson-dataformat-csv:2.19.0",
+    "com.fasterxml.jackson.dataformat:jackson-dataformat-yaml:2.19.0",
+    "com.fasterxml.jackson.datatype:jackson-datatype-jdk8:2.19.0",
+    "com.github.ben-manes.caffeine:caffeine:3.2.0",
+    "com.github.luben:zstd-jni:1.5.6-10",
+    "com.google.re2j:re2j:1.8",
+    "com.typesafe.scala-logging:scala-logging_2.13:3.9.5",
+    "com.yammer.metrics:metrics-core:2.2.0",
+    "commons-beanutils:commons-beanutils:1.9.4",
+    "commons-collections:commons-collections:3.2.2",
+    "commons-digester:commons-digester:2.1",
+    "commons-logging:commons-logging:1.3.2",
+    "commons-validator:commons-validator:1.9.0",
+    "net.sf.jopt-simple:jopt-simple:5.0.4",
+    "net.sourceforge.argparse4j:argparse4j:0.7.0",
+    "org.apache.logging.log4j:log4j-api:2.24.3",
+    "org.apache.logging.log4j:log4j-core:2.24.3",
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3",
+    "org.bitbucket.b_c:jose4j:0.9.6",
+    "org.hdrhistogram:HdrHistogram:2.2.2",
+    "org.jspecify:jspecify:1.0.0",
+    "org.lz4:lz4-java:1.8.0",
+    "org.pcollections:pcollections:4.0.2",
+    "org.scala-lang:scala-library:2.13.16",
+    "org.scala-lang:scala-reflect:2.13.16",
+    "org.slf4j:slf4j-api:1.7.36",
+    "org.xerial.snappy:snappy-java:1.1.10.7",
+    "org.yaml:snakeyaml:2.4",
+)
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config=\
+org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";
+log.dirs={data}
+num.partitions=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+num.network.threads=1
+num.io.threads=2
+log.cleaner.dedupe.buffer.size=2097152
+"""
+
+_LOG = """\
+rootLogger.level = warn
+rootLogger.appenderRef.stdout.ref = stdout
+appender.stdout.type = Console
+appender.stdout.name = stdout
+"""
+
+
+class KafkaBroker(JavaServer):
+    """A broker: `bootstrap` for anybody, `sasl_bootstrap` for `user` with `password` (SASL_PLAINTEXT, PLAIN).
+
+    Topics are not created by themselves: use `create_topic`, or an admin client.
+    """
+
+    user = "alice"
+    password = "alice-secret"
+    bootstrap: str
+    sasl_bootstrap: str
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Create a topic and wait until it is there."""
+        creation = self._admin.create_topics([NewTopic(name, partitions, 1)])
+        creation[name].result(timeout=30)
+
+    def _command(self) -> Sequence[str | Path]:
+        plain, sasl, controller = free_ports(3)
+        self.bootstrap, self.sasl_bootstrap = f"127.0.0.1:{plain}", f"127.0.0.1:{sasl}"
+        self._admin = AdminClient(
+            {"bootstrap.servers": self.bootstrap, "reconnect.backoff.max.ms": 200, "log_level": 0}
+        )
+        data = self.work / "data"
+        data.mkdir()
+        # This is all that formatting the storage would do, without a second Java.
+        cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+        (data / "meta.properties").write_text(f"version=1\ncluster.id={cluster}\nnode.id=1\n")
+        properties = self.work / "server.properties"
+        properties.write_text(
+            _PROPERTIES.format(
+                plain=plain, sasl=sasl, controller=controller, user=self.user, password=self.password, data=data
+            )
+        )
+        log = self.work / "log4j2.properties"
+        log.write_text(_LOG)
+        jars = os.pathsep.join(map(str, fetch_jars(BROKER_JARS)))
+        return [f"-Dlog4j2.configurationFile={log}", "-cp", jars, "kafka.Kafka", properties]
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self._admin.list_topics(timeout=1).brokers)
+        except KafkaException:
+            return False
