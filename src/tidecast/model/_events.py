@@ -82,12 +82,13 @@ class TableChanges:
     - `checksum` struct (see `CHECKSUM`), null where the row carried none;
     - `reason` string (see `Reason`) and `detail` string: why the row cannot be read, null for a good row.
 
-    `rows_from` and `upserts_from` are the positions (see `Events.position`) of the first row, and of the first
-    row that is not a delete, None where there is none.
+    `rows` counts them. `rows_from` and `upserts_from` are the positions (see `Events.position`) of the first row,
+    and of the first row that is not a delete, None where there is none.
     """
 
     schema: TableSchema
     frame: DataFrame
+    rows: int = 0
     rows_from: int | None = None
     upserts_from: int | None = None
 
@@ -116,6 +117,7 @@ class Events:
     `ordered` says that `offset` numbers all messages of the source in one sequence, over all partitions.
     `position` names the column by which rows of all partitions have one order, and in whose terms
     `TableChanges.rows_from` speaks: `offset`, `commit_ts`, or None where a source has no such column.
+    `dated` says that every row, deletes included, has its commit-ts.
     `checksums` says that the source knows row checksums, so that a row without one stays without.
     """
 
@@ -125,6 +127,7 @@ class Events:
     watermark: int | None = None
     ordered: bool = False
     position: str | None = None
+    dated: bool = False
     checksums: bool = False
 
     def dead_letters(self) -> DataFrame:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast.model._types import MAX_DECIMAL_PRECISION
 
 _PLAIN_SCALE = 6
+
+
+@dataclass(frozen=True)
+class _Binary:
+    """A binary floating point type: up to `unique` digits no two numbers share a text, `enough` tell any two apart."""
+
+    name: str
+    smallest_normal: float
+    unique: int
+    enough: int
+
+
+_FLOAT = _Binary("float", 2.0**-126, 6, 9)
+_DOUBLE = _Binary("double", 2.0**-1022, 15, 17)
+_DIGITS = 18
+_WHOLE_FROM, _WHOLE_TO, _HALF = 2.0**53, 2.0**85, 2.0**42
 
 
 def decimal_text(column: Column, precision: int, scale: int) -> Column:
@@ -26,3 +44,79 @@ def decimal_text(column: Column, precision: int, scale: int) -> Column:
     one_more = F.abs(column).try_cast(f"decimal({scale + 1},{scale})") + F.lit(1).cast("decimal(1,0)")
     plain = F.concat(F.when(column < 0, "-0").otherwise("0"), F.substring(one_more.cast("string"), 2, scale + 1))
     return F.when(tiny, plain).otherwise(text)
+
+
+def shortest_text(column: Column, is_float: bool) -> Column:
+    """Return the shortest digits that are this very number when read again, never with an exponent.
+
+    In: float or double. Out: string, such as `0.1`, `-3` or `100000000000000000000`. Of several shortest texts it
+    is the one nearest to the number. NaN and infinities, which MySQL does not have, come as Spark writes them.
+    """
+    # Java 17 writes some numbers with a digit too many, or the last digit off by one, but none without an exponent.
+    java = column.cast("string")
+    sign = F.when(column < 0, "-").otherwise("")
+    searched = F.concat(sign, _searched(F.abs(column), _FLOAT if is_float else _DOUBLE))
+    return F.when(java.contains("E"), searched).otherwise(F.rtrim(F.rtrim(java, F.lit("0")), F.lit(".")))
+
+
+def _searched(number: Column, binary: _Binary) -> Column:
+    """Return the shortest text of a positive number, by rounding its digits and reading them again."""
+    written = F.format_string(f"%.{_DIGITS - 1}e", number.cast("double"))
+    of_java = F.struct(
+        F.concat(F.substring(written, 1, 1), F.substring(written, 3, _DIGITS - 1)).cast("bigint").alias("digits"),
+        (F.substring(written, _DIGITS + 3, 5).cast("int") - (_DIGITS - 1)).alias("exponent"),
+    )
+    whole = (number >= _WHOLE_FROM) & (number < _WHOLE_TO)
+    seed = F.when(whole, _whole_digits(number)).otherwise(of_java)
+    units = F.when(number < binary.smallest_normal, _units(1, binary)).otherwise(_units(binary.unique, binary))
+
+    def shortest(seed: Column) -> Column:
+        exponent = seed["exponent"]
+        roundings = F.flatten(F.transform(units, lambda unit: _roundings(seed["digits"], unit)))
+        same = F.filter(
+            roundings, lambda r: F.concat(r.cast("string"), F.lit("E"), exponent).try_cast(binary.name) == number
+        )
+        return _plain(F.get(same, 0).cast("string"), exponent)
+
+    # An array of one element and `transform` give an expression a name, so that it is evaluated once.
+    return F.get(F.transform(F.array(seed), shortest), 0)
+
+
+def _whole_digits(number: Column) -> Column:
+    """Return `digits` and `exponent` of a whole number in the range where Java's digits are not good enough.
+
+    A digit 0 or 5 that is not exact is raised by one, so that rounding sees that it is no tie.
+    """
+    high = (number.cast("double") / _HALF).cast("bigint")
+    low = (number.cast("double") - high.cast("double") * _HALF).cast("bigint")
+    exact = (high.cast("decimal(20,0)") * F.lit(int(_HALF)).cast("decimal(13,0)") + low.cast("decimal(20,0)")).cast(
+        "string"
+    )
+    digits = F.rpad(F.substring(exact, 1, _DIGITS), _DIGITS, "0").cast("bigint")
+    inexact = (F.length(F.rtrim(exact, F.lit("0"))) > _DIGITS) & (digits % 5 == 0)
+    return F.struct(
+        (digits + F.when(inexact, 1).otherwise(0)).alias("digits"), (F.length(exact) - _DIGITS).alias("exponent")
+    )
+
+
+def _units(fewest: int, binary: _Binary) -> Column:
+    """Return the array of the units to which `_DIGITS` digits are rounded to keep `fewest` or more of them."""
+    return F.array(*[F.lit(10 ** (_DIGITS - n)).cast("bigint") for n in range(fewest, binary.enough + 1)])
+
+
+def _roundings(digits: Column, unit: Column) -> Column:
+    """Return the two multiples of `unit` around `digits`, the nearer one first."""
+    rest = digits % unit
+    below, above = digits - rest, digits - rest + unit
+    down = (rest * 2 < unit) | ((rest * 2 == unit) & (below % (unit * 2) == 0))
+    return F.when(down, F.array(below, above)).otherwise(F.array(above, below))
+
+
+def _plain(digits: Column, exponent: Column) -> Column:
+    """Return `digits` times a power of ten without trailing zeros after the point."""
+    padded = F.lpad(digits, F.greatest(F.length(digits), 1 - exponent), F.lit("0"))
+    point = F.length(padded) + exponent
+    fraction = F.concat(F.left(padded, point), F.lit("."), F.right(padded, -exponent))
+    return F.when(exponent >= 0, F.concat(digits, F.repeat(F.lit("0"), exponent))).otherwise(
+        F.rtrim(F.rtrim(fraction, F.lit("0")), F.lit("."))
+    )

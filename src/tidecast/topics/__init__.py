@@ -1,1 +1,7 @@
-"""."""
+"""Where messages live: Kafka, or files of Kafka-shaped records. Knows nothing of what is in them."""
+
+from tidecast.topics._base import Records, TopicInfo, Topics
+from tidecast.topics._dead_letters import append_lines, write_dead_letters
+from tidecast.topics._open import open_topics
+
+__all__ = ["Records", "TopicInfo", "Topics", "append_lines", "open_topics", "write_dead_letters"]

@@ -50,6 +50,7 @@ class _Group:
 
     key: bytes | None
     value: bytes | None
+    rows: int
     first: int
 
 
@@ -73,13 +74,14 @@ def decode(
         | ((_first("value") == F.lit(_WATERMARK)) & (F.octet_length("value") == _WATERMARK_LENGTH))
     )
     rows = records.where(~F.coalesce(control, F.lit(False)))
-    heads = rows.groupBy(key.alias("key"), value.alias("value")).agg(F.min("offset").alias("first"))
+    heads = rows.groupBy(key.alias("key"), value.alias("value"))
+    heads = heads.agg(F.count("*").alias("rows"), F.min("offset").alias("first"))
     schemas = _Schemas(schema_of)
     tables: list[TableChanges] = []
     causes: list[tuple[Column, str, str]] = []
     checksums = False
     for row in heads.orderBy("first").collect():
-        group = _Group(_bytes(row["key"]), _bytes(row["value"]), row["first"])
+        group = _Group(_bytes(row["key"]), _bytes(row["value"]), row["rows"], row["first"])
         mine = key.eqNullSafe(F.lit(group.key)) & value.eqNullSafe(F.lit(group.value))
         wrong = schemas.wrong(group)
         if wrong:
@@ -181,7 +183,7 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
         F.when(~is_whole(m), F.lit(Reason.UNDECODABLE)).alias("reason"),
         F.when(~is_whole(m), F.lit(f"not a record of schema id {schema.version}")).alias("detail"),
     )
-    return TableChanges(schema, frame, group.first, group.first if group.value else None)
+    return TableChanges(schema, frame, group.rows, group.first, group.first if group.value else None)
 
 
 def _extension(writer: WriterSchema, m: Column, name: str) -> Column | None:

@@ -72,7 +72,7 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
         here = here.where(F.col("schema_version") == key[2])
         if key in history:
             frame = _rows(here, history[key], zone)
-            tables.append(TableChanges(history[key], frame, row["rows_from"], row["upserts_from"]))
+            tables.append(TableChanges(history[key], frame, row["rows"], row["rows_from"], row["upserts_from"]))
         else:
             unknown.append(key)
     tables.sort(key=lambda t: (t.rows_from is None, t.rows_from))
@@ -88,6 +88,7 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
         watermark=totals["watermark"],
         ordered=ordered,
         position=position,
+        dated=True,
         checksums=bool(totals["checksums"]),
     )
 
@@ -162,6 +163,7 @@ def _row_counts(parsed: DataFrame, position: str) -> list[Row]:
         parsed.where(_is_row())
         .groupBy("database", "table", "schema_version")
         .agg(
+            F.count("*").alias("rows"),
             F.min(position).alias("rows_from"),
             F.min(F.when(upsert, F.col(position))).alias("upserts_from"),
         )

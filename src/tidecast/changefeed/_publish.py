@@ -1,0 +1,269 @@
+"""Publish: row changes → columns → topic and partition → schema → message → topic.
+
+A row leaves only after its schema is registered. Where the registry refuses a schema, or a row must stop the
+changefeed, what comes before that row is published, nothing of what comes after, and the cause ends the run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from tidecast._errors import CorruptedData, DecodeError, EncodeError, SchemaRefused, TidecastError
+from tidecast.changefeed._config import ChangefeedConfig
+from tidecast.changefeed._dispatch import Router, select_columns
+from tidecast.checksum import row_checksum
+from tidecast.model import RECORD, Events, Op, Reason, TableChanges, TableSchema
+from tidecast.protocols import avro
+from tidecast.registry import Registry, subject_for
+from tidecast.topics import Topics, write_dead_letters
+
+_OVERHEAD = 36  # what TiCDC adds to key and value for a message's own bytes
+
+
+@dataclass
+class Published:
+    """What a run published: messages by table and topic; rows skipped for want of a key, by table; dead letters."""
+
+    messages: Counter[tuple[str, str]] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
+    schemas: int = 0
+
+    @property
+    def total(self) -> int:
+        """The number of messages published."""
+        return sum(self.messages.values())
+
+
+@dataclass
+class _Plan:
+    """One table version on its way out. Without `value_id` only its deletes can leave."""
+
+    changes: TableChanges
+    schema: TableSchema
+    topic: str
+    partitions: int = 0
+    key_id: int | None = None
+    value_id: int | None = None
+
+
+@dataclass(frozen=True)
+class _Stop:
+    """Why a run ends before its last row, and the position of the row at which it does."""
+
+    position: int | None
+    error: TidecastError
+
+
+def publish(
+    events: Events,
+    config: ChangefeedConfig,
+    sink: Topics,
+    registry: Registry,
+    *,
+    zone: str = "UTC",
+    dead_letters: Path,
+    on_error: str = "dead-letter",
+) -> Published:
+    """Publish row changes as Avro to the topics that the configuration's rules name.
+
+    `zone` is the time zone of TIMESTAMP text. Rows of table versions without a handle key are skipped and counted.
+    Messages that could not be read, and rows that have no form in the protocol, go to the folder `dead_letters`;
+    with `on_error="fail"` the first of them raises DecodeError and nothing is published.
+    Raises ConfigError, EncodeError, CorruptedData and SchemaRefused; see the module for what is published then.
+    """
+    options = avro.AvroOptions(
+        enable_tidb_extension=config.enable_tidb_extension,
+        decimal_handling_mode=config.avro_decimal_handling_mode,
+        bigint_unsigned_handling_mode=config.avro_bigint_unsigned_handling_mode,
+        checksum=config.integrity.check_level == "correctness",
+        zone=zone,
+    )
+    router = Router(config, zone)
+    report = Published()
+    plans = []
+    for changes in events.tables:
+        if changes.schema.handle_key:
+            plans.append(_Plan(changes, select_columns(config, changes.schema), router.topic_for(changes.schema)))
+        else:
+            report.skipped[changes.schema.name] += changes.rows
+    router.check_default_topic([p.schema for p in plans])
+    for plan in plans:
+        plan.partitions = sink.ensure(plan.topic).partitions
+    if on_error == "fail":
+        _refuse(events.dead_letters())
+    stop = _register(plans, registry, options)
+    report.schemas = len({i for p in plans for i in (p.key_id, p.value_id) if i is not None})
+    letters = events.dead_letters()
+    ready = [p for p in plans if p.key_id is not None]
+    if ready and not (stop and events.position is None):
+        parts = [_encode(n, plan, options, router, events, config) for n, plan in enumerate(ready)]
+        encoded = reduce(DataFrame.unionByName, parts).persist()
+        stop = _first(stop, _stop_at(encoded, events))
+        if stop and stop.position is not None:
+            encoded = encoded.where(F.col(f"source.{events.position}") < stop.position)
+        if not (stop and stop.position is None):
+            if on_error == "fail":
+                _refuse(_unencodable(encoded))
+            _send(encoded, ready, events, sink, report)
+            letters = letters.unionByName(_unencodable(encoded))
+    report.dead_letters = write_dead_letters(letters, dead_letters)
+    if stop:
+        raise stop.error
+    return report
+
+
+def _register(plans: list[_Plan], registry: Registry, options: avro.AvroOptions) -> _Stop | None:
+    """Register every schema that a row needs, in the order in which rows need them; stop at the first refusal."""
+    steps: list[tuple[int, int, Callable[[], None]]] = []
+
+    def key(plan: _Plan) -> None:
+        plan.key_id = registry.register(subject_for(plan.topic, "key"), avro.key_schema(plan.schema, options))
+
+    def value(plan: _Plan) -> None:
+        plan.value_id = registry.register(subject_for(plan.topic, "value"), avro.value_schema(plan.schema, options))
+
+    for plan in plans:
+        rows, upserts = plan.changes.rows_from, plan.changes.upserts_from
+        if rows is not None:
+            steps.append((rows, 0, lambda plan=plan: key(plan)))  # type: ignore[misc]
+        if upserts is not None:
+            steps.append((upserts, 1, lambda plan=plan: value(plan)))  # type: ignore[misc]
+    for position, _, step in sorted(steps, key=lambda s: s[:2]):
+        try:
+            step()
+        except (SchemaRefused, EncodeError) as error:
+            return _Stop(position, error)
+    return None
+
+
+def _encode(
+    number: int,
+    plan: _Plan,
+    options: avro.AvroOptions,
+    router: Router,
+    events: Events,
+    config: ChangefeedConfig,
+) -> DataFrame:
+    """Return the messages of one table version: where each came from and goes to, or why it cannot go."""
+    frame = plan.changes.frame
+    if options.checksum and not events.checksums:
+        frame = frame.withColumn("checksum", _computed(plan.schema))
+    row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
+    detail = F.coalesce(F.col("detail"), avro.unencodable(plan.schema))
+    reason = F.coalesce(F.col("reason"), F.when(detail.isNotNull(), F.lit(Reason.NOT_IN_PROTOCOL)))
+    value = F.lit(None).cast("binary")
+    if plan.value_id is not None:
+        value = avro.encode_value(plan.schema, plan.value_id, options)
+    assert plan.key_id is not None
+    key = avro.encode_key(plan.schema, plan.key_id, options)
+    routed = frame.select(
+        F.struct(*RECORD.fieldNames(), "commit_ts").alias("source"),
+        F.lit(number).alias("plan"),
+        "op",
+        reason.alias("reason"),
+        F.when(reason.isNotNull(), detail).alias("detail"),
+        F.col("checksum.corrupted").alias("corrupted"),
+        F.lit(plan.topic).alias("topic"),
+        router.partition_for(plan.schema, row, F.col("commit_ts"), plan.partitions).alias("partition"),
+        F.when(reason.isNull(), key).alias("key"),
+        F.when(reason.isNull(), value).alias("value"),
+    )
+    size = F.octet_length("key") + F.coalesce(F.octet_length("value"), F.lit(0)) + _OVERHEAD
+    stops = [F.when(size > config.max_message_bytes, size)]
+    if config.integrity.corruption_handle_level == "error":
+        stops.append(F.when(F.col("corrupted"), F.lit(0)))
+    return routed.withColumn("stop", F.coalesce(*stops))
+
+
+def _computed(schema: TableSchema) -> Column:
+    """Return the checksum of a row whose source knows none, as a version 0 one."""
+    return F.when(
+        F.col("op") != Op.DELETE,
+        F.struct(
+            F.lit(0).alias("version"),
+            F.lit(False).alias("corrupted"),
+            row_checksum(schema, F.col("data")).alias("current"),
+            F.when(F.col("old").isNotNull(), row_checksum(schema, F.col("old"))).alias("previous"),
+        ),
+    )
+
+
+def _stop_at(encoded: DataFrame, events: Events) -> _Stop | None:
+    """Return the first row that must stop the changefeed: too large a message, or a damaged row under `error`."""
+    position = F.col(f"source.{events.position}") if events.position else F.lit(None).cast("bigint")
+    stops = encoded.where(F.col("stop").isNotNull()).select(position.alias("position"), "stop", "topic", "source")
+    rows = stops.orderBy("position").limit(1).collect()
+    if not rows:
+        return None
+    row = rows[0]
+    source = row["source"]
+    where = f"topic {source['topic']} partition {source['partition']} offset {source['offset']}"
+    if row["stop"]:
+        error: TidecastError = EncodeError(
+            f"message is too large. topic:{row['topic']}, length:{row['stop']}",
+            code="CDC:ErrMessageTooLarge",
+            where=where,
+            hint="raise max-message-bytes in the sink URI",
+        )
+    else:
+        error = CorruptedData(
+            "the source found this row damaged", code="CDC:ErrCorruptedDataMutation", where=where
+        )
+    return _Stop(row["position"], error)
+
+
+def _first(one: _Stop | None, other: _Stop | None) -> _Stop | None:
+    stops = [s for s in (one, other) if s]
+    return min(stops, key=lambda s: (s.position is not None, s.position or 0), default=None)
+
+
+def _send(encoded: DataFrame, plans: list[_Plan], events: Events, sink: Topics, report: Published) -> None:
+    good = encoded.where(F.col("reason").isNull())
+    for row in good.groupBy("plan").count().collect():
+        plan = plans[row["plan"]]
+        report.messages[plan.schema.name, plan.topic] += row["count"]
+    if report.messages:
+        ordered = good.withColumn("sequence", _sequence(events))
+        sink.write(ordered.select("topic", "partition", "key", "value", "sequence"))
+
+
+def _sequence(events: Events) -> Column:
+    """Return what orders the messages of one topic and partition.
+
+    Rows of several partitions of the source meet by the highest commit-ts seen so far in each, so that no
+    partition's order changes, replays included. At one commit-ts the inserts that end a partition's transaction
+    come last, as TiCDC puts the insert half of a split update there: its delete may lie in another partition.
+    """
+    if events.ordered:
+        return F.col("source.offset")
+    origin = ["source.topic", "source.partition"]
+    so_far = Window.partitionBy(*origin).orderBy("source.offset").rowsBetween(Window.unboundedPreceding, 0)
+    transaction = Window.partitionBy(*origin, "plan", "source.commit_ts")
+    last_other = F.max(F.when(F.col("op") != Op.CREATE, F.col("source.offset"))).over(transaction)
+    closing = (F.col("op") == Op.CREATE) & (F.col("source.offset") > F.coalesce(last_other, F.lit(-1)))
+    return F.struct(
+        F.max("source.commit_ts").over(so_far), closing, F.col("source.offset"), F.col("source.partition")
+    )
+
+
+def _unencodable(encoded: DataFrame) -> DataFrame:
+    wrong = encoded.where(F.col("reason") == Reason.NOT_IN_PROTOCOL)
+    return wrong.select(*(f"source.{name}" for name in RECORD.fieldNames()), "reason", "detail")
+
+
+def _refuse(letters: DataFrame) -> None:
+    for row in letters.select("topic", "partition", "offset", "reason", "detail").limit(1).collect():
+        raise DecodeError(
+            f"{row['reason']}: {row['detail'] or 'the message cannot be read'}",
+            where=f"topic {row['topic']} partition {row['partition']} offset {row['offset']}",
+            hint="--on-error dead-letter sets such messages aside",
+        )

@@ -1,0 +1,57 @@
+"""A topic as a source of row changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidecast._errors import ConfigError
+from tidecast._uri import parse_place
+from tidecast.model import Events
+from tidecast.protocols import avro, simple
+from tidecast.registry import Registry
+from tidecast.topics import Records, open_topics
+
+Decoder = Callable[[Records, Registry | None, str], Events]
+
+
+def read_topic(spark: SparkSession, uri: str, *, registry: Registry | None = None, zone: str = "UTC") -> Events:
+    """Return the events of a topic, up to its present end.
+
+    `uri` names the place and, by `protocol`, what its messages are; `zone` is the time zone in which the messages
+    show TIMESTAMP values that name none. Raises ConfigError for a wrong URI, Unreachable for a place that does not
+    answer.
+    """
+    place = parse_place(uri)
+    protocol = place.params.get("protocol", "").lower()
+    if protocol not in _DECODERS:
+        known = ", ".join(sorted(_DECODERS))
+        raise ConfigError(
+            f"unknown '{protocol}' message protocol for a source",
+            code="CDC:ErrSinkUnknownProtocol",
+            hint=f"add protocol= to the source's URI: one of {known}",
+        )
+    return _DECODERS[protocol](open_topics(place).read(spark), registry, zone)
+
+
+def _simple(records: Records, registry: Registry | None, zone: str) -> Events:
+    return simple.decode(records.frame, ordered=records.ordered, zone=zone)
+
+
+def _avro(records: Records, registry: Registry | None, zone: str) -> Events:
+    if registry is None:
+        raise ConfigError(
+            'Avro protocol requires parameter "schema-registry"',
+            code="CDC:ErrCodecInvalidConfig",
+            hint="--schema-registry http://host:8081, or file:///folder",
+        )
+    return avro.decode(_kept(records.frame), registry.schema, ordered=records.ordered, zone=zone)
+
+
+def _kept(frame: DataFrame) -> DataFrame:
+    """Keep messages that will be read once per table version."""
+    return frame.persist()
+
+
+_DECODERS: dict[str, Decoder] = {"avro": _avro, "flat-avro": _avro, "simple": _simple}
