@@ -27,6 +27,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from servers import SchemaRegistry
 
 from tidecast._errors import ConfigError, RegistryError, SchemaRefused, Unreachable
 from tidecast.registry import Registry, open_registry, subject_for
@@ -81,7 +82,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "folder":
         yield Place((tmp_path / "registry").as_uri())
     else:
-        server = Place(request.getfixturevalue("registry"))
+        server = Place(request.getfixturevalue("registry").url)
         yield server
         server.put("/config", "BACKWARD")
 
@@ -462,11 +463,11 @@ class Relay:
 
 
 @pytest.fixture
-def relay(registry: str) -> Iterator[Callable[..., Relay]]:
+def relay(registry: SchemaRegistry) -> Iterator[Callable[..., Relay]]:
     started: list[Relay] = []
 
     def start(tls: ssl.SSLContext | None = None) -> Relay:
-        started.append(Relay(registry, tls=tls))
+        started.append(Relay(registry.url, tls=tls))
         return started[-1]
 
     yield start
@@ -581,13 +582,11 @@ class TestServer:
         hush = "Basic " + base64.b64encode(b"cdc:hush").decode()
         assert [r[2].get("Authorization") for r in first.seen + second.seen] == [hush, hush, None]
 
-    def test_wrong_credentials(self, secured_registry: str) -> None:
-        parts = urlsplit(secured_registry)
-        nobody = secured_registry.replace(f"{parts.username}:{parts.password}@", "")
-        open_registry(secured_registry).check()
-        schema_id = open_registry(secured_registry).register(fresh(), record(ID))
-        assert open_registry(secured_registry).schema(schema_id) == record(ID)
-        stranger = nobody.replace("://", "://alice:hush@")
+    def test_wrong_credentials(self, secured_registry: SchemaRegistry) -> None:
+        ours = open_registry(secured_registry.login_url)
+        ours.check()
+        assert open_registry(secured_registry.login_url).schema(ours.register(fresh(), record(ID))) == record(ID)
+        nobody, stranger = secured_registry.url, secured_registry.url.replace("://", "://alice:hush@")
         for url, words in ((nobody, "asks for credentials"), (stranger, "refuses the user or the password")):
             ours = open_registry(url)
             uses: list[Callable[[], object]] = [
