@@ -152,7 +152,14 @@ _REMEDIES = (
 )
 
 
+# A line of the list that Ivy closes with: `:: organisation#name;version: not found`, or `…;version!file` where a
+# download failed. What the list lacks was found, and is held back because of the others.
+_FAILED = re.compile(r"^\s*:: ([^#\s]+)#([^;\s]+);([^:!\s]+)[:!]", re.MULTILINE)
+
+
 def _unavailable(missing: Sequence[Artifact], folder: Path, said: str) -> MissingRuntime:
+    failed = {":".join(parts) for parts in _FAILED.findall(said)}
+    missing = [artifact for artifact in missing if str(artifact) in failed] or missing
     remedy = next(remedy for symptom, remedy in _REMEDIES if re.search(symptom, said))
     return MissingRuntime(
         f"cannot fetch {', '.join(map(str, missing))}",

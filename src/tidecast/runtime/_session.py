@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -37,6 +39,7 @@ def spark_session(
         for name, value in given.items():
             running.conf.set(name, value)
         return running
+    _silence_python_side()
     cores = cores or _usable_cores()
     settings = _settings(cores)
     for name, value in given.items():
@@ -77,6 +80,13 @@ def _running_session() -> SparkSession | None:
         return None
     stopped = SparkContext._active_spark_context is None and not is_remote()
     return None if stopped else session
+
+
+def _silence_python_side() -> None:
+    """Keep pyspark from printing an exception that it raises as well; log4j2.properties does the same for Java."""
+    if "TIDECAST_SPARK_LOG" not in os.environ:
+        for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _usable_cores() -> int:

