@@ -4,7 +4,7 @@ from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Ddl, Events, Op, R
 from tidecast.model._history import SchemaHistory, SchemaKey
 from tidecast.model._plans import evaluated_once
 from tidecast.model._schema import Column, DataType, Index, TableSchema
-from tidecast.model._text import decimal_text
+from tidecast.model._text import decimal_text, shortest_text
 from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
 from tidecast.model._types import MAX_DECIMAL_PRECISION, Kind, spark_type
 from tidecast.model._zones import shift_zone
@@ -33,6 +33,7 @@ __all__ = [
     "physical_ms_of",
     "row_type",
     "shift_zone",
+    "shortest_text",
     "spark_type",
     "to_datetime",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -76,10 +77,14 @@ def _searched(number: Column, binary: _Binary) -> Column:
         same = F.filter(
             roundings, lambda r: F.concat(r.cast("string"), F.lit("E"), exponent).try_cast(binary.name) == number
         )
-        return _plain(F.get(same, 0).cast("string"), exponent)
+        return _named(F.get(same, 0).cast("string"), lambda digits: _plain(digits, exponent))
 
-    # An array of one element and `transform` give an expression a name, so that it is evaluated once.
-    return F.get(F.transform(F.array(seed), shortest), 0)
+    return _named(seed, shortest)
+
+
+def _named(value: Column, use: Callable[[Column], Column]) -> Column:
+    """Return `use(value)` such that `value` is computed once, however often `use` mentions it."""
+    return F.get(F.transform(F.array(value), use), 0)
 
 
 def _whole_digits(number: Column) -> Column:
@@ -115,8 +120,10 @@ def _roundings(digits: Column, unit: Column) -> Column:
 def _plain(digits: Column, exponent: Column) -> Column:
     """Return `digits` times a power of ten without trailing zeros after the point."""
     padded = F.lpad(digits, F.greatest(F.length(digits), 1 - exponent), F.lit("0"))
-    point = F.length(padded) + exponent
-    fraction = F.concat(F.left(padded, point), F.lit("."), F.right(padded, -exponent))
+    fraction = _named(
+        padded,
+        lambda p: F.concat(F.left(p, F.length(p) + exponent), F.lit("."), F.right(p, -exponent)),
+    )
     return F.when(exponent >= 0, F.concat(digits, F.repeat(F.lit("0"), exponent))).otherwise(
         F.rtrim(F.rtrim(fraction, F.lit("0")), F.lit("."))
     )
