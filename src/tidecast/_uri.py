@@ -1,0 +1,108 @@
+"""Places with messages as URIs, and URIs without their secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pydantic import SecretStr
+
+from tidecast._errors import ConfigError
+
+_HIDDEN = "xxxxx"
+_SECRET = re.compile(r"password|secret|token|access-?key", re.I)
+_USERINFO = re.compile(r"^([^:/?#]+://[^:/?#@]*):[^?#]*@")
+_PARAM = re.compile(r"([?&])([^=&#]*)=([^&#]*)")
+_UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
+_KAFKA = ("kafka", "kafka+ssl")
+_KAFKA_PORT = 9092
+_SINGLE_FILES = (".jsonl.gz", ".jsonl", ".parquet")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place with messages, taken apart.
+
+    `hosts` are `host:port`, none for files. `path` is the URI's path, decoded; `topic` the default topic: the path
+    of a Kafka URI, the last segment of a file's, without its suffix where it is a single file. `params` are the
+    query's parameters, of which the first of a name counts.
+    """
+
+    scheme: str
+    hosts: tuple[str, ...]
+    path: str
+    topic: str
+    params: Mapping[str, str] = field(default_factory=dict, repr=False)
+    user: str = ""
+    password: SecretStr = SecretStr("")
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether the messages lie in Kafka, not in files."""
+        return self.scheme in _KAFKA
+
+    @property
+    def single_file(self) -> bool:
+        """Whether the place is one file of messages, by its suffix, and not a folder."""
+        return not self.is_kafka and self.path.endswith(_SINGLE_FILES)
+
+
+def parse_place(uri: str) -> Place:
+    """Return what a URI `kafka://host[:port][,host…]/topic?…` or `file:///folder/topic?…` says.
+
+    Raises ConfigError (`CDC:ErrSinkURIInvalid`) for any other; its text has no secrets. A place without a topic is
+    refused unless the parameter `topics` chooses them. Source: TiCDC's Kafka sink URI.
+    """
+    if _UNPRINTABLE.search(uri):
+        raise _invalid(uri, "it contains a blank or a control character", "write %20 for a blank")
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        raise _invalid(uri, "it is not a URI") from None
+    params: dict[str, str] = {}
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        params.setdefault(name, value)
+    userinfo, _, netloc = parts.netloc.rpartition("@")
+    user, _, password = userinfo.partition(":")
+    path = unquote(parts.path)
+    if parts.scheme in _KAFKA:
+        hosts = tuple(_host(uri, host) for host in netloc.split(","))
+        topic = path.strip("/")
+    elif parts.scheme == "file":
+        if netloc not in ("", "localhost") or not path.startswith("/"):
+            raise _invalid(uri, "a file's path is absolute", "write file:///folder/topic")
+        hosts = ()
+        topic = path.rstrip("/").rpartition("/")[2]
+        topic = next((topic.removesuffix(s) for s in _SINGLE_FILES if topic.endswith(s)), topic)
+    else:
+        raise _invalid(uri, f"unknown scheme '{parts.scheme}'", "write kafka://host:9092/topic or file:///folder/topic")
+    if not topic and not params.get("topics"):
+        raise _invalid(uri, "no topic is specified in sink-uri", "end the path with the topic's name")
+    return Place(parts.scheme, hosts, path, topic, params, unquote(user), SecretStr(unquote(password)))
+
+
+def redact_uri(uri: str) -> str:
+    """Return a URI with `xxxxx` for the password of its user and for every secret among its parameters."""
+
+    def parameter(match: re.Match[str]) -> str:
+        before, name, value = match.groups()
+        if _SECRET.search(unquote(name)):
+            value = _HIDDEN
+        elif "://" in unquote(value):
+            value = redact_uri(unquote(value))
+        return f"{before}{name}={value}"
+
+    return _PARAM.sub(parameter, _USERINFO.sub(rf"\1:{_HIDDEN}@", uri))
+
+
+def _host(uri: str, text: str) -> str:
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/]+)(?::([0-9]{1,5}))?", text)
+    if not found or int(found[2] or _KAFKA_PORT) not in range(1, 65536):
+        raise _invalid(uri, "every broker is host:port", "write kafka://host:9092/topic")
+    return f"{found[1]}:{found[2] or _KAFKA_PORT}"
+
+
+def _invalid(uri: str, why: str, hint: str | None = None) -> ConfigError:
+    return ConfigError(f"sink uri invalid '{redact_uri(uri)}': {why}", code="CDC:ErrSinkURIInvalid", hint=hint)
