@@ -1,0 +1,353 @@
+"""Topics in Kafka: looked at through confluent-kafka, read and written through Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidecast._errors import ConfigError, TerminalError, TidecastError, TransientError, Unreachable
+from tidecast.model import RECORD, physical_ms
+from tidecast.topics._base import Records, TopicInfo
+from tidecast.topics._kafka_options import KafkaOptions
+
+_DEFAULT_PARTITIONS = 3
+_SEEN_WITHIN = 5.0
+_OFFSETS: Any = OffsetSpec  # its methods carry no types
+
+# What librdkafka has to say comes back as errors; it need not go to stderr as well.
+_quiet = logging.getLogger(f"{__name__}.librdkafka")
+_quiet.addHandler(logging.NullHandler())
+_quiet.propagate = False
+
+
+@dataclass(frozen=True)
+class KafkaTopics:
+    """Topics in the Kafka cluster behind `servers` (`host:port`, comma-separated).
+
+    `topic` is the default topic. To read, `pattern` (a regular expression on the whole name) may choose topics
+    instead of it, and `start` says from where: `earliest`, `latest`, a TSO, or an ISO time (UTC where it names no
+    zone). A time is compared with the messages' timestamps, so a TSO starts at or before the events that were
+    committed then.
+    """
+
+    servers: str
+    topic: str
+    options: KafkaOptions = field(default_factory=KafkaOptions)
+    pattern: str | None = None
+    start: str = "earliest"
+
+    @property
+    def where(self) -> str:
+        """What an error calls this place."""
+        return f"kafka://{self.servers}/{self.topic}"
+
+    def list_topics(self, pattern: str | None = None) -> list[str]:
+        """Return the names of all topics, or of those that match `pattern` wholly, sorted; Kafka's own are left out.
+
+        Raises `Unreachable` where no broker answers, `ConfigError` where they do not let us in.
+        """
+        wanted = re.compile(pattern or ".*")
+        return sorted(name for name in self._partitions(self._admin()) if wanted.fullmatch(name))
+
+    def read(self, spark: SparkSession) -> Records:
+        """Return the records from `start` up to the end of this moment: the columns of `RECORD`.
+
+        Where a topic has nothing newer than a start time, nothing of it is read. Messages of transactions that
+        were not committed are left out. Raises `ConfigError` where there is no topic to read or `start` is no
+        start, `Unreachable` where no broker answers.
+        """
+        offsets = self._offsets()
+        frame = (
+            spark.read.format("kafka")
+            .options(**self.options.for_spark())
+            .option("kafka.bootstrap.servers", self.servers)
+            .option("kafka.isolation.level", "read_committed")
+            .option("includeHeaders", "true")
+            .option("subscribe", ",".join(offsets))
+            # Bounds as numbers: every look at the frame then sees the same messages.
+            .option("startingOffsets", _bounds(offsets, 0))
+            .option("endingOffsets", _bounds(offsets, 1))
+            .load()
+        )
+        return Records(frame.select([F.col(f.name).cast(f.dataType).alias(f.name) for f in RECORD.fields]))
+
+    def ensure(self, topic: str) -> TopicInfo:
+        """Make sure that a topic is there, and return how many of its partitions are to be used.
+
+        A topic that is there keeps its partitions; `partition-num` may use fewer of the default topic's. A new one
+        gets `partition-num`, else as many as the default topic has, else 3, and `replication-factor` replicas.
+        Raises `ConfigError` (`CDC:ErrKafkaInvalidConfig` where the topic is missing and may not be created or its
+        brokers want more replicas, `CDC:ErrKafkaInvalidPartitionNum` where the default topic has fewer partitions
+        than asked for), `Unreachable` where no broker answers.
+        """
+        admin = self._admin()
+        known = self._partitions(admin)
+        asked = self.options.partition_num
+        if topic in known:
+            self._check_replicas(admin, ConfigResource(ConfigResource.Type.TOPIC, topic))
+            return TopicInfo(topic, self._usable(known[topic]) if topic == self.topic else known[topic])
+        if not self.options.auto_create_topic:
+            raise ConfigError(
+                f"`auto-create-topic` is false, and {topic} not found",
+                code="CDC:ErrKafkaInvalidConfig",
+                where=self.where,
+                hint="create the topic, or allow auto-create-topic",
+            )
+        with self._asking():
+            broker = next(iter(admin.list_topics(timeout=self.options.dial_timeout).brokers))
+        self._check_replicas(admin, ConfigResource(ConfigResource.Type.BROKER, str(broker)))
+        partitions = asked or known.get(self.topic, _DEFAULT_PARTITIONS)
+        self._create(admin, topic, partitions)
+        return TopicInfo(topic, self._seen(admin, topic) or partitions)
+
+    def write(self, frame: DataFrame) -> None:
+        """Append records to their topics, in the order of `sequence` within a topic's partition.
+
+        In: `topic` string, `partition` int, `key` binary, `value` binary (null is a tombstone), `sequence`. Messages
+        that a failed and repeated Spark task sent twice stay twice. Raises `Unreachable` where no broker answers,
+        `ConfigError` where they do not let us in, `TerminalError` for a message that is too large.
+        """
+        self._partitions(self._admin())  # a cluster that is not there is told at once, not after Spark's patience
+        ordered = (
+            frame.select(F.col("topic"), F.col("partition").cast("int"), "key", "value", "sequence")
+            .repartition("topic", "partition")
+            .sortWithinPartitions("topic", "partition", "sequence")
+            .drop("sequence")
+        )
+        writer = (
+            ordered.write.format("kafka")
+            .options(**self.options.for_spark_writes())
+            .option("kafka.bootstrap.servers", self.servers)
+        )
+        with kafka_errors(self.where):
+            writer.save()
+
+    def _admin(self) -> AdminClient:
+        """Return a client that has met the cluster."""
+        heard: list[KafkaError] = []
+        settings: dict[str, Any] = {
+            **self.options.for_librdkafka(),
+            "bootstrap.servers": self.servers,
+            "error_cb": heard.append,
+        }
+        try:
+            admin = AdminClient(settings, logger=_quiet)
+        except (KafkaException, ValueError) as error:
+            raise self._not_let_in(_words(error)) from None
+        deadline = time.monotonic() + self.options.dial_timeout
+        while True:
+            try:
+                admin.list_topics(timeout=0.5)
+            except KafkaException as error:
+                admin.poll(0)  # lets librdkafka tell what it has met
+                codes = {told.code() for told in heard}
+                if KafkaError._AUTHENTICATION in codes:
+                    told = next(told for told in heard if told.code() == KafkaError._AUTHENTICATION)
+                    raise self._not_let_in(_words(told)) from None
+                if KafkaError._ALL_BROKERS_DOWN in codes or time.monotonic() > deadline:
+                    causes = [told for told in heard if told.code() != KafkaError._ALL_BROKERS_DOWN]
+                    raise self._unreachable(_words(causes[0] if causes else error), bool(causes)) from None
+            else:
+                return admin
+
+    def _partitions(self, admin: AdminClient) -> dict[str, int]:
+        """Return the partition count of every topic, Kafka's own aside."""
+        with self._asking():
+            topics: Mapping[str, Any] = admin.list_topics(timeout=self.options.dial_timeout).topics
+        return {name: len(topic.partitions) for name, topic in topics.items() if not name.startswith("__")}
+
+    def _offsets(self) -> dict[str, dict[int, tuple[int, int]]]:
+        """Return by topic and partition the first offset to read and the one after the last."""
+        admin = self._admin()
+        known = self._partitions(admin)
+        if self.pattern is None:
+            topics = [self.topic] if self.topic in known else []
+        else:
+            topics = sorted(name for name in known if re.fullmatch(self.pattern, name))
+        if not topics:
+            what = f"topic {self.topic!r}" if self.pattern is None else f"topic that matches {self.pattern!r}"
+            raise ConfigError(f"there is no {what}", where=self.where, hint="name another one, or topics=PATTERN")
+        places = [(topic, partition) for topic in topics for partition in range(known[topic])]
+        ends = self._ask_offsets(admin, places, _OFFSETS.latest())
+        starts = self._ask_offsets(admin, places, _start(self.start))
+        bounds: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in topics}
+        for (topic, partition), end in ends.items():
+            start = starts[topic, partition]
+            # No offset: nothing is as new as the start. Beyond the end: it came after the end was asked for.
+            bounds[topic][partition] = (end if start < 0 else min(start, end), end)
+        return bounds
+
+    def _ask_offsets(self, admin: AdminClient, places: list[tuple[str, int]], spec: Any) -> dict[tuple[str, int], int]:
+        with self._asking():
+            answers = admin.list_offsets(
+                {TopicPartition(topic, partition): spec for topic, partition in places},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=self.options.dial_timeout,
+            )
+            return {(place.topic, place.partition): answer.result().offset for place, answer in answers.items()}
+
+    def _usable(self, real: int) -> int:
+        asked = self.options.partition_num
+        if asked is not None and asked > real:
+            raise ConfigError(
+                f"partition-num is {asked}, but the topic has {real} partitions",
+                code="CDC:ErrKafkaInvalidPartitionNum",
+                where=self.where,
+                hint="ask for no more than the topic has, or give the topic more partitions",
+            )
+        return asked or real
+
+    def _check_replicas(self, admin: AdminClient, resource: ConfigResource) -> None:
+        """Refuse a replication factor with which no message could be acknowledged by all in-sync replicas."""
+        if self.options.required_acks != -1:
+            return
+        with self._asking():
+            answer = admin.describe_configs([resource], request_timeout=self.options.dial_timeout)[resource]
+            least = answer.result().get("min.insync.replicas")
+        if least is not None and int(least.value) > self.options.replication_factor:
+            raise ConfigError(
+                f"replication-factor is {self.options.replication_factor}, but min.insync.replicas is {least.value}",
+                code="CDC:ErrKafkaInvalidConfig",
+                where=self.where,
+                hint="ask for at least as many replicas, or for required-acks=1",
+            )
+
+    def _create(self, admin: AdminClient, topic: str, partitions: int) -> None:
+        new = NewTopic(topic, partitions, self.options.replication_factor)
+        try:
+            admin.create_topics([new], request_timeout=self.options.dial_timeout)[topic].result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._TIMED_OUT:
+                raise self._unreachable(_words(error)) from None
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another one was faster
+                raise ConfigError(
+                    f"topic {topic} cannot be created: {_words(error)}",
+                    code="CDC:ErrKafkaCreateTopic",
+                    where=self.where,
+                ) from None
+
+    def _seen(self, admin: AdminClient, topic: str) -> int | None:
+        """Wait until the cluster shows a new topic, and return its partition count."""
+        deadline = time.monotonic() + _SEEN_WITHIN
+        while time.monotonic() < deadline:
+            known = self._partitions(admin)
+            if known.get(topic):
+                return known[topic]
+            time.sleep(0.1)
+        return None
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            raise self._unreachable(_words(error)) from None
+
+    def _unreachable(self, words: str, answered: bool = True) -> Unreachable:
+        return Unreachable(
+            f"Kafka does not answer: {words}",
+            code="CDC:ErrKafkaNewProducer",
+            where=self.where,
+            hint="check host and port and whether the broker runs"
+            if answered
+            else "check host and port, and whether this port wants enable-tls or sasl-mechanism",
+        )
+
+    def _not_let_in(self, words: str) -> ConfigError:
+        return ConfigError(
+            f"Kafka does not let us in: {words}",
+            code="CDC:ErrKafkaNewProducer",
+            where=self.where,
+            hint="check sasl-mechanism, sasl-user, sasl-password and enable-tls",
+        )
+
+
+@contextmanager
+def kafka_errors(where: str) -> Iterator[None]:
+    """Turn what Spark's Kafka source and sink raise while they run into the errors of tidecast, on one line.
+
+    Errors that are not Kafka's go through unchanged.
+    """
+    try:
+        yield
+    except TidecastError:
+        raise
+    except Exception as error:
+        found = _KAFKA_ERROR.search(str(error))
+        if found is None:
+            raise
+        name, words = found[1], (found[2] or found[1]).strip().rstrip(".")
+        kind, code, hint = _KINDS.get(name, _OTHER)
+        raise kind(f"Kafka says: {words}", code=code, where=where, hint=hint) from None
+
+
+_KAFKA_ERROR = re.compile(
+    r"org\.apache\.(?:kafka\.common\.errors\.|spark\.sql\.kafka010\.Kafka)(\w+)Exception(?:: ([^\r\n]*))?"
+)
+_Kind = tuple[type[TidecastError], str, str | None]
+_CREDENTIALS: _Kind = (
+    ConfigError,
+    "CDC:ErrKafkaNewProducer",
+    "check sasl-mechanism, sasl-user, sasl-password and enable-tls",
+)
+_RIGHTS: _Kind = (ConfigError, "CDC:ErrKafkaAsyncSendMessage", "ask for the right to use the topic")
+_SIZE: _Kind = (TerminalError, "CDC:ErrMessageTooLarge", "raise max-message-bytes and the topic's max.message.bytes")
+_OTHER: _Kind = (TransientError, "CDC:ErrKafkaAsyncSendMessage", None)
+_KINDS: dict[str, _Kind] = {
+    "SaslAuthentication": _CREDENTIALS,
+    "SslAuthentication": _CREDENTIALS,
+    "UnsupportedSaslMechanism": _CREDENTIALS,
+    "TopicAuthorization": _RIGHTS,
+    "GroupAuthorization": _RIGHTS,
+    "ClusterAuthorization": _RIGHTS,
+    "RecordTooLarge": _SIZE,
+    "IllegalState": (TransientError, "CDC:ErrKafkaNewProducer", "messages went while they were read: start again"),
+    "Timeout": (Unreachable, "CDC:ErrKafkaAsyncSendMessage", "check that the broker runs and has the topic"),
+    "Network": (Unreachable, "CDC:ErrKafkaAsyncSendMessage", "check that the broker runs"),
+    "Disconnect": (Unreachable, "CDC:ErrKafkaAsyncSendMessage", "check that the broker runs"),
+}
+
+
+def _start(text: str) -> Any:
+    if text == "earliest":
+        return _OFFSETS.earliest()
+    if text == "latest":
+        return _OFFSETS.latest()
+    if text.isdecimal():
+        return _OFFSETS.for_timestamp(physical_ms(int(text)))
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"start cannot be {text!r}", where="source URI", hint="write earliest, latest, a TSO or an ISO time"
+        ) from None
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return _OFFSETS.for_timestamp(round(zoned.timestamp() * 1000))
+
+
+def _bounds(offsets: Mapping[str, Mapping[int, tuple[int, int]]], side: int) -> str:
+    return json.dumps({topic: {str(p): ends[side] for p, ends in places.items()} for topic, places in offsets.items()})
+
+
+def _words(error: KafkaException | KafkaError | ValueError) -> str:
+    """Return librdkafka's words without its inner state and addresses that stand there twice."""
+    inner = error.args[0] if isinstance(error, KafkaException) else error
+    text = inner.str() if isinstance(inner, KafkaError) else str(inner)
+    return re.sub(r" \((?:after \d+ms )?in state \w+\)|^(?:\w+://)?\S+/(?:bootstrap|\d+): ", "", text)

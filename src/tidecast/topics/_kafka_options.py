@@ -1,0 +1,235 @@
+"""What a Kafka sink URI says about the connection, and the same for the two Kafka clients that we use.
+
+librdkafka looks at the cluster (topics, partitions, offsets); Spark's Java client moves the messages.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from tidecast._errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+_TRUTHS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "FALSE", "false", "False", ""), False
+)
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_DURATION = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|µs|ns)")
+
+
+def _truth(text: str) -> bool:
+    return _TRUTHS[text]
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds of a Go duration such as `10s` or `1m30s`."""
+    if not text or _DURATION.sub("", text):
+        raise ValueError(text)
+    return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(text))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaOptions:
+    """The connection parameters of a Kafka sink URI, under TiCDC's names (with `_` for `-`), defaults and checks.
+
+    Durations are in seconds. Raises `ConfigError` with TiCDC's code for a value that cannot be.
+    """
+
+    partition_num: int | None = None
+    replication_factor: int = 1
+    auto_create_topic: bool = True
+    max_message_bytes: int = 10485760
+    compression: str = "none"
+    kafka_client_id: str | None = None
+    required_acks: int = -1
+    dial_timeout: float = 10.0
+    read_timeout: float = 10.0
+    sasl_mechanism: str = ""
+    sasl_user: str = ""
+    sasl_password: str = field(default="", repr=False)
+    enable_tls: bool | None = None
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    insecure_skip_verify: bool = False
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, str]) -> KafkaOptions:
+        """Read the parameters of a sink URI; those that say nothing about the connection are ignored."""
+        given: dict[str, Any] = {}
+        for member in fields(cls):
+            name = member.name.replace("_", "-")
+            if name in params:
+                read = next(reader for kind, reader in _READERS.items() if str(member.type).startswith(kind))
+                try:
+                    given[member.name] = read(params[name])
+                except (ValueError, KeyError):
+                    raise ConfigError(
+                        f"{name} cannot be {params[name]!r}",
+                        code="CDC:ErrSinkURIInvalid",
+                        where="sink URI",
+                        hint=_HINTS.get(read),
+                    ) from None
+        return cls(**given)
+
+    def __post_init__(self) -> None:
+        files = [bool(path) for path in (self.ca, self.cert, self.key)]
+        mechanism = self.sasl_mechanism.upper()
+        client_id = self.kafka_client_id
+        for broken, code, message in (
+            (
+                self.partition_num is not None and self.partition_num <= 0,
+                "CDC:ErrKafkaInvalidPartitionNum",
+                f"invalid partition num {self.partition_num}",
+            ),
+            (
+                self.required_acks not in (-1, 0, 1),
+                "CDC:ErrKafkaInvalidRequiredAcks",
+                f"invalid required acks {self.required_acks}, only -1, 0 and 1 are supported",
+            ),
+            (
+                client_id is not None and not re.fullmatch(r"[A-Za-z0-9._-]+", client_id),
+                "CDC:ErrKafkaInvalidClientID",
+                f"invalid kafka client ID {client_id!r}",
+            ),
+            (
+                self.max_message_bytes <= 0,
+                "CDC:ErrCodecInvalidConfig",
+                f"invalid max-message-bytes {self.max_message_bytes}",
+            ),
+            (
+                any(files) and not all(files),
+                "CDC:ErrKafkaInvalidConfig",
+                "ca, cert and key files should all be supplied",
+            ),
+            (
+                all(files) and self.enable_tls is False,
+                "CDC:ErrKafkaInvalidConfig",
+                "ca, cert and key are given, but enable-tls is false",
+            ),
+            (
+                bool(mechanism) and mechanism not in _LOGIN_MODULES,
+                "CDC:ErrKafkaInvalidConfig",
+                f"sasl-mechanism {self.sasl_mechanism} is not supported, only {', '.join(_LOGIN_MODULES)} are",
+            ),
+            (
+                bool(self.sasl_user or self.sasl_password) and not mechanism,
+                "CDC:ErrKafkaInvalidConfig",
+                "sasl-user and sasl-password need a sasl-mechanism",
+            ),
+            (
+                self.insecure_skip_verify and self.tls,
+                "CDC:ErrKafkaInvalidConfig",
+                "insecure-skip-verify is not supported, Spark's Kafka client always checks certificates",
+            ),
+        ):
+            if broken:
+                raise ConfigError(message, code=code, where="sink URI")
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted: as asked, or because certificates are given."""
+        return bool(self.ca) if self.enable_tls is None else self.enable_tls
+
+    @property
+    def security(self) -> str:
+        """Kafka's name for the kind of connection."""
+        return ("SASL_" if self.sasl_mechanism else "") + ("SSL" if self.tls else "PLAINTEXT")
+
+    def for_librdkafka(self) -> dict[str, str | int]:
+        """Return the connection's settings for confluent-kafka."""
+        settings: dict[str, str | int] = {
+            "security.protocol": self.security,
+            "socket.connection.setup.timeout.ms": max(1000, int(self.dial_timeout * 1000)),
+        }
+        if self.kafka_client_id:
+            settings["client.id"] = self.kafka_client_id
+        if self.sasl_mechanism:
+            settings |= {
+                "sasl.mechanism": self.sasl_mechanism.upper(),
+                "sasl.username": self.sasl_user,
+                "sasl.password": self.sasl_password,
+            }
+        if self.ca:
+            settings |= {
+                "ssl.ca.location": self.ca,
+                "ssl.certificate.location": self.cert,
+                "ssl.key.location": self.key,
+            }
+        return settings
+
+    def for_spark(self) -> dict[str, str]:
+        """Return the connection's settings as options of Spark's Kafka source and sink."""
+        settings = {"security.protocol": self.security}
+        if self.kafka_client_id:
+            settings["client.id"] = self.kafka_client_id
+        if self.sasl_mechanism:
+            mechanism = self.sasl_mechanism.upper()
+            user, password = (
+                text.replace("\\", "\\\\").replace('"', '\\"') for text in (self.sasl_user, self.sasl_password)
+            )
+            settings |= {
+                "sasl.mechanism": mechanism,
+                "sasl.jaas.config": f'{_LOGIN_MODULES[mechanism]} required username="{user}" password="{password}";',
+            }
+        if self.ca:
+            # their contents, not their paths: the files need not lie on the executors
+            settings |= {
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.certificates": _content(self.ca),
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.certificate.chain": _content(self.cert),
+                "ssl.keystore.key": _content(self.key),
+            }
+        return {f"kafka.{name}": value for name, value in settings.items()}
+
+    def for_spark_writes(self) -> dict[str, str]:
+        """Return the options of Spark's Kafka sink: the connection's, and how messages are sent.
+
+        A partition's order holds in every case: Kafka's producer keeps it by itself as long as all replicas
+        acknowledge (it is idempotent then), otherwise by sending one request at a time.
+        """
+        compression = self.compression.lower()
+        if compression not in _COMPRESSIONS:
+            _log.warning("unknown compression %r, messages are not compressed", self.compression)
+            compression = "none"
+        settings = {
+            "acks": "all" if self.required_acks == -1 else str(self.required_acks),
+            "compression.type": compression,
+            "max.request.size": str(self.max_message_bytes),
+            "buffer.memory": str(max(32 << 20, 2 * self.max_message_bytes)),
+            "max.block.ms": str(int(self.dial_timeout * 1000)),
+            "request.timeout.ms": str(int(self.read_timeout * 1000)),
+            "delivery.timeout.ms": str(int(self.read_timeout * 1000) * 3),
+        }
+        if self.required_acks != -1:
+            settings |= {"enable.idempotence": "false", "max.in.flight.requests.per.connection": "1"}
+        return self.for_spark() | {f"kafka.{name}": value for name, value in settings.items()}
+
+
+_READERS: dict[str, Callable[[str], object]] = {"int": int, "bool": _truth, "float": _seconds, "str": str}
+_HINTS: dict[Callable[[str], object], str] = {
+    int: "write a whole number",
+    _truth: "write true or false",
+    _seconds: "write a number with a unit, such as 10s",
+}
+
+
+def _content(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a PEM file"
+        raise ConfigError(f"the file cannot be read: {reason}", code="CDC:ErrKafkaInvalidConfig", where=path) from None

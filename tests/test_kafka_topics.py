@@ -1,0 +1,428 @@
+"""Topics in a real Kafka: what is created, what is written and read back, and what is said when it fails."""
+
+from __future__ import annotations
+
+import datetime as dt
+import socket
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import DataFrame, Row, SparkSession
+from servers import KafkaBroker
+
+from tidecast._errors import ConfigError, TerminalError, TransientError, Unreachable
+from tidecast.model import RECORD, compose
+from tidecast.topics._base import TopicInfo
+from tidecast.topics._kafka import KafkaTopics, kafka_errors
+from tidecast.topics._kafka_options import KafkaOptions
+
+ROWS = "topic string, partition int, key binary, value binary, sequence bigint"
+QUICK = 5.0
+
+
+def fresh(name: str = "t") -> str:
+    """Return a topic that no other test uses: the broker is shared."""
+    return f"{name}_{uuid.uuid4().hex}"
+
+
+def topics(broker: KafkaBroker, topic: str, **params: str) -> KafkaTopics:
+    return KafkaTopics(
+        broker.bootstrap, topic, KafkaOptions.from_params({n.replace("_", "-"): v for n, v in params.items()})
+    )
+
+
+def partitions(broker: KafkaBroker, topic: str) -> int:
+    known = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=30).topics
+    return len(known[topic].partitions) if topic in known else 0
+
+
+def send(broker: KafkaBroker, topic: str, *messages: dict[str, Any]) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for message in messages:
+        producer.produce(topic, **message)
+    assert producer.flush(30) == 0
+
+
+def values(frame: DataFrame) -> list[bytes | None]:
+    rows: list[Row] = frame.orderBy("topic", "partition", "offset").collect()
+    return [None if row["value"] is None else bytes(row["value"]) for row in rows]
+
+
+def with_settings(broker: KafkaBroker, topic: str, **settings: str) -> None:
+    new = NewTopic(topic, 1, 1, config={name.replace("_", "."): value for name, value in settings.items()})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([new])[topic].result(30)
+
+
+def wait_until_seen(broker: KafkaBroker, topic: str) -> None:
+    deadline = time.monotonic() + 30
+    while not partitions(broker, topic) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+class TestEnsure:
+    def test_a_new_topic_has_three_partitions(self, broker: KafkaBroker) -> None:
+        topic = fresh()
+        assert topics(broker, topic).ensure(topic) == TopicInfo(topic, 3)
+        assert partitions(broker, topic) == 3
+        assert topics(broker, topic).ensure(topic) == TopicInfo(topic, 3)
+
+    def test_a_new_topic_has_the_partitions_asked_for(self, broker: KafkaBroker) -> None:
+        topic = fresh()
+        assert topics(broker, topic, partition_num="5").ensure(topic) == TopicInfo(topic, 5)
+        assert partitions(broker, topic) == 5
+
+    def test_other_new_topics_follow_the_default_one(self, broker: KafkaBroker) -> None:
+        default, other = fresh(), fresh()
+        broker.create_topic(default, partitions=2)
+        assert topics(broker, default).ensure(other) == TopicInfo(other, 2)
+        assert partitions(broker, other) == 2
+
+    def test_a_topic_that_is_there_keeps_its_partitions(self, broker: KafkaBroker) -> None:
+        default, other = fresh(), fresh()
+        broker.create_topic(default, partitions=4)
+        broker.create_topic(other, partitions=2)
+        asking = topics(broker, default, partition_num="3", auto_create_topic="false")
+        assert asking.ensure(other) == TopicInfo(other, 2)
+        assert asking.ensure(default) == TopicInfo(default, 3)  # the first three of the default topic are used
+        assert partitions(broker, default) == 4
+
+    def test_more_partitions_than_there_are(self, broker: KafkaBroker) -> None:
+        topic = fresh()
+        broker.create_topic(topic, partitions=2)
+        with pytest.raises(ConfigError, match="partition-num is 3, but the topic has 2 partitions") as error:
+            topics(broker, topic, partition_num="3").ensure(topic)
+        assert error.value.code == "CDC:ErrKafkaInvalidPartitionNum"
+
+    def test_a_missing_topic_that_may_not_be_created(self, broker: KafkaBroker) -> None:
+        topic = fresh()
+        with pytest.raises(ConfigError) as error:
+            topics(broker, topic, auto_create_topic="false").ensure(topic)
+        assert f"[CDC:ErrKafkaInvalidConfig]`auto-create-topic` is false, and {topic} not found" in str(error.value)
+        assert partitions(broker, topic) == 0
+
+    def test_more_replicas_than_brokers(self, broker: KafkaBroker) -> None:
+        topic = fresh()
+        with pytest.raises(ConfigError, match="replication") as error:
+            topics(broker, topic, replication_factor="3").ensure(topic)
+        assert error.value.code == "CDC:ErrKafkaCreateTopic"
+        assert "\n" not in str(error.value)
+
+    def test_fewer_replicas_than_must_acknowledge(self, broker: KafkaBroker) -> None:
+        topic = fresh()
+        with_settings(broker, topic, min_insync_replicas="2")
+        wait_until_seen(broker, topic)
+        with pytest.raises(ConfigError, match=r"min\.insync\.replicas is 2") as error:
+            topics(broker, topic).ensure(topic)
+        assert error.value.code == "CDC:ErrKafkaInvalidConfig"
+        assert topics(broker, topic, required_acks="1").ensure(topic) == TopicInfo(topic, 1)
+
+    def test_topics_are_listed_by_pattern(self, broker: KafkaBroker) -> None:
+        one, two = fresh("listed"), fresh("listed")
+        broker.create_topic(one)
+        broker.create_topic(f"{two}.x")
+        here = topics(broker, one)
+        assert {one, f"{two}.x"} <= set(here.list_topics())
+        assert here.list_topics(f"{one}|{two}") == [one]
+        assert not [name for name in here.list_topics() if name.startswith("__")]
+
+
+class TestWriteAndRead:
+    def test_what_is_written_is_read_back_in_order(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        one, two = fresh("a"), fresh("b")
+        here = topics(broker, one, compression="lz4")
+        here.ensure(one)
+        here.ensure(two)
+        # Shuffled over many Spark partitions: only `sequence` tells the order.
+        rows = [(t, n % 3, f"k{n % 7}".encode(), f"{t[0]}{n:04}".encode(), n) for t in (one, two) for n in range(600)]
+        frame = spark.createDataFrame(rows, ROWS).repartition(7, "value")
+        before = dt.datetime.now(dt.UTC)
+        here.write(frame)
+        records = KafkaTopics(broker.bootstrap, one, pattern=f"{one}|{two}").read(spark)
+        assert not records.ordered
+        assert records.frame.schema.simpleString() == RECORD.simpleString()
+        read = records.frame.orderBy("topic", "partition", "offset").collect()
+        assert len(read) == len(rows)
+        for topic in (one, two):
+            for partition in range(3):
+                here_read = [r for r in read if (r["topic"], r["partition"]) == (topic, partition)]
+                assert [r["offset"] for r in here_read] == list(range(200))
+                assert [(bytes(r["key"]), bytes(r["value"])) for r in here_read] == [
+                    (k, v) for t, p, k, v, _ in rows if (t, p) == (topic, partition)
+                ]
+        stamps = {r["timestamp"] for r in read}
+        assert all(abs(stamp.astimezone(dt.UTC) - before) < dt.timedelta(minutes=5) for stamp in stamps)
+
+    def test_null_and_empty_stay_apart(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        topic = fresh()
+        here = topics(broker, topic)
+        here.ensure(topic)
+        pairs = [(b"k", None), (b"", b"v"), (None, b"v"), (b"k", b""), (b"", b""), (None, None), (b"\x00\xff", b"\x00")]
+        here.write(spark.createDataFrame([(topic, 0, k, v, n) for n, (k, v) in enumerate(pairs)], ROWS))
+        read = here.read(spark).frame.orderBy("offset").collect()
+        assert [tuple(None if x is None else bytes(x) for x in (r["key"], r["value"])) for r in read] == pairs
+
+    def test_headers_are_read(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        topic = fresh()
+        broker.create_topic(topic)
+        headers = [("a", b"1"), ("a", b"2"), ("n", None), ("e", b"")]
+        send(broker, topic, {"value": b"with", "headers": headers}, {"value": b"without"})
+        with_headers, without = topics(broker, topic).read(spark).frame.orderBy("offset").collect()
+        got = [(h["key"], None if h["value"] is None else bytes(h["value"])) for h in with_headers["headers"]]
+        assert got == headers
+        assert not without["headers"]
+
+    def test_a_frame_stands_still(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        topic = fresh()
+        broker.create_topic(topic)
+        send(broker, topic, {"value": b"1"})
+        frame = topics(broker, topic).read(spark).frame
+        send(broker, topic, {"value": b"2"})
+        assert values(frame) == [b"1"]
+        assert values(topics(broker, topic).read(spark).frame) == [b"1", b"2"]
+
+    def test_where_to_start(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        busy, quiet, empty = (fresh("start") for _ in range(3))
+        broker.create_topic(busy, partitions=2)
+        broker.create_topic(quiet)
+        broker.create_topic(empty)
+        noon = round(time.time()) * 1000 - 3_600_000  # older messages would fall to the broker's retention
+        send(broker, busy, *({"value": f"{n}".encode(), "timestamp": noon + n, "partition": 0} for n in range(4)))
+        send(broker, quiet, {"value": b"old", "timestamp": noon - 1000})
+        everything = f"{busy}|{quiet}|{empty}"
+
+        def read(start: str) -> list[bytes | None]:
+            frame = KafkaTopics(broker.bootstrap, busy, pattern=everything, start=start).read(spark).frame
+            return sorted(values(frame), key=str)
+
+        assert read("earliest") == [b"0", b"1", b"2", b"3", b"old"]
+        assert read("latest") == []
+        assert read(str(compose(noon + 2, 5))) == [b"2", b"3"]
+        moment = dt.datetime.fromtimestamp(noon / 1000, dt.UTC)
+        first, third = (moment + dt.timedelta(milliseconds=n) for n in (1, 3))
+        assert read(first.isoformat().replace("+00:00", "Z")) == [b"1", b"2", b"3"]
+        assert read(third.replace(tzinfo=None).isoformat(sep=" ")) == [b"3"]
+        assert read(third.astimezone(dt.timezone(dt.timedelta(hours=8))).isoformat()) == [b"3"]
+        assert read((moment + dt.timedelta(days=300)).date().isoformat()) == []
+        with pytest.raises(ConfigError, match="start cannot be 'yesterday'"):
+            read("yesterday")
+
+    def test_messages_that_went_meanwhile(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        topic = fresh()
+        broker.create_topic(topic)
+        send(broker, topic, {"value": b"1"}, {"value": b"2"})
+        here = topics(broker, topic)
+        frame = here.read(spark).frame
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        (deleted,) = admin.delete_records([TopicPartition(topic, 0, 2)]).values()
+        deleted.result(30)
+        with pytest.raises(TransientError, match="data may have been lost") as error, kafka_errors(here.where):
+            frame.collect()
+        assert "\n" not in str(error.value)
+        assert here.read(spark).frame.collect() == []
+
+    def test_what_was_not_committed_is_left_out(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        topic = fresh()
+        broker.create_topic(topic)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic})
+        producer.init_transactions(30)
+        for value, end in ((b"yes", producer.commit_transaction), (b"no", producer.abort_transaction)):
+            producer.begin_transaction()
+            producer.produce(topic, value=value, on_delivery=lambda *_: None)
+            producer.flush(30)
+            end(30)
+        assert values(topics(broker, topic).read(spark).frame) == [b"yes"]
+
+    def test_nothing_to_read(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        topic = fresh()
+        with pytest.raises(ConfigError, match=f"no topic '{topic}'"):
+            topics(broker, topic).read(spark)
+        with pytest.raises(ConfigError, match="no topic that matches"):
+            KafkaTopics(broker.bootstrap, topic, pattern=f"{topic}.*").read(spark)
+
+    @pytest.mark.parametrize("acks", ["0", "1"])
+    def test_fewer_acknowledgements(self, spark: SparkSession, broker: KafkaBroker, acks: str) -> None:
+        topic = fresh()
+        here = topics(broker, topic, required_acks=acks, partition_num="1", kafka_client_id="ours-1")
+        here.ensure(topic)
+        here.write(spark.createDataFrame([(topic, 0, b"k", f"{n:03}".encode(), n) for n in range(200)], ROWS))
+        assert values(here.read(spark).frame) == [f"{n:03}".encode() for n in range(200)]
+
+    def test_large_messages(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        topic, small = fresh(), fresh()
+        with_settings(broker, topic, max_message_bytes="6000000")
+        with_settings(broker, small)
+        wait_until_seen(broker, small)
+        large = spark.createDataFrame([(topic, 0, b"k", b"x" * 5_000_000, 1)], ROWS)
+        topics(broker, topic).write(large)
+        assert [len(v or b"") for v in values(topics(broker, topic).read(spark).frame)] == [5_000_000]
+        for here in (topics(broker, topic, max_message_bytes="4000000"), topics(broker, small)):
+            with pytest.raises(TerminalError) as error:
+                here.write(large.replace(topic, here.topic, ["topic"]))
+            assert error.value.code == "CDC:ErrMessageTooLarge"
+            assert "\n" not in str(error.value)
+
+    def test_a_partition_that_is_not_there(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        topic = fresh()
+        broker.create_topic(topic)
+        here = topics(broker, topic, dial_timeout="1s")
+        with pytest.raises(Unreachable, match=r"Partition 1 of topic|not present in metadata") as error:
+            here.write(spark.createDataFrame([(topic, 1, b"k", b"v", 1)], ROWS))
+        assert "\n" not in str(error.value)
+
+    def test_errors_of_the_rows_go_through(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        topic = fresh()
+        broker.create_topic(topic)
+        rows = spark.createDataFrame([(topic, 0, b"k", b"v", 1)], ROWS)
+        with pytest.raises(Exception, match="these rows are bad"):
+            topics(broker, topic).write(
+                rows.selectExpr(
+                    "topic",
+                    "partition",
+                    "key",
+                    "sequence",
+                    "CAST(raise_error('these rows are bad') AS binary) AS value",
+                )
+            )
+
+
+class TestCredentials:
+    def secured(
+        self, broker: KafkaBroker, topic: str, user: str, password: str, mechanism: str = "plain"
+    ) -> KafkaTopics:
+        params = {"sasl-mechanism": mechanism, "sasl-user": user, "sasl-password": password}
+        return KafkaTopics(broker.sasl_bootstrap, topic, KafkaOptions.from_params(params))
+
+    def test_the_right_password(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        topic = fresh()
+        here = self.secured(broker, topic, broker.user, broker.password)
+        assert here.ensure(topic) == TopicInfo(topic, 3)
+        here.write(spark.createDataFrame([(topic, 0, b"k", b"v", 1)], ROWS))
+        assert values(here.read(spark).frame) == [b"v"]
+
+    @pytest.mark.parametrize(
+        ("user", "password", "mechanism"),
+        [("alice", 'hu"sh\\', "PLAIN"), ("bob", "hush", "PLAIN"), ("alice", "hush", "SCRAM-SHA-512")],
+    )
+    def test_wrong_credentials(
+        self, spark: SparkSession, broker: KafkaBroker, user: str, password: str, mechanism: str
+    ) -> None:
+        here = self.secured(broker, "t", user, password, mechanism)
+        rows = spark.createDataFrame([("t", 0, b"k", b"v", 1)], ROWS)
+        for use in (lambda: here.ensure("t"), lambda: here.write(rows), lambda: here.read(spark), here.list_topics):
+            began = time.monotonic()
+            with pytest.raises(
+                ConfigError, match=r"Kafka does not let us in: .*(Invalid username or password|PLAIN)"
+            ) as error:
+                use()
+            assert time.monotonic() - began < QUICK
+            assert "\n" not in str(error.value)
+            assert password not in str(error.value)
+        assert password not in repr(here)
+
+    def test_credentials_for_spark_alone(
+        self, spark: SparkSession, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A password changed between the look at the cluster and Spark's turn."""
+        topic = fresh()
+        broker.create_topic(topic)
+        here = self.secured(broker, topic, broker.user, broker.password)
+        changed = self.secured(broker, topic, broker.user, "hush").options.for_spark_writes()
+        monkeypatch.setattr(KafkaOptions, "for_spark_writes", lambda _: changed)
+        with pytest.raises(ConfigError, match="Kafka says: Authentication failed") as error:
+            here.write(spark.createDataFrame([(topic, 0, b"k", b"v", 1)], ROWS))
+        assert "hush" not in str(error.value)
+        assert "\n" not in str(error.value)
+
+    def test_no_credentials_where_they_are_wanted(self, broker: KafkaBroker) -> None:
+        with pytest.raises(Unreachable, match="sasl-mechanism"):
+            KafkaTopics(broker.sasl_bootstrap, "t").ensure("t")
+
+    def test_tls_where_there_is_none(self, broker: KafkaBroker) -> None:
+        with pytest.raises(Unreachable, match=r"(?i)ssl"):
+            topics(broker, "t", enable_tls="true").ensure("t")
+
+
+class TestNobodyThere:
+    def test_it_is_said_at_once(self, spark: SparkSession) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as one:
+            port = one.getsockname()[1]
+        here = KafkaTopics(f"127.0.0.1:{port}", "t")
+        rows = spark.createDataFrame([("t", 0, b"k", b"v", 1)], ROWS)
+        for use in (lambda: here.ensure("t"), lambda: here.write(rows), lambda: here.read(spark), here.list_topics):
+            began = time.monotonic()
+            with pytest.raises(Unreachable, match=r"Kafka does not answer: .*Connection refused") as error:
+                use()
+            assert time.monotonic() - began < QUICK
+            assert str(port) in str(error.value)
+            assert "\n" not in str(error.value)
+
+    def test_a_server_that_says_nothing(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            options = KafkaOptions.from_params({"dial-timeout": "1500ms"})
+            began = time.monotonic()
+            with pytest.raises(Unreachable):
+                KafkaTopics(f"127.0.0.1:{silent.getsockname()[1]}", "t", options).ensure("t")
+            assert 1 < time.monotonic() - began < 2 * QUICK
+
+    def test_one_broker_of_two_is_enough(self, broker: KafkaBroker) -> None:
+        topic = fresh()
+        broker.create_topic(topic)
+        assert topic in KafkaTopics(f"127.0.0.1:1,{broker.bootstrap}", topic).list_topics()
+
+
+class TestOptions:
+    def test_defaults_are_ticdc_s(self) -> None:
+        options = KafkaOptions.from_params({"protocol": "avro", "anything": "else"})
+        assert options == KafkaOptions()
+        assert (options.replication_factor, options.max_message_bytes, options.required_acks) == (1, 10485760, -1)
+        assert options.security == "PLAINTEXT"
+        assert options.for_spark_writes()["kafka.acks"] == "all"
+
+    @pytest.mark.parametrize(
+        ("params", "code"),
+        [
+            ({"partition-num": "0"}, "CDC:ErrKafkaInvalidPartitionNum"),
+            ({"partition-num": "three"}, "CDC:ErrSinkURIInvalid"),
+            ({"required-acks": "2"}, "CDC:ErrKafkaInvalidRequiredAcks"),
+            ({"kafka-client-id": "a b"}, "CDC:ErrKafkaInvalidClientID"),
+            ({"max-message-bytes": "0"}, "CDC:ErrCodecInvalidConfig"),
+            ({"auto-create-topic": "yes"}, "CDC:ErrSinkURIInvalid"),
+            ({"dial-timeout": "10"}, "CDC:ErrSinkURIInvalid"),
+            ({"ca": "a", "cert": "b"}, "CDC:ErrKafkaInvalidConfig"),
+            ({"ca": "a", "cert": "b", "key": "c", "enable-tls": "false"}, "CDC:ErrKafkaInvalidConfig"),
+            ({"sasl-mechanism": "GSSAPI"}, "CDC:ErrKafkaInvalidConfig"),
+            ({"sasl-user": "alice"}, "CDC:ErrKafkaInvalidConfig"),
+            ({"enable-tls": "true", "insecure-skip-verify": "1"}, "CDC:ErrKafkaInvalidConfig"),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, params: dict[str, str], code: str) -> None:
+        with pytest.raises(ConfigError) as error:
+            KafkaOptions.from_params(params)
+        assert error.value.code == code
+
+    def test_durations_are_go_s(self) -> None:
+        assert KafkaOptions.from_params({"dial-timeout": "1m1.5s"}).dial_timeout == 61.5
+        assert KafkaOptions.from_params({"read-timeout": "250ms"}).read_timeout == 0.25
+
+    def test_certificates(self, tmp_path: Path) -> None:
+        paths = {name: str(tmp_path / name) for name in ("ca", "cert", "key")}
+        for name, path in paths.items():
+            Path(path).write_text(f"-----{name}-----")
+        options = KafkaOptions.from_params({**paths, "sasl-mechanism": "scram-sha-256", "sasl-user": 'a"b\\'})
+        assert options.security == "SASL_SSL"
+        spark, native = options.for_spark(), options.for_librdkafka()
+        assert spark["kafka.ssl.truststore.certificates"] == "-----ca-----"
+        assert spark["kafka.ssl.keystore.certificate.chain"] == "-----cert-----"
+        assert spark["kafka.ssl.keystore.key"] == "-----key-----"
+        assert r'ScramLoginModule required username="a\"b\\" password="";' in spark["kafka.sasl.jaas.config"]
+        assert native["ssl.ca.location"] == paths["ca"]
+        assert native["sasl.mechanism"] == "SCRAM-SHA-256"
+        with pytest.raises(ConfigError, match="No such file"):
+            KafkaOptions(ca="/nowhere/ca", cert="/nowhere/cert", key="/nowhere/key").for_spark()
