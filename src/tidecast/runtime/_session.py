@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -50,7 +51,9 @@ def spark_session(
         builder = builder.config(name, value)
     # Spark starts its Java and its Python workers with the environment of this moment, and offers no other way.
     with _environment(JAVA_HOME=str(find_java().home), PYSPARK_PYTHON=sys.executable):
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+    atexit.register(_remove_litter, Path("artifacts").absolute())
+    return session
 
 
 def _settings(cores: int) -> dict[str, str]:
@@ -87,6 +90,14 @@ def _silence_python_side() -> None:
     if "TIDECAST_SPARK_LOG" not in os.environ:
         for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _remove_litter(folder: Path) -> None:
+    """Remove the empty folder that Spark 4.0.0 makes where it was started (SPARK-52396; mended in 4.0.1)."""
+    with suppress(OSError):  # what is not empty is not Spark's
+        for inner in folder.glob("spark-*"):
+            inner.rmdir()
+        folder.rmdir()
 
 
 def _usable_cores() -> int:
