@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 import socket
 import time
 import uuid
@@ -33,7 +34,7 @@ def fresh(name: str = "t") -> str:
 
 def topics(broker: KafkaBroker, topic: str, **params: str) -> KafkaTopics:
     return KafkaTopics(
-        broker.bootstrap, topic, KafkaOptions.from_params({n.replace("_", "-"): v for n, v in params.items()})
+        (broker.bootstrap,), topic, KafkaOptions.from_params({n.replace("_", "-"): v for n, v in params.items()})
     )
 
 
@@ -139,12 +140,12 @@ class TestWriteAndRead:
         here = topics(broker, one, compression="lz4")
         here.ensure(one)
         here.ensure(two)
-        # Shuffled over many Spark partitions: only `sequence` tells the order.
         rows = [(t, n % 3, f"k{n % 7}".encode(), f"{t[0]}{n:04}".encode(), n) for t in (one, two) for n in range(600)]
-        frame = spark.createDataFrame(rows, ROWS).repartition(7, "value")
+        # Only `sequence` tells the order.
+        frame = spark.createDataFrame(random.Random(1).sample(rows, len(rows)), ROWS)
         before = dt.datetime.now(dt.UTC)
         here.write(frame)
-        records = KafkaTopics(broker.bootstrap, one, pattern=f"{one}|{two}").read(spark)
+        records = KafkaTopics((broker.bootstrap,), one, pattern=f"{one}|{two}").read(spark)
         assert not records.ordered
         assert records.frame.schema.simpleString() == RECORD.simpleString()
         read = records.frame.orderBy("topic", "partition", "offset").collect()
@@ -198,7 +199,7 @@ class TestWriteAndRead:
         everything = f"{busy}|{quiet}|{empty}"
 
         def read(start: str) -> list[bytes | None]:
-            frame = KafkaTopics(broker.bootstrap, busy, pattern=everything, start=start).read(spark).frame
+            frame = KafkaTopics((broker.bootstrap,), busy, pattern=everything, start=start).read(spark).frame
             return sorted(values(frame), key=str)
 
         assert read("earliest") == [b"0", b"1", b"2", b"3", b"old"]
@@ -244,7 +245,9 @@ class TestWriteAndRead:
         with pytest.raises(ConfigError, match=f"no topic '{topic}'"):
             topics(broker, topic).read(spark)
         with pytest.raises(ConfigError, match="no topic that matches"):
-            KafkaTopics(broker.bootstrap, topic, pattern=f"{topic}.*").read(spark)
+            KafkaTopics((broker.bootstrap,), topic, pattern=f"{topic}.*").read(spark)
+        with pytest.raises(ConfigError, match="is no regular expression"):
+            KafkaTopics((broker.bootstrap,), topic, pattern="*").read(spark)
 
     @pytest.mark.parametrize("acks", ["0", "1"])
     def test_fewer_acknowledgements(self, spark: SparkSession, broker: KafkaBroker, acks: str) -> None:
@@ -297,7 +300,7 @@ class TestCredentials:
         self, broker: KafkaBroker, topic: str, user: str, password: str, mechanism: str = "plain"
     ) -> KafkaTopics:
         params = {"sasl-mechanism": mechanism, "sasl-user": user, "sasl-password": password}
-        return KafkaTopics(broker.sasl_bootstrap, topic, KafkaOptions.from_params(params))
+        return KafkaTopics((broker.sasl_bootstrap,), topic, KafkaOptions.from_params(params))
 
     def test_the_right_password(self, spark: SparkSession, broker: KafkaBroker) -> None:
         topic = fresh()
@@ -342,7 +345,7 @@ class TestCredentials:
 
     def test_no_credentials_where_they_are_wanted(self, broker: KafkaBroker) -> None:
         with pytest.raises(Unreachable, match="sasl-mechanism"):
-            KafkaTopics(broker.sasl_bootstrap, "t").ensure("t")
+            KafkaTopics((broker.sasl_bootstrap,), "t").ensure("t")
 
     def test_tls_where_there_is_none(self, broker: KafkaBroker) -> None:
         with pytest.raises(Unreachable, match=r"(?i)ssl"):
@@ -353,7 +356,7 @@ class TestNobodyThere:
     def test_it_is_said_at_once(self, spark: SparkSession) -> None:
         with socket.create_server(("127.0.0.1", 0)) as one:
             port = one.getsockname()[1]
-        here = KafkaTopics(f"127.0.0.1:{port}", "t")
+        here = KafkaTopics((f"127.0.0.1:{port}",), "t")
         rows = spark.createDataFrame([("t", 0, b"k", b"v", 1)], ROWS)
         for use in (lambda: here.ensure("t"), lambda: here.write(rows), lambda: here.read(spark), here.list_topics):
             began = time.monotonic()
@@ -368,13 +371,13 @@ class TestNobodyThere:
             options = KafkaOptions.from_params({"dial-timeout": "1500ms"})
             began = time.monotonic()
             with pytest.raises(Unreachable):
-                KafkaTopics(f"127.0.0.1:{silent.getsockname()[1]}", "t", options).ensure("t")
+                KafkaTopics((f"127.0.0.1:{silent.getsockname()[1]}",), "t", options).ensure("t")
             assert 1 < time.monotonic() - began < 2 * QUICK
 
     def test_one_broker_of_two_is_enough(self, broker: KafkaBroker) -> None:
         topic = fresh()
         broker.create_topic(topic)
-        assert topic in KafkaTopics(f"127.0.0.1:1,{broker.bootstrap}", topic).list_topics()
+        assert topic in KafkaTopics(("127.0.0.1:1", broker.bootstrap), topic).list_topics()
 
 
 class TestOptions:

@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,7 +39,7 @@ _quiet.propagate = False
 
 @dataclass(frozen=True)
 class KafkaTopics:
-    """Topics in the Kafka cluster behind `servers` (`host:port`, comma-separated).
+    """Topics in the Kafka cluster behind `hosts` (`host:port` each).
 
     `topic` is the default topic. To read, `pattern` (a regular expression on the whole name) may choose topics
     instead of it, and `start` says from where: `earliest`, `latest`, a TSO, or an ISO time (UTC where it names no
@@ -47,7 +47,7 @@ class KafkaTopics:
     committed then.
     """
 
-    servers: str
+    hosts: tuple[str, ...]
     topic: str
     options: KafkaOptions = field(default_factory=KafkaOptions)
     pattern: str | None = None
@@ -56,15 +56,18 @@ class KafkaTopics:
     @property
     def where(self) -> str:
         """What an error calls this place."""
-        return f"kafka://{self.servers}/{self.topic}"
+        return f"kafka://{self._servers}/{self.topic}"
+
+    @property
+    def _servers(self) -> str:
+        return ",".join(self.hosts)
 
     def list_topics(self, pattern: str | None = None) -> list[str]:
         """Return the names of all topics, or of those that match `pattern` wholly, sorted; Kafka's own are left out.
 
         Raises `Unreachable` where no broker answers, `ConfigError` where they do not let us in.
         """
-        wanted = re.compile(pattern or ".*")
-        return sorted(name for name in self._partitions(self._admin()) if wanted.fullmatch(name))
+        return self._matching(pattern or ".*", self._partitions(self._admin()))
 
     def read(self, spark: SparkSession) -> Records:
         """Return the records from `start` up to the end of this moment: the columns of `RECORD`.
@@ -77,7 +80,7 @@ class KafkaTopics:
         frame = (
             spark.read.format("kafka")
             .options(**self.options.for_spark())
-            .option("kafka.bootstrap.servers", self.servers)
+            .option("kafka.bootstrap.servers", self._servers)
             .option("kafka.isolation.level", "read_committed")
             .option("includeHeaders", "true")
             .option("subscribe", ",".join(offsets))
@@ -134,7 +137,7 @@ class KafkaTopics:
         writer = (
             ordered.write.format("kafka")
             .options(**self.options.for_spark_writes())
-            .option("kafka.bootstrap.servers", self.servers)
+            .option("kafka.bootstrap.servers", self._servers)
         )
         with kafka_errors(self.where):
             writer.save()
@@ -144,7 +147,7 @@ class KafkaTopics:
         heard: list[KafkaError] = []
         settings: dict[str, Any] = {
             **self.options.for_librdkafka(),
-            "bootstrap.servers": self.servers,
+            "bootstrap.servers": self._servers,
             "error_cb": heard.append,
         }
         try:
@@ -180,7 +183,7 @@ class KafkaTopics:
         if self.pattern is None:
             topics = [self.topic] if self.topic in known else []
         else:
-            topics = sorted(name for name in known if re.fullmatch(self.pattern, name))
+            topics = self._matching(self.pattern, known)
         if not topics:
             what = f"topic {self.topic!r}" if self.pattern is None else f"topic that matches {self.pattern!r}"
             raise ConfigError(f"there is no {what}", where=self.where, hint="name another one, or topics=PATTERN")
@@ -193,6 +196,13 @@ class KafkaTopics:
             # No offset: nothing is as new as the start. Beyond the end: it came after the end was asked for.
             bounds[topic][partition] = (end if start < 0 else min(start, end), end)
         return bounds
+
+    def _matching(self, pattern: str, names: Iterable[str]) -> list[str]:
+        try:
+            wanted = re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(f"{pattern!r} is no regular expression: {error}", where=self.where) from None
+        return sorted(name for name in names if wanted.fullmatch(name))
 
     def _ask_offsets(self, admin: AdminClient, places: list[tuple[str, int]], spec: Any) -> dict[tuple[str, int], int]:
         with self._asking():
@@ -336,7 +346,9 @@ def _start(text: str) -> Any:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(
-            f"start cannot be {text!r}", where="source URI", hint="write earliest, latest, a TSO or an ISO time"
+            f"start cannot be {text!r}",
+            where="source URI",
+            hint="write earliest, latest, a TSO or an ISO time, in a URI with %2B for +",
         ) from None
     zoned = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     return _OFFSETS.for_timestamp(round(zoned.timestamp() * 1000))
