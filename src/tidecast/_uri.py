@@ -36,7 +36,7 @@ class Place:
     topic: str
     params: Mapping[str, str] = field(default_factory=dict, repr=False)
     user: str = ""
-    password: SecretStr = SecretStr("")
+    password: SecretStr = field(default_factory=lambda: SecretStr(""))
 
     @property
     def is_kafka(self) -> bool:
@@ -105,4 +105,5 @@ def _host(uri: str, text: str) -> str:
 
 
 def _invalid(uri: str, why: str, hint: str | None = None) -> ConfigError:
-    return ConfigError(f"sink uri invalid '{redact_uri(uri)}': {why}", code="CDC:ErrSinkURIInvalid", hint=hint)
+    shown = _UNPRINTABLE.sub("?", redact_uri(uri))
+    return ConfigError(f"sink uri invalid '{shown}': {why}", code="CDC:ErrSinkURIInvalid", hint=hint)

@@ -1,0 +1,409 @@
+"""A changefeed's configuration: TiCDC's file and sink URI, merged and checked."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from pydantic import SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+
+from tidecast._errors import ConfigError
+from tidecast._uri import Place, parse_place
+from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
+from tidecast.changefeed._tables import (
+    Changefeed,
+    CodecConfig,
+    ColumnSelector,
+    Dispatcher,
+    Filter,
+    Integrity,
+    KafkaConfig,
+    LargeMessageHandle,
+    Sink,
+    Table,
+)
+from tidecast.topics import KafkaOptions
+
+_CODEC = "CDC:ErrCodecInvalidConfig"
+_REPLICA = "CDC:ErrInvalidReplicaConfig"
+
+_PROTOCOLS = {
+    "avro": "avro",
+    "flat-avro": "avro",
+    "canal-json": "canal-json",
+    "debezium": "debezium",
+    "default": "open-protocol",
+    "open-protocol": "open-protocol",
+    "simple": "simple",
+}
+_LARGE_MESSAGES = ("open-protocol", "simple", "canal-json")
+
+_NAME = r"[A-Za-z0-9._\-]*"
+_TOPIC = re.compile(rf"{_NAME}(\{{schema\}})?({_NAME}\{{table\}})?{_NAME}")
+_AVRO_TOPIC = re.compile(rf"{_NAME}\{{schema\}}{_NAME}\{{table\}}{_NAME}")
+_ROUTE = re.compile(r"([^{}]|\{schema\}|\{table\})*")
+
+_IN_SINK = (
+    "protocol",
+    "transaction-atomicity",
+    "schema-registry",
+    "only-output-updated-columns",
+    "content-compatible",
+    "debezium-disable-schema",
+)
+_FILE_ONLY = ("sasl-oauth-", "output-raw-change-event", "codec-config", "large-message-handle", "glue-schema-registry")
+_BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "FALSE", "false", "False"), False
+)
+_CODES = {
+    "avro-decimal-handling-mode": _CODEC,
+    "avro-bigint-unsigned-handling-mode": _CODEC,
+    "encoding-format": _CODEC,
+}
+
+
+@dataclass(frozen=True)
+class ChangefeedConfig:
+    """What a changefeed is told: where to publish and how.
+
+    `place` has the sink URI's parameters with those of the file's `[sink.kafka-config]` that the URI does not
+    name, so that it is all that opening the topics takes; `kafka` is what they say of the connection. `protocol` is
+    in TiCDC's spelling; `file` has every key of the file, the sink URI's values in place of the file's own.
+    """
+
+    place: Place
+    file: Changefeed
+    kafka: KafkaOptions
+    protocol: str
+
+    @property
+    def sink(self) -> Sink:
+        """`[sink]`."""
+        return self.file.sink
+
+    @property
+    def codec(self) -> CodecConfig:
+        """`[sink.kafka-config.codec-config]`."""
+        return self.sink.kafka_config.codec_config
+
+    @property
+    def default_topic(self) -> str:
+        """The topic of tables that no dispatcher gives another one."""
+        return self.place.topic
+
+    @property
+    def enable_tidb_extension(self) -> bool:
+        """Whether messages carry TiDB's own fields."""
+        return self.codec.enable_tidb_extension
+
+    @property
+    def avro_decimal_handling_mode(self) -> Literal["precise", "string"]:
+        """How Avro writes DECIMAL."""
+        return self.codec.avro_decimal_handling_mode
+
+    @property
+    def avro_bigint_unsigned_handling_mode(self) -> Literal["long", "string"]:
+        """How Avro writes BIGINT UNSIGNED."""
+        return self.codec.avro_bigint_unsigned_handling_mode
+
+    @property
+    def encoding_format(self) -> Literal["json", "avro"]:
+        """The encoding of the Simple protocol."""
+        return self.codec.encoding_format
+
+    @property
+    def debezium_disable_schema(self) -> bool:
+        """Whether Debezium messages leave their schema out."""
+        return self.sink.debezium_disable_schema
+
+    @property
+    def debezium_output_old_value(self) -> bool:
+        """Whether Debezium messages have the row before an update."""
+        return self.sink.debezium.output_old_value
+
+    @property
+    def large_message_handle(self) -> LargeMessageHandle:
+        """What becomes of a message that is too large."""
+        return self.sink.kafka_config.large_message_handle
+
+    @property
+    def output_raw_change_event(self) -> bool:
+        """Whether an update of a key stays one event."""
+        return self.sink.kafka_config.output_raw_change_event
+
+    @property
+    def integrity(self) -> Integrity:
+        """Row checksums: `check_level` and `corruption_handle_level`."""
+        return self.file.integrity
+
+    @property
+    def filter(self) -> Filter:
+        """Which tables and events are replicated; see `TableMatcher` for its rules."""
+        return self.file.filter
+
+    @property
+    def case_sensitive(self) -> bool:
+        """Whether letter case counts in filter rules. In matchers of dispatchers and selectors it never does."""
+        return self.file.case_sensitive
+
+    @property
+    def force_replicate(self) -> bool:
+        """Whether tables without a key are replicated as well."""
+        return self.file.force_replicate or bool(self.sink.force_replicate)
+
+    @property
+    def dispatchers(self) -> tuple[Dispatcher, ...]:
+        """Rules of topics and partitions; the first that matches a table counts."""
+        return self.sink.dispatchers
+
+    @property
+    def column_selectors(self) -> tuple[ColumnSelector, ...]:
+        """Rules of columns; the first that matches a table counts."""
+        return self.sink.column_selectors
+
+    @property
+    def schema_registry(self) -> str | None:
+        """The URL of the Schema Registry. It may hold a password: see `redact_uri` before showing it."""
+        return self.sink.schema_registry.get_secret_value() if self.sink.schema_registry else None
+
+    @property
+    def partition_num(self) -> int | None:
+        """The partitions of a topic that is to be created, None where nobody said."""
+        return self.kafka.partition_num
+
+    @property
+    def replication_factor(self) -> int:
+        """The replicas of a topic that is to be created."""
+        return self.kafka.replication_factor
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The size of the largest message that may be sent."""
+        return self.kafka.max_message_bytes
+
+
+def load_config(
+    sink_uri: str, toml: str | os.PathLike[str] | None = None, schema_registry: str | None = None
+) -> ChangefeedConfig:
+    """Return the configuration that a sink URI and, where given, a changefeed file make together.
+
+    The URI's parameters win over the file, also with `false` and `0`; empty ones say nothing. `schema_registry` (the
+    flag) wins over the file and loses to the URI. Unknown parameters of the URI are ignored; unknown keys of the
+    file are errors. Raises ConfigError with TiCDC's code for everything that cannot be; its text has no secrets.
+    Source: TiCDC's Kafka sink, options and precedence.
+    """
+    place = parse_place(sink_uri)
+    if not place.topic:
+        raise _error("CDC:ErrSinkURIInvalid", "no topic is specified in sink-uri", "end the path with the topic's name")
+    data = _read(Path(toml)) if toml is not None else {}
+    name = Path(toml).name if toml is not None else "sink URI"
+    if schema_registry:
+        _table(data, ("sink",))["schema-registry"] = schema_registry
+    for parameter, text in place.params.items():
+        if text and (known := _PARAMETERS.get(parameter)):
+            _table(data, known.table)[parameter] = _value(parameter, known.field, text)
+    file = _validated(data, name)
+    params = {**place.params, **dict(_connection(file.sink.kafka_config))}
+    # A parameter without a value says nothing; the reader of the connection's parameters takes each at its word.
+    place = replace(place, params={k: v for k, v in params.items() if v or k not in _PARAMETERS})
+    protocol = _PROTOCOLS.get(file.sink.protocol.lower())
+    if protocol is None:
+        raise _error(
+            "CDC:ErrSinkUnknownProtocol",
+            f"unknown '{file.sink.protocol}' message protocol for sink",
+            f"add protocol= to the sink URI: one of {', '.join(_PROTOCOLS)}",
+        )
+    config = ChangefeedConfig(place, file, KafkaOptions.from_params(place.params), protocol)
+    for code, wrong in _wrongs(config):
+        raise _error(code, wrong)
+    for dispatcher in config.dispatchers:
+        _check_dispatcher(dispatcher, protocol)
+    for selector in config.column_selectors:
+        TableMatcher(selector.matcher)
+        ColumnMatcher(selector.columns)
+    for event_filter in config.filter.event_filters:
+        TableMatcher(event_filter.matcher)
+    TableMatcher(config.filter.rules, case_sensitive=config.case_sensitive)
+    return config
+
+
+class _Known(NamedTuple):
+    """Where a URI parameter belongs in the file."""
+
+    table: tuple[str, ...]
+    field: FieldInfo
+
+
+def _aliases(model: type[Table]) -> dict[str, FieldInfo]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+_PARAMETERS: dict[str, _Known] = {
+    **{n: _Known(("sink",), f) for n, f in _aliases(Sink).items() if n in _IN_SINK},
+    **{
+        n: _Known(("sink", "kafka-config"), f) for n, f in _aliases(KafkaConfig).items() if not n.startswith(_FILE_ONLY)
+    },
+    **{n: _Known(("sink", "kafka-config", "codec-config"), f) for n, f in _aliases(CodecConfig).items()},
+}
+
+
+def _error(code: str | None, message: str, hint: str | None = None, where: str | None = None) -> ConfigError:
+    return ConfigError(message, code=code, where=where, hint=hint)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise _error(None, f"the file cannot be read: {error.strerror}", where=str(path)) from None
+    except UnicodeDecodeError:
+        raise _error(None, "the file is not UTF-8 text", where=str(path)) from None
+    except tomllib.TOMLDecodeError as error:
+        raise _error(None, f"this is not TOML: {error}", where=str(path)) from None
+
+
+def _table(data: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return a table within the file, made where it is not there."""
+    for name in names:
+        data = data.setdefault(name, {})
+        if not isinstance(data, dict):
+            raise _error(_REPLICA, f"{name} must be a table", f"write [{'.'.join(names)}]")
+    return data
+
+
+def _value(name: str, field: FieldInfo, text: str) -> object:
+    types = (field.annotation, *get_args(field.annotation))
+    try:
+        return _BOOLS[text] if bool in types else int(text) if int in types else text
+    except (KeyError, ValueError):
+        wanted = "true or false" if bool in types else "a whole number"
+        raise _error("CDC:ErrSinkURIInvalid", f"{name} cannot be {text!r}", f"write {wanted}", "sink URI") from None
+
+
+def _connection(kafka: KafkaConfig) -> Iterator[tuple[str, str]]:
+    """Yield what was said of the connection, as parameters of a sink URI."""
+    for attribute, field in KafkaConfig.model_fields.items():
+        value = getattr(kafka, attribute)
+        name = field.alias or attribute
+        if value is None or isinstance(value, Table) or name not in _PARAMETERS:
+            continue
+        if isinstance(value, SecretStr):
+            value = value.get_secret_value()
+        yield name, str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _validated(data: dict[str, Any], name: str) -> Changefeed:
+    unknown = list(_unknown(Changefeed, data))
+    if unknown:
+        near = [f"{key}: did you mean {nearest}?" for key, nearest in unknown if nearest]
+        raise _error(
+            None,
+            f"component TiCDC changefeed's config file {name} contained unknown configuration options: "
+            + ", ".join(key for key, _ in unknown),
+            "; ".join(near) or None,
+        )
+    try:
+        return Changefeed.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        keys = [str(part) for part in first["loc"]]
+        code = _CODES.get(keys[-1], _REPLICA)
+        raise _error(code, f"{'.'.join(keys)}: {first['msg']}", where=name) from None
+
+
+def _unknown(model: type[Table], data: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str | None]]:
+    """Yield every key that the file may not have, with the nearest one that it may."""
+    known = _aliases(model)
+    for key, value in data.items():
+        if key not in known:
+            yield path + key, next(iter(difflib.get_close_matches(key, known, n=1)), None)
+            continue
+        inner = _tables_of(known[key].annotation)
+        for item in value if isinstance(value, list) else [value]:
+            if inner and isinstance(item, dict):
+                yield from _unknown(inner, item, f"{path}{key}.")
+
+
+def _tables_of(annotation: Any) -> type[Table] | None:
+    """Return the model of the tables that an annotation speaks of, if it does."""
+    if isinstance(annotation, type) and issubclass(annotation, Table):
+        return annotation
+    return next(filter(None, map(_tables_of, get_args(annotation))), None)
+
+
+def _wrongs(config: ChangefeedConfig) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a configuration as a whole: TiCDC's code and words."""
+    sink, codec, large = config.sink, config.codec, config.large_message_handle
+    avro = config.protocol == "avro"
+    checksums = config.integrity.check_level == "correctness"
+    glue = sink.kafka_config.glue_schema_registry_config
+    atomicity = sink.transaction_atomicity
+    if atomicity not in ("", "none"):
+        yield "CDC:ErrSinkURIInvalid", f"{atomicity} level atomicity is not supported by {config.place.scheme} scheme"
+    if codec.max_batch_size <= 0:
+        yield _CODEC, f"invalid max-batch-size {codec.max_batch_size}"
+    if avro and config.force_replicate:
+        yield _CODEC, "force-replicate must be disabled, when using avro protocol"
+    if avro and glue:
+        yield _CODEC, "glue-schema-registry-config is not supported, use schema-registry"
+    if avro and not config.schema_registry:
+        yield (
+            _CODEC,
+            'Avro protocol requires parameter "schema-registry" or "glue-schema-registry" '
+            "to specify the schema registry",
+        )
+    if config.protocol == "simple" and sink.delete_only_output_handle_key_columns and config.force_replicate:
+        yield _CODEC, "force-replicate must be disabled when delete-only-output-handle-key-columns is enabled"
+    if checksums and config.column_selectors:
+        yield _REPLICA, "it's not allowed to enable the integrity check and column selector at the same time"
+    needed = {
+        "enable-tidb-extension=true": codec.enable_tidb_extension,
+        "avro-decimal-handling-mode=string": codec.avro_decimal_handling_mode == "string",
+        "avro-bigint-unsigned-handling-mode=string": codec.avro_bigint_unsigned_handling_mode == "string",
+    }
+    if avro and checksums and not all(needed.values()):
+        missing = " and ".join(option for option, given in needed.items() if not given)
+        yield _CODEC, f"Avro protocol with row level checksum needs {missing}"
+    if large.large_message_handle_option != "none":
+        extended = config.protocol != "canal-json" or codec.enable_tidb_extension
+        if config.protocol not in _LARGE_MESSAGES or not extended:
+            yield (
+                _REPLICA,
+                f"large message handle is set to {large.large_message_handle_option}, protocol is {config.protocol}, "
+                "it's not supported",
+            )
+        storage = large.claim_check_storage_uri.get_secret_value()
+        if large.large_message_handle_option == "claim-check" and not storage:
+            yield _REPLICA, "large message handle is set to claim-check, but the claim-check-storage-uri is empty"
+    if config.file.enable_sync_point:
+        yield _REPLICA, "sync point needs a MySQL sink"
+
+
+def _check_dispatcher(dispatcher: Dispatcher, protocol: str) -> None:
+    TableMatcher(dispatcher.matcher)
+    if dispatcher.dispatcher and dispatcher.partition:
+        raise _error(
+            "CDC:ErrSinkInvalidConfig",
+            "dispatcher and partition cannot be configured both",
+            "keep partition, the newer name",
+        )
+    topic = dispatcher.topic
+    if topic and protocol == "avro" and not _AVRO_TOPIC.fullmatch(topic):
+        raise _error(
+            "CDC:ErrKafkaTopicExprInvalid",
+            f"invalid topic expression: {topic}, topic rule for Avro must contain {{schema}} and {{table}}",
+        )
+    if topic and not _TOPIC.fullmatch(topic):
+        raise _error(
+            "CDC:ErrKafkaTopicExprInvalid", f"invalid topic expression: {topic}", "for example cdc.{schema}.{table}"
+        )
+    for route in (dispatcher.target_schema, dispatcher.target_table):
+        if not _ROUTE.fullmatch(route):
+            raise _error("CDC:ErrInvalidTableRoutingRule", f"invalid table routing rule: {route}")

@@ -1,0 +1,196 @@
+"""Dispatch: which topic a table's rows go to, which partition a row goes to, and which columns go along."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidecast._errors import ConfigError
+from tidecast.changefeed._config import ChangefeedConfig
+from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
+from tidecast.changefeed._tables import Dispatcher
+from tidecast.model import DataType, Kind, TableSchema, decimal_text, shift_zone, shortest_text
+
+_LONGEST_TOPIC = 249
+_FOREIGN = re.compile(r"[^A-Za-z0-9._\-]")
+_DOTS = {".": "_", "..": "__"}
+
+
+class Router:
+    """The dispatchers of a changefeed: the first one whose matcher matches a table rules over it.
+
+    `zone` is the time zone in which TIMESTAMP values are hashed: TiCDC's server zone.
+    """
+
+    def __init__(self, config: ChangefeedConfig, zone: str = "UTC") -> None:
+        self._config = config
+        self._zone = zone
+
+    def topic_for(self, schema: TableSchema) -> str:
+        """Return the topic of a table. Source: TiCDC's topic expression."""
+        rule = _rule(self._config, schema).topic
+        if not rule:
+            return self._config.default_topic
+        names = {"{schema}": schema.database, "{table}": schema.table}
+        # One pass over the rule, so that a table named `{table}` is not a placeholder itself.
+        topic = re.sub(r"\{schema\}|\{table\}", lambda m: _FOREIGN.sub("_", names[m[0]]), rule)
+        topic = topic[:_LONGEST_TOPIC]
+        return _DOTS.get(topic, topic)
+
+    def check_default_topic(self, schemas: Iterable[TableSchema]) -> None:
+        """Refuse a second table in the default topic, where the protocol allows only one table a topic.
+
+        Versions of one table are one table. Raises ConfigError that names both tables.
+        Source: Avro protocol, topic distribution.
+        """
+        if self._config.protocol != "avro":
+            return
+        first: TableSchema | None = None
+        for schema in schemas:
+            if _rule(self._config, schema).topic:
+                continue
+            first = first or schema
+            if (first.database, first.table) != (schema.database, schema.table):
+                raise ConfigError(
+                    f"{first.name} and {schema.name} would share the default topic {self._config.default_topic}, "
+                    "but a topic of Avro messages is for one table",
+                    code="CDC:ErrKafkaTopicExprInvalid",
+                    hint="give their dispatcher a topic with {schema} and {table}",
+                )
+
+    def partition_for(self, schema: TableSchema, row: Column, commit_ts: Column, partitions: int) -> Column:
+        """Return the partition of a row, as int.
+
+        `row` is a struct of the model's types (see `tidecast.model.row_type`): the new row, or the old one of a
+        delete; it has at least the columns that the rule speaks of. `commit_ts` is bigint.
+        Raises ConfigError (`CDC:ErrDispatcherFailed`) where the rule does not fit the table.
+        Source: TiCDC's partition dispatchers.
+        """
+        rule = _rule(self._config, schema)
+        kind = _partition_rule(rule)
+        if kind == "ts":
+            return (commit_ts % partitions).cast("int")
+        columns = _PARTITION_COLUMNS.get(kind, _no_columns)(schema, rule)
+        table = F.crc32(F.lit(f"{schema.database}{schema.table}").cast("binary"))
+        hashes = (self._hash(schema.column(name).data_type, name, row[name]) for name in columns)
+        return (reduce(Column.bitwiseXOR, hashes, table) % partitions).cast("int")
+
+    def _hash(self, data_type: DataType, name: str, value: Column) -> Column:
+        """Return the hash of a column's name and value; a null value has no part in the row's."""
+        text = _hashed_text(data_type, value, self._zone).cast("binary")
+        return F.coalesce(F.crc32(F.concat(F.lit(name).cast("binary"), text)), F.lit(0).cast("bigint"))
+
+
+def select_columns(config: ChangefeedConfig, schema: TableSchema) -> TableSchema:
+    """Return the table with only the columns that the first column selector that matches it lets through.
+
+    Raises ConfigError (`CDC:ErrColumnSelectorFailed`) where neither the primary key nor a unique index stays whole,
+    or a column is dropped by which rows are dispatched. Source: TiCDC's column selectors.
+    """
+    for selector in config.column_selectors:
+        if TableMatcher(selector.matcher).matches(schema.database, schema.table):
+            break
+    else:
+        return schema
+    matcher = ColumnMatcher(selector.columns)
+    kept = frozenset(c.name for c in schema.columns if matcher.matches(c.name))
+    selected = schema.selecting(kept)
+    if not any(i.primary or i.unique for i in selected.indexes):
+        raise _column_selector_failed(schema, "no primary key columns or unique key columns are left")
+    rule = _rule(config, schema)
+    if _partition_rule(rule) == "columns":
+        for name in _named_columns(schema, rule):
+            if name not in kept:
+                raise _column_selector_failed(schema, f"the columns dispatcher needs column {name}")
+    return selected
+
+
+def _column_selector_failed(schema: TableSchema, why: str) -> ConfigError:
+    return ConfigError(
+        f"column selector failed: {why}",
+        code="CDC:ErrColumnSelectorFailed",
+        where=f"table {schema.name}",
+        hint="let more columns through",
+    )
+
+
+def _rule(config: ChangefeedConfig, schema: TableSchema) -> Dispatcher:
+    """Return the dispatcher that rules over a table."""
+    rules = (d for d in config.dispatchers if TableMatcher(d.matcher).matches(schema.database, schema.table))
+    return next(rules, Dispatcher())
+
+
+def _partition_rule(rule: Dispatcher) -> str:
+    return (rule.partition or rule.dispatcher).lower()
+
+
+def _no_columns(schema: TableSchema, rule: Dispatcher) -> tuple[str, ...]:
+    return ()
+
+
+def _index_columns(schema: TableSchema, rule: Dispatcher) -> tuple[str, ...]:
+    if not rule.index:
+        return schema.handle_key
+    for index in schema.indexes:
+        if index.name.lower() == rule.index.lower() and (index.unique or index.primary):
+            return index.columns
+    raise _dispatcher_failed(schema, f"index {rule.index} is not there, or not unique")
+
+
+def _named_columns(schema: TableSchema, rule: Dispatcher) -> tuple[str, ...]:
+    columns = {c.name.lower(): c for c in schema.columns}
+    found = [columns.get(name.lower()) for name in rule.columns]
+    for wanted, column in zip(rule.columns, found, strict=True):
+        if column is None:
+            raise _dispatcher_failed(schema, f"column {wanted} is not there")
+        if column.virtual:
+            raise _dispatcher_failed(schema, f"column {wanted} is a virtual generated one, which no message carries")
+    return tuple(column.name for column in found if column)
+
+
+_PARTITION_COLUMNS: dict[str, Callable[[TableSchema, Dispatcher], tuple[str, ...]]] = {
+    "index-value": _index_columns,
+    "rowid": _index_columns,
+    "columns": _named_columns,
+}
+
+
+def _dispatcher_failed(schema: TableSchema, why: str) -> ConfigError:
+    return ConfigError(f"dispatch failed: {why}", code="CDC:ErrDispatcherFailed", where=f"table {schema.name}")
+
+
+def _hashed_text(data_type: DataType, value: Column, zone: str) -> Column:
+    """Return the text, or the bytes, of a value of the model that TiCDC hashes; null for null."""
+    match data_type.kind:
+        case Kind.FLOAT | Kind.DOUBLE:
+            finite = ~F.isnan(value) & (F.abs(value) != F.lit(float("inf")))
+            return F.when(finite, shortest_text(value, data_type.kind is Kind.FLOAT)).when(value.isNotNull(), "0")
+        case Kind.DECIMAL:
+            return decimal_text(value, data_type.length, data_type.decimal)
+        case Kind.BIT:
+            return F.conv(F.hex(value), 16, 10)
+        case Kind.ENUM:
+            return _position(data_type, value).cast("string")
+        case Kind.SET:
+            return _mask(data_type, value)
+        case Kind.TIMESTAMP:
+            return shift_zone(value, "UTC", zone)
+        case Kind.BINARY:
+            return value
+    return value.cast("string")
+
+
+def _position(data_type: DataType, value: Column) -> Column:
+    """Return the number of an ENUM's element, from 1; 0 for the empty value and any other text."""
+    return F.array_position(F.array(*map(F.lit, data_type.elements)), value)
+
+
+def _mask(data_type: DataType, value: Column) -> Column:
+    """Return a SET's bit mask as text. Elements have no commas, which MySQL forbids."""
+    chosen = F.split(value, ",", -1)
+    bits = [F.when(F.array_contains(chosen, e), "1").otherwise("0") for e in reversed(data_type.elements)]
+    return F.when(value.isNotNull(), F.conv(F.concat(*bits), 2, 10))

@@ -1,0 +1,170 @@
+"""TiCDC's patterns of tables and columns: `schema.table` rules with wildcards, regular expressions and quotes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from tidecast._errors import ConfigError
+
+_LITERAL = re.compile(r"[0-9A-Za-z$_\u0080-\U0010ffff]")
+_PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
+_CLASS = re.compile(r"\[(!?)((?:\\.|[^\]\\])+)\]")
+_REGEX = re.compile(r"/((?:\\.|[^/\\])*)/")
+_QUOTED = re.compile(r'"((?:[^"]|"")+)"|`((?:[^`]|``)+)`')
+_WILDCARDS = {"*": ".*", "?": "."}
+
+
+@dataclass(frozen=True)
+class _Rule:
+    positive: bool
+    schema: re.Pattern[str]
+    table: re.Pattern[str]
+
+
+class TableMatcher:
+    """Table rules, of which the last one that matches decides; a table that none matches is out.
+
+    Raises ConfigError (`CDC:ErrFilterRuleInvalid`) for a rule that is none. Source: TiDB's table filter.
+    """
+
+    def __init__(self, rules: Sequence[str], *, case_sensitive: bool = False) -> None:
+        parsed = (_Reader(rule, rules, case_sensitive).table_rule() for rule in rules)
+        self._rules = [rule for rule in parsed if rule]
+
+    def matches(self, schema: str, table: str) -> bool:
+        """Tell whether the rules let a table in."""
+        for rule in reversed(self._rules):
+            if rule.schema.search(schema) and rule.table.search(table):
+                return rule.positive
+        return False
+
+
+class ColumnMatcher:
+    """Column patterns, of which the last one that matches decides; letter case never counts.
+
+    Raises ConfigError (`CDC:ErrFilterRuleInvalid`) for a pattern that is none. Source: TiDB's column filter.
+    """
+
+    def __init__(self, rules: Sequence[str]) -> None:
+        parsed = (_Reader(rule, rules, False).column_rule() for rule in rules)
+        self._rules = [rule for rule in parsed if rule]
+
+    def matches(self, column: str) -> bool:
+        """Tell whether the patterns let a column in."""
+        return next((positive for positive, name in reversed(self._rules) if name.search(column)), False)
+
+
+class _Reader:
+    """Reads one rule, from left to right."""
+
+    def __init__(self, rule: str, rules: Sequence[str], case_sensitive: bool) -> None:
+        self._rest = rule.strip(" \t")
+        self._rules = rules
+        self._flags = re.NOFLAG if case_sensitive else re.IGNORECASE
+
+    def table_rule(self) -> _Rule | None:
+        if self._is_comment():
+            return None
+        if self._rest.startswith("@"):
+            self._fail("importing filter rules from a file is not supported here, write the rules themselves")
+        positive = self._sign()
+        schema = self._pattern()
+        if not self._rest:
+            self._fail("wrong table pattern")
+        if not self._rest.startswith("."):
+            self._fail("syntax error: missing '.' between schema and table patterns")
+        self._rest = self._rest[1:]
+        table = self._pattern()
+        if self._rest:
+            self._fail("syntax error: stray characters after table pattern")
+        return _Rule(positive, schema, table)
+
+    def column_rule(self) -> tuple[bool, re.Pattern[str]] | None:
+        if self._is_comment():
+            return None
+        positive = self._sign()
+        name = self._pattern()
+        if self._rest:
+            self._fail("syntax error: stray characters after column pattern")
+        return positive, name
+
+    def _is_comment(self) -> bool:
+        return not self._rest or self._rest.startswith("#")
+
+    def _sign(self) -> bool:
+        negative = self._rest.startswith("!")
+        self._rest = self._rest[negative:]
+        return not negative
+
+    def _pattern(self) -> re.Pattern[str]:
+        match self._rest[:1]:
+            case "":
+                self._fail("syntax error: missing pattern")
+            case "/":
+                return self._regex()
+            case '"' | "`":
+                return self._quoted()
+        return self._bare()
+
+    def _regex(self) -> re.Pattern[str]:
+        found = _REGEX.match(self._rest)
+        if not found:
+            self._fail("syntax error: incomplete regexp")
+        self._rest = self._rest[found.end() :]
+        try:
+            return re.compile(found[1].replace(r"\/", "/"), self._flags)
+        except re.error as error:
+            self._fail(f"error parsing regexp: {error}")
+
+    def _quoted(self) -> re.Pattern[str]:
+        found = _QUOTED.match(self._rest)
+        if not found:
+            self._fail("syntax error: incomplete quoted identifier")
+        self._rest = self._rest[found.end() :]
+        name = (found[1] or "").replace('""', '"') or (found[2] or "").replace("``", "`")
+        return self._whole(re.escape(name))
+
+    def _bare(self) -> re.Pattern[str]:
+        pieces: list[str] = []
+        while self._rest and not self._rest.startswith("."):
+            pieces.append(self._piece(self._rest[0]))
+        if not pieces:
+            self._fail("syntax error: missing pattern")
+        return self._whole("".join(pieces))
+
+    def _piece(self, first: str) -> str:
+        """Take one element of a bare pattern, and return it as a regular expression."""
+        length, piece = 1, re.escape(first)
+        if first in _WILDCARDS:
+            piece = _WILDCARDS[first]
+        elif first == "[":
+            found = _CLASS.match(self._rest)
+            if not found:
+                self._fail("syntax error: failed to parse character class")
+            # Here `^` is a character like any other, and so is `[`.
+            members = re.sub(r"(?<!\\)[\^\[&~|]", lambda m: "\\" + m[0], found[2])
+            length, piece = found.end(), f"[{'^' * len(found[1])}{members}]"
+        elif first == "\\":
+            escaped = self._rest[1:2]
+            if not _PUNCTUATION.fullmatch(escaped):
+                self._fail(f"syntax error: cannot escape a letter or number (\\{escaped}), or nothing")
+            length, piece = 2, re.escape(escaped)
+        elif not _LITERAL.fullmatch(first):
+            self._fail(f"unexpected special character '{first}'")
+        self._rest = self._rest[length:]
+        return piece
+
+    def _whole(self, expression: str) -> re.Pattern[str]:
+        try:
+            return re.compile(rf"\A(?:{expression})\Z", self._flags | re.DOTALL)
+        except re.error:
+            self._fail("syntax error: failed to parse character class")
+
+    def _fail(self, why: str) -> NoReturn:
+        rules = " ".join(self._rules)
+        raise ConfigError(
+            f"filter rule is invalid [{rules}]: at <cmdline>:1: {why}", code="CDC:ErrFilterRuleInvalid"
+        ) from None

@@ -1,0 +1,294 @@
+"""The tables of TiCDC's changefeed file, as TOML has them: every documented key with its type and default.
+
+A key's name is the attribute's with hyphens. Keys that mean nothing to this program are here too, so that a file
+that TiCDC takes is taken. Source: TiCDC's changefeed configuration.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+
+class Table(BaseModel):
+    """A table of the file. Types are TOML's own: a quoted number is no number."""
+
+    model_config = ConfigDict(
+        alias_generator=lambda name: name.replace("_", "-"),
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        hide_input_in_errors=True,
+    )
+
+
+Secret = Annotated[SecretStr, Field(strict=False)]
+Many = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class EventFilter(Table):
+    """`[[filter.event-filters]]`."""
+
+    matcher: Many = ()
+    ignore_event: Many = ()
+    ignore_sql: Many = ()
+    ignore_insert_value_expr: str = ""
+    ignore_update_new_value_expr: str = ""
+    ignore_update_old_value_expr: str = ""
+    ignore_delete_value_expr: str = ""
+
+
+class Filter(Table):
+    """`[filter]`: which tables and events are replicated."""
+
+    rules: Many = ("*.*",)
+    ignore_txn_start_ts: Annotated[tuple[int, ...], Field(strict=False)] = ()
+    event_filters: Annotated[tuple[EventFilter, ...], Field(strict=False)] = ()
+
+
+class Mounter(Table):
+    """`[mounter]`."""
+
+    worker_num: int = 16
+
+
+class Csv(Table):
+    """`[sink.csv]`."""
+
+    delimiter: str = ","
+    quote: str = '"'
+    null: str = "\\N"
+    include_commit_ts: bool = False
+    binary_encoding_method: str = "base64"
+    output_old_value: bool = False
+    output_handle_key: bool = False
+    output_field_header: bool = False
+
+
+class Dispatcher(Table):
+    """`[[sink.dispatchers]]`: the topic and the partition of the tables that `matcher` matches.
+
+    `dispatcher` is the old name of `partition`.
+    """
+
+    matcher: Many = ()
+    topic: str = ""
+    partition: str = ""
+    dispatcher: str = ""
+    index: str = ""
+    columns: Many = ()
+    target_schema: str = ""
+    target_table: str = ""
+
+
+class ColumnSelector(Table):
+    """`[[sink.column-selectors]]`: the columns that are sent of the tables that `matcher` matches."""
+
+    matcher: Many = ()
+    columns: Many = ()
+
+
+class CodecConfig(Table):
+    """`[sink.kafka-config.codec-config]`."""
+
+    enable_tidb_extension: bool = False
+    max_batch_size: int = 16
+    avro_enable_watermark: bool = False
+    avro_decimal_handling_mode: Literal["precise", "string"] = "precise"
+    avro_bigint_unsigned_handling_mode: Literal["long", "string"] = "long"
+    encoding_format: Literal["json", "avro"] = "json"
+    output_row_key: bool = False
+
+
+class LargeMessageHandle(Table):
+    """`[sink.kafka-config.large-message-handle]`."""
+
+    large_message_handle_option: str = "none"
+    large_message_handle_compression: Literal["none", "snappy", "lz4"] = "none"
+    claim_check_storage_uri: Secret = Field(default_factory=lambda: SecretStr(""))
+    claim_check_raw_value: bool = False
+
+
+class GlueSchemaRegistry(Table):
+    """`[sink.kafka-config.glue-schema-registry-config]`."""
+
+    registry_name: str = ""
+    region: str = ""
+    access_key: Secret | None = None
+    secret_access_key: Secret | None = None
+    token: Secret | None = None
+
+
+class KafkaConfig(Table):
+    """`[sink.kafka-config]`. What is None was not said; `tidecast.topics` knows the defaults and checks them."""
+
+    partition_num: int | None = None
+    replication_factor: int | None = None
+    kafka_version: str | None = None
+    max_message_bytes: int | None = None
+    compression: str | None = None
+    kafka_client_id: str | None = None
+    auto_create_topic: bool | None = None
+    dial_timeout: str | None = None
+    write_timeout: str | None = None
+    read_timeout: str | None = None
+    required_acks: int | None = None
+    sasl_user: str | None = None
+    sasl_password: Secret | None = None
+    sasl_mechanism: str | None = None
+    sasl_gssapi_auth_type: str | None = None
+    sasl_gssapi_keytab_path: str | None = None
+    sasl_gssapi_kerberos_config_path: str | None = None
+    sasl_gssapi_service_name: str | None = None
+    sasl_gssapi_user: str | None = None
+    sasl_gssapi_password: Secret | None = None
+    sasl_gssapi_realm: str | None = None
+    sasl_gssapi_disable_pafxfast: bool | None = None
+    sasl_oauth_client_id: str | None = None
+    sasl_oauth_client_secret: Secret | None = None
+    sasl_oauth_token_url: str | None = None
+    sasl_oauth_scopes: Many | None = None
+    sasl_oauth_grant_type: str | None = None
+    sasl_oauth_audience: str | None = None
+    enable_tls: bool | None = None
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    insecure_skip_verify: bool | None = None
+    codec_config: CodecConfig = CodecConfig()
+    large_message_handle: LargeMessageHandle = LargeMessageHandle()
+    glue_schema_registry_config: GlueSchemaRegistry | None = None
+    output_raw_change_event: bool = False
+
+
+class Debezium(Table):
+    """`[sink.debezium]`."""
+
+    output_old_value: bool = True
+
+
+class Open(Table):
+    """`[sink.open]`."""
+
+    output_old_value: bool = True
+
+
+class Integrity(Table):
+    """`[integrity]`: row checksums, and what becomes of a row that does not fit its own."""
+
+    integrity_check_level: Literal["none", "correctness"] = "none"
+    corruption_handle_level: Literal["warn", "error"] = "warn"
+
+    @property
+    def check_level(self) -> Literal["none", "correctness"]:
+        """Whether rows carry checksums."""
+        return self.integrity_check_level
+
+
+class Sink(Table):
+    """`[sink]`."""
+
+    protocol: str = ""
+    schema_registry: Secret | None = None
+    csv: Csv = Csv()
+    dispatchers: Annotated[tuple[Dispatcher, ...], Field(strict=False)] = ()
+    column_selectors: Annotated[tuple[ColumnSelector, ...], Field(strict=False)] = ()
+    transaction_atomicity: str = ""
+    encoder_concurrency: Annotated[int, Field(ge=0)] = 32
+    terminator: str = "\r\n"
+    date_separator: str = "day"
+    enable_partition_separator: bool = True
+    file_index_digit: int | None = None
+    only_output_updated_columns: bool = False
+    delete_only_output_handle_key_columns: bool = False
+    content_compatible: bool = False
+    safe_mode: bool | None = None
+    kafka_config: KafkaConfig = KafkaConfig()
+    pulsar_config: dict[str, object] | None = None
+    mysql_config: dict[str, object] | None = None
+    cloud_storage_config: dict[str, object] | None = None
+    advance_timeout_in_sec: int = 150
+    send_bootstrap_interval_in_sec: int = 120
+    send_bootstrap_in_msg_count: int = 10000
+    send_bootstrap_to_all_partition: bool = True
+    send_all_bootstrap_at_start: bool = False
+    debezium_disable_schema: bool = False
+    debezium: Debezium = Debezium()
+    open: Open = Open()
+    case_sensitive: bool | None = None
+    force_replicate: bool | None = None
+    integrity: Integrity | None = None
+
+
+class Memory(Table):
+    """`[consistent.memory-usage]`."""
+
+    memory_quota_percentage: int = 50
+
+
+class Consistent(Table):
+    """`[consistent]`."""
+
+    level: str = "none"
+    max_log_size: int = 64
+    flush_interval: int = 2000
+    meta_flush_interval: int = 200
+    encoding_worker_num: int = 16
+    flush_worker_num: int = 8
+    storage: Secret = Field(default_factory=lambda: SecretStr(""))
+    use_file_backend: bool = False
+    compression: str = ""
+    memory_usage: Memory = Memory()
+
+
+class Scheduler(Table):
+    """`[scheduler]`."""
+
+    enable_table_across_nodes: bool = False
+    region_threshold: int = 10000
+    region_count_per_span: int = 100
+    region_count_refresh_interval: str = "5m"
+    write_key_threshold: int = 0
+    scheduling_task_count_per_node: int = 20
+    enable_splittable_check: bool = False
+    force_split: bool = False
+    balance_score_threshold: int = 20
+    min_traffic_percentage: float = 0.8
+    max_traffic_percentage: float = 1.25
+
+
+class SyncedStatus(Table):
+    """`[synced-status]`."""
+
+    synced_check_interval: int = 300
+    checkpoint_interval: int = 15
+
+
+class Changefeed(Table):
+    """The whole file."""
+
+    memory_quota: int = 1 << 30
+    case_sensitive: bool = False
+    force_replicate: bool = False
+    ignore_ineligible_table: bool = False
+    check_gc_safe_point: bool = True
+    enable_sync_point: bool = False
+    enable_table_monitor: bool = False
+    bdr_mode: bool = False
+    enable_active_active: bool = False
+    active_active_progress_interval: str = "30m"
+    active_active_sync_stats_interval: str = "1m"
+    sync_point_interval: str = "10m"
+    sync_point_retention: str = "24h"
+    changefeed_error_stuck_duration: str = "30m"
+    event_collector_batch_count: int | None = None
+    event_collector_batch_bytes: int | None = None
+    sql_mode: str = ""
+    filter: Filter = Filter()
+    mounter: Mounter = Mounter()
+    sink: Sink = Sink()
+    consistent: Consistent = Consistent()
+    scheduler: Scheduler = Scheduler()
+    integrity: Integrity = Integrity()
+    synced_status: SyncedStatus = SyncedStatus()
