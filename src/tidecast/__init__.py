@@ -1,1 +1,47 @@
-"""."""
+"""tidecast: TiCDC's protocols on Spark, in both directions."""
+
+from tidecast._api import Verified, convert, inspect, read, replicate, verify
+from tidecast._errors import (
+    ConfigError,
+    CorruptedData,
+    DecodeError,
+    EncodeError,
+    MissingRuntime,
+    RegistryError,
+    SchemaRefused,
+    TerminalError,
+    TidecastError,
+    TransientError,
+    Unreachable,
+)
+from tidecast._inspect import Inspected
+from tidecast.changefeed import Published
+from tidecast.replica import Replicated
+from tidecast.runtime import spark_session
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConfigError",
+    "CorruptedData",
+    "DecodeError",
+    "EncodeError",
+    "Inspected",
+    "MissingRuntime",
+    "Published",
+    "RegistryError",
+    "Replicated",
+    "SchemaRefused",
+    "TerminalError",
+    "TidecastError",
+    "TransientError",
+    "Unreachable",
+    "Verified",
+    "__version__",
+    "convert",
+    "inspect",
+    "read",
+    "replicate",
+    "spark_session",
+    "verify",
+]

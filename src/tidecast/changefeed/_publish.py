@@ -173,7 +173,7 @@ def _encode(
         F.when(reason.isNotNull(), detail).alias("detail"),
         F.col("checksum.corrupted").alias("corrupted"),
         F.lit(plan.topic).alias("topic"),
-        router.partition_for(plan.schema, row, F.col("commit_ts"), plan.partitions).alias("partition"),
+        router.partition_for(plan.changes.schema, row, F.col("commit_ts"), plan.partitions).alias("partition"),
         F.when(reason.isNull(), key).alias("key"),
         F.when(reason.isNull(), value).alias("value"),
     )

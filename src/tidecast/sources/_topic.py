@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
 from tidecast._uri import parse_place
@@ -23,16 +23,30 @@ def read_topic(spark: SparkSession, uri: str, *, registry: Registry | None = Non
     show TIMESTAMP values that name none. Raises ConfigError for a wrong URI, Unreachable for a place that does not
     answer.
     """
+    records, protocol = read_records(spark, uri)
+    return decode_records(records, protocol, registry=registry, zone=zone)
+
+
+def read_records(spark: SparkSession, uri: str) -> tuple[Records, str]:
+    """Return the messages of a topic, up to its present end, and their protocol."""
     place = parse_place(uri)
-    protocol = place.params.get("protocol", "").lower()
-    if protocol not in _DECODERS:
-        known = ", ".join(sorted(_DECODERS))
+    protocol = _known(place.params.get("protocol", ""))
+    return open_topics(place).read(spark), protocol
+
+
+def decode_records(records: Records, protocol: str, *, registry: Registry | None = None, zone: str = "UTC") -> Events:
+    """Return the events of messages in a protocol."""
+    return _DECODERS[_known(protocol)](records, registry, zone)
+
+
+def _known(protocol: str) -> str:
+    if protocol.lower() not in _DECODERS:
         raise ConfigError(
             f"unknown '{protocol}' message protocol for a source",
             code="CDC:ErrSinkUnknownProtocol",
-            hint=f"add protocol= to the source's URI: one of {known}",
+            hint=f"add protocol= to the source's URI: one of {', '.join(sorted(_DECODERS))}",
         )
-    return _DECODERS[protocol](open_topics(place).read(spark), registry, zone)
+    return protocol.lower()
 
 
 def _simple(records: Records, registry: Registry | None, zone: str) -> Events:
@@ -46,12 +60,7 @@ def _avro(records: Records, registry: Registry | None, zone: str) -> Events:
             code="CDC:ErrCodecInvalidConfig",
             hint="--schema-registry http://host:8081, or file:///folder",
         )
-    return avro.decode(_kept(records.frame), registry.schema, ordered=records.ordered, zone=zone)
-
-
-def _kept(frame: DataFrame) -> DataFrame:
-    """Keep messages that will be read once per table version."""
-    return frame.persist()
+    return avro.decode(records.frame.persist(), registry.schema, ordered=records.ordered, zone=zone)
 
 
 _DECODERS: dict[str, Decoder] = {"avro": _avro, "flat-avro": _avro, "simple": _simple}

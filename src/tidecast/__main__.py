@@ -1,0 +1,5 @@
+"""`python -m tidecast`."""
+
+from tidecast.cli import main
+
+main()

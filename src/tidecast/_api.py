@@ -1,0 +1,220 @@
+"""What the commands do, as functions: one per command, of the same name and with the same options."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidecast._errors import ConfigError
+from tidecast._inspect import Inspected, inspect_events, single_message
+from tidecast._uri import parse_place
+from tidecast.changefeed import Published, load_config, publish
+from tidecast.checksum import Judged
+from tidecast.checksum import verify as judge
+from tidecast.model import Events
+from tidecast.registry import Registry, open_registry
+from tidecast.replica import Replicated
+from tidecast.replica import replicate as apply
+from tidecast.runtime import local_zone, spark_session
+from tidecast.sources import decode_records, read_records, read_topic
+from tidecast.topics import Records, append_lines, open_topics, write_dead_letters
+
+DEAD_LETTERS = "_dead_letters"
+SHOWN_MISMATCHES = 20
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, and how many of how many parts of it are."""
+
+
+def _unseen(text: str, done: int, total: int) -> None:
+    pass
+
+
+@dataclass
+class Verified:
+    """What became of the rows' checksums: by verdict, and by table and verdict; dead letters by reason."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    tables: dict[str, Counter[str]] = field(default_factory=dict)
+    corrupted: int = 0
+    mismatches: list[dict[str, object]] = field(default_factory=list)
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no row failed its check."""
+        return not self.verdicts[Judged.MISMATCH]
+
+
+def read(
+    spark: SparkSession, source: str, *, schema_registry: str | None = None, tz: str | None = None
+) -> Events:
+    """Return the events of a source, up to its present end.
+
+    `source` is a URI with `protocol=`; `schema_registry` the URL of the registry that Avro needs; `tz` the time
+    zone of TIMESTAMP text, by default the system's. Raises ConfigError, Unreachable and RegistryError.
+    """
+    registry = _registry(schema_registry)
+    return read_topic(spark, source, registry=registry, zone=tz or local_zone())
+
+
+def verify(
+    source: str | Events,
+    *,
+    schema_registry: str | None = None,
+    tz: str | None = None,
+    mismatches: str | None = None,
+    dead_letters: str | None = None,
+    progress: Progress = _unseen,
+    spark: SparkSession | None = None,
+) -> DataFrame | Verified:
+    """Check the checksum of every row.
+
+    Given events, return a DataFrame of their rows with the verdict (see `tidecast.checksum.verify`). Given a
+    source's URI, read it, count the verdicts and return them; `mismatches` is a folder that gets each mismatch as
+    a JSON line, `dead_letters` one for the messages that could not be read. `tz` is the sender's time zone.
+    """
+    if isinstance(source, Events):
+        return judge(source)
+    progress("reading", 0, 0)
+    events = read(spark or spark_session(), source, schema_registry=schema_registry, tz=tz)
+    progress("verifying", 0, 0)
+    report = Verified()
+    rows = judge(events).persist()
+    try:
+        for row in rows.groupBy("database", "table", "verdict", "corrupted").count().collect():
+            table = f"{row['database']}.{row['table']}"
+            report.tables.setdefault(table, Counter())[row["verdict"]] += row["count"]
+            report.verdicts[row["verdict"]] += row["count"]
+            report.corrupted += row["count"] if row["corrupted"] else 0
+        if not report.ok:
+            wrong = _mismatches(rows)
+            report.mismatches = [r.asDict() for r in wrong.limit(SHOWN_MISMATCHES).collect()]
+            if mismatches:
+                append_lines(wrong, Path(mismatches))
+    finally:
+        rows.unpersist()
+    letters = events.dead_letters()
+    if dead_letters:
+        report.dead_letters = write_dead_letters(letters, Path(dead_letters))
+    else:
+        counts = letters.groupBy("reason").count().collect()
+        report.dead_letters = {r["reason"]: r["count"] for r in counts}
+    return report
+
+
+def _mismatches(rows: DataFrame) -> DataFrame:
+    wrong = rows.where(F.col("verdict") == Judged.MISMATCH)
+    table = F.concat_ws(".", "database", "table").alias("table")
+    return wrong.select("topic", "partition", "offset", table, "key", "expected", "actual", "corrupted")
+
+
+def convert(
+    source: str,
+    sink: str,
+    *,
+    config: str | None = None,
+    schema_registry: str | None = None,
+    source_schema_registry: str | None = None,
+    tz: str | None = None,
+    cluster_id: str = "default",
+    dead_letters: str | None = None,
+    on_error: str = "dead-letter",
+    progress: Progress = _unseen,
+    spark: SparkSession | None = None,
+) -> Published:
+    """Read a topic in one protocol and publish it in another, once, up to its present end.
+
+    `config` is TiCDC's changefeed TOML, `sink` its sink URI. `schema_registry` serves the sink, and the source,
+    too, unless `source_schema_registry` names another. `tz` is the zone of TIMESTAMP text, by default the
+    system's. Messages that cannot be handled go to the folder `dead_letters`, by default beside the sink's files,
+    or `./dead-letters` for Kafka. Raises the errors of `publish`, ConfigError and Unreachable.
+    """
+    zone = tz or local_zone()
+    settings = load_config(sink, config, schema_registry)
+    place = parse_place(sink)
+    letters = Path(dead_letters) if dead_letters else _beside(place.path if place.scheme == "file" else None)
+    topics = open_topics(place, partitions=settings.partition_num)
+    url = settings.schema_registry
+    registry = _registry(url.get_secret_value() if url else None)
+    if registry is None:
+        raise ConfigError(
+            'Avro protocol requires parameter "schema-registry"',
+            code="CDC:ErrCodecInvalidConfig",
+            hint="--schema-registry http://host:8081, or file:///folder",
+        )
+    with ExitStack() as stack:
+        stack.enter_context(registry)
+        registry.check()
+        topics.ensure(settings.default_topic)
+        progress("reading", 0, 0)
+        events = read_topic(
+            spark or spark_session(),
+            source,
+            registry=_registry(source_schema_registry or schema_registry),
+            zone=zone,
+        )
+        progress("publishing", 0, 0)
+        return publish(events, settings, topics, registry, zone=zone, dead_letters=letters, on_error=on_error)
+
+
+def replicate(
+    source: str,
+    to: str,
+    *,
+    schema_registry: str | None = None,
+    tz: str | None = None,
+    dead_letters: str | None = None,
+    on_error: str = "dead-letter",
+    progress: Progress = _unseen,
+    spark: SparkSession | None = None,
+) -> Replicated:
+    """Apply a topic to tables, once, up to its present end; see `tidecast.replica.replicate`."""
+    progress("reading", 0, 0)
+    session = spark or spark_session()
+    events = read(session, source, schema_registry=schema_registry, tz=tz)
+    letters = Path(dead_letters) if dead_letters else None
+    return apply(session, events, to, dead_letters=letters, on_error=on_error, progress=progress)
+
+
+def inspect(
+    source: str | None = None,
+    *,
+    limit: int = 10,
+    hex: str | None = None,  # noqa: A002 - named as the option is
+    base64: str | None = None,
+    protocol: str | None = None,
+    schema_registry: str | None = None,
+    tz: str | None = None,
+    progress: Progress = _unseen,
+    spark: SparkSession | None = None,
+) -> list[Inspected]:
+    """Explain the first `limit` messages of a source, or one message given in hexadecimal or base64.
+
+    Raises ConfigError for a wrong URI or text, Unreachable and RegistryError.
+    """
+    progress("reading", 0, 0)
+    session = spark or spark_session()
+    registry, zone = _registry(schema_registry), tz or local_zone()
+    if source is None:
+        frame, looks_like = single_message(session, hex=hex, base64_text=base64)
+        records, protocol = Records(frame, ordered=True), protocol or looks_like
+    else:
+        records, protocol = read_records(session, source)
+    events = decode_records(records, protocol, registry=registry, zone=zone)
+    progress("explaining", 0, 0)
+    return inspect_events(records.frame, events, protocol, limit)
+
+
+def _registry(url: str | None) -> Registry | None:
+    return open_registry(url) if url else None
+
+
+def _beside(path: str | None) -> Path:
+    return Path(path).parent / DEAD_LETTERS if path else Path("dead-letters")

@@ -1,0 +1,153 @@
+"""Messages explained for a person."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from tidecast._errors import ConfigError
+from tidecast.checksum import explain, verdict
+from tidecast.model import RECORD, Events, Kind, Op, TableChanges, to_datetime
+
+_OPS = {Op.CREATE: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
+_AVRO_MARK = 0
+
+
+@dataclass(frozen=True)
+class ColumnShown:
+    """A column of a row: its type, its value before and after as text, and the bytes that the checksum takes."""
+
+    name: str
+    type: str
+    old: str | None
+    new: str | None
+    checked: str | None
+
+
+@dataclass
+class Inspected:
+    """One message, explained. `problem` tells why it cannot be read."""
+
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    protocol: str
+    type: str = ""
+    table: str = ""
+    commit_ts: int | None = None
+    time: str | None = None
+    key_schema_id: int | None = None
+    value_schema_id: int | None = None
+    sql: str | None = None
+    columns: list[ColumnShown] = field(default_factory=list)
+    verdict: str | None = None
+    expected: int | None = None
+    actual: int | None = None
+    corrupted: bool | None = None
+    problem: str | None = None
+
+
+def inspect_events(records: DataFrame, events: Events, protocol: str, limit: int) -> list[Inspected]:
+    """Explain the first `limit` messages of a source, whose events are `events`."""
+    order = ["offset"] if events.ordered else ["timestamp", "topic", "partition", "offset"]
+    chosen = records.orderBy(*order).limit(limit).collect()
+    offsets = sorted({row["offset"] for row in chosen})
+    rows = {_place(r): r for r in _explained(events, offsets)}
+    letters = events.dead_letters().where(F.col("offset").isin(offsets)).collect()
+    problems = {_place(r): f"{r['reason']}: {r['detail']}" if r["detail"] else r["reason"] for r in letters}
+    return [_message(row, protocol, rows.get(_place(row)), problems.get(_place(row))) for row in chosen]
+
+
+def single_message(spark: SparkSession, *, hex: str | None, base64_text: str | None) -> tuple[DataFrame, str]:  # noqa: A002
+    """Return one message given as text as a record, and the protocol that it looks like."""
+    try:
+        value = bytes.fromhex(hex) if hex is not None else base64.b64decode(base64_text or "", validate=True)
+    except (ValueError, binascii.Error):
+        kind = "hexadecimal" if hex is not None else "base64"
+        raise ConfigError(f"the message is not {kind}") from None
+    row = {"topic": None, "partition": None, "offset": 0, "key": None, "value": value}
+    frame = spark.createDataFrame([Row(**{f: row.get(f) for f in RECORD.fieldNames()})], RECORD)
+    return frame, "avro" if value[:1] == bytes([_AVRO_MARK]) else "simple"
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return row["topic"], row["partition"], row["offset"]
+
+
+def _explained(events: Events, offsets: Sequence[int]) -> list[Row]:
+    parts = [_explain(t, offsets) for t in events.tables]
+    return reduce(DataFrame.unionByName, parts).collect() if parts else []
+
+
+def _explain(changes: TableChanges, offsets: Sequence[int]) -> DataFrame:
+    schema = changes.schema
+    checked = dict(explain(schema, F.col("data")))
+    shown = F.array(
+        *(
+            F.struct(
+                F.lit(c.name).alias("name"),
+                F.lit(str(c.data_type)).alias("type"),
+                _text(c.data_type.kind, F.col("old")[c.name]).alias("old"),
+                _text(c.data_type.kind, F.col("data")[c.name]).alias("new"),
+                checked.get(c.name, F.lit(None).cast("string")).alias("checked"),
+            )
+            for c in schema.columns
+        )
+    )
+    judged = verdict(schema, F.col("data"), F.col("checksum"))
+    return changes.good.where(F.col("offset").isin(list(offsets))).select(
+        "topic",
+        "partition",
+        "offset",
+        F.lit(schema.name).alias("table"),
+        "op",
+        "commit_ts",
+        shown.alias("columns"),
+        judged.alias("judged"),
+    )
+
+
+def _text(kind: Kind, value: Column) -> Column:
+    return F.concat(F.lit("0x"), F.hex(value)) if kind in (Kind.BINARY, Kind.BIT) else value.cast("string")
+
+
+def _message(record: Row, protocol: str, row: Row | None, problem: str | None) -> Inspected:
+    said = Inspected(record["topic"], record["partition"], record["offset"], protocol, problem=problem)
+    key, value = (bytes(record[n]) if record[n] is not None else None for n in ("key", "value"))
+    if protocol == "avro":
+        said.key_schema_id, said.value_schema_id = _schema_id(key), _schema_id(value)
+    elif row is None and problem is None and value:
+        _control(said, value)
+    if row is not None:
+        judged = row["judged"]
+        said.type, said.table, said.commit_ts = _OPS[Op(row["op"])], row["table"], row["commit_ts"]
+        said.columns = [ColumnShown(**c.asDict()) for c in row["columns"]]
+        said.verdict, said.corrupted = judged["verdict"], judged["corrupted"]
+        said.expected, said.actual = judged["expected"], judged["actual"]
+    if said.commit_ts:
+        said.time = to_datetime(said.commit_ts).isoformat(timespec="milliseconds")
+    return said
+
+
+def _schema_id(message: bytes | None) -> int | None:
+    framed = message is not None and len(message) >= 5 and message[0] == _AVRO_MARK
+    return int.from_bytes(message[1:5], "big") if framed and message else None
+
+
+def _control(said: Inspected, value: bytes) -> None:
+    """Explain a Simple message that is no row: a schema change, a bootstrap or a watermark."""
+    message = json.loads(value)
+    table = message.get("tableSchema") or {}
+    said.type, said.commit_ts, said.sql = message["type"], message.get("commitTs"), message.get("sql")
+    said.table = f"{table['schema']}.{table['table']}" if table else ""
+    said.columns = [
+        ColumnShown(c["name"], c["dataType"]["mysqlType"], None, None, None) for c in table.get("columns", [])
+    ]

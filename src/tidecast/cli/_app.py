@@ -1,0 +1,195 @@
+"""The commands: each reads its options, calls the function of the same name, and shows what that returned."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+import tidecast
+from tidecast._errors import TidecastError
+from tidecast.cli import _show
+from tidecast.cli._progress import progress
+
+app = typer.Typer(
+    name="tidecast",
+    help="TiCDC's protocols on Spark: publish row changes to topics, and turn topics into verified tables.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class OnError(StrEnum):
+    """What to do with a message that cannot be handled."""
+
+    DEAD_LETTER = "dead-letter"
+    FAIL = "fail"
+
+
+Source = Annotated[str, typer.Argument(help="Where to read: kafka://host:port/topic?protocol=… or file:///dir/topic?protocol=…")]
+Registry = Annotated[
+    str | None, typer.Option(metavar="URL", help="Schema Registry: http(s)://[user:password@]host:port or file:///dir.")
+]
+Zone = Annotated[
+    str | None, typer.Option("--tz", metavar="ZONE", help="Time zone of TIMESTAMP text. Default: the system's.")
+]
+DeadLetters = Annotated[str | None, typer.Option(metavar="DIR", help="Folder for messages that cannot be handled.")]
+Policy = Annotated[OnError, typer.Option("--on-error", help="Set such messages aside, or stop at the first.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@app.command()
+def demo(
+    folder: Annotated[str, typer.Option("--dir", metavar="DIR", help="Where to put topics and tables.")] = "tidecast-demo",
+    as_json: Json = False,
+) -> None:
+    """Go the whole way on files: a change log, an Avro topic, verified Delta tables."""
+    with progress(as_json) as step:
+        result = tidecast.demo(folder, progress=step)
+    _show.demo(result, as_json)
+
+
+@app.command()
+def convert(
+    source: Source,
+    sink: Annotated[str, typer.Argument(help="Where to publish: TiCDC's sink URI, kafka://… or file:///….")],
+    config: Annotated[str | None, typer.Option(metavar="FILE.toml", help="TiCDC's changefeed configuration.")] = None,
+    schema_registry: Registry = None,
+    source_schema_registry: Annotated[
+        str | None, typer.Option(metavar="URL", help="The source's Schema Registry, where it is another one.")
+    ] = None,
+    zone: Zone = None,
+    cluster_id: Annotated[str, typer.Option(metavar="ID", help="Cluster id in Debezium messages.")] = "default",
+    dead_letters: DeadLetters = None,
+    on_error: Policy = OnError.DEAD_LETTER,
+    as_json: Json = False,
+) -> None:
+    """Read a topic in one protocol and publish it in another, once, up to its present end."""
+    with progress(as_json) as step:
+        result = tidecast.convert(
+            source,
+            sink,
+            config=config,
+            schema_registry=schema_registry,
+            source_schema_registry=source_schema_registry,
+            tz=zone,
+            cluster_id=cluster_id,
+            dead_letters=dead_letters,
+            on_error=on_error,
+            progress=step,
+        )
+    _show.published(result, as_json)
+
+
+@app.command()
+def verify(
+    source: Source,
+    schema_registry: Registry = None,
+    zone: Zone = None,
+    mismatches: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder for the mismatches, a JSON line each.")
+    ] = None,
+    dead_letters: DeadLetters = None,
+    as_json: Json = False,
+) -> None:
+    """Check every row's checksum; exit 1 on a mismatch."""
+    with progress(as_json) as step:
+        result = tidecast.verify(
+            source,
+            schema_registry=schema_registry,
+            tz=zone,
+            mismatches=mismatches,
+            dead_letters=dead_letters,
+            progress=step,
+        )
+    _show.verified(result, as_json)
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def replicate(
+    source: Source,
+    to: Annotated[
+        str, typer.Option(metavar="WHERE", help="A folder (tables at WHERE/<database>/<table>) or a Spark catalog.")
+    ],
+    schema_registry: Registry = None,
+    zone: Zone = None,
+    dead_letters: DeadLetters = None,
+    on_error: Policy = OnError.DEAD_LETTER,
+    once: Annotated[bool, typer.Option("--once", help="Up to the source's present end; the default.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Apply a topic to tables, so that replays and restarts change nothing in the result."""
+    with progress(as_json) as step:
+        result = tidecast.replicate(
+            source,
+            to,
+            schema_registry=schema_registry,
+            tz=zone,
+            dead_letters=dead_letters,
+            on_error=on_error,
+            progress=step,
+        )
+    _show.replicated(result, as_json)
+
+
+@app.command()
+def inspect(
+    source: Annotated[str | None, typer.Argument(help="Where to read: a source's URI.")] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many messages to explain.")] = 10,
+    hexed: Annotated[str | None, typer.Option("--hex", metavar="MESSAGE", help="One message, in hexadecimal.")] = None,
+    base64: Annotated[str | None, typer.Option("--base64", metavar="MESSAGE", help="One message, in base64.")] = None,
+    protocol: Annotated[str | None, typer.Option(metavar="NAME", help="The protocol of that one message.")] = None,
+    schema_registry: Registry = None,
+    zone: Zone = None,
+    as_json: Json = False,
+) -> None:
+    """Explain messages: protocol, type, table, commit-ts as time, columns with types, the checksum column by column."""
+    if sum(given is not None for given in (source, hexed, base64)) != 1:
+        raise typer.BadParameter("give one of SOURCE, --hex MESSAGE or --base64 MESSAGE")
+    with progress(as_json) as step:
+        result = tidecast.inspect(
+            source,
+            limit=limit,
+            hex=hexed,
+            base64=base64,
+            protocol=protocol,
+            schema_registry=schema_registry,
+            tz=zone,
+            progress=step,
+        )
+    _show.inspected(result, as_json)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"tidecast {tidecast.__version__}")
+
+
+def main() -> None:
+    """Run the command line; exit 0 when done, 1 when the work failed, 2 when it was wrongly asked for."""
+    run: Callable[[], None] = app
+    try:
+        run()
+    except TidecastError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        _fail("interrupted")
+    except Exception as error:
+        if "TIDECAST_DEBUG" in os.environ:
+            raise
+        text = str(error).strip().splitlines()
+        _fail(f"internal error: {type(error).__name__}: {text[0] if text else ''} (TIDECAST_DEBUG=1 shows where)")
+
+
+def _fail(text: str) -> None:
+    print(f"tidecast: {' '.join(text.split())}", file=sys.stderr)
+    sys.exit(1)

@@ -1,0 +1,149 @@
+"""What a command's result looks like: tables for a person, JSON for a program."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tidecast import Inspected, Published, Replicated, Verified
+
+_VERDICTS = ("match", "mismatch", "none", "zero", "delete", "unreadable")
+_WIDTH = 160
+
+
+def _console() -> Console:
+    # Where nobody looks, a table must not be cut to the width of a terminal that is not there.
+    return Console() if sys.stdout.isatty() else Console(width=_WIDTH)
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, default=str, ensure_ascii=False))
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Iterable[str] = ()) -> None:
+    table = Table(title=title, title_justify="left")
+    for name in columns:
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    _console().print(table)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _letters(counts: Mapping[str, int]) -> None:
+    if counts:
+        text = ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items()))
+        print(f"dead letters: {sum(counts.values()):,} ({text})")
+
+
+def published(result: Published, as_json: bool) -> None:
+    """Show what `convert` published."""
+    messages = [{"table": t, "topic": to, "messages": n} for (t, to), n in sorted(result.messages.items())]
+    if as_json:
+        _print_json(
+            {
+                "messages": result.total,
+                "tables": messages,
+                "schemas": result.schemas,
+                "skipped": dict(result.skipped),
+                "dead_letters": dict(result.dead_letters),
+            }
+        )
+        return
+    rows = [(m["table"], m["topic"], m["messages"]) for m in messages]
+    _table(f"Published {result.total:,} messages", ("table", "topic", "messages"), rows, ("messages",))
+    for name, count in sorted(result.skipped.items()):
+        print(f"skipped: {count:,} rows of {name}, which has neither a primary key nor a unique key on NOT NULL columns")
+    _letters(result.dead_letters)
+
+
+def verified(result: Verified, as_json: bool) -> None:
+    """Show what `verify` found."""
+    if as_json:
+        _print_json(
+            {
+                "verified": result.verdicts["match"] + result.verdicts["mismatch"],
+                "verdicts": {v: result.verdicts[v] for v in _VERDICTS},
+                "corrupted": result.corrupted,
+                "tables": {t: dict(c) for t, c in sorted(result.tables.items())},
+                "mismatches": result.mismatches,
+                "dead_letters": dict(result.dead_letters),
+            }
+        )
+        return
+    rows = [(table, *(counts[v] or None for v in _VERDICTS)) for table, counts in sorted(result.tables.items())]
+    rows.append(("all", *(result.verdicts[v] for v in _VERDICTS)))
+    _table("Row checksums", ("table", *_VERDICTS), rows, _VERDICTS)
+    for wrong in result.mismatches:
+        print(
+            f"mismatch: topic {wrong['topic']} partition {wrong['partition']} offset {wrong['offset']} "
+            f"{wrong['table']} {wrong['key']}: expected {wrong['expected']}, actual {wrong['actual']}"
+        )
+    hidden = result.verdicts["mismatch"] - len(result.mismatches)
+    if hidden > 0:
+        print(f"… and {hidden:,} more mismatches; --mismatches DIR writes them all")
+    if result.corrupted:
+        print(f"corrupted: {result.corrupted:,} rows were damaged before they were sent")
+    _letters(result.dead_letters)
+
+
+def replicated(result: Replicated, as_json: bool) -> None:
+    """Show what `replicate` applied."""
+    if as_json:
+        _print_json(_plain(result))
+        return
+    columns = ("table", "rows", "upserted", "deleted", "unchanged", "where")
+    rows = [(t.table, t.rows, t.upserted, t.deleted, t.unchanged, t.where) for t in result.tables]
+    _table("Tables", columns, rows, columns[1:5])
+    for warning in result.warnings:
+        print(f"warning: {warning}")
+    _letters(result.dead_letters)
+
+
+def inspected(messages: Sequence[Inspected], as_json: bool) -> None:
+    """Show messages explained."""
+    if as_json:
+        _print_json([asdict(m) for m in messages])
+        return
+    for message in messages:
+        _inspected(message)
+
+
+def _inspected(m: Inspected) -> None:
+    place = f"{m.topic} partition {m.partition} offset {m.offset}" if m.topic else "message"
+    print(f"{place}: {m.protocol} {m.type} {m.table}".rstrip())
+    for label, value in (
+        ("commit-ts", f"{m.commit_ts} ({m.time})" if m.commit_ts else None),
+        ("key schema id", m.key_schema_id),
+        ("value schema id", m.value_schema_id),
+        ("sql", m.sql),
+        ("problem", m.problem),
+    ):
+        if value is not None:
+            print(f"  {label}: {value}")
+    if m.columns:
+        names = ("column", "type", "old", "new", "checksum bytes") if m.type in _ROWS else ("column", "type")
+        rows = [(c.name, c.type, c.old, c.new, c.checked) for c in m.columns]
+        _table("", names, [row[: len(names)] for row in rows])
+    if m.verdict and m.type in ("INSERT", "UPDATE"):
+        said = f"expected {m.expected}, computed {m.actual}" if m.expected is not None else f"computed {m.actual}"
+        print(f"  checksum: {m.verdict} ({said}){', corrupted at the source' if m.corrupted else ''}")
+    print()
+
+
+_ROWS = ("INSERT", "UPDATE", "DELETE")
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value)

@@ -1,0 +1,48 @@
+"""From a place's URI to its topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tidecast._errors import ConfigError
+from tidecast._uri import Place
+from tidecast.topics._base import Topics
+from tidecast.topics._files import FileTopics
+from tidecast.topics._kafka import KafkaTopics
+from tidecast.topics._kafka_options import KafkaOptions
+
+
+def open_topics(place: Place, *, partitions: int | None = None) -> Topics:
+    """Return the topics at a place, without asking it anything yet.
+
+    `partitions` is the partition count of files of messages, which have no other place for it. Raises ConfigError
+    for a place that holds no topics.
+    """
+    if place.scheme not in _OPENERS:
+        known = ", ".join(f"{scheme}://" for scheme in _OPENERS)
+        raise ConfigError(f"{place.scheme}:// is not a place with topics", hint=f"use one of {known}")
+    return _OPENERS[place.scheme](place, partitions)
+
+
+def _files(place: Place, partitions: int | None) -> Topics:
+    return FileTopics(
+        Path(place.path),
+        place.topic,
+        pattern=place.params.get("topics"),
+        lines=place.params.get("format", "").lower() == "jsonl",
+        partitions=partitions or int(place.params.get("partition-num", 0)) or FileTopics.partitions,
+    )
+
+
+def _kafka(place: Place, partitions: int | None) -> Topics:
+    return KafkaTopics(
+        ",".join(place.hosts),
+        place.topic,
+        KafkaOptions.from_params(place.params),
+        pattern=place.params.get("topics"),
+        start=place.params.get("start", "earliest"),
+    )
+
+
+_OPENERS: dict[str, Callable[[Place, int | None], Topics]] = {"file": _files, "kafka": _kafka, "kafka+ssl": _kafka}
