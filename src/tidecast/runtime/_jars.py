@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,14 +96,15 @@ def _fetch(folder: Path, artifacts: Sequence[Artifact]) -> None:
         return
     _log.info("fetching %d Java archives into %s", len(artifacts), folder)
     work = folder / ".ivy"
+    fetched = work / "files"
     work.mkdir(exist_ok=True)
+    shutil.rmtree(fetched, ignore_errors=True)  # a copy that was cut short; whole downloads stay in Ivy's cache
     (work / "settings.xml").write_text(_SETTINGS)
     (work / "ivy.xml").write_text(_ivy_file(artifacts))
     settings = os.environ.get("IVY_SETTINGS") or work / "settings.xml"
     command: list[str | Path] = [find_java().executable, "-jar", _ivy_jar(), "-settings", settings]
-    command += ["-ivy", work / "ivy.xml", "-cache", work / "cache", "-retrieve", work / "files" / _LAYOUT]
+    command += ["-ivy", work / "ivy.xml", "-cache", work / "cache", "-retrieve", fetched / _LAYOUT]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    fetched = work / "files"
     for artifact in artifacts:
         if (fetched / artifact.path).is_file():
             (folder / artifact.organisation).mkdir(exist_ok=True)
@@ -110,6 +112,7 @@ def _fetch(folder: Path, artifacts: Sequence[Artifact]) -> None:
     missing = _missing(folder, artifacts)
     if missing:
         raise _unavailable(missing, folder, done.stdout)
+    shutil.rmtree(work)
 
 
 def _ivy_file(artifacts: Sequence[Artifact]) -> str:
