@@ -7,15 +7,18 @@ import random
 import socket
 import time
 import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import Authority
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, Row, SparkSession
 from servers import KafkaBroker
+from servers._process import free_ports
 
 from tidecast._errors import ConfigError, TerminalError, TransientError, Unreachable
 from tidecast.model import RECORD, compose
@@ -34,7 +37,7 @@ def fresh(name: str = "t") -> str:
 
 def topics(broker: KafkaBroker, topic: str, **params: str) -> KafkaTopics:
     return KafkaTopics(
-        (broker.bootstrap,), topic, KafkaOptions.from_params({n.replace("_", "-"): v for n, v in params.items()})
+        broker.bootstrap, topic, KafkaOptions.from_params({n.replace("_", "-"): v for n, v in params.items()})
     )
 
 
@@ -145,7 +148,7 @@ class TestWriteAndRead:
         frame = spark.createDataFrame(random.Random(1).sample(rows, len(rows)), ROWS)
         before = dt.datetime.now(dt.UTC)
         here.write(frame)
-        records = KafkaTopics((broker.bootstrap,), one, pattern=f"{one}|{two}").read(spark)
+        records = KafkaTopics(broker.bootstrap, one, pattern=f"{one}|{two}").read(spark)
         assert not records.ordered
         assert records.frame.schema.simpleString() == RECORD.simpleString()
         read = records.frame.orderBy("topic", "partition", "offset").collect()
@@ -199,7 +202,7 @@ class TestWriteAndRead:
         everything = f"{busy}|{quiet}|{empty}"
 
         def read(start: str) -> list[bytes | None]:
-            frame = KafkaTopics((broker.bootstrap,), busy, pattern=everything, start=start).read(spark).frame
+            frame = KafkaTopics(broker.bootstrap, busy, pattern=everything, start=start).read(spark).frame
             return sorted(values(frame), key=str)
 
         assert read("earliest") == [b"0", b"1", b"2", b"3", b"old"]
@@ -245,9 +248,9 @@ class TestWriteAndRead:
         with pytest.raises(ConfigError, match=f"no topic '{topic}'"):
             topics(broker, topic).read(spark)
         with pytest.raises(ConfigError, match="no topic that matches"):
-            KafkaTopics((broker.bootstrap,), topic, pattern=f"{topic}.*").read(spark)
+            KafkaTopics(broker.bootstrap, topic, pattern=f"{topic}.*").read(spark)
         with pytest.raises(ConfigError, match="is no regular expression"):
-            KafkaTopics((broker.bootstrap,), topic, pattern="*").read(spark)
+            KafkaTopics(broker.bootstrap, topic, pattern="*").read(spark)
 
     @pytest.mark.parametrize("acks", ["0", "1"])
     def test_fewer_acknowledgements(self, spark: SparkSession, broker: KafkaBroker, acks: str) -> None:
@@ -300,7 +303,7 @@ class TestCredentials:
         self, broker: KafkaBroker, topic: str, user: str, password: str, mechanism: str = "plain"
     ) -> KafkaTopics:
         params = {"sasl-mechanism": mechanism, "sasl-user": user, "sasl-password": password}
-        return KafkaTopics((broker.sasl_bootstrap,), topic, KafkaOptions.from_params(params))
+        return KafkaTopics(broker.sasl_bootstrap, topic, KafkaOptions.from_params(params))
 
     def test_the_right_password(self, spark: SparkSession, broker: KafkaBroker) -> None:
         topic = fresh()
@@ -345,18 +348,69 @@ class TestCredentials:
 
     def test_no_credentials_where_they_are_wanted(self, broker: KafkaBroker) -> None:
         with pytest.raises(Unreachable, match="sasl-mechanism"):
-            KafkaTopics((broker.sasl_bootstrap,), "t").ensure("t")
+            KafkaTopics(broker.sasl_bootstrap, "t").ensure("t")
 
     def test_tls_where_there_is_none(self, broker: KafkaBroker) -> None:
         with pytest.raises(Unreachable, match=r"(?i)ssl"):
             topics(broker, "t", enable_tls="true").ensure("t")
 
 
+class TlsBroker(KafkaBroker):
+    """A broker with one more listener, which wants TLS and a certificate of the authority's."""
+
+    def __init__(self, authority: Authority) -> None:
+        self.authority = authority
+
+    def _command(self) -> Sequence[str | Path]:
+        command = super()._command()
+        (port,) = free_ports(1)
+        self.tls_bootstrap = f"127.0.0.1:{port}"
+        certificate, key = (path.read_text() for path in self.authority.issue("broker"))
+        settings = {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": certificate,
+            "ssl.keystore.key": key,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": self.authority.ca.read_text(),
+            "ssl.client.auth": "required",
+        }
+        properties = self.work / "server.properties"
+        text = properties.read_text()
+        text = text.replace("listeners=PLAINTEXT", f"listeners=SSL://{self.tls_bootstrap},PLAINTEXT")
+        text = text.replace("map=PLAINTEXT", "map=SSL:SSL,PLAINTEXT")
+        lines = (f"{name}={value.strip()}".replace("\n", "\\n\\\n") for name, value in settings.items())
+        properties.write_text(text + "".join(f"{line}\n" for line in lines))
+        return command
+
+
+@pytest.fixture(scope="module")
+def tls_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
+    with TlsBroker(Authority(tmp_path_factory.mktemp("certificates"))) as running:
+        yield running
+
+
+class TestTls:
+    def test_certificates_open_the_door(self, spark: SparkSession, tls_broker: TlsBroker) -> None:
+        topic = fresh()
+        cert, key = tls_broker.authority.issue("client")
+        params = {"ca": str(tls_broker.authority.ca), "cert": str(cert), "key": str(key)}
+        here = KafkaTopics(tls_broker.tls_bootstrap, topic, KafkaOptions.from_params(params))
+        assert here.ensure(topic) == TopicInfo(topic, 3)
+        here.write(spark.createDataFrame([(topic, 0, b"k", b"v", 1)], ROWS))
+        assert values(here.read(spark).frame) == [b"v"]
+
+    def test_an_authority_that_nobody_knows(self, tls_broker: TlsBroker) -> None:
+        options = KafkaOptions.from_params({"enable-tls": "true"})
+        with pytest.raises(ConfigError, match=r"(?i)certificate") as error:
+            KafkaTopics(tls_broker.tls_bootstrap, "t", options).ensure("t")
+        assert "\n" not in str(error.value)
+
+
 class TestNobodyThere:
     def test_it_is_said_at_once(self, spark: SparkSession) -> None:
         with socket.create_server(("127.0.0.1", 0)) as one:
             port = one.getsockname()[1]
-        here = KafkaTopics((f"127.0.0.1:{port}",), "t")
+        here = KafkaTopics(f"127.0.0.1:{port}", "t")
         rows = spark.createDataFrame([("t", 0, b"k", b"v", 1)], ROWS)
         for use in (lambda: here.ensure("t"), lambda: here.write(rows), lambda: here.read(spark), here.list_topics):
             began = time.monotonic()
@@ -371,13 +425,13 @@ class TestNobodyThere:
             options = KafkaOptions.from_params({"dial-timeout": "1500ms"})
             began = time.monotonic()
             with pytest.raises(Unreachable):
-                KafkaTopics((f"127.0.0.1:{silent.getsockname()[1]}",), "t", options).ensure("t")
+                KafkaTopics(f"127.0.0.1:{silent.getsockname()[1]}", "t", options).ensure("t")
             assert 1 < time.monotonic() - began < 2 * QUICK
 
     def test_one_broker_of_two_is_enough(self, broker: KafkaBroker) -> None:
         topic = fresh()
         broker.create_topic(topic)
-        assert topic in KafkaTopics(("127.0.0.1:1", broker.bootstrap), topic).list_topics()
+        assert topic in KafkaTopics(f"127.0.0.1:1,{broker.bootstrap}", topic).list_topics()
 
 
 class TestOptions:

@@ -13,10 +13,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
@@ -24,9 +22,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from certificates import Authority
 from servers import SchemaRegistry
 
 from tidecast._errors import ConfigError, RegistryError, SchemaRefused, Unreachable
@@ -621,10 +617,13 @@ class TestServer:
     def test_tls_trusts_what_the_system_trusts(
         self, relay: Callable[..., Relay], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        before = relay(tls=certified(tmp_path))
+        authority = Authority(tmp_path)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(*authority.issue("registry"))
+        before = relay(tls=tls)
         with pytest.raises(RegistryError, match="certificate is not trusted"):
             open_registry(before.url).check()
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca))
         trusting = open_registry(before.url.replace("://", "://cdc:p%40ss@"))
         trusting.check()
         trusting.register(fresh(), record(ID))
@@ -634,29 +633,3 @@ class TestServer:
 def closed_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as one:
         return int(one.getsockname()[1])
-
-
-def certified(folder: Path) -> ssl.SSLContext:
-    """Write a self-signed certificate for 127.0.0.1, and return what a server needs to show it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "registry")])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.now(UTC) - timedelta(days=1))
-        .not_valid_after(datetime.now(UTC) + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    (folder / "certificate.pem").write_bytes(certificate.public_bytes(pem))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
-    return context

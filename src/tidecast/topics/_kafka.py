@@ -39,7 +39,7 @@ _quiet.propagate = False
 
 @dataclass(frozen=True)
 class KafkaTopics:
-    """Topics in the Kafka cluster behind `hosts` (`host:port` each).
+    """Topics in the Kafka cluster behind `servers` (`host:port`, comma-separated).
 
     `topic` is the default topic. To read, `pattern` (a regular expression on the whole name) may choose topics
     instead of it, and `start` says from where: `earliest`, `latest`, a TSO, or an ISO time (UTC where it names no
@@ -47,7 +47,7 @@ class KafkaTopics:
     committed then.
     """
 
-    hosts: tuple[str, ...]
+    servers: str
     topic: str
     options: KafkaOptions = field(default_factory=KafkaOptions)
     pattern: str | None = None
@@ -56,11 +56,7 @@ class KafkaTopics:
     @property
     def where(self) -> str:
         """What an error calls this place."""
-        return f"kafka://{self._servers}/{self.topic}"
-
-    @property
-    def _servers(self) -> str:
-        return ",".join(self.hosts)
+        return f"kafka://{self.servers}/{self.topic}"
 
     def list_topics(self, pattern: str | None = None) -> list[str]:
         """Return the names of all topics, or of those that match `pattern` wholly, sorted; Kafka's own are left out.
@@ -80,7 +76,7 @@ class KafkaTopics:
         frame = (
             spark.read.format("kafka")
             .options(**self.options.for_spark())
-            .option("kafka.bootstrap.servers", self._servers)
+            .option("kafka.bootstrap.servers", self.servers)
             .option("kafka.isolation.level", "read_committed")
             .option("includeHeaders", "true")
             .option("subscribe", ",".join(offsets))
@@ -137,7 +133,7 @@ class KafkaTopics:
         writer = (
             ordered.write.format("kafka")
             .options(**self.options.for_spark_writes())
-            .option("kafka.bootstrap.servers", self._servers)
+            .option("kafka.bootstrap.servers", self.servers)
         )
         with kafka_errors(self.where):
             writer.save()
@@ -147,7 +143,7 @@ class KafkaTopics:
         heard: list[KafkaError] = []
         settings: dict[str, Any] = {
             **self.options.for_librdkafka(),
-            "bootstrap.servers": self._servers,
+            "bootstrap.servers": self.servers,
             "error_cb": heard.append,
         }
         try:
@@ -160,12 +156,11 @@ class KafkaTopics:
                 admin.list_topics(timeout=0.5)
             except KafkaException as error:
                 admin.poll(0)  # lets librdkafka tell what it has met
-                codes = {told.code() for told in heard}
-                if KafkaError._AUTHENTICATION in codes:
-                    told = next(told for told in heard if told.code() == KafkaError._AUTHENTICATION)
-                    raise self._not_let_in(_words(told)) from None
-                if KafkaError._ALL_BROKERS_DOWN in codes or time.monotonic() > deadline:
-                    causes = [told for told in heard if told.code() != KafkaError._ALL_BROKERS_DOWN]
+                for told in heard:
+                    if told.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+                        raise self._not_let_in(_words(told)) from None
+                causes = [told for told in heard if told.code() != KafkaError._ALL_BROKERS_DOWN]
+                if len(causes) < len(heard) or time.monotonic() > deadline:
                     raise self._unreachable(_words(causes[0] if causes else error), bool(causes)) from None
             else:
                 return admin
@@ -285,7 +280,7 @@ class KafkaTopics:
             f"Kafka does not let us in: {words}",
             code="CDC:ErrKafkaNewProducer",
             where=self.where,
-            hint="check sasl-mechanism, sasl-user, sasl-password and enable-tls",
+            hint=_CREDENTIALS[2],
         )
 
 
@@ -315,7 +310,7 @@ _Kind = tuple[type[TidecastError], str, str | None]
 _CREDENTIALS: _Kind = (
     ConfigError,
     "CDC:ErrKafkaNewProducer",
-    "check sasl-mechanism, sasl-user, sasl-password and enable-tls",
+    "check sasl-mechanism, sasl-user and sasl-password, or enable-tls, ca, cert and key",
 )
 _RIGHTS: _Kind = (ConfigError, "CDC:ErrKafkaAsyncSendMessage", "ask for the right to use the topic")
 _SIZE: _Kind = (TerminalError, "CDC:ErrMessageTooLarge", "raise max-message-bytes and the topic's max.message.bytes")
