@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidecast.checksum._verdict import verdict
+from tidecast.checksum._verdict import Judged, verdict
 from tidecast.model import Events, Op, TableChanges
-
-
-class Judged(enum.StrEnum):
-    """What became of a row's check."""
-
-    MATCH = "match"
-    MISMATCH = "mismatch"
-    NONE = "none"
-    ZERO = "zero"
-    DELETE = "delete"
-    UNREADABLE = "unreadable"
 
 
 def verify(events: Events) -> DataFrame:

@@ -1,0 +1,43 @@
+"""What a row's checksum says about it. Source: Avro protocol, row checksum: consumers compared, corruption."""
+
+from __future__ import annotations
+
+import enum
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidecast.checksum._row import row_checksum
+from tidecast.model import TableSchema
+
+
+class Judged(enum.StrEnum):
+    """What became of a row's check."""
+
+    MATCH = "match"
+    MISMATCH = "mismatch"
+    NONE = "none"
+    ZERO = "zero"
+    DELETE = "delete"
+    UNREADABLE = "unreadable"
+
+
+def verdict(schema: TableSchema, row: Column, checksum: Column, *, member: str = "current") -> Column:
+    """Return the verdict on a row.
+
+    In: a row of the model and its checksum (see `tidecast.model.CHECKSUM`); `member` is `current` for
+    the row after a change, `previous` for the row before. Out: struct of `verdict` string: `match`, `mismatch`, `none`
+    (there is no checksum, or no row) or `zero` (the source did not know it: not checked); `expected`, `actual`
+    bigint; and `corrupted` boolean: the source itself found the row damaged, which says nothing about the verdict.
+    """
+    expected, actual = checksum[member], row_checksum(schema, row)
+    return F.struct(
+        F.when(expected.isNull() | row.isNull(), F.lit(Judged.NONE))
+        .when(expected == 0, F.lit(Judged.ZERO))
+        .when(expected == actual, F.lit(Judged.MATCH))
+        .otherwise(F.lit(Judged.MISMATCH))
+        .alias("verdict"),
+        expected.alias("expected"),
+        actual.alias("actual"),
+        F.coalesce(checksum["corrupted"], F.lit(False)).alias("corrupted"),
+    )
