@@ -1,0 +1,105 @@
+"""The demo's change log is what its script makes, its row checksums are right, and it has what the demo is about."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections import Counter, defaultdict
+from functools import reduce
+from typing import Any
+
+import pytest
+import shop_log
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import tidecast
+from tidecast.checksum import verdict
+from tidecast.model import TableChanges
+
+LOG = shop_log.load()
+URI = f"file://{LOG.FILE}?protocol=simple"
+ROWS = ("INSERT", "UPDATE", "DELETE")
+
+Message = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[str]:
+    made: list[str] = LOG.Shop().run()
+    return made
+
+
+@pytest.fixture(scope="module")
+def messages(lines: list[str]) -> list[Message]:
+    return [json.loads(base64.b64decode(json.loads(line)["value"])) for line in lines]
+
+
+def test_the_log_is_what_the_script_makes(lines: list[str]) -> None:
+    with gzip.open(LOG.FILE, "rt", encoding="utf-8", newline="\n") as text:
+        assert text.read().splitlines() == lines
+
+
+def test_a_table_is_shown_before_its_first_row(messages: list[Message]) -> None:
+    shown: dict[str, int] = {}
+    for message in messages:
+        if "tableSchema" in message:
+            shown[message["tableSchema"]["table"]] = message["tableSchema"]["version"]
+        elif message["type"] in ROWS:
+            assert shown[message["table"]] == message["schemaVersion"]
+    assert Counter(m["type"] for m in messages)["BOOTSTRAP"] == len(shown)
+
+
+def test_nothing_comes_after_its_watermark(messages: list[Message]) -> None:
+    sent = [m["commitTs"] for m in messages if m["type"] != "BOOTSTRAP"]
+    assert sent == sorted(sent)
+    assert messages[-1]["type"] == "WATERMARK"
+
+
+def test_keys_exceed_signed_integers(messages: list[Message]) -> None:
+    assert max(int(m["data"]["id"]) for m in messages if m.get("table") == "orders" and "data" in m) > 1 << 63
+
+
+def test_rows_from_before_the_new_column_have_its_default(messages: list[Message]) -> None:
+    orders = [m for m in messages if m.get("table") == "orders"]
+    before = {m["data"]["id"] for m in orders if "data" in m and "channel" not in m["data"]}
+    later = [m["old"]["channel"] for m in orders if "channel" in m.get("old", {}) and m["old"]["id"] in before]
+    assert later
+    assert set(later) == {"1"}
+
+
+def test_a_key_is_given_up_and_taken_again_in_one_transaction(messages: list[Message]) -> None:
+    transactions: dict[int, list[Message]] = defaultdict(list)
+    for message in messages:
+        if message.get("table") == "order_items":
+            transactions[message["commitTs"]].append(message)
+
+    def keys(transaction: list[Message], kind: str, image: str) -> list[tuple[str, str]]:
+        return [(m[image]["order_id"], m[image]["line"]) for m in transaction if m["type"] == kind]
+
+    moved = [t for t in transactions.values() if {*keys(t, "DELETE", "old")} & {*keys(t, "INSERT", "data")}]
+    assert moved
+    for transaction in moved:
+        assert [m["type"] for m in transaction] == sorted(m["type"] for m in transaction)  # DELETE before INSERT
+
+
+def test_every_checksum_matches(spark: SparkSession, messages: list[Message]) -> None:
+    result = tidecast.verify(URI, spark=spark)
+
+    assert isinstance(result, tidecast.Verified)
+    kinds = Counter(m["type"] for m in messages)
+    assert result.verdicts == {"match": kinds["INSERT"] + kinds["UPDATE"], "delete": kinds["DELETE"]}
+    assert not result.dead_letters
+
+
+def test_every_checksum_of_an_old_row_matches(spark: SparkSession, messages: list[Message]) -> None:
+    def judged(changes: TableChanges) -> DataFrame:
+        old = verdict(changes.schema, F.col("old"), F.col("checksum"), member="previous")
+        return changes.good.where(F.col("old").isNotNull()).select(old["verdict"].alias("verdict"))
+
+    events = tidecast.read(spark, URI)
+    parts = [judged(t) for t in events.tables]
+    counts = reduce(DataFrame.union, parts).groupBy("verdict").count().collect()
+
+    assert {r["verdict"]: r["count"] for r in counts} == {"match": sum("old" in m for m in messages)}
