@@ -98,15 +98,14 @@ def select_columns(config: ChangefeedConfig, schema: TableSchema) -> TableSchema
         return schema
     matcher = ColumnMatcher(selector.columns)
     kept = frozenset(c.name for c in schema.columns if matcher.matches(c.name))
-    selected = schema.selecting(kept)
-    if not any(i.primary or i.unique for i in selected.indexes):
+    if not any(i.unique and kept.issuperset(i.columns) for i in schema.indexes):
         raise _column_selector_failed(schema, "no primary key columns or unique key columns are left")
     rule = _rule(config, schema)
     if _partition_rule(rule) == "columns":
         for name in _named_columns(schema, rule):
             if name not in kept:
                 raise _column_selector_failed(schema, f"the columns dispatcher needs column {name}")
-    return selected
+    return schema.selecting(kept)
 
 
 def _column_selector_failed(schema: TableSchema, why: str) -> ConfigError:

@@ -150,7 +150,7 @@ class _Reader:
         elif first == "\\":
             escaped = self._rest[1:2]
             if not _PUNCTUATION.fullmatch(escaped):
-                self._fail(f"syntax error: cannot escape a letter or number (\\{escaped}), or nothing")
+                self._fail(f"cannot escape a letter or number (\\{escaped}), it is reserved for future extension")
             length, piece = 2, re.escape(escaped)
         elif not _LITERAL.fullmatch(first):
             self._fail(f"unexpected special character '{first}'")

@@ -205,9 +205,9 @@ class Sink(Table):
     content_compatible: bool = False
     safe_mode: bool | None = None
     kafka_config: KafkaConfig = KafkaConfig()
-    pulsar_config: dict[str, object] | None = None
-    mysql_config: dict[str, object] | None = None
-    cloud_storage_config: dict[str, object] | None = None
+    pulsar_config: Annotated[dict[str, object] | None, Field(repr=False)] = None
+    mysql_config: Annotated[dict[str, object] | None, Field(repr=False)] = None
+    cloud_storage_config: Annotated[dict[str, object] | None, Field(repr=False)] = None
     advance_timeout_in_sec: int = 150
     send_bootstrap_interval_in_sec: int = 120
     send_bootstrap_in_msg_count: int = 10000

@@ -41,8 +41,10 @@ def decimal_text(column: Column, precision: int, scale: int) -> Column:
     if scale <= _PLAIN_SCALE:
         return text
     # Without ANSI, Spark writes decimals below a millionth with an exponent; one plus such a number has none.
-    tiny = F.abs(column) < F.lit("1e-6").cast("decimal(7,6)")
-    one_more = F.abs(column).try_cast(f"decimal({scale + 1},{scale})") + F.lit(1).cast("decimal(1,0)")
+    # Neither `abs` nor a minus sign before the cast: Spark rounds what they give to 34 digits.
+    least, most = (F.lit(bound).cast("decimal(7,6)") for bound in ("-0.000001", "0.000001"))
+    tiny = (column > least) & (column < most)
+    one_more = F.abs(column.try_cast(f"decimal({scale + 1},{scale})")) + F.lit(1).cast("decimal(1,0)")
     plain = F.concat(F.when(column < 0, "-0").otherwise("0"), F.substring(one_more.cast("string"), 2, scale + 1))
     return F.when(tiny, plain).otherwise(text)
 

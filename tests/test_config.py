@@ -1,0 +1,532 @@
+"""A changefeed's configuration: file and sink URI, precedence, checks, and secrets that stay secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidecast._errors import ConfigError
+from tidecast._uri import parse_place, redact_uri
+from tidecast.changefeed import ChangefeedConfig, load_config
+
+SIMPLE = "kafka://127.0.0.1:9092/topic?protocol=simple"
+AVRO = "kafka://127.0.0.1:9092/topic?protocol=avro&schema-registry=http://127.0.0.1:8081"
+CHECKSUMS = "[integrity]\nintegrity-check-level = 'correctness'\n"
+
+EVERY_KEY = """
+memory-quota = 1073741824
+case-sensitive = true
+force-replicate = true
+ignore-ineligible-table = false
+check-gc-safe-point = true
+enable-sync-point = false
+enable-table-monitor = false
+bdr-mode = false
+sync-point-interval = "5m"
+sync-point-retention = "1h"
+changefeed-error-stuck-duration = "30m"
+sql-mode = "ONLY_FULL_GROUP_BY"
+[filter]
+ignore-txn-start-ts = [1, 2]
+rules = ['*.*', '!test.*']
+[[filter.event-filters]]
+matcher = ["test.worker"]
+ignore-event = ["insert"]
+ignore-sql = ["^drop"]
+ignore-delete-value-expr = "name = 'john'"
+[mounter]
+worker-num = 16
+[integrity]
+integrity-check-level = "none"
+corruption-handle-level = "error"
+[scheduler]
+enable-table-across-nodes = true
+region-threshold = 100000
+write-key-threshold = 30000
+[sink]
+protocol = "simple"
+schema-registry = "http://127.0.0.1:8081"
+dispatchers = [
+  {matcher = ['a.*'], topic = "x-{schema}", partition = "index-value"},
+  {matcher = ['b.*'], dispatcher = "ts", index = "i", columns = ["c"], target-schema = "s", target-table = "{table}"},
+]
+column-selectors = [{matcher = ['a.*'], columns = ['a', '!b']}]
+transaction-atomicity = "none"
+encoder-concurrency = 32
+terminator = "\\r\\n"
+date-separator = "day"
+enable-partition-separator = true
+file-index-digit = 6
+only-output-updated-columns = false
+delete-only-output-handle-key-columns = false
+content-compatible = false
+advance-timeout-in-sec = 150
+send-bootstrap-interval-in-sec = 120
+send-bootstrap-in-msg-count = 10000
+send-bootstrap-to-all-partition = true
+send-all-bootstrap-at-start = true
+debezium-disable-schema = true
+[sink.csv]
+delimiter = ","
+include-commit-ts = true
+[sink.debezium]
+output-old-value = false
+[sink.open]
+output-old-value = false
+[sink.cloud-storage-config]
+worker-count = 8
+[sink.pulsar-config]
+basic-password = "hush"
+[sink.kafka-config]
+partition-num = 5
+replication-factor = 2
+kafka-version = "2.4.0"
+max-message-bytes = 1000000
+compression = "lz4"
+kafka-client-id = "me"
+auto-create-topic = false
+dial-timeout = "5s"
+write-timeout = "5s"
+read-timeout = "5s"
+required-acks = 1
+sasl-user = "alice"
+sasl-password = "se+cr/et"
+sasl-mechanism = "plain"
+sasl-oauth-scopes = ["a"]
+output-raw-change-event = true
+[sink.kafka-config.codec-config]
+enable-tidb-extension = true
+max-batch-size = 32
+avro-enable-watermark = false
+avro-decimal-handling-mode = "string"
+avro-bigint-unsigned-handling-mode = "string"
+encoding-format = "avro"
+[sink.kafka-config.large-message-handle]
+large-message-handle-option = "claim-check"
+large-message-handle-compression = "lz4"
+claim-check-storage-uri = "s3://bucket?secret-access-key=hush"
+claim-check-raw-value = true
+[consistent]
+level = "eventual"
+storage = "s3://redo?secret-access-key=hush"
+[consistent.memory-usage]
+memory-quota-percentage = 50
+[synced-status]
+synced-check-interval = 300
+"""
+
+
+def load(tmp_path: Path, text: str, uri: str = SIMPLE, schema_registry: str | None = None) -> ChangefeedConfig:
+    file = tmp_path / "changefeed.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_config(uri, file, schema_registry)
+
+
+def refusal(tmp_path: Path, text: str, uri: str = SIMPLE) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text, uri)
+    assert len(str(caught.value).splitlines()) == 1
+    return caught.value
+
+
+# ---- defaults, names
+
+
+def test_defaults() -> None:
+    config = load_config(SIMPLE)
+    assert config.protocol == "simple"
+    assert config.default_topic == "topic"
+    assert config.partition_num is None
+    assert config.replication_factor == 1
+    assert config.max_message_bytes == 10485760
+    assert config.kafka.required_acks == -1
+    assert config.kafka.auto_create_topic
+    assert not config.enable_tidb_extension
+    assert config.avro_decimal_handling_mode == "precise"
+    assert config.avro_bigint_unsigned_handling_mode == "long"
+    assert config.encoding_format == "json"
+    assert (config.integrity.check_level, config.integrity.corruption_handle_level) == ("none", "warn")
+    assert not config.force_replicate
+    assert not config.case_sensitive
+    assert not config.debezium_disable_schema
+    assert config.debezium_output_old_value
+    assert not config.output_raw_change_event
+    assert config.large_message_handle.large_message_handle_option == "none"
+    assert config.filter.rules == ("*.*",)
+    assert config.dispatchers == config.column_selectors == ()
+    assert config.schema_registry is None
+    assert config.codec.max_batch_size == 16
+    assert config.sink.encoder_concurrency == 32
+
+
+def test_every_documented_key_is_accepted_and_read(tmp_path: Path) -> None:
+    config = load(tmp_path, EVERY_KEY, "kafka://127.0.0.1:9092/topic")
+    assert config.protocol == "simple"
+    assert config.encoding_format == "avro"
+    assert (config.partition_num, config.replication_factor, config.max_message_bytes) == (5, 2, 1000000)
+    assert (config.kafka.required_acks, config.kafka.auto_create_topic, config.kafka.dial_timeout) == (1, False, 5.0)
+    assert (config.kafka.sasl_user, config.kafka.sasl_password) == ("alice", "se+cr/et")
+    assert config.place.params["partition-num"] == "5"
+    assert config.force_replicate
+    assert config.case_sensitive
+    assert config.enable_tidb_extension
+    assert config.integrity.corruption_handle_level == "error"
+    assert config.output_raw_change_event
+    assert not config.debezium_output_old_value
+    assert [d.topic for d in config.dispatchers] == ["x-{schema}", ""]
+    assert config.column_selectors[0].columns == ("a", "!b")
+    assert config.filter.event_filters[0].ignore_event == ("insert",)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "protocol"),
+    [
+        ("Simple", "simple"),
+        ("AVRO", "avro"),
+        ("flat-avro", "avro"),
+        ("debezium", "debezium"),
+        ("canal-json", "canal-json"),
+        ("default", "open-protocol"),
+        ("open-protocol", "open-protocol"),
+    ],
+)
+def test_protocols_whatever_the_letter_case(spelling: str, protocol: str) -> None:
+    config = load_config(f"kafka://127.0.0.1:9092/t?protocol={spelling}", schema_registry="http://127.0.0.1:8081")
+    assert config.protocol == protocol
+
+
+@pytest.mark.parametrize("protocol", ["", "maxwell", "canal", "craft", "csv", "nope"])
+def test_other_protocols_are_refused(protocol: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown '{protocol}' message protocol for sink") as caught:
+        load_config(f"kafka://127.0.0.1:9092/t?protocol={protocol}")
+    assert caught.value.code == "CDC:ErrSinkUnknownProtocol"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "nearest"),
+    [
+        ("[sink]\ndispatcher = []", "sink.dispatcher", "dispatchers"),
+        ("[sink.kafka-config]\npartition-nums = 3", "sink.kafka-config.partition-nums", "partition-num"),
+        ("case_sensitive = true", "case_sensitive", "case-sensitive"),
+        ("[sink]\ndispatchers = [{matchr = ['*.*']}]", "sink.dispatchers.matchr", "matcher"),
+        ("[filters]\nrules = []", "filters", "filter"),
+        ("[sink.csv]\ndelimitr = ','", "sink.csv.delimitr", "delimiter"),
+    ],
+)
+def test_an_unknown_key_is_named_with_the_nearest_one(tmp_path: Path, text: str, key: str, nearest: str) -> None:
+    said = str(refusal(tmp_path, text))
+    assert f"config file changefeed.toml contained unknown configuration options: {key}" in said
+    assert f"{key}: did you mean {nearest}?" in said
+
+
+def test_all_unknown_keys_are_named_at_once(tmp_path: Path) -> None:
+    assert "options: bar, sink.zzz" in str(refusal(tmp_path, "bar = {x = 1}\n[sink]\nzzz = 2"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[sink", "this is not TOML"),
+        ("sink = 3", "sink must be a table"),
+        ("[sink]\nencoder-concurrency = 'many'", "sink.encoder-concurrency"),
+        ("[sink]\nencoder-concurrency = -1", "sink.encoder-concurrency"),
+        ("[sink.kafka-config]\npartition-num = '3'", "sink.kafka-config.partition-num"),
+        ("force-replicate = 1", "force-replicate"),
+    ],
+)
+def test_a_file_that_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    assert said in str(refusal(tmp_path, text))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.toml: the file cannot be read"):
+        load_config(SIMPLE, tmp_path / "nowhere.toml")
+
+
+# ---- precedence
+
+
+def test_the_uri_wins_over_the_file_also_with_false_and_zero(tmp_path: Path) -> None:
+    text = """
+    [sink]
+    protocol = "avro"
+    debezium-disable-schema = true
+    [sink.kafka-config]
+    auto-create-topic = true
+    required-acks = 1
+    partition-num = 9
+    [sink.kafka-config.codec-config]
+    enable-tidb-extension = true
+    """
+    uri = SIMPLE + "&debezium-disable-schema=F&auto-create-topic=false&required-acks=0&enable-tidb-extension=0"
+    config = load(tmp_path, text, uri + "&partition-num=4")
+    assert config.protocol == "simple"
+    assert (config.kafka.auto_create_topic, config.kafka.required_acks, config.partition_num) == (False, 0, 4)
+    assert not config.enable_tidb_extension
+    assert not config.debezium_disable_schema
+
+
+def test_what_the_uri_does_not_say_the_file_says(tmp_path: Path) -> None:
+    text = "[sink.kafka-config]\npartition-num = 9\n[sink.kafka-config.codec-config]\nenable-tidb-extension = true"
+    config = load(tmp_path, text, SIMPLE + "&enable-tidb-extension=&partition-num=")
+    assert config.enable_tidb_extension
+    assert config.partition_num == 9
+
+
+def test_the_registry_flag_wins_over_the_file_and_the_uri_over_both(tmp_path: Path) -> None:
+    text = "[sink]\nschema-registry = 'http://file'"
+    avro = "kafka://127.0.0.1:9092/t?protocol=avro"
+    assert load(tmp_path, text, avro).schema_registry == "http://file"
+    assert load(tmp_path, text, avro, "http://flag").schema_registry == "http://flag"
+    assert load(tmp_path, text, avro + "&schema-registry=http://uri", "http://flag").schema_registry == "http://uri"
+
+
+def test_unknown_parameters_are_ignored() -> None:
+    assert load_config(SIMPLE + "&no-such-thing=1&format=jsonl").place.params["format"] == "jsonl"
+
+
+# ---- checks
+
+
+@pytest.mark.parametrize(
+    ("parameters", "code", "said"),
+    [
+        ("partition-num=0", "CDC:ErrKafkaInvalidPartitionNum", "invalid partition num 0"),
+        ("partition-num=abc", "CDC:ErrSinkURIInvalid", "partition-num cannot be 'abc'"),
+        ("enable-tidb-extension=yes", "CDC:ErrSinkURIInvalid", "enable-tidb-extension cannot be 'yes'"),
+        ("required-acks=2", "CDC:ErrKafkaInvalidRequiredAcks", "invalid required acks 2"),
+        ("kafka-client-id=a%20b", "CDC:ErrKafkaInvalidClientID", "invalid kafka client ID"),
+        ("max-message-bytes=0", "CDC:ErrCodecInvalidConfig", "invalid max-message-bytes 0"),
+        ("max-batch-size=0", "CDC:ErrCodecInvalidConfig", "invalid max-batch-size 0"),
+        ("ca=/a&cert=/b", "CDC:ErrKafkaInvalidConfig", "ca, cert and key files should all be supplied"),
+        ("sasl-mechanism=nope", "CDC:ErrKafkaInvalidConfig", "sasl-mechanism nope is not supported"),
+        ("transaction-atomicity=table", "CDC:ErrSinkURIInvalid", "table level atomicity is not supported by kafka"),
+        ("avro-decimal-handling-mode=exact", "CDC:ErrCodecInvalidConfig", "avro-decimal-handling-mode"),
+        ("avro-bigint-unsigned-handling-mode=int", "CDC:ErrCodecInvalidConfig", "avro-bigint-unsigned-handling-mode"),
+        ("encoding-format=xml", "CDC:ErrCodecInvalidConfig", "encoding-format"),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(f"{SIMPLE}&{parameters}")
+    assert caught.value.code == code
+    assert said in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "uri", "code", "said"),
+    [
+        ("", "kafka://127.0.0.1/t?protocol=avro", "CDC:ErrCodecInvalidConfig", 'requires parameter "schema-registry"'),
+        (
+            "force-replicate = true",
+            AVRO,
+            "CDC:ErrCodecInvalidConfig",
+            "force-replicate must be disabled, when using avro",
+        ),
+        (CHECKSUMS, AVRO, "CDC:ErrCodecInvalidConfig", "enable-tidb-extension=true and avro-decimal"),
+        (
+            CHECKSUMS,
+            AVRO + "&enable-tidb-extension=true&avro-decimal-handling-mode=string",
+            "CDC:ErrCodecInvalidConfig",
+            "needs avro-bigint-unsigned-handling-mode=string",
+        ),
+        (
+            CHECKSUMS + "[sink]\ncolumn-selectors = [{matcher = ['*.*'], columns = ['*']}]",
+            SIMPLE,
+            "CDC:ErrInvalidReplicaConfig",
+            "integrity check and column selector",
+        ),
+        ("[integrity]\nintegrity-check-level = 'all'", SIMPLE, "CDC:ErrInvalidReplicaConfig", "integrity-check-level"),
+        (
+            "[integrity]\ncorruption-handle-level = 'x'",
+            SIMPLE,
+            "CDC:ErrInvalidReplicaConfig",
+            "corruption-handle-level",
+        ),
+        (
+            "[sink.kafka-config.large-message-handle]\nlarge-message-handle-option = 'handle-key-only'",
+            AVRO,
+            "CDC:ErrInvalidReplicaConfig",
+            "protocol is avro, it's not supported",
+        ),
+        (
+            "[sink.kafka-config.large-message-handle]\nlarge-message-handle-option = 'handle-key-only'",
+            SIMPLE.replace("simple", "canal-json"),
+            "CDC:ErrInvalidReplicaConfig",
+            "protocol is canal-json, it's not supported",
+        ),
+        (
+            "[sink.kafka-config.large-message-handle]\nlarge-message-handle-option = 'claim-check'",
+            SIMPLE,
+            "CDC:ErrInvalidReplicaConfig",
+            "claim-check-storage-uri is empty",
+        ),
+        (
+            "[sink.kafka-config.large-message-handle]\nlarge-message-handle-compression = 'gzip'",
+            SIMPLE,
+            "CDC:ErrInvalidReplicaConfig",
+            "large-message-handle-compression",
+        ),
+        ("enable-sync-point = true", SIMPLE, "CDC:ErrInvalidReplicaConfig", "sync point"),
+        (
+            "force-replicate = true\n[sink]\ndelete-only-output-handle-key-columns = true",
+            SIMPLE,
+            "CDC:ErrCodecInvalidConfig",
+            "force-replicate must be disabled",
+        ),
+        ("[filter]\nrules = ['db']", SIMPLE, "CDC:ErrFilterRuleInvalid", "at <cmdline>:1: wrong table pattern"),
+        ("[sink]\ndispatchers = [{matcher = ['a']}]", SIMPLE, "CDC:ErrFilterRuleInvalid", "wrong table pattern"),
+        (
+            "[sink]\ncolumn-selectors = [{matcher = ['*.*'], columns = ['a.b']}]",
+            SIMPLE,
+            "CDC:ErrFilterRuleInvalid",
+            "stray characters",
+        ),
+        (
+            "[sink]\ndispatchers = [{matcher = ['*.*'], partition = 'ts', dispatcher = 'ts'}]",
+            SIMPLE,
+            "CDC:ErrSinkInvalidConfig",
+            "dispatcher and partition",
+        ),
+        (
+            "[sink]\ndispatchers = [{matcher = ['*.*'], target-table = '{tabel}'}]",
+            SIMPLE,
+            "CDC:ErrInvalidTableRoutingRule",
+            "{tabel}",
+        ),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_refused(tmp_path: Path, text: str, uri: str, code: str, said: str) -> None:
+    error = refusal(tmp_path, text, uri)
+    assert error.code == code
+    assert said in str(error)
+
+
+def test_checksums_with_avro_need_three_options(tmp_path: Path) -> None:
+    modes = "&avro-decimal-handling-mode=string&avro-bigint-unsigned-handling-mode=string&enable-tidb-extension=true"
+    assert load(tmp_path, CHECKSUMS, AVRO + modes).integrity.check_level == "correctness"
+
+
+def rule(topic: str) -> str:
+    return f"[sink]\ndispatchers = [{{matcher = ['*.*'], topic = '{topic}'}}]"
+
+
+@pytest.mark.parametrize("topic", ["", "{schema}_{table}", "cdc.{schema}.{table}-x", "{schema}{table}"])
+def test_topic_rules_for_avro(tmp_path: Path, topic: str) -> None:
+    assert load(tmp_path, rule(topic), AVRO).dispatchers[0].topic == topic
+
+
+@pytest.mark.parametrize("topic", ["literal", "{schema}", "{table}", "{table}_{schema}", "{schema}_{table}_{table}"])
+def test_topic_rules_without_both_names_are_refused_for_avro(tmp_path: Path, topic: str) -> None:
+    error = refusal(tmp_path, rule(topic), AVRO)
+    assert error.code == "CDC:ErrKafkaTopicExprInvalid"
+    assert "topic rule for Avro must contain {schema} and {table}" in str(error)
+    assert topic in str(error)
+
+
+@pytest.mark.parametrize("topic", ["literal", "{schema}", "{table}", "a.{schema}_{table}-b"])
+def test_topic_rules_of_other_protocols(tmp_path: Path, topic: str) -> None:
+    assert load(tmp_path, rule(topic)).dispatchers[0].topic == topic
+
+
+@pytest.mark.parametrize("topic", ["{table}_{schema}", "{schema}{schema}", "a b", "{db}", "表"])
+def test_other_topic_rules_are_refused(tmp_path: Path, topic: str) -> None:
+    assert refusal(tmp_path, rule(topic)).code == "CDC:ErrKafkaTopicExprInvalid"
+
+
+# ---- places
+
+
+def test_places() -> None:
+    kafka = parse_place("KAFKA://u:p%40w@h1:1,h2/%61/b/?protocol=avro&protocol=simple&x=a+b")
+    assert (kafka.scheme, kafka.hosts, kafka.topic) == ("kafka", ("h1:1", "h2:9092"), "a/b")
+    assert (kafka.user, kafka.password.get_secret_value()) == ("u", "p@w")
+    assert kafka.params == {"protocol": "avro", "x": "a b"}
+    assert parse_place("kafka+ssl://[::1]:9093/t").hosts == ("[::1]:9093",)
+    assert parse_place("kafka://h/?topics=a.*").topic == ""
+    folder = parse_place("file:///tmp/a%20b/t.x/")
+    assert (folder.path, folder.topic, folder.single_file, folder.hosts) == ("/tmp/a b/t.x/", "t.x", False, ())
+    for suffix in (".jsonl", ".jsonl.gz", ".parquet"):
+        single = parse_place(f"file:///tmp/t{suffix}")
+        assert (single.topic, single.single_file) == ("t", True)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        "topic",
+        "mysql://root:se+cr/et@h/db",
+        "kafka:///topic",
+        "kafka://h:9092",
+        "kafka://h:9092/",
+        "kafka://h:99999/t",
+        "kafka://h:x/t",
+        "kafka://h,/t",
+        "kafka://[::1/t",
+        "kafka://u:secret@h: 9092/t",
+        "kafka://h/t?sasl-password=secret\n",
+        "file://host/t",
+        "file:t",
+        "file:///",
+    ],
+)
+def test_other_places_are_refused(uri: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_place(uri)
+    assert caught.value.code == "CDC:ErrSinkURIInvalid"
+    assert len(str(caught.value).splitlines()) == 1
+    assert not any(secret in str(caught.value) for secret in ("secret", "cr/et"))
+
+
+def test_a_sink_has_a_default_topic() -> None:
+    with pytest.raises(ConfigError, match="no topic is specified in sink-uri"):
+        load_config("kafka://h/?protocol=simple&topics=a.*")
+
+
+# ---- secrets
+
+
+@pytest.mark.parametrize(
+    ("uri", "redacted"),
+    [
+        ("kafka://h:9092/t?protocol=avro", "kafka://h:9092/t?protocol=avro"),
+        ("kafka://u:s3cret@h:9092/t", "kafka://u:xxxxx@h:9092/t"),
+        ("http://u:s3/cr@et@h/t", "http://u:xxxxx@h/t"),
+        ("kafka://h/t?sasl-password=s3cret&a=b", "kafka://h/t?sasl-password=xxxxx&a=b"),
+        ("kafka://h/t?sasl-gssapi-password=s3cret#x", "kafka://h/t?sasl-gssapi-password=xxxxx#x"),
+        ("s3://b?access-key=s3cret&secret-access-key=s3cret", "s3://b?access-key=xxxxx&secret-access-key=xxxxx"),
+        ("kafka://h/t?schema-registry=http://u:s3cret@r&a=b", "kafka://h/t?schema-registry=http://u:xxxxx@r&a=b"),
+        ("kafka://h/t?schema-registry=http%3A%2F%2Fu%3As3cret%40r", "kafka://h/t?schema-registry=http://u:xxxxx@r"),
+        ("not a uri", "not a uri"),
+    ],
+)
+def test_secrets_are_redacted(uri: str, redacted: str) -> None:
+    assert redact_uri(uri) == redacted
+
+
+def test_secrets_are_in_no_repr(tmp_path: Path) -> None:
+    uri = "kafka://u:hush1@h/t?sasl-user=u&sasl-mechanism=plain&sasl-password=hush2&schema-registry=http://a:hush3@r"
+    config = load(tmp_path, EVERY_KEY, uri)
+    assert config.kafka.sasl_password == "hush2"
+    assert config.schema_registry == "http://a:hush3@r"
+    for shown in (repr(config), str(config), repr(config.place), repr(config.kafka), repr(config.file)):
+        assert not [secret for secret in ("hush", "cr/et") if secret in shown]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('sasl-password = "se+cr/et"', "sasl-password = 12345"),
+        ('sasl-user = "alice"', "sasl-user = 5"),
+        ("required-acks = 1", "required-acks = 7"),
+        ('schema-registry = "http://127.0.0.1:8081"', 'schema-registry = ["hush"]'),
+        ("enable-sync-point = false", "enable-sync-point = true"),
+    ],
+)
+def test_secrets_are_in_no_error(tmp_path: Path, old: str, new: str) -> None:
+    assert old in EVERY_KEY
+    said = str(refusal(tmp_path, EVERY_KEY.replace(old, new), "kafka://u:hush@h/t?sasl-gssapi-password=hush"))
+    assert not [secret for secret in ("hush", "cr/et", "12345") if secret in said]

@@ -1,0 +1,456 @@
+"""Topics, partitions and columns of a changefeed, against TiCDC's own choices."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from decimal import Decimal
+from functools import reduce
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+from zoneinfo import ZoneInfo
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast._errors import ConfigError
+from tidecast.changefeed import ChangefeedConfig, Router, load_config, select_columns
+from tidecast.model import Column, DataType, Index, Kind, TableSchema, row_type
+
+Event = dict[str, Any]
+ZONE = "Asia/Shanghai"
+TABLES = (
+    "t_cpk",
+    "t_cpk_nc",
+    "t_pk_mix",
+    "t_pk_str",
+    "t_pk_bin",
+    "t_pk_dec",
+    "t_pk_ubig",
+    "odd té名.1",
+    "t_uk",
+    "t_all",
+)
+TABLES += (
+    "t_time",
+    "t_timedef",
+    "t_int",
+    "t_nokey",
+    "t_uk_null",
+    "t_num",
+    "t_bit",
+    "t_zero",
+    "t_enum",
+    "order",
+    "t_range",
+)
+
+
+@pytest.fixture(params=["true", "false"], ids=["ansi", "no-ansi"])
+def session(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """The session under ANSI rules and without them."""
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", request.param)
+    yield spark
+    spark.conf.set("spark.sql.ansi.enabled", before or "true")
+
+
+def config(tmp_path: Path, rules: str = "", protocol: str = "simple") -> ChangefeedConfig:
+    file = tmp_path / "changefeed.toml"
+    file.write_text(f"[sink]\n{rules}\n", encoding="utf-8")
+    return load_config(f"kafka://127.0.0.1:9092/default-topic?protocol={protocol}", file, "http://127.0.0.1:8081")
+
+
+def dispatchers(*rules: dict[str, object]) -> str:
+    return "dispatchers = [" + ", ".join(map(inline, rules)) + "]"
+
+
+def inline(rule: dict[str, object]) -> str:
+    return "{" + ", ".join(f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in rule.items()) + "}"
+
+
+def table(name: str, *columns: Column, database: str = "test", indexes: tuple[Index, ...] = ()) -> TableSchema:
+    return TableSchema(database, name, 1, 1, columns, indexes)
+
+
+def ints(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, DataType("int"), nullable=False) for name in names)
+
+
+def primary(*names: str) -> tuple[Index, ...]:
+    return (Index("primary", True, True, False, names),)
+
+
+def partition(
+    spark: SparkSession, router: Router, schema: TableSchema, row: tuple[Any, ...], partitions: int, ts: int = 1
+) -> int:
+    kind = T.StructType([T.StructField("row", row_type(schema)), T.StructField("ts", T.LongType())])
+    frame = spark.createDataFrame([(row, ts)], kind)
+    found = frame.select(router.partition_for(schema, F.col("row"), F.col("ts"), partitions).alias("p"))
+    assert found.schema["p"].dataType == T.IntegerType()
+    return int(found.collect()[0]["p"])
+
+
+# ---- topics
+
+
+@pytest.mark.parametrize(
+    ("rule", "database", "name", "topic"),
+    [
+        ("{schema}_{table}", "Db-1", "T$x y", "Db-1_T_x_y"),
+        ("{schema}_{table}", "你好", "t", "___t"),
+        ("{schema}_{table}", "My.DB", "ta ble中", "My.DB_ta_ble_"),
+        ("x.{table}", "db", "t", "x.t"),
+        ("literal", "db", "t", "literal"),
+        ("{schema}{table}", "{table}", "t", "_table_t"),
+        ("{schema}", ".", "t", "_"),
+        ("{schema}", "..", "t", "__"),
+        ("{schema}", "d" * 300, "t", "d" * 249),
+        ("", "db", "t", "default-topic"),
+    ],
+)
+def test_a_topic_rule_is_filled_in(tmp_path: Path, rule: str, database: str, name: str, topic: str) -> None:
+    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "topic": rule})))
+    assert router.topic_for(table(name, database=database)) == topic
+
+
+def test_the_first_dispatcher_that_matches_counts_whatever_the_letter_case(tmp_path: Path) -> None:
+    rules = dispatchers({"matcher": ["DB.t1"], "topic": "one"}, {"matcher": ["db.*"], "topic": "two"})
+    router = Router(config(tmp_path, "case-sensitive = true\n" + rules))
+    assert [router.topic_for(table(t, database="db")) for t in ("T1", "t2")] == ["one", "two"]
+    assert router.topic_for(table("t1", database="other")) == "default-topic"
+
+
+def test_two_avro_tables_cannot_share_the_default_topic(tmp_path: Path) -> None:
+    rules = dispatchers({"matcher": ["test.routed*"], "topic": "{schema}_{table}"}, {"matcher": ["*.*"]})
+    avro = Router(config(tmp_path, rules, "avro"))
+    one, other = table("a", *ints("id")), table("b", *ints("id"))
+    avro.check_default_topic([one, one, table("routed1"), table("routed2")])
+    with pytest.raises(ConfigError, match=r"test\.a and test\.b would share the default topic default-topic") as caught:
+        avro.check_default_topic([one, other])
+    assert len(str(caught.value).splitlines()) == 1
+    Router(config(tmp_path, rules)).check_default_topic([one, other])
+
+
+# ---- partitions
+
+
+@pytest.mark.parametrize(
+    ("database", "name", "partitions", "expected"),
+    [
+        ("test_default1", "table", 16, 14),
+        ("test_default2", "table", 16, 0),
+        ("test_table", "table", 16, 15),
+        ("test", "user", 3, 0),
+        ("test", "user", 16, 4),
+    ],
+)
+def test_a_table_goes_to_one_partition(
+    spark: SparkSession, tmp_path: Path, database: str, name: str, partitions: int, expected: int
+) -> None:
+    for rule in ("default", "table", "", "no-such-rule"):
+        router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "partition": rule})))
+        assert partition(spark, router, table(name, *ints("a"), database=database), (1,), partitions) == expected
+
+
+def test_a_row_goes_where_its_key_says(spark: SparkSession, tmp_path: Path) -> None:
+    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "dispatcher": "Index-Value"})))
+    t1 = table("t1", *ints("a"), indexes=primary("a"))
+    t2 = table("t2", *ints("a", "b"), indexes=primary("a", "b"))
+    assert [partition(spark, router, t1, (v,), 16) for v in (11, 22)] == [2, 11]
+    assert [partition(spark, router, t2, row, 16) for row in ((11, 22), (11, 0), (11, 33))] == [5, 14, 2]
+    other = table("table1", *ints("a"), database="test_index_value", indexes=primary("a"))
+    assert partition(spark, router, other, (11,), 10) == 9
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"partition": "index-value", "index": "INDEX1"},
+        {"partition": "rowid", "index": "index1"},
+        {"partition": "columns", "columns": ["COL2", "Col1"]},
+        {"partition": "columns", "columns": ["col1", "col2"]},
+    ],
+)
+def test_a_row_goes_where_an_index_or_columns_say(spark: SparkSession, tmp_path: Path, rule: dict[str, object]) -> None:
+    schema = table(
+        "t1",
+        *ints("COL2", "Col1", "id"),
+        indexes=(*primary("id"), Index("index1", True, False, False, ("COL2", "Col1"))),
+    )
+    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], **rule})))
+    assert partition(spark, router, schema, (22, 11, 5), 16) == 5
+
+
+def test_ts_spreads_rows_by_commit_ts(spark: SparkSession, tmp_path: Path) -> None:
+    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "partition": "ts"})))
+    assert partition(spark, router, table("t", *ints("a")), (1,), 7, 464041517000163334) == 464041517000163334 % 7
+
+
+def test_null_and_what_is_no_number(session: SparkSession, tmp_path: Path) -> None:
+    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "partition": "columns", "columns": ["d"]})))
+    schema = table("t", Column("d", DataType("double")))
+    partitions = 1009
+    zero, nan, infinite, null = (
+        partition(session, router, schema, (v,), partitions) for v in (0.0, float("nan"), float("-inf"), None)
+    )
+    assert zero == nan == infinite
+    default = Router(config(tmp_path))
+    assert null == partition(session, default, schema, (0.0,), partitions) != zero
+
+
+HASHED: list[tuple[DataType, object, bytes]] = [
+    (DataType("tinyint"), -1, b"-1"),
+    (DataType("bigint", unsigned=True), Decimal(2**64 - 1), b"18446744073709551615"),
+    (DataType("year"), 0, b"0"),
+    (DataType("bit", length=64), b"\xff" * 8, b"18446744073709551615"),
+    (DataType("bit", length=12), b"\x0f\xff", b"4095"),
+    (DataType("enum", "utf8mb4", elements=("a,b", "c")), "c", b"2"),
+    (DataType("enum", "utf8mb4", elements=("a,b", "c")), "", b"0"),
+    (DataType("set", "utf8mb4", elements=("a", "ab", "b")), "a,b", b"5"),
+    (DataType("set", "utf8mb4", elements=("a", "ab", "b")), "", b"0"),
+    (DataType("set", "utf8mb4", elements=tuple(f"e{n}" for n in range(64))), "e0,e63", b"9223372036854775809"),
+    (DataType("float"), 1e10, b"10000000000"),
+    (DataType("float"), 16777216.0, b"16777216"),
+    (DataType("double"), 2.0**60, b"1152921504606847000"),
+    (DataType("double"), 1e-7, b"0.0000001"),
+    (DataType("decimal", length=10, decimal=8), Decimal("0E-8"), b"0.00000000"),
+    (
+        DataType("decimal", length=65, decimal=30),
+        "1.500000000000000000000000000000",
+        b"1.500000000000000000000000000000",
+    ),
+    (DataType("varchar", "utf8mb4"), "数据", "数据".encode()),
+    (DataType("blob"), b"\x00\xff", b"\x00\xff"),
+    (DataType("json", "utf8mb4"), '{"a": 1}', b'{"a": 1}'),
+    (DataType("date"), "0000-00-00", b"0000-00-00"),
+    (DataType("datetime", decimal=2), "2024-01-01 00:00:00.10", b"2024-01-01 00:00:00.10"),
+    (DataType("time"), "-838:59:59", b"-838:59:59"),
+    (DataType("timestamp", decimal=1), "2024-01-01 00:00:00.0", b"2024-01-01 08:00:00.0"),
+    (DataType("timestamp"), "0000-00-00 00:00:00", b"0000-00-00 00:00:00"),
+]
+
+
+def test_every_kind_of_value_is_hashed_as_its_text(session: SparkSession, tmp_path: Path) -> None:
+    columns = tuple(Column(f"a.b`{n}", data_type) for n, (data_type, _, _) in enumerate(HASHED))
+    schema = table("t", *columns)
+    kind = T.StructType([T.StructField("row", row_type(schema))])
+    frame = session.createDataFrame([(tuple(value for _, value, _ in HASHED),)], kind)
+    partitions = 2**31 - 1
+    found, wanted = [], []
+    for column, (_, _, text) in zip(columns, HASHED, strict=True):
+        rules = dispatchers({"matcher": ["*.*"], "partition": "columns", "columns": [column.name]})
+        router = Router(config(tmp_path, rules), ZONE)
+        found.append(router.partition_for(schema, F.col("row"), F.lit(1), partitions))
+        wanted.append((crc32(b"testt") ^ crc32(column.name.encode() + text)) % partitions)
+    actual = list(frame.select(*(f.alias(str(n)) for n, f in enumerate(found))).collect()[0])
+    assert {d: (a, w) for (d, _, _), a, w in zip(HASHED, actual, wanted, strict=True) if a != w} == {}
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ({"partition": "index-value", "index": "nope"}, "index nope is not there, or not unique"),
+        ({"partition": "index-value", "index": "plain"}, "index plain is not there, or not unique"),
+        ({"partition": "columns", "columns": ["a", "nope"]}, "column nope is not there"),
+        ({"partition": "columns", "columns": ["v"]}, "column v is a virtual generated one"),
+    ],
+)
+def test_a_rule_that_does_not_fit_the_table_is_refused(tmp_path: Path, rule: dict[str, object], why: str) -> None:
+    schema = table(
+        "t",
+        *ints("a"),
+        Column("v", DataType("int"), virtual=True),
+        indexes=(Index("plain", False, False, False, ("a",)),),
+    )
+    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], **rule})))
+    with pytest.raises(ConfigError, match=why) as caught:
+        router.partition_for(schema, F.col("row"), F.col("ts"), 3)
+    assert caught.value.code == "CDC:ErrDispatcherFailed"
+    assert "test.t" in str(caught.value)
+
+
+# ---- golden partitions
+
+
+def lines(path: Path) -> list[Event]:
+    with gzip.open(path, "rt", encoding="utf-8") as text:
+        return [json.loads(line) for line in text]
+
+
+def schema_of(info: Event, database: str, name: str) -> TableSchema:
+    columns = tuple(
+        Column(
+            c["name"],
+            DataType(
+                c["type"], c["charset"], c["collate"], c["flen"], c["decimal"], tuple(c.get("elems", ())), c["unsigned"]
+            ),
+            nullable=not c["not_null"],
+            virtual=c["generated"] == "virtual",
+        )
+        for c in info["columns"]
+    )
+    nullable = {c.name for c in columns if c.nullable}
+    indexes = [
+        Index(
+            i["name"],
+            i["unique"] or i["primary"],
+            i["primary"],
+            not nullable.isdisjoint(i["columns"]),
+            tuple(i["columns"]),
+        )
+        for i in info["indexes"] or ()
+    ]
+    if info["pk_is_handle"]:
+        indexes.append(Index("primary", True, True, False, tuple(c["name"] for c in info["columns"] if c["pri"])))
+    return TableSchema(database, name, int(info["id"]), int(info["version"]), columns, tuple(indexes))
+
+
+def to_utc(text: str) -> str:
+    if text.startswith("0000"):
+        return text
+    local = datetime.strptime(text[:19], "%Y-%m-%d %H:%M:%S").replace(tzinfo=ZoneInfo(ZONE))
+    return local.astimezone(ZoneInfo("UTC")).strftime("%Y-%m-%d %H:%M:%S") + text[19:]
+
+
+def model_value(column: Column, kind: T.DataType, value: Any) -> Any:
+    """Return a value of the events as the model holds it."""
+    if isinstance(value, dict):
+        value = base64.b64decode(value["b"]) if "b" in value else value["s"]
+    if value is None:
+        return None
+    if column.data_type.kind is Kind.TIMESTAMP:
+        return to_utc(value)
+    if isinstance(kind, T.BinaryType):
+        return value if isinstance(value, bytes) else value.encode()
+    readers: dict[type[T.DataType], Callable[[Any], Any]] = {
+        T.IntegerType: int,
+        T.LongType: int,
+        T.DecimalType: Decimal,
+        T.FloatType: float,
+        T.DoubleType: float,
+    }
+    read = readers.get(type(kind))
+    if read:
+        return read(value)
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def golden_rows(path: Path) -> dict[tuple[str, str, str], tuple[TableSchema, list[tuple[int, int, tuple[Any, ...]]]]]:
+    """Return the row changes of the events by table version: number, commit-ts, and the row that is hashed."""
+    infos: dict[tuple[str, str, str], Event] = {}
+    rows: dict[tuple[str, str, str], list[Event]] = defaultdict(list)
+    for event in lines(path):
+        if info := event.get("table_info"):
+            infos[event["db"], event["table"], info["version"]] = info
+        elif event["kind"] == "dml" and event["table"] in TABLES:
+            rows[event["db"], event["table"], event["schema_version"]].append(event)
+    found = {}
+    for key, events in rows.items():
+        schema = schema_of(infos[key], key[0], key[1])
+        kinds = row_type(schema)
+        found[key] = (
+            schema,
+            [
+                (
+                    e["n"],
+                    int(e["commit_ts"]),
+                    tuple(
+                        model_value(c, kinds[c.name].dataType, (e.get("new") or e["old"]).get(c.name))
+                        for c in schema.columns
+                    ),
+                )
+                for e in events
+            ],
+        )
+    return found
+
+
+@pytest.mark.parametrize("variant", ["simple-json", "avro"])
+def test_rows_go_to_the_partitions_that_ticdc_chose(
+    session: SparkSession, tmp_path: Path, golden: Callable[[str], Path], variant: str
+) -> None:
+    suite = json.loads(golden("suite.json").read_text(encoding="utf-8"))
+    options = next(f["options"] for f in suite["files"] if f.get("variant") == variant)
+    router = Router(config(tmp_path, dispatchers(*options["dispatchers"]), variant.split("-")[0]), suite["time_zone"])
+    count = suite["partitions_per_topic"]
+    expected = {
+        m["n"]: (m["topic"].replace(options["default_topic"], "default-topic"), m["partition"])
+        for m in lines(golden(f"{variant}.jsonl.gz"))
+        if m["kind"] == "dml" and m["table"] in TABLES
+    }
+    parts = []
+    for schema, rows in golden_rows(golden("events.jsonl.gz")).values():
+        kind = T.StructType(
+            [
+                T.StructField("n", T.LongType()),
+                T.StructField("ts", T.LongType()),
+                T.StructField("row", row_type(schema)),
+            ]
+        )
+        chosen = router.partition_for(schema, F.col("row"), F.col("ts"), count)
+        frame = session.createDataFrame(rows, kind)
+        parts.append(frame.select("n", F.lit(router.topic_for(schema)).alias("topic"), chosen.alias("p")))
+    actual = {
+        r["n"]: (r["topic"], r["p"]) for r in reduce(DataFrame.unionByName, parts).collect() if r["n"] in expected
+    }
+    assert len(expected) > 1200
+    assert {n: (actual.get(n), e) for n, e in expected.items() if actual.get(n) != e} == {}
+
+
+# ---- column selectors
+
+
+def selectors(*rules: dict[str, object]) -> str:
+    return "column-selectors = [" + ", ".join(map(inline, rules)) + "]"
+
+
+def sold() -> TableSchema:
+    return table(
+        "t", *ints("id", "keep_a", "drop_b", "UK"), indexes=(*primary("id"), Index("u", True, False, True, ("UK",)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("patterns", "left"),
+    [
+        (["*"], ["id", "keep_a", "drop_b", "UK"]),
+        (["*", "!DROP_*"], ["id", "keep_a", "UK"]),
+        (["uk"], ["UK"]),
+        (["!id", "id"], ["id"]),
+        (["/^(id|keep)/"], ["id", "keep_a"]),
+    ],
+)
+def test_columns_are_selected(tmp_path: Path, patterns: list[str], left: list[str]) -> None:
+    chosen = config(
+        tmp_path, selectors({"matcher": ["TEST.t"], "columns": patterns}, {"matcher": ["*.*"], "columns": ["id"]})
+    )
+    assert [c.name for c in select_columns(chosen, sold()).columns] == left
+
+
+def test_a_table_without_a_selector_keeps_its_columns(tmp_path: Path) -> None:
+    chosen = config(tmp_path, selectors({"matcher": ["other.*"], "columns": ["id"]}))
+    assert select_columns(chosen, sold()) == sold()
+
+
+@pytest.mark.parametrize("patterns", [["keep_a"], [], ["*", "!id", "!uk"]])
+def test_a_key_must_be_left(tmp_path: Path, patterns: list[str]) -> None:
+    chosen = config(tmp_path, selectors({"matcher": ["*.*"], "columns": patterns}))
+    with pytest.raises(ConfigError) as caught:
+        select_columns(chosen, sold())
+    assert caught.value.code == "CDC:ErrColumnSelectorFailed"
+
+
+def test_columns_that_dispatch_rows_must_be_left(tmp_path: Path) -> None:
+    rules = dispatchers({"matcher": ["*.*"], "partition": "columns", "columns": ["KEEP_A"]})
+    chosen = config(tmp_path, rules + "\n" + selectors({"matcher": ["*.*"], "columns": ["id"]}))
+    with pytest.raises(ConfigError, match="needs column keep_a") as caught:
+        select_columns(chosen, sold())
+    assert caught.value.code == "CDC:ErrColumnSelectorFailed"

@@ -1,0 +1,111 @@
+"""Patterns of tables and columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidecast._errors import ConfigError
+from tidecast.changefeed import ColumnMatcher, TableMatcher
+
+
+@pytest.mark.parametrize(
+    ("rules", "inside", "outside"),
+    [
+        (["*.*"], ["a.b", "数据.表"], []),
+        (["*.*", "!test.*"], ["db.t"], ["test.t", "TEST.t"]),
+        (["db*.*", "!*.cfg*", "*.cfgsample"], ["db1.tbl1", "db1.cfgsample", "else.cfgsample"], ["db1.cfg1", "else.t"]),
+        (["!test.*", "*.*"], ["test.t"], []),
+        (["!test.*"], [], ["test.t", "db.t"]),
+        ([], [], ["db.t"]),
+        (["  db.t  ", "", "# a comment"], ["db.t"], ["db.u"]),
+        (["Db.T?"], ["db.t1", "DB.tX"], ["db.t", "db.t12"]),
+        (["db.t[0-3]"], ["db.t0", "db.t3"], ["db.t4", "db.t"]),
+        (["db.t[!0-3]"], ["db.t4", "db.tx"], ["db.t0"]),
+        (["db.t[^0]"], ["db.t^", "db.t0"], ["db.t1"]),
+        ([r"db.t[\]x]"], ["db.t]", "db.tx"], ["db.ty"]),
+        (["_$.表"], ["_$.表"], ["_$.other"]),
+        (["/^foo/.*", r"!/^foo/./^sbtest-\d/"], ["foobar.t", "food.sbtest-x"], ["foo.sbtest-1", "xfoo.t"]),
+        (["/a/.t"], ["xax.t", "A.t"], ["b.t"]),
+        ([r"/a\/b/.t"], [("a/b", "t")], ["ab.t"]),
+        (["`o-r c.2`.*"], [("o-r c.2", "odd té名.1")], ["o-r c.3"]),
+        (["`we``ird`.t"], [("we`ird", "t")], [("we``ird", "t")]),
+        (['"a""b"."*"'], [('a"b', "*")], [('a"b', "t")]),
+        (["db.t"], [], [("db", "t\n"), "db.tt", "xdb.t"]),
+    ],
+)
+def test_the_last_rule_that_matches_decides(
+    rules: list[str], inside: list[str | tuple[str, str]], outside: list[str | tuple[str, str]]
+) -> None:
+    matcher = TableMatcher(rules)
+
+    def matches(name: str | tuple[str, str]) -> bool:
+        schema, table = name if isinstance(name, tuple) else name.split(".", 1) if "." in name else (name, "t")
+        return matcher.matches(schema, table)
+
+    assert [n for n in inside if not matches(n)] == []
+    assert [n for n in outside if matches(n)] == []
+
+
+def test_a_dot_is_escaped_in_a_bare_pattern() -> None:
+    matcher = TableMatcher([r"a\.b.*"])
+    assert matcher.matches("a.b", "t")
+    assert not matcher.matches("a", "b")
+    assert not matcher.matches("axb", "t")
+
+
+@pytest.mark.parametrize("rule", ["Db.T", "/^Db$/.`T`", '"Db"./T/'])
+def test_letter_case_counts_where_it_is_asked_for(rule: str) -> None:
+    assert TableMatcher([rule]).matches("DB", "t")
+    sensitive = TableMatcher([rule], case_sensitive=True)
+    assert sensitive.matches("Db", "T")
+    assert not sensitive.matches("DB", "t")
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("db", "wrong table pattern"),
+        ("!", "syntax error: missing pattern"),
+        ("db.", "syntax error: missing pattern"),
+        (".t", "syntax error: missing pattern"),
+        ("a.b.c", "syntax error: stray characters after table pattern"),
+        ("`a`b.c", "syntax error: missing '.' between schema and table patterns"),
+        ("/a.b", "syntax error: incomplete regexp"),
+        ("`a.b", "syntax error: incomplete quoted identifier"),
+        ("``.b", "syntax error: incomplete quoted identifier"),
+        ("a[.b", "syntax error: failed to parse character class"),
+        ("a[z-a].b", "syntax error: failed to parse character class"),
+        ("a b.c", "unexpected special character ' '"),
+        ("a-b.c", "unexpected special character '-'"),
+        (r"a\b.c", r"cannot escape a letter or number (\b)"),
+        ("/(/.c", "error parsing regexp"),
+        ("@file", "importing filter rules from a file is not supported"),
+    ],
+)
+def test_a_rule_that_is_none_is_refused(rule: str, why: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        TableMatcher(["*.*", rule])
+    assert caught.value.code == "CDC:ErrFilterRuleInvalid"
+    assert f"at <cmdline>:1: {why}" in str(caught.value)
+    assert f"[*.* {rule}]" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rules", "chosen"),
+    [
+        (["*"], ["id", "keep_a", "DROP_b"]),
+        (["*", "!drop_*"], ["id", "keep_a"]),
+        (["!*", "ID"], ["id"]),
+        (["/p_/"], ["keep_a", "DROP_b"]),
+        (["`keep_a`", "d*"], ["keep_a", "DROP_b"]),
+        ([], []),
+    ],
+)
+def test_columns_are_chosen(rules: list[str], chosen: list[str]) -> None:
+    matcher = ColumnMatcher(rules)
+    assert [c for c in ("id", "keep_a", "DROP_b") if matcher.matches(c)] == chosen
+
+
+def test_a_column_pattern_has_no_dot() -> None:
+    with pytest.raises(ConfigError, match="stray characters after column pattern"):
+        ColumnMatcher(["a.b"])

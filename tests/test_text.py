@@ -1,0 +1,187 @@
+"""Text of numbers and of wall clocks, against Python's own."""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import pytest
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast.model import decimal_text, shift_zone, shortest_text
+
+
+@pytest.fixture(params=["true", "false"], ids=["ansi", "no-ansi"])
+def session(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """The session under ANSI rules and without them."""
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", request.param)
+    yield spark
+    spark.conf.set("spark.sql.ansi.enabled", before or "true")
+
+
+def texts(spark: SparkSession, values: Iterable[object], kind: T.DataType, expression: Column) -> list[str | None]:
+    """Evaluate an expression over the column `x`."""
+    frame = spark.createDataFrame([(v,) for v in values], T.StructType([T.StructField("x", kind)]))
+    return [row[0] for row in frame.select(expression).collect()]
+
+
+def plain(text: str) -> str:
+    written = format(Decimal(text), "f")
+    return written.rstrip("0").rstrip(".") if "." in written else written
+
+
+def double(bits: int) -> float:
+    value: float = struct.unpack("<d", bits.to_bytes(8, "little"))[0]
+    return value
+
+
+def single(bits: int) -> float:
+    value: float = struct.unpack("<f", bits.to_bytes(4, "little"))[0]
+    return value
+
+
+def as_single(value: Decimal) -> float:
+    try:
+        return single(int.from_bytes(struct.pack("<f", float(value)), "little"))
+    except OverflowError:
+        return math.inf
+
+
+def shortest_single(value: float) -> str:
+    """Return the shortest text of a float, by trying the numbers around it with ever more digits."""
+    for digits in range(9):
+        near = Decimal(f"{value:.{digits}e}")
+        step = Decimal(1).scaleb(near.adjusted() - digits)
+        for candidate in (near, near + step, near - step):
+            if as_single(candidate) == value:
+                return plain(str(candidate))
+    raise AssertionError(value)
+
+
+def doubles() -> list[float]:
+    r = random.Random(3)
+    return [
+        *(2.0**k for k in range(-1074, 1024)),
+        *(double(n) for n in range(1, 300)),
+        *(double(r.getrandbits(52)) for _ in range(500)),
+        *(double(e << 52 | r.getrandbits(52)) for e in range(1, 2047)),
+        *(double((1023 + 84) << 52 | r.getrandbits(52)) for _ in range(500)),
+        *(float(r.getrandbits(r.randint(50, 90))) for _ in range(2000)),
+        *(r.random() * 10 ** r.randint(-8, 20) for _ in range(2000)),
+        *(round(r.random() * 1e9, 2) for _ in range(1000)),
+        *(1e22, 1e23, 1e-7, 0.001, 9999999.0, 1e7, 0.1, 123456.789, 1.7976931348623157e308, 2.2250738585072014e-308),
+    ]
+
+
+def test_a_double_is_its_shortest_text(session: SparkSession) -> None:
+    values = [v for d in doubles() for v in (d, -d)]
+    given = texts(session, values, T.DoubleType(), shortest_text(F.col("x"), False))
+    wrong = [(g, repr(v)) for g, v in zip(given, values, strict=True) if g != plain(repr(v))]
+    assert wrong == []
+
+
+def test_a_float_is_its_shortest_text(session: SparkSession) -> None:
+    r = random.Random(4)
+    values = [
+        *(single(e << 23) for e in range(1, 255)),
+        *(single(n) for n in range(1, 200)),
+        *(single(e << 23 | r.getrandbits(23)) for e in range(255) for _ in range(10)),
+    ]
+    given = texts(session, values, T.FloatType(), shortest_text(F.col("x"), True))
+    wrong = [(g, v) for g, v in zip(given, values, strict=True) if g != shortest_single(v)]
+    assert wrong == []
+
+
+def test_zero_null_and_what_is_no_number(session: SparkSession) -> None:
+    for kind, is_float in ((T.DoubleType(), False), (T.FloatType(), True)):
+        given = texts(session, [0.0, -0.0, None, math.nan, math.inf], kind, shortest_text(F.col("x"), is_float))
+        assert given == ["0", "-0", None, "NaN", "Infinity"]
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(10, 0), (10, 2), (6, 6), (10, 7), (10, 10), (38, 19), (38, 30)])
+def test_a_decimal_keeps_its_digits_and_has_no_exponent(session: SparkSession, precision: int, scale: int) -> None:
+    unit = Decimal(1).scaleb(-scale)
+    largest = [Decimal((sign, (9,) * precision, -scale)) for sign in (0, 1)]
+    values = largest + [v * s for v in (Decimal(0), unit, 3 * unit, 10 * unit, 1000 * unit) for s in (1, -1)]
+    kind = T.DecimalType(precision, scale)
+    given = texts(session, values, kind, decimal_text(F.col("x"), precision, scale))
+    assert given == [format(v if v else abs(v), f".{scale}f") for v in values]
+
+
+def test_a_decimal_that_the_model_holds_as_text_stays(session: SparkSession) -> None:
+    assert texts(session, ["1.50", None], T.StringType(), decimal_text(F.col("x"), 65, 30)) == ["1.50", None]
+
+
+@pytest.fixture(params=["UTC", "America/New_York", "Europe/Berlin"])
+def any_zone(session: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """The session in time zones that must not matter."""
+    before = session.conf.get("spark.sql.session.timeZone")
+    session.conf.set("spark.sql.session.timeZone", request.param)
+    yield session
+    session.conf.set("spark.sql.session.timeZone", before or "UTC")
+
+
+def test_a_wall_clock_moves_between_zones(any_zone: SparkSession) -> None:
+    r = random.Random(5)
+    zones = ["Asia/Shanghai", "Europe/Berlin", "America/New_York", "UTC"]
+    moments = [datetime.fromtimestamp(r.randint(1, 2**31 - 1), tz=ZoneInfo("UTC")) for _ in range(300)]
+    # The hours around clock changes of 2024, by the quarter.
+    changes = [
+        datetime(2024, month, day, tzinfo=ZoneInfo("UTC")) for month, day in ((3, 31), (10, 27), (3, 10), (11, 3))
+    ]
+    moments += [datetime.fromtimestamp(c.timestamp() + 900 * q, tz=ZoneInfo("UTC")) for c in changes for q in range(48)]
+    for start, end in ((zones[3], zones[0]), (zones[0], zones[3]), (zones[3], zones[1]), (zones[1], zones[2])):
+        local = [m.astimezone(ZoneInfo(start)) for m in moments]
+        # Text does not tell the second of two equal hours: it is taken for the first.
+        wanted = [m.replace(fold=0).astimezone(ZoneInfo(end)).strftime("%Y-%m-%d %H:%M:%S.120") for m in local]
+        values = [m.strftime("%Y-%m-%d %H:%M:%S.120") for m in local]
+        assert texts(any_zone, values, T.StringType(), shift_zone(F.col("x"), start, end)) == wanted
+
+
+def test_an_hour_that_never_comes_has_the_offset_before_the_change(any_zone: SparkSession) -> None:
+    shifted = shift_zone(F.col("x"), "Europe/Berlin", "UTC")
+    assert texts(any_zone, ["2024-03-31 02:30:00"], T.StringType(), shifted) == ["2024-03-31 01:30:00"]
+
+
+def test_fractions_keep_their_digits(any_zone: SparkSession) -> None:
+    values = [
+        "2024-01-01 00:00:00",
+        "2024-01-01 00:00:00.1",
+        "2024-01-01 00:00:00.100000",
+        "2024-01-01 00:00:00.000001",
+    ]
+    wanted = [v.replace(" 00:", " 08:") for v in values]
+    assert texts(any_zone, values, T.StringType(), shift_zone(F.col("x"), "UTC", "+08:00")) == wanted
+
+
+def test_any_other_text_stays(any_zone: SparkSession) -> None:
+    values = [
+        None,
+        "",
+        "0000-00-00 00:00:00",
+        "0000-00-00 00:00:00.000000",
+        "2024-02-30 00:00:00",
+        "2024-1-1 00:00:00",
+        "2024-01-01",
+        "2024-01-01T00:00:00",
+        "2024-01-01 24:00:00",
+        "2024-01-01 00:00:00.",
+        "2024-01-01 00:00:00.1234567",
+        "2024-01-01 00:00:00Z",
+        "2024-01-01 00:00:00\n",
+        " 2024-01-01 00:00:00",
+    ]
+    assert texts(any_zone, values, T.StringType(), shift_zone(F.col("x"), "UTC", "Asia/Shanghai")) == values
+
+
+def test_equal_zones_need_no_expression() -> None:
+    column = object()
+    assert shift_zone(column, "UTC", "UTC") is column  # type: ignore[arg-type, comparison-overlap]
