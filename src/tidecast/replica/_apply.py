@@ -1,0 +1,178 @@
+"""One table's changes onto the table: by key, or appended where there is none."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidecast.replica._columns import may_be_formless
+from tidecast.replica._order import newest, without_repeats
+from tidecast.replica._plan import Plan, filled
+from tidecast.replica._report import TableReport
+from tidecast.replica._target import quoted
+
+_NOTE = '{"tidecast": '
+_INSERT, _UPDATE, _DELETE = "i", "u", "d"
+
+
+def apply(plan: Plan, *, dated: bool, ordered: bool) -> TableReport:
+    """Bring one table up to its changes; return what was done. `dated`, `ordered`: see `Events`.
+
+    Applying the same changes again changes nothing, not even the table's version.
+    """
+    if not (plan.accepted and plan.evolution.shape.columns):
+        return _report(plan, unchanged=sum(c.rows for c in plan.accepted))
+    if plan.evolution.changes:
+        _rewrite(plan)
+    if plan.key:
+        return _merge(plan, dated=dated, ordered=ordered)
+    return _append(plan)
+
+
+def _rewrite(plan: Plan) -> None:
+    """Give the present table its new columns and wider types; its rows get the new columns' defaults."""
+    assert plan.present is not None
+    columns = [
+        (F.col(quoted(name)).cast(kind) if name in plan.present.columns else filled(name, plan.evolution)).alias(name)
+        for name, kind in plan.evolution.shape.columns.items()
+    ]
+    plan.place.rewrite(plan.place.read().select(columns))
+
+
+def _merge(plan: Plan, *, dated: bool, ordered: bool) -> TableReport:
+    changes = newest(plan.changes(), dated=dated)
+    if plan.present is None:
+        action = F.when(~F.col("deleted"), F.lit(_INSERT))
+        judged = changes.withColumn("action", action)
+    else:
+        judged = _judged(plan, changes)
+    judged = judged.persist()
+    try:
+        done = judged.agg(
+            F.count("*").alias("keys"),
+            F.count_if(F.col("action").isin(_INSERT, _UPDATE)).alias("upserted"),
+            F.count_if(F.col("action") == _DELETE).alias("deleted"),
+            F.count_if("scattered").alias("scattered"),
+            *_formless(plan, F.col("after")),
+        ).collect()[0]
+        if plan.present is None:
+            rows = judged.where(F.col("action").isNotNull()).select("after.row.*")
+            plan.place.create(rows, plan.key)
+        elif done["upserted"] or done["deleted"]:
+            _execute(plan, judged.where(F.col("action").isNotNull()))
+    finally:
+        judged.unpersist()
+    warnings = []
+    if done["scattered"] and not (dated or ordered):
+        warnings.append(
+            f"{done['scattered']} keys came in several partitions, and without a commit-ts in every message "
+            "nothing tells their order: publish each key to one partition"
+        )
+    upserted, deleted = done["upserted"], done["deleted"]
+    unchanged = done["keys"] - upserted - deleted
+    return _report(plan, upserted, deleted, unchanged, _formless_counts(plan, done.asDict()), warnings)
+
+
+def _judged(plan: Plan, changes: DataFrame) -> DataFrame:
+    """Add what each change does to the present table: `action`, null where it changes nothing."""
+    there = plan.place.read().select(F.struct(*(F.col(quoted(n)) for n in plan.evolution.shape.columns)).alias("there"))
+    mine = reduce(and_, (F.col("there")[n].eqNullSafe(F.col("key")[n]) for n in plan.key))
+    row, present = F.col("after.row"), F.col("there")
+    same = reduce(and_, (present[n].eqNullSafe(row[n]) for n in plan.evolution.shape.columns))
+    action = (
+        F.when(F.col("deleted"), F.when(present.isNotNull(), F.lit(_DELETE)))
+        .when(present.isNull(), F.lit(_INSERT))
+        .when(~same, F.lit(_UPDATE))
+    )
+    return changes.join(there, mine, "left").select("key", "after", "scattered", action.alias("action"))
+
+
+def _execute(plan: Plan, judged: DataFrame) -> None:
+    mine = reduce(and_, (F.col(f"t.{quoted(n)}").eqNullSafe(F.col("s.key")[n]) for n in plan.key))
+    values: dict[str, str | Column] = {quoted(n): F.col("s.after.row")[n] for n in plan.evolution.shape.columns}
+    action = F.col("s.action")
+    merge = plan.place.handle().alias("t").merge(judged.alias("s"), mine)
+    merge = merge.whenMatchedDelete(action == _DELETE).whenMatchedUpdate(action == _UPDATE, values)
+    merge.whenNotMatchedInsert(action == _INSERT, values).execute()
+
+
+def _append(plan: Plan) -> TableReport:
+    """Append the rows that came after those which an earlier run appended; the table's history remembers them."""
+    told = plan.place.note(_NOTE) if plan.present else None
+    applied: dict[str, int] = json.loads(told)["tidecast"] if told else {}
+    line = F.concat_ws("/", "topic", F.col("partition").cast("string"))
+    known = F.from_json(F.lit(json.dumps(applied)), "map<string,bigint>")
+    changes = plan.changes()
+    rows = changes.where(~F.col("deleted")).select("*", F.col("after.row").alias("row"))
+    fresh = without_repeats(rows).where(F.col("offset") > F.coalesce(F.element_at(known, line), F.lit(-1))).persist()
+    try:
+        read = changes.groupBy(line.alias("line"))
+        lines = read.agg(F.max("offset").alias("end"), F.count_if("deleted").alias("deletes")).collect()
+        done = fresh.agg(F.count("*").alias("upserted"), *_formless(plan, F.col("after"))).collect()[0]
+        ends = {row["line"]: row["end"] for row in lines}
+        reached = {at: max(ends.get(at, -1), applied.get(at, -1)) for at in {**applied, **ends}}
+        note = _NOTE + json.dumps(reached) + "}"
+        if plan.present is None:
+            plan.place.create(fresh.select("row.*"), (), note)
+        elif done["upserted"]:
+            plan.place.append(fresh.select("row.*"), note)
+    finally:
+        fresh.unpersist()
+    warnings, deletes = [], sum(row["deletes"] for row in lines)
+    if deletes:
+        warnings.append(f"{deletes} deletes were not applied: the table has no key")
+    if any(ends.get(at, last) < last for at, last in applied.items()):
+        warnings.append("a topic ends before what was appended from it: was it made anew? Its rows were not appended")
+    upserted = done["upserted"]
+    left = sum(c.rows for c in plan.accepted) - deletes - upserted
+    return _report(plan, upserted, 0, left, _formless_counts(plan, done.asDict()), warnings)
+
+
+def _formless(plan: Plan, after: Column) -> list[Column]:
+    """Return the counts of values without a form in the table, one per column that may have such values."""
+    return [
+        F.count_if(F.array_contains(after["formless"], name)).alias(f"formless {n}")
+        for n, name in enumerate(_doubtful(plan))
+    ]
+
+
+def _formless_counts(plan: Plan, done: dict[str, int]) -> dict[str, int]:
+    counts = {name: done[f"formless {n}"] for n, name in enumerate(_doubtful(plan))}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _doubtful(plan: Plan) -> list[str]:
+    columns = (c for change in plan.accepted for c in change.schema.columns)
+    return list(dict.fromkeys(c.name for c in columns if may_be_formless(c.data_type)))
+
+
+def _report(
+    plan: Plan,
+    upserted: int = 0,
+    deleted: int = 0,
+    unchanged: int = 0,
+    formless: dict[str, int] | None = None,
+    warnings: list[str] | None = None,
+) -> TableReport:
+    said = list(warnings or [])
+    said += [f"refused: {cause}" for cause in dict.fromkeys(cause for _, cause in plan.refused)]
+    said += [
+        f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()
+    ]
+    refused = sum(c.rows for c, _ in plan.refused)
+    return TableReport(
+        plan.database,
+        plan.table,
+        plan.place.path or plan.place.name,
+        plan.rows,
+        upserted,
+        deleted,
+        unchanged,
+        refused,
+        formless or {},
+        tuple(said),
+    )

@@ -1,0 +1,127 @@
+"""A MySQL column in a table: its type there, its value, and what it holds in rows that are older than it.
+
+| kind | type in the table |
+|---|---|
+| DATE | date |
+| DATETIME | timestamp without time zone |
+| TIMESTAMP | timestamp |
+| others | the model's, see `spark_type` |
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast import model
+from tidecast.model import DataType, Kind, spark_type
+
+_TEMPORAL: dict[Kind, T.DataType] = {
+    Kind.DATE: T.DateType(),
+    Kind.DATETIME: T.TimestampNTZType(),
+    Kind.TIMESTAMP: T.TimestampType(),
+}
+
+_NUMERIC = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+
+
+def table_type(data_type: DataType) -> T.DataType:
+    """Return the type of a MySQL column in a table."""
+    return _TEMPORAL.get(data_type.kind) or spark_type(data_type)
+
+
+def may_be_formless(data_type: DataType) -> bool:
+    """Tell whether MySQL has values of this type that the table's type cannot hold: zero dates, 30 February."""
+    return data_type.kind in _TEMPORAL
+
+
+def table_value(value: Column, data_type: DataType) -> Column:
+    """Return a value of the model as the table holds it; null where it has no form there."""
+    if data_type.kind not in _TEMPORAL:
+        return value
+    # The model's TIMESTAMP text is UTC; the session's time zone shall have no say.
+    text = F.concat(value, F.lit("Z")) if data_type.kind is Kind.TIMESTAMP else value
+    return text.try_cast(table_type(data_type))
+
+
+def fill(column: model.Column) -> Column | None:
+    """Return what rows hold that are older than an added column: its default, else MySQL's implicit one.
+
+    Out: a literal of `table_type`, or None where the default is no literal or has no form in the table.
+    """
+    kind, default = column.data_type.kind, column.default
+    if default is None and column.nullable:
+        return F.lit(None).cast(table_type(column.data_type))
+    if default is None:
+        default = _implicit(column.data_type)
+    if default is None or not _CHECKS.get(kind, _any)(default):
+        return None
+    literal = _LITERALS.get(kind, _text)(default, column.data_type)
+    return table_value(literal, column.data_type).cast(table_type(column.data_type))
+
+
+def _implicit(data_type: DataType) -> str | int | None:
+    """Return the value that MySQL gives to NOT NULL columns without a default; None where it has no form."""
+    kind = data_type.kind
+    if kind in _NUMERIC or kind is Kind.BIT:
+        return 0 if kind is Kind.BIT else "0"
+    if kind is Kind.ENUM:
+        return data_type.elements[0] if data_type.elements else None
+    return _IMPLICIT_TEXTS.get(kind)
+
+
+_IMPLICIT_TEXTS = {Kind.TEXT: "", Kind.BINARY: "", Kind.SET: "", Kind.TIME: "00:00:00", Kind.JSON: "null"}
+
+
+def _any(default: str | int) -> bool:
+    return True
+
+
+def _is_number(default: str | int) -> bool:
+    try:
+        return Decimal(default).is_finite()
+    except InvalidOperation:
+        return False
+
+
+def _is_moment(default: str | int) -> bool:
+    try:
+        dt.datetime.fromisoformat(str(default))
+    except ValueError:
+        return False
+    return True
+
+
+_CHECKS: dict[Kind, Callable[[str | int], bool]] = {
+    **dict.fromkeys(_NUMERIC, _is_number),
+    **dict.fromkeys(_TEMPORAL, _is_moment),
+}
+
+
+def _text(default: str | int, data_type: DataType) -> Column:
+    return F.lit(str(default))
+
+
+def _number(default: str | int, data_type: DataType) -> Column:
+    return F.lit(str(default)).try_cast(spark_type(data_type))
+
+
+def _bits(default: str | int, data_type: DataType) -> Column:
+    return F.lit(int(default).to_bytes((max(data_type.length, 1) + 7) // 8, "big"))
+
+
+def _bytes(default: str | int, data_type: DataType) -> Column:
+    padded = data_type.length if data_type.mysql_type == "binary" else 0
+    return F.lit(str(default).encode().ljust(padded, b"\0"))
+
+
+_LITERALS: dict[Kind, Callable[[str | int, DataType], Column]] = {
+    **dict.fromkeys(_NUMERIC, _number),
+    Kind.BIT: _bits,
+    Kind.BINARY: _bytes,
+}

@@ -1,0 +1,187 @@
+"""What a batch means for one table: its rows that can be applied, and those that go to the dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
+from tidecast.replica._columns import fill, may_be_formless, table_value
+from tidecast.replica._evolve import Evolution, Shape, reconcile
+from tidecast.replica._target import DeltaPlace
+
+_LETTER = [*RECORD.fieldNames(), "reason", "detail"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One table's part of a batch.
+
+    `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
+    the others with the cause.
+    """
+
+    database: str
+    table: str
+    place: DeltaPlace
+    present: Shape | None
+    evolution: Evolution
+    accepted: tuple[TableChanges, ...]
+    refused: tuple[tuple[TableChanges, str], ...]
+
+    @property
+    def rows(self) -> int:
+        """The number of row changes that came in."""
+        return sum(c.rows for c in self.accepted) + sum(c.rows for c, _ in self.refused)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that identify a row; empty where nothing does."""
+        return self.evolution.shape.key or ()
+
+    @property
+    def frames(self) -> list[DataFrame]:
+        """The frames of all its changes."""
+        return [c.frame for c in (*self.accepted, *(c for c, _ in self.refused))]
+
+    def dead_letters(self) -> DataFrame:
+        """Return the messages that cannot be read or that the table cannot take: `RECORD`, `reason`, `detail`."""
+        letters = [frame.where(F.col("reason").isNotNull()).select(_LETTER) for frame in self.frames]
+        letters += [_letters(c.good, Reason.SCHEMA_CHANGE, cause) for c, cause in self.refused]
+        for change in self.accepted:
+            wrong = _formless_key(change.schema)
+            if wrong is not None:
+                letters.append(_letters(change.good.where(wrong), Reason.BAD_VALUE, "a key that the table cannot hold"))
+        return reduce(DataFrame.unionByName, letters)
+
+    def changes(self) -> DataFrame:
+        """Return the rows to apply, in the table's types.
+
+        Out: `topic`, `partition`, `offset`, `commit_ts`; `key` struct (see `newest`); `deleted` boolean; `after`
+        struct, null for a delete: `row`, the table's row, and `formless`, the names of the columns whose value has no
+        form in the table. An update that changes the key gives a second row that deletes the old one.
+        """
+        return reduce(DataFrame.unionByName, (_changes(c, self.evolution) for c in self.accepted))
+
+    def unfilled(self) -> list[str]:
+        """Return the columns that older rows lack and whose default cannot be told."""
+        lacking = [c.schema for c in self.accepted if c.upserts_from is not None]
+        shapes = [{c.name for c in s.columns} for s in lacking] + ([set(self.present.columns)] if self.present else [])
+        defined = self.evolution.defined
+        return [n for n in defined if any(n not in names for names in shapes) and fill(defined[n]) is None]
+
+
+def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[TableSchema]) -> Plan:
+    """Return what the changes of one table mean for it. `told` are its versions by schema changes alone."""
+    schema, key = changes[0].schema, changes[0].schema.handle_key
+    # A group of deletes may show nothing of its table but the key; it is no version of its own.
+    versions = [c.schema for c in changes if c.upserts_from is not None]
+    present = place.present()
+    if versions:
+        evolution = reconcile([*versions, *told], present)
+    elif present is None:
+        evolution = Evolution(Shape())
+    else:
+        evolution = Evolution(replace(present, key=key) if present.key is None else present)
+    accepted, refused = [], []
+    for change in changes:
+        cause = _refusal(change, evolution)
+        if cause:
+            refused.append((change, cause))
+        else:
+            accepted.append(change)
+    return Plan(schema.database, schema.table, place, present, evolution, tuple(accepted), tuple(refused))
+
+
+def _refusal(change: TableChanges, evolution: Evolution) -> str | None:
+    if change.upserts_from is not None:
+        return evolution.refused.get(change.schema)
+    key, here = change.schema.handle_key, evolution.shape.key
+    return "deletes by another key than the table's" if here is not None and set(key) != set(here) else None
+
+
+def _letters(rows: DataFrame, reason: Reason, detail: str) -> DataFrame:
+    return rows.withColumns({"reason": F.lit(reason), "detail": F.lit(detail)}).select(_LETTER)
+
+
+def _formless_key(schema: TableSchema) -> Column | None:
+    """Return whether a row's key has no form in a table, None where every key of this version has one."""
+    image = _image()
+    doubtful = (schema.column(name) for name in schema.handle_key)
+    tests = [
+        image[c.name].isNotNull() & table_value(image[c.name], c.data_type).isNull()
+        for c in doubtful
+        if may_be_formless(c.data_type)
+    ]
+    return reduce(or_, tests) if tests else None
+
+
+def _is_delete() -> Column:
+    return F.col("op") == F.lit(Op.DELETE)
+
+
+def _image() -> Column:
+    """Return the row that tells which one is meant."""
+    return F.when(_is_delete(), F.col("old")).otherwise(F.col("data"))
+
+
+def _changes(change: TableChanges, evolution: Evolution) -> DataFrame:
+    schema, shape = change.schema, evolution.shape
+    names = shape.key or ()
+    wrong = _formless_key(schema)
+    good = change.good if wrong is None else change.good.where(~wrong)
+
+    def key_of(side: Column) -> Column:
+        if not names:
+            return F.lit(None).cast("string")
+        return F.struct(*(_value(side, schema, name, shape).alias(name) for name in names))
+
+    deleted = _is_delete()
+    after = _after(schema, evolution) if change.upserts_from is not None else _no_row(shape)
+    entry = F.struct(key_of(_image()).alias("key"), deleted.alias("deleted"), F.when(~deleted, after).alias("after"))
+    left_behind = F.struct(
+        key_of(F.col("old")).alias("key"), F.lit(True).alias("deleted"), F.when(F.lit(False), after).alias("after")
+    )
+    moved = F.col("old").isNotNull() & ~deleted & (key_of(F.col("old")) != key_of(F.col("data")))
+    entries = F.when(moved, F.array(left_behind, entry)).otherwise(F.array(entry))
+    exploded = good.select("topic", "partition", "offset", "commit_ts", F.explode(entries).alias("entry"))
+    return exploded.select("topic", "partition", "offset", "commit_ts", "entry.*")
+
+
+def _value(side: Column, schema: TableSchema, name: str, shape: Shape) -> Column:
+    return table_value(side[name], schema.column(name).data_type).cast(shape.columns[name])
+
+
+def _after(schema: TableSchema, evolution: Evolution) -> Column:
+    """Return `row` and `formless` of a row of one version in the table's shape."""
+    shape, here = evolution.shape, {c.name: c for c in schema.columns}
+    data = F.col("data")
+
+    def value(name: str) -> Column:
+        if name in here:
+            return _value(data, schema, name, shape)
+        return filled(name, evolution)
+
+    row = F.struct(*(value(name).alias(name) for name in shape.columns))
+    lost = [
+        F.when(data[c.name].isNotNull() & table_value(data[c.name], c.data_type).isNull(), F.lit(c.name))
+        for c in schema.columns
+        if may_be_formless(c.data_type)
+    ]
+    formless = F.array_compact(F.array(*lost)) if lost else F.array()
+    return F.struct(row.alias("row"), formless.cast("array<string>").alias("formless"))
+
+
+def _no_row(shape: Shape) -> Column:
+    return F.lit(None).cast(f"struct<row:{shape.struct.simpleString()},formless:array<string>>")
+
+
+def filled(name: str, evolution: Evolution) -> Column:
+    """Return what a row holds in a column that is younger than it; null where the default cannot be told."""
+    literal = fill(evolution.defined[name])
+    return (F.lit(None) if literal is None else literal).cast(evolution.shape.columns[name])

@@ -1,0 +1,99 @@
+"""A batch of events onto tables."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidecast._errors import ConfigError, DecodeError
+from tidecast.model import Events, TableChanges, TableSchema
+from tidecast.replica._apply import apply
+from tidecast.replica._ddl import not_carried_out
+from tidecast.replica._plan import Plan, plan
+from tidecast.replica._report import Replicated, TableReport
+from tidecast.replica._target import parse_target
+from tidecast.topics import write_dead_letters
+
+ON_ERROR = ("dead-letter", "fail")
+
+_DEAD_LETTERS = "_dead_letters"
+_AT_ONCE = 4
+
+Name = tuple[str, str]
+Progress = Callable[[str, int, int], None]
+
+
+def _unseen(text: str, done: int, total: int) -> None:
+    pass
+
+
+def replicate(
+    spark: SparkSession,
+    events: Events,
+    to: str,
+    *,
+    dead_letters: Path | None = None,
+    on_error: str = "dead-letter",
+    progress: Progress = _unseen,
+) -> Replicated:
+    """Bring tables up to a batch of events; the same batch again, or a longer one of the same topic, is safe.
+
+    `to` is a folder (a path with a `/` or a leading `.`, or a file:// URI) of Delta tables at
+    `to/<database>/<table>`, or a Spark catalog. Each table gets the newest row of each key; rows of tables without a
+    key are appended. Messages that cannot be read or applied are appended to `dead_letters` (by default the folder's
+    `_dead_letters`); with `on_error="fail"` one such message stops the run before any table is touched.
+    `progress` is told each table's name, and how many of how many tables are done.
+
+    Raises ConfigError for a wrong `to` or `on_error`, or a catalog without `dead_letters`, and DecodeError for
+    a message that stops the run. Source: Avro and Simple protocol, delivery.
+    """
+    if on_error not in ON_ERROR:
+        raise ConfigError(f"on-error is {on_error!r}", hint=f"one of {', '.join(ON_ERROR)}")
+    target = parse_target(to)
+    folder = dead_letters or (target.folder / _DEAD_LETTERS if target.folder else None)
+    if folder is None:
+        raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
+    by_name: dict[Name, list[TableChanges]] = defaultdict(list)
+    for changes in events.tables:
+        by_name[changes.schema.database, changes.schema.table].append(changes)
+    told: dict[Name, list[TableSchema]] = defaultdict(list)
+    for change in events.ddl:
+        if change.schema:
+            told[change.schema.database, change.schema.table].append(change.schema)
+    plans = [plan(target.table(spark, *name), changes, told[name]) for name, changes in by_name.items()]
+    if on_error == "fail":
+        _stop_at_first(reduce(DataFrame.unionByName, [events.rejected, *(p.dead_letters() for p in plans)]))
+    letters = Counter(write_dead_letters(events.rejected, folder))
+    reports = {}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        running = [pool.submit(_carry_out, p, events, folder) for p in plans]
+        for done, future in enumerate(as_completed(running), 1):
+            report, refused = future.result()
+            reports[report.database, report.table] = report
+            letters.update(refused)
+            progress(report.name, done, len(plans))
+    tables = tuple(reports[name] for name in by_name)
+    return Replicated(tables, letters, folder if letters else None, not_carried_out(events.ddl))
+
+
+def _carry_out(plan: Plan, events: Events, folder: Path) -> tuple[TableReport, Mapping[str, int]]:
+    """Do one table's part; its messages are decoded once, for the dead letters and for the table."""
+    for frame in plan.frames:
+        frame.persist()
+    try:
+        refused = write_dead_letters(plan.dead_letters(), folder)
+        return apply(plan, dated=events.dated, ordered=events.ordered), refused
+    finally:
+        for frame in plan.frames:
+            frame.unpersist()
+
+
+def _stop_at_first(letters: DataFrame) -> None:
+    for letter in letters.select("topic", "partition", "offset", "reason", "detail").limit(1).collect():
+        where = f"topic {letter['topic']}, partition {letter['partition']}, offset {letter['offset']}"
+        raise DecodeError(": ".join(filter(None, (letter["reason"], letter["detail"]))), where=where)

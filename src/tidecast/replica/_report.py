@@ -1,0 +1,48 @@
+"""What a replication did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """What became of one table's row changes.
+
+    `where` is the table as Spark names it. `rows` counts the row changes that came in, `refused` those that went to
+    the dead letters because the table cannot take them. Of the rest only the newest of each key counts: `upserted`,
+    `deleted`, or `unchanged` where the table was so already; rows of a table without a key are `upserted` where they
+    were appended, `unchanged` where an earlier run had appended them or they are duplicates. `formless` counts, by
+    column, values that the column's type cannot hold, such as zero dates: they are null in the table.
+    """
+
+    database: str
+    table: str
+    where: str
+    rows: int
+    upserted: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    refused: int = 0
+    formless: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """`database.table`, for people."""
+        return f"{self.database}.{self.table}"
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """What became of a batch: each table's report, dead letters by reason and where they lie, and warnings.
+
+    `warnings` are those that concern no single table's rows: schema changes that were not carried out.
+    """
+
+    tables: tuple[TableReport, ...]
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
+    dead_letters_in: Path | None = None
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,131 @@
+"""Where tables lie: a folder of Delta tables, or a Spark catalog."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidecast._errors import ConfigError
+from tidecast.replica._evolve import Shape
+
+_KEY = "tidecast.key"
+_MAPPING = {"delta.columnMapping.mode": "name"}
+_LONG_LOG = {"delta.logRetentionDuration": "interval 365 days"}
+_UNMAPPED = set(" ,;{}()\n\t=")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A folder of Delta tables, `folder/<database>/<table>`, or else a Spark catalog."""
+
+    folder: Path | None
+    catalog: str
+
+    def table(self, spark: SparkSession, database: str, table: str) -> DeltaPlace:
+        """Return the place of a table. A catalog's database is made if need be."""
+        if self.folder:
+            path = str(self.folder / _segment(database) / _segment(table))
+            return DeltaPlace(spark, f"delta.{quoted(path)}", path)
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(self.catalog)}.{quoted(database)}")
+        return DeltaPlace(spark, ".".join(map(quoted, (self.catalog, database, table))))
+
+
+def parse_target(to: str) -> Target:
+    """Return the target that `to` names: a path or file:// URI, recognised by a `/` or a leading `.`, or a catalog."""
+    if "://" in to and not to.startswith("file://"):
+        raise ConfigError(f"{to.partition('://')[0]}:// is no place for tables", hint="a folder, or a Spark catalog")
+    if to.startswith("file://"):
+        return Target(Path(unquote(urlsplit(to).path)), "")
+    if "/" in to or to.startswith("."):
+        return Target(Path(to).absolute(), "")
+    if not to:
+        raise ConfigError("no place for tables is given", hint="a folder, or a Spark catalog")
+    return Target(None, to)
+
+
+def quoted(name: str) -> str:
+    """Return a name as Spark SQL writes it, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _segment(name: str) -> str:
+    """Return a name as one segment of a path; engines hide what begins with a dot or an underscore."""
+    name = name.replace("%", "%25").replace("/", "%2F")
+    return f"%{ord(name[0]):02X}{name[1:]}" if name.startswith((".", "_")) else name
+
+
+@dataclass(frozen=True)
+class DeltaPlace:
+    """One Delta table: `name` as Spark SQL names it, `path` where it is one of a folder."""
+
+    spark: SparkSession
+    name: str
+    path: str | None = None
+
+    def present(self) -> Shape | None:
+        """Return the table's shape, None where there is no table."""
+        if self.path is not None and not DeltaTable.isDeltaTable(self.spark, self.path):
+            return None
+        if self.path is None and not self.spark.catalog.tableExists(self.name):
+            return None
+        key = self._properties().get(_KEY)
+        return Shape({f.name: f.dataType for f in self.read().schema.fields}, tuple(json.loads(key)) if key else None)
+
+    def read(self) -> DataFrame:
+        """Return the table's rows."""
+        return self.spark.table(self.name)
+
+    def handle(self) -> DeltaTable:
+        """Return Delta's own handle of the table."""
+        return DeltaTable.forName(self.spark, self.name)
+
+    def create(self, rows: DataFrame, key: tuple[str, ...], note: str | None = None) -> None:
+        """Make the table, with rows, in one commit."""
+        writer = rows.writeTo(self.name).using("delta")
+        properties = {_KEY: json.dumps(key), **({} if key else _LONG_LOG), **_mapping(rows.columns)}
+        for name, value in properties.items():
+            writer = writer.tableProperty(name, value)
+        if note is not None:
+            writer = writer.option("userMetadata", note)
+        writer.create()
+
+    def append(self, rows: DataFrame, note: str) -> None:
+        """Add rows, and leave a note in the table's history, in one commit."""
+        rows.writeTo(self.name).option("userMetadata", note).append()
+
+    def note(self, beginning: str) -> str | None:
+        """Return the newest note in the table's history that begins so."""
+        history = self.handle().history().where(F.col("userMetadata").startswith(beginning))
+        row = history.orderBy(F.desc("version")).select("userMetadata").first()
+        return row[0] if row else None
+
+    def rewrite(self, rows: DataFrame) -> None:
+        """Replace the table's rows and columns in one commit; `rows` may read the table itself."""
+        mapping = _mapping(rows.columns)
+        if mapping.items() - self._properties().items():
+            said = ", ".join(f"'{name}' = '{value}'" for name, value in mapping.items())
+            self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({said})")
+        # `saveAsTable` and `writeTo` would replace the table's properties too.
+        location = self._detail("location")
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(location)
+
+    def _properties(self) -> dict[str, str]:
+        properties: dict[str, str] = self._detail("properties")
+        return properties
+
+    def _detail(self, name: str) -> Any:
+        row = self.handle().detail().select(name).first()
+        assert row is not None
+        return row[0]
+
+
+def _mapping(names: list[str]) -> dict[str, str]:
+    """Return the property by which Delta takes names that Parquet cannot have."""
+    return _MAPPING if any(_UNMAPPED & set(name) for name in names) else {}
