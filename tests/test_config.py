@@ -154,7 +154,7 @@ def test_defaults() -> None:
     assert not config.output_raw_change_event
     assert config.large_message_handle.large_message_handle_option == "none"
     assert config.filter.rules == ("*.*",)
-    assert config.dispatchers == config.column_selectors == ()
+    assert (len(config.dispatchers), len(config.column_selectors)) == (0, 0)
     assert config.schema_registry is None
     assert config.codec.max_batch_size == 16
     assert config.sink.encoder_concurrency == 32

@@ -26,31 +26,10 @@ from tidecast.model import Column, DataType, Index, Kind, TableSchema, row_type
 
 Event = dict[str, Any]
 ZONE = "Asia/Shanghai"
-TABLES = (
-    "t_cpk",
-    "t_cpk_nc",
-    "t_pk_mix",
-    "t_pk_str",
-    "t_pk_bin",
-    "t_pk_dec",
-    "t_pk_ubig",
-    "odd té名.1",
-    "t_uk",
-    "t_all",
-)
-TABLES += (
-    "t_time",
-    "t_timedef",
-    "t_int",
-    "t_nokey",
-    "t_uk_null",
-    "t_num",
-    "t_bit",
-    "t_zero",
-    "t_enum",
-    "order",
-    "t_range",
-)
+TABLES = {
+    *("t_cpk", "t_cpk_nc", "t_pk_mix", "t_pk_str", "t_pk_bin", "t_pk_dec", "t_pk_ubig", "odd té名.1", "t_uk", "t_all"),
+    *("t_time", "t_timedef", "t_int", "t_nokey", "t_uk_null", "t_num", "t_bit", "t_zero", "t_enum", "order", "t_range"),
+}
 
 
 @pytest.fixture(params=["true", "false"], ids=["ansi", "no-ansi"])
