@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import overload
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -52,9 +53,7 @@ class Verified:
         return not self.verdicts[Judged.MISMATCH]
 
 
-def read(
-    spark: SparkSession, source: str, *, schema_registry: str | None = None, tz: str | None = None
-) -> Events:
+def read(spark: SparkSession, source: str, *, schema_registry: str | None = None, tz: str | None = None) -> Events:
     """Return the events of a source, up to its present end.
 
     `source` is a URI with `protocol=`; `schema_registry` the URL of the registry that Avro needs; `tz` the time
@@ -62,6 +61,23 @@ def read(
     """
     registry = _registry(schema_registry)
     return read_topic(spark, source, registry=registry, zone=tz or local_zone())
+
+
+@overload
+def verify(source: Events) -> DataFrame: ...
+
+
+@overload
+def verify(
+    source: str,
+    *,
+    schema_registry: str | None = ...,
+    tz: str | None = ...,
+    mismatches: str | None = ...,
+    dead_letters: str | None = ...,
+    progress: Progress = ...,
+    spark: SparkSession | None = ...,
+) -> Verified: ...
 
 
 def verify(
@@ -100,7 +116,8 @@ def verify(
                 append_lines(wrong, Path(mismatches))
     finally:
         rows.unpersist()
-    letters = events.dead_letters()
+    doubtful = [t for t in events.tables if report.tables.get(t.schema.name, Counter())[Judged.UNREADABLE]]
+    letters = events.dead_letters(doubtful)
     if dead_letters:
         report.dead_letters = write_dead_letters(letters, Path(dead_letters))
     else:
@@ -142,7 +159,7 @@ def convert(
     letters = Path(dead_letters) if dead_letters else _beside(place.path if place.scheme == "file" else None)
     topics = open_topics(place, partitions=settings.partition_num)
     url = settings.schema_registry
-    registry = _registry(url.get_secret_value() if url else None)
+    registry = _registry(url)
     if registry is None:
         raise ConfigError(
             'Avro protocol requires parameter "schema-registry"',

@@ -73,8 +73,10 @@ def single_message(spark: SparkSession, *, hex: str | None, base64_text: str | N
     except (ValueError, binascii.Error):
         kind = "hexadecimal" if hex is not None else "base64"
         raise ConfigError(f"the message is not {kind}") from None
-    row = {"topic": None, "partition": None, "offset": 0, "key": None, "value": value}
-    frame = spark.createDataFrame([Row(**{f: row.get(f) for f in RECORD.fieldNames()})], RECORD)
+    record = (
+        F.lit(bytearray(value) if f.name == "value" else None).cast(f.dataType).alias(f.name) for f in RECORD.fields
+    )
+    frame = spark.range(1).select(*record)
     return frame, "avro" if value[:1] == bytes([_AVRO_MARK]) else "simple"
 
 

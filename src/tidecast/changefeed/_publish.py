@@ -12,18 +12,33 @@ from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from tidecast._errors import CorruptedData, DecodeError, EncodeError, SchemaRefused, TidecastError
+from tidecast._errors import ConfigError, CorruptedData, DecodeError, EncodeError, SchemaRefused, TidecastError
 from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.changefeed._dispatch import Router, select_columns
+from tidecast.changefeed._matcher import TableMatcher
 from tidecast.checksum import row_checksum
 from tidecast.model import RECORD, Events, Op, Reason, TableChanges, TableSchema
 from tidecast.protocols import avro
 from tidecast.registry import Registry, subject_for
 from tidecast.topics import Topics, write_dead_letters
+
+_SYSTEM = {
+    "dm_heartbeat",
+    "information_schema",
+    "inspection_schema",
+    "lightning_task_info",
+    "metrics_schema",
+    "mysql",
+    "performance_schema",
+    "sys",
+    "tidb_cdc",
+    "workload_schema",
+}
+"""Schemas that never leave. Source: TiCDC's filter rules."""
 
 _OVERHEAD = 36  # what TiCDC adds to key and value for a message's own bytes
 
@@ -87,10 +102,16 @@ def publish(
         checksum=config.integrity.check_level == "correctness",
         zone=zone,
     )
+    _check(config)
     router = Router(config, zone)
     report = Published()
     plans = []
+    wanted = TableMatcher(config.filter.rules, case_sensitive=config.case_sensitive)
     for changes in events.tables:
+        if changes.schema.database.lower() in _SYSTEM or not wanted.matches(
+            changes.schema.database, changes.schema.table
+        ):
+            continue
         if changes.schema.handle_key:
             plans.append(_Plan(changes, select_columns(config, changes.schema), router.topic_for(changes.schema)))
         else:
@@ -98,27 +119,48 @@ def publish(
     router.check_default_topic([p.schema for p in plans])
     for plan in plans:
         plan.partitions = sink.ensure(plan.topic).partitions
-    if on_error == "fail":
-        _refuse(events.dead_letters())
     stop = _register(plans, registry, options)
     report.schemas = len({i for p in plans for i in (p.key_id, p.value_id) if i is not None})
-    letters = events.dead_letters()
-    ready = [p for p in plans if p.key_id is not None]
-    if ready and not (stop and events.position is None):
-        parts = [_encode(n, plan, options, router, events, config) for n, plan in enumerate(ready)]
+    letters = events.rejected
+    plans = [p for p in plans if p.key_id is not None]
+    compute = options.checksum and not events.checksums
+    if plans:
+        parts = [_encode(n, plan, options, router, config, compute=compute) for n, plan in enumerate(plans)]
         encoded = reduce(DataFrame.unionByName, parts).persist()
-        stop = _first(stop, _stop_at(encoded, events))
-        if stop and stop.position is not None:
-            encoded = encoded.where(F.col(f"source.{events.position}") < stop.position)
-        if not (stop and stop.position is None):
-            if on_error == "fail":
-                _refuse(_unencodable(encoded))
-            _send(encoded, ready, events, sink, report)
-            letters = letters.unionByName(_unencodable(encoded))
+        found = _survey(encoded, events)
+        stop = _first(stop, found.stop)
+        if stop:
+            encoded = encoded.where(_before(stop, events))
+            found = _survey(encoded, events)
+        if on_error == "fail" and found.unsendable:
+            _refuse(letters.unionByName(_unsendable(encoded)))
+        for number, rows in found.rows.items():
+            report.messages[plans[number].schema.name, plans[number].topic] += rows
+        if found.rows:
+            _send(encoded, events, sink)
+        if found.unsendable:
+            letters = letters.unionByName(_unsendable(encoded))
+    if on_error == "fail":
+        _refuse(letters)
     report.dead_letters = write_dead_letters(letters, dead_letters)
     if stop:
         raise stop.error
     return report
+
+
+def _check(config: ChangefeedConfig) -> None:
+    """Refuse what this version cannot do, rather than publish rows that the configuration keeps back."""
+    if config.protocol != "avro":
+        raise ConfigError(
+            f"protocol {config.protocol} cannot be written by this version", code="CDC:ErrSinkUnknownProtocol"
+        )
+    for name in ("event_filters", "ignore_txn_start_ts"):
+        if getattr(config.filter, name):
+            raise ConfigError(
+                f"[filter] {name.replace('_', '-')} is not applied by this version",
+                code="CDC:ErrFilterRuleInvalid",
+                hint="take it out, and filter with rules",
+            )
 
 
 def _register(plans: list[_Plan], registry: Registry, options: avro.AvroOptions) -> _Stop | None:
@@ -150,12 +192,13 @@ def _encode(
     plan: _Plan,
     options: avro.AvroOptions,
     router: Router,
-    events: Events,
     config: ChangefeedConfig,
+    *,
+    compute: bool,
 ) -> DataFrame:
     """Return the messages of one table version: where each came from and goes to, or why it cannot go."""
     frame = plan.changes.frame
-    if options.checksum and not events.checksums:
+    if compute:
         frame = frame.withColumn("checksum", _computed(plan.schema))
     row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
     detail = F.coalesce(F.col("detail"), avro.unencodable(plan.schema))
@@ -197,28 +240,47 @@ def _computed(schema: TableSchema) -> Column:
     )
 
 
-def _stop_at(encoded: DataFrame, events: Events) -> _Stop | None:
-    """Return the first row that must stop the changefeed: too large a message, or a damaged row under `error`."""
-    position = F.col(f"source.{events.position}") if events.position else F.lit(None).cast("bigint")
-    stops = encoded.where(F.col("stop").isNotNull()).select(position.alias("position"), "stop", "topic", "source")
-    rows = stops.orderBy("position").limit(1).collect()
-    if not rows:
-        return None
-    row = rows[0]
-    source = row["source"]
-    where = f"topic {source['topic']} partition {source['partition']} offset {source['offset']}"
-    if row["stop"]:
+@dataclass(frozen=True)
+class _Survey:
+    """What is in a batch of encoded rows: how many of each plan can leave, how many cannot, where it must stop."""
+
+    rows: Mapping[int, int]
+    unsendable: int
+    stop: _Stop | None
+
+
+def _survey(encoded: DataFrame, events: Events) -> _Survey:
+    """Encode the rows, once, and count them. A row that is too large, or damaged under `error`, stops the run."""
+    position = F.col(f"source.{events.position}") if events.position else F.lit(0).cast("bigint")
+    place = F.struct(position.alias("position"), "stop", "topic", "source.partition", "source.offset")
+    where = F.struct(place.alias("place"), F.col("source.topic").alias("origin"))
+    sendable = F.col("reason").isNull()
+    rows = (
+        encoded.groupBy("plan", sendable.alias("sendable"))
+        .agg(F.count("*").alias("rows"), F.min(F.when(F.col("stop").isNotNull(), where)).alias("stop"))
+        .collect()
+    )
+    stops = sorted((r["stop"] for r in rows if r["stop"]), key=lambda s: s["place"]["position"])
+    return _Survey(
+        rows={r["plan"]: r["rows"] for r in rows if r["sendable"]},
+        unsendable=sum(r["rows"] for r in rows if not r["sendable"]),
+        stop=_stop(stops[0], events) if stops else None,
+    )
+
+
+def _stop(said: Row, events: Events) -> _Stop:
+    place = said["place"]
+    where = f"topic {said['origin']} partition {place['partition']} offset {place['offset']}"
+    if place["stop"]:
         error: TidecastError = EncodeError(
-            f"message is too large. topic:{row['topic']}, length:{row['stop']}",
+            f"message is too large. topic:{place['topic']}, length:{place['stop']}",
             code="CDC:ErrMessageTooLarge",
             where=where,
             hint="raise max-message-bytes in the sink URI",
         )
     else:
-        error = CorruptedData(
-            "the source found this row damaged", code="CDC:ErrCorruptedDataMutation", where=where
-        )
-    return _Stop(row["position"], error)
+        error = CorruptedData("the source found this row damaged", code="CDC:ErrCorruptedDataMutation", where=where)
+    return _Stop(place["position"] if events.position else None, error)
 
 
 def _first(one: _Stop | None, other: _Stop | None) -> _Stop | None:
@@ -226,14 +288,16 @@ def _first(one: _Stop | None, other: _Stop | None) -> _Stop | None:
     return min(stops, key=lambda s: (s.position is not None, s.position or 0), default=None)
 
 
-def _send(encoded: DataFrame, plans: list[_Plan], events: Events, sink: Topics, report: Published) -> None:
-    good = encoded.where(F.col("reason").isNull())
-    for row in good.groupBy("plan").count().collect():
-        plan = plans[row["plan"]]
-        report.messages[plan.schema.name, plan.topic] += row["count"]
-    if report.messages:
-        ordered = good.withColumn("sequence", _sequence(events))
-        sink.write(ordered.select("topic", "partition", "key", "value", "sequence"))
+def _before(stop: _Stop, events: Events) -> Column:
+    """Return which rows come before a stop; none where the source's rows have no common order."""
+    if stop.position is None or events.position is None:
+        return F.lit(False)
+    return F.col(f"source.{events.position}") < stop.position
+
+
+def _send(encoded: DataFrame, events: Events, sink: Topics) -> None:
+    good = encoded.where(F.col("reason").isNull()).withColumn("sequence", _sequence(events))
+    sink.write(good.select("topic", "partition", "key", "value", "sequence"))
 
 
 def _sequence(events: Events) -> Column:
@@ -250,13 +314,11 @@ def _sequence(events: Events) -> Column:
     transaction = Window.partitionBy(*origin, "plan", "source.commit_ts")
     last_other = F.max(F.when(F.col("op") != Op.CREATE, F.col("source.offset"))).over(transaction)
     closing = (F.col("op") == Op.CREATE) & (F.col("source.offset") > F.coalesce(last_other, F.lit(-1)))
-    return F.struct(
-        F.max("source.commit_ts").over(so_far), closing, F.col("source.offset"), F.col("source.partition")
-    )
+    return F.struct(F.max("source.commit_ts").over(so_far), closing, F.col("source.offset"), F.col("source.partition"))
 
 
-def _unencodable(encoded: DataFrame) -> DataFrame:
-    wrong = encoded.where(F.col("reason") == Reason.NOT_IN_PROTOCOL)
+def _unsendable(encoded: DataFrame) -> DataFrame:
+    wrong = encoded.where(F.col("reason").isNotNull())
     return wrong.select(*(f"source.{name}" for name in RECORD.fieldNames()), "reason", "detail")
 
 

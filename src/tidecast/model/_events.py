@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -130,9 +131,13 @@ class Events:
     dated: bool = False
     checksums: bool = False
 
-    def dead_letters(self) -> DataFrame:
-        """Return every message that could not be read: the columns of `RECORD`, `reason`, `detail`."""
+    def dead_letters(self, tables: Iterable[TableChanges] | None = None) -> DataFrame:
+        """Return the messages that could not be read: the columns of `RECORD`, `reason`, `detail`.
+
+        `tables` are those to look into, by default all; each is decoded for it.
+        """
         columns = [*RECORD.fieldNames(), "reason", "detail"]
         parts = [self.rejected.select(columns)]
-        parts += [t.frame.where(F.col("reason").isNotNull()).select(columns) for t in self.tables]
+        for table in self.tables if tables is None else tables:
+            parts.append(table.frame.where(F.col("reason").isNotNull()).select(columns))
         return reduce(DataFrame.unionByName, parts)

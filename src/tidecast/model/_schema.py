@@ -109,7 +109,7 @@ class TableSchema:
         raise KeyError(name)
 
     def selecting(self, names: frozenset[str]) -> TableSchema:
-        """Return this table with only the columns of these names; its handle key loses columns, but stays the same key."""
+        """Return this table with only the columns of these names, its handle key without those it loses."""
         keys = tuple(name for name in self.handle_key if name in names)
         handle = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=keys),) if keys else ()
         return replace(self, columns=tuple(c for c in self.columns if c.name in names), indexes=handle)

@@ -10,9 +10,11 @@ import json
 import re
 import shutil
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -106,8 +108,8 @@ class FileTopics:
         base = self.path.parent
         base.mkdir(parents=True, exist_ok=True)
         line = Window.partitionBy("topic", "partition").orderBy("sequence")
-        ends = self._ends(spark, [row["topic"] for row in frame.select("topic").distinct().collect()])
-        known = spark.createDataFrame(ends, "topic string, partition int, start bigint")
+        ends = self._ends(spark, frame) if _topics_in(base) else []
+        known = _small_table(spark, ends, {"topic": pa.string(), "partition": pa.int32(), "start": pa.int64()})
         numbered = (
             frame.withColumn("n", F.row_number().over(line) - 1)
             .join(F.broadcast(known), ["topic", "partition"], "left")
@@ -133,10 +135,10 @@ class FileTopics:
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
-    def _ends(self, spark: SparkSession, topics: list[str]) -> list[tuple[str, int, int]]:
-        """Return topic, partition and next offset of what lies in the folders of these topics."""
+    def _ends(self, spark: SparkSession, frame: DataFrame) -> list[tuple[str, int, int]]:
+        """Return topic, partition and next offset of what lies in the folders of the topics of a frame."""
         ends: list[tuple[str, int, int]] = []
-        for topic in topics:
+        for topic in sorted(row["topic"] for row in frame.select("topic").distinct().collect()):
             folder = self.path.parent / topic
             if folder.is_dir() and any(f.name.endswith((*_LINES, _PARQUET)) for f in folder.iterdir()):
                 there = FileTopics(folder, topic).read(spark).frame
@@ -202,9 +204,17 @@ def _number_lines(frame: DataFrame) -> DataFrame:
         before[piece["file"]] += piece["lines"]
     if not starts:
         return frame
-    known = frame.sparkSession.createDataFrame(starts, "file string, block bigint, shift bigint")
+    kinds = {"file": pa.string(), "block": pa.int64(), "shift": pa.int64()}
+    known = _small_table(frame.sparkSession, starts, kinds)
     joined = placed.join(F.broadcast(known), ["file", "block"])
     return joined.withColumn("offset", F.coalesce("offset", F.col("id") + F.col("shift")))
+
+
+def _small_table(spark: SparkSession, rows: Sequence[tuple[object, ...]], kinds: dict[str, pa.DataType]) -> DataFrame:
+    """Return a few rows as a frame. Through Arrow, as Spark starts Python workers to read a list."""
+    columns = zip(*rows, strict=True) if rows else ([] for _ in kinds)
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds.values(), strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(kinds)))
 
 
 def _as_lines(frame: DataFrame) -> DataFrame:

@@ -74,8 +74,8 @@ def decode(
         | ((_first("value") == F.lit(_WATERMARK)) & (F.octet_length("value") == _WATERMARK_LENGTH))
     )
     rows = records.where(~F.coalesce(control, F.lit(False)))
-    heads = rows.groupBy(key.alias("key"), value.alias("value"))
-    heads = heads.agg(F.count("*").alias("rows"), F.min("offset").alias("first"))
+    grouped = rows.groupBy(key.alias("key"), value.alias("value"))
+    heads = grouped.agg(F.count("*").alias("rows"), F.min("offset").alias("first"))
     schemas = _Schemas(schema_of)
     tables: list[TableChanges] = []
     causes: list[tuple[Column, str, str]] = []
