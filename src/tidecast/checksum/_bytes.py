@@ -21,11 +21,12 @@ Pieces = tuple[Column, ...]
 _SMALLEST = 5e-324
 _EXACT = 1 << 53
 _HALF = (1 << 32) - 1
-_INT64_MAX, _UINT64 = (1 << 63) - 1, 1 << 64
+_SIGN = 1 << 63
 _NEVER = b"\xff"  # No value has a single byte, so a value outside of its column's type fits no checksum.
 
 _DOUBLE = json.dumps("double")
 _FLOATS = json.dumps({"type": "array", "items": "float"})
+_LATIN1 = "ISO-8859-1"
 
 _SHORT = 256
 _LENGTHS = b"".join(n.to_bytes(4, "little") for n in range(_SHORT))
@@ -37,7 +38,7 @@ def pieces(data_type: DataType, value: Column) -> Pieces:
     return make(data_type, value) if make else ()
 
 
-def _bytes(binary: Column) -> Column:
+def _raw(binary: Column) -> Column:
     return binary.cast("string")
 
 
@@ -49,45 +50,61 @@ def _small(number: Column) -> Column:
     return to_avro(number.cast("double") * F.lit(_SMALLEST), _DOUBLE)
 
 
+def _halves(low: Column, high: Column) -> Column:
+    return F.concat(F.substring(_small(low), 1, 4), F.substring(_small(high), 1, 4))
+
+
 def _int64(number: Column) -> Column:
     """Return a bigint's two's complement as 8 bytes, little-endian."""
-    low, high = _small(number.bitwiseAND(F.lit(_HALF))), _small(F.shiftrightunsigned(number, 32))
-    halves = F.concat(F.substring(low, 1, 4), F.substring(high, 1, 4))
-    return _bytes(F.when((number >= 0) & (number < _EXACT), _small(number)).otherwise(halves))
+    both = _halves(number.bitwiseAND(F.lit(_HALF)), F.shiftrightunsigned(number, 32))
+    return F.when((number >= 0) & (number < _EXACT), _small(number)).otherwise(both)
 
 
-def _int32(number: Column) -> Column:
-    """Return a number of 0 … 2^32 - 1 as 4 bytes, little-endian; most are small and only looked up."""
-    looked_up = F.substring(F.lit(_LENGTHS), number * 4 + 1, F.lit(4))
-    return _bytes(F.when(number < _SHORT, looked_up).otherwise(F.substring(_small(number), 1, 4)))
+def _uint64(number: Column) -> Column:
+    """Return a decimal(20,0) of 0 … 2^64 - 1 as 8 bytes, little-endian, and null for any other."""
+    shifted = (number - F.lit(Decimal(_SIGN))).try_cast("bigint")
+    high = F.shiftrightunsigned(shifted, 32).bitwiseXOR(F.lit(_SIGN >> 32))
+    both = _halves(shifted.bitwiseAND(F.lit(_HALF)), high)
+    return F.when((number >= 0) & (number < F.lit(Decimal(_EXACT))), _small(number)).otherwise(both)
+
+
+def _short_length(number: Column) -> Column:
+    """Return a length below 256 as 4 bytes, little-endian, and nothing for a longer one."""
+    return F.substring(F.lit(_LENGTHS), number * 4 + 1, F.lit(4))
+
+
+def _length(number: Column) -> Column:
+    """Return a length as 4 bytes, little-endian; most are short and only looked up."""
+    return F.when(number < _SHORT, _short_length(number)).otherwise(F.substring(_small(number), 1, 4))
 
 
 def _integer(data_type: DataType, value: Column) -> Pieces:
     if not data_type.unsigned:
-        return (_int64(value.cast("bigint")),)
-    if data_type.mysql_type != "bigint":
-        return (_bytes(_small(value)),)
-    signed = F.when((value >= 0) & (value <= F.lit(Decimal(_INT64_MAX))), value.cast("bigint"))
-    signed = signed.when(value < F.lit(Decimal(_UINT64)), (value - F.lit(Decimal(_UINT64))).cast("bigint"))
-    return (_int64(signed),)
+        return (_raw(_int64(value.cast("bigint"))),)
+    return (_raw(_uint64(value) if data_type.mysql_type == "bigint" else _small(value)),)
 
 
 def _year(data_type: DataType, value: Column) -> Pieces:
-    return (_bytes(_small(value)),)
+    return (_raw(_small(value)),)
 
 
 def _real(data_type: DataType, value: Column) -> Pieces:
+    """A double; NaN and the infinities count as 0."""
     number = value.cast("double")
     finite = F.when(number - number == 0, number).when(number.isNotNull(), F.lit(0.0))
-    return (_bytes(to_avro(finite, _DOUBLE)),)
+    return (_raw(to_avro(finite, _DOUBLE)),)
 
 
 def _text(data_type: DataType, value: Column) -> Pieces:
-    return _int32(F.octet_length(value)), value.cast("string")
+    return _raw(_length(F.octet_length(value))), value.cast("string")
+
+
+def _short_text(data_type: DataType, value: Column) -> Pieces:
+    return _raw(_short_length(F.octet_length(value))), value
 
 
 def _decimal(data_type: DataType, value: Column) -> Pieces:
-    return _text(data_type, decimal_text(value, data_type.length, data_type.decimal))
+    return _short_text(data_type, decimal_text(value, data_type.length, data_type.decimal))
 
 
 def _enum(data_type: DataType, value: Column) -> Pieces:
@@ -96,28 +113,29 @@ def _enum(data_type: DataType, value: Column) -> Pieces:
     numbers = [-1, *range(1, len(data_type.elements) + 1), 0]
     table = b"".join(n.to_bytes(8, "little", signed=True) for n in numbers)
     position = F.array_position(F.array(*map(F.lit, known)), value).cast("int")
-    return (_bytes(F.substring(F.lit(table), position * 8 + 1, F.lit(8))),)
+    return (_raw(F.substring(F.lit(table), position * 8 + 1, F.lit(8))),)
 
 
 def _set(data_type: DataType, value: Column) -> Pieces:
     """A bit for each element, the first one's is the lowest."""
-    bits = [
-        F.when(F.find_in_set(F.lit(e), value) > 0, F.lit(1 << n if n < 63 else -(1 << 63))).otherwise(F.lit(0))
-        for n, e in enumerate(data_type.elements)
-    ]
-    mask = F.lit(0).cast("bigint")
-    for bit in bits:
-        mask = mask.bitwiseOR(bit.cast("bigint"))
-    mask = F.when(value == "", F.lit(0).cast("bigint")).when(value.isNotNull(), mask)
-    named = F.when(value == "", 0).otherwise(F.size(F.split(value, ",")))
-    return (F.when(F.bit_count(mask) == named, _int64(mask)).when(value.isNotNull(), _bytes(F.lit(_NEVER))),)
+    elements = F.array(*map(F.lit, data_type.elements))
+    bits = F.array(
+        F.lit(None), *(F.lit(1 << n if n < 63 else -_SIGN).cast("bigint") for n in range(len(data_type.elements)))
+    )
+    nothing = F.lit(0).cast("bigint")
+    found = F.aggregate(
+        F.split(value, ","), nothing, lambda m, e: m.bitwiseOR(F.get(bits, F.array_position(elements, e)))
+    )
+    mask = F.when(value == "", nothing).otherwise(found)
+    number = F.get(F.transform(F.array(mask), _int64), 0)  # a lambda names the mask, which is long, for once
+    return (_raw(F.coalesce(number, F.when(value.isNotNull(), F.lit(_NEVER)))),)
 
 
 def _bit(data_type: DataType, value: Column) -> Pieces:
-    """The bits as one number; zeros in front don't count."""
-    digits = F.ltrim(F.hex(value), F.lit("0"))
-    number = F.conv(F.lpad(digits, 16, "0"), 16, -10).cast("bigint")
-    return (F.when(F.length(digits) <= 16, _int64(number)).when(value.isNotNull(), _bytes(F.lit(_NEVER))),)
+    """The bits as one number of 8 bytes; zeros in front don't count, the last byte comes first."""
+    reversed_ = F.rtrim(F.reverse(F.decode(value, _LATIN1)), F.lit("\0"))
+    padded = F.encode(F.rpad(reversed_, 8, "\0"), _LATIN1)
+    return (_raw(F.when(F.length(reversed_) <= 8, padded).when(value.isNotNull(), F.lit(_NEVER))),)
 
 
 def _vector(data_type: DataType, value: Column) -> Pieces:
@@ -128,7 +146,8 @@ def _vector(data_type: DataType, value: Column) -> Pieces:
     framed, size = to_avro(numbers, _FLOATS), F.size(numbers)
     floats = F.substring(framed, F.octet_length(framed) - size * 4, size * 4)
     good = ~F.exists(numbers, lambda n: n.isNull())
-    return (F.when(good, F.concat(_int32(size), _bytes(floats))).when(value.isNotNull(), _bytes(F.lit(_NEVER))),)
+    whole = F.concat(_length(size), floats)
+    return (_raw(F.when(good, whole).when(value.isNotNull(), F.lit(_NEVER))),)
 
 
 _MAKERS: dict[Kind, Callable[[DataType, Column], Pieces]] = {
@@ -141,5 +160,6 @@ _MAKERS: dict[Kind, Callable[[DataType, Column], Pieces]] = {
     Kind.BIT: _bit,
     Kind.VECTOR: _vector,
     Kind.DECIMAL: _decimal,
-    **dict.fromkeys((Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME), _text),
+    **dict.fromkeys((Kind.TEXT, Kind.BINARY, Kind.JSON), _text),
+    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME), _short_text),
 }
