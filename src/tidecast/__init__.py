@@ -1,6 +1,7 @@
 """tidecast: TiCDC's protocols on Spark, in both directions."""
 
 from tidecast._api import Verified, convert, inspect, read, replicate, verify
+from tidecast._demo import Demo, DemoTable, demo
 from tidecast._errors import (
     ConfigError,
     CorruptedData,
@@ -25,6 +26,8 @@ __all__ = [
     "ConfigError",
     "CorruptedData",
     "DecodeError",
+    "Demo",
+    "DemoTable",
     "EncodeError",
     "Inspected",
     "MissingRuntime",
@@ -39,6 +42,7 @@ __all__ = [
     "Verified",
     "__version__",
     "convert",
+    "demo",
     "inspect",
     "read",
     "replicate",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -11,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tidecast import Inspected, Published, Replicated, Verified
+from tidecast import Demo, Inspected, Published, Replicated, Verified
 
 _VERDICTS = ("match", "mismatch", "none", "zero", "delete", "unreadable")
 _WIDTH = 160
@@ -64,7 +67,9 @@ def published(result: Published, as_json: bool) -> None:
     rows = [(m["table"], m["topic"], m["messages"]) for m in messages]
     _table(f"Published {result.total:,} messages", ("table", "topic", "messages"), rows, ("messages",))
     for name, count in sorted(result.skipped.items()):
-        print(f"skipped: {count:,} rows of {name}, which has neither a primary key nor a unique key on NOT NULL columns")
+        print(
+            f"skipped: {count:,} rows of {name}, which has neither a primary key nor a unique key on NOT NULL columns"
+        )
     _letters(result.dead_letters)
 
 
@@ -109,6 +114,32 @@ def replicated(result: Replicated, as_json: bool) -> None:
     for warning in result.warnings:
         print(f"warning: {warning}")
     _letters(result.dead_letters)
+
+
+def demo(result: Demo, as_json: bool) -> None:
+    """Show what `demo` did, and what to look at next."""
+    if as_json:
+        _print_json(asdict(result))
+        return
+    counts = ("published", "verified", "deletes", "rows")
+    rows: list[Sequence[object]] = [(t.table, t.topic, *(getattr(t, c) for c in counts)) for t in result.tables]
+    rows.append(("all", "", *(sum(getattr(t, c) for t in result.tables) for c in counts)))
+    title = "A week of a tea shop: published as Avro, verified, applied to tables"
+    _table(title, ("table", "topic", *counts[:3], "rows in the table"), rows, (*counts, "rows in the table"))
+    _letters(result.dead_letters)
+    busiest = max(result.tables, key=lambda t: t.published).where
+    asked = f"{shlex.quote(result.source)} --schema-registry {shlex.quote(result.schema_registry)} --tz UTC"
+    load = f'import tidecast; tidecast.spark_session().read.format("delta").load("{busiest}").show()'
+    print(f"Everything lies in {result.folder}. To see the messages, to check them once more, to read a table:")
+    print(f"  {_command('tidecast')} inspect {asked} --limit 3")
+    print(f"  {_command('tidecast')} verify {asked}")
+    print(f"  {_command('python')} -c {shlex.quote(load)}")
+
+
+def _command(name: str) -> str:
+    """Return how a program beside this Python is called from here: by its name, or by its path."""
+    path = os.path.join(os.path.dirname(sys.executable), name)  # noqa: PTH118, PTH120 - with pathlib's `..` resolved
+    return name if shutil.which(name) == path else os.path.relpath(path)
 
 
 def inspected(messages: Sequence[Inspected], as_json: bool) -> None:

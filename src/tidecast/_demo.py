@@ -1,0 +1,138 @@
+"""The demo: a recorded change log, the whole way to verified tables, on files."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tidecast._api import convert, read
+from tidecast._errors import ConfigError, CorruptedData
+from tidecast.checksum import Judged
+from tidecast.checksum import verify as judge
+from tidecast.replica import replicate
+from tidecast.runtime import spark_session
+
+_SHOP = "shop"
+_DATA = Path(__file__).with_name("data")
+_LOG, _CHANGEFEED = _DATA / f"{_SHOP}.jsonl.gz", _DATA / f"{_SHOP}.toml"
+
+_TOPICS, _SCHEMAS, _TABLES = "topics", "schemas", "tables"
+_MARK = ".tidecast-demo"
+
+_QUICK = {
+    # A few thousand rows: thorough compilation and many pieces would only cost.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+_STAGES = 4
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class DemoTable:
+    """One table of the demo: its topic, the messages in it, and its rows in the end.
+
+    Of the `published` messages `verified` carried a checksum that fits, and `deletes` carried none.
+    """
+
+    table: str
+    topic: str
+    published: int
+    verified: int
+    deletes: int
+    rows: int
+    where: str
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demo did: `source` is the URI of all its topics, `schema_registry` that of their schemas."""
+
+    folder: str
+    source: str
+    schema_registry: str
+    tables: tuple[DemoTable, ...]
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
+
+
+def demo(
+    folder: str = "tidecast-demo", *, progress: Progress = lambda *_: None, spark: SparkSession | None = None
+) -> Demo:
+    """Publish the change log of a small shop as Avro, verify every row's checksum, and replicate it into Delta tables.
+
+    Everything lies in `folder`: `topics`, the Schema Registry `schemas`, and `tables`. What an earlier run left there
+    is replaced. Raises ConfigError for a folder that holds anything else, and CorruptedData where a checksum does not
+    fit.
+    """
+    base = _cleared(Path(folder).absolute())
+    source, registry = f"{(base / _TOPICS / _SHOP).as_uri()}?protocol=avro", (base / _SCHEMAS).as_uri()
+
+    def stage(number: int) -> Progress:
+        return lambda text, *_: progress(text, number, _STAGES)
+
+    progress("starting Spark", 0, _STAGES)
+    session = spark or SparkSession.getActiveSession() or spark_session(conf=_QUICK)
+    published = convert(
+        f"{_LOG.as_uri()}?protocol=simple",
+        source,
+        config=str(_CHANGEFEED),
+        schema_registry=registry,
+        tz="UTC",
+        progress=stage(1),
+        spark=session,
+    )
+    progress("verifying every row's checksum", 2, _STAGES)
+    events = read(session, source, schema_registry=registry, tz="UTC")
+    verdicts: dict[str, Counter[str]] = {}
+    for row in judge(events).groupBy("database", "table", "verdict").count().collect():
+        verdicts.setdefault(f"{row['database']}.{row['table']}", Counter())[row["verdict"]] += row["count"]
+    wrong = sum(counts[Judged.MISMATCH] for counts in verdicts.values())
+    if wrong:
+        hint = f"tidecast verify '{source}' --schema-registry {registry} --tz UTC shows them"
+        raise CorruptedData(f"{wrong:,} rows do not fit their checksums", where=str(base / _TOPICS), hint=hint)
+    progress("applying to tables", 3, _STAGES)
+    applied = replicate(session, events, str(base / _TABLES), progress=stage(3))
+    places = {report.name: report.where for report in applied.tables}
+    tables = tuple(
+        DemoTable(
+            table=table,
+            topic=topic,
+            published=messages,
+            verified=verdicts[table][Judged.MATCH],
+            deletes=verdicts[table][Judged.DELETE],
+            rows=session.read.format("delta").load(places[table]).count(),
+            where=places[table],
+        )
+        for (table, topic), messages in sorted(published.messages.items())
+    )
+    return Demo(str(base), source, registry, tables, Counter(published.dead_letters) + Counter(applied.dead_letters))
+
+
+def _cleared(base: Path) -> Path:
+    """Make the folder, or remove from it what an earlier run put there."""
+    ours = {_TOPICS, _SCHEMAS, _TABLES, _MARK}
+    if base.exists() and not base.is_dir():
+        raise ConfigError("this is not a folder", where=str(base), hint="--dir NAME of a new one")
+    there = {entry.name for entry in base.iterdir()} if base.is_dir() else set()
+    foreign = there - ours if _MARK in there else there
+    if foreign:
+        raise ConfigError(
+            f"the folder holds something that is not the demo's: {min(foreign)}",
+            where=str(base),
+            hint="--dir NAME of a new folder",
+        )
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        (base / _MARK).touch()
+        for name in there - {_MARK}:
+            shutil.rmtree(base / name)
+    except OSError as error:
+        raise ConfigError(f"the folder cannot be used: {error.strerror}", where=str(base)) from None
+    return base

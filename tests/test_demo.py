@@ -1,0 +1,90 @@
+"""The demo's tables are the shop at the end of its week."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import shop_log
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+import tidecast
+
+LOG = shop_log.load()
+
+# How a value of the shop looks in a Delta table, by MySQL type, where it is not itself.
+IN_DELTA: dict[str, Callable[[Any, Any], Any]] = {
+    "decimal": lambda column, value: column.type.shown(value),
+    "float": lambda column, value: LOG.single(value),
+    "set": lambda column, value: ",".join(value),
+    "bit": lambda column, value: value.to_bytes((column.type.described["length"] + 7) // 8, "big"),
+    "time": lambda column, value: LOG.duration(value),
+    "json": lambda column, value: LOG.document(value),
+}
+
+
+def expected(table: Any) -> list[dict[str, Any]]:
+    """Return a table's rows as the shop left them, in the order of their keys."""
+
+    def value(column: Any, row: dict[str, Any]) -> Any:
+        said = row[column.name]
+        make = IN_DELTA.get(column.type.described["mysqlType"])
+        return said if said is None or make is None else make(column, said)
+
+    return [{c.name: value(c, row) for c in table.columns} for _, row in sorted(table.rows.items())]
+
+
+def actual(path: str, key: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return a Delta table's rows as another program reads them."""
+    rows = DeltaTable(path).to_pyarrow_table().to_pylist()
+    for row in rows:
+        row.update({n: v.replace(tzinfo=None) for n, v in row.items() if isinstance(v, dt.datetime)})
+    return sorted(rows, key=lambda row: tuple(row[c] for c in key))
+
+
+def test_the_tables_are_the_shop(tmp_path: Path, spark: SparkSession) -> None:
+    folder = tmp_path / "a demo"
+    tables = folder / "tables"
+    tables.mkdir(parents=True)
+    (folder / ".tidecast-demo").touch()
+    (tables / "left from an earlier run").touch()
+    shop = LOG.Shop()
+    shop.run()
+    seen: list[tuple[str, int, int]] = []
+
+    result = tidecast.demo(str(folder), progress=lambda *step: seen.append(step), spark=spark)
+
+    assert [t.table for t in result.tables] == sorted(f"shop.{t.name}" for t in shop.tables)
+    for table in shop.tables:
+        report = next(t for t in result.tables if t.table == f"shop.{table.name}")
+        assert report.topic == f"shop_{table.name}"
+        assert report.published == report.verified + report.deletes
+        assert report.rows == len(table.rows)
+        assert actual(report.where, table.key) == expected(table)
+    assert not result.dead_letters
+    assert [p.name for p in tables.iterdir()] == ["shop"]
+    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_folder_with_anything_else_is_refused(marked: bool, tmp_path: Path) -> None:
+    mine = tmp_path / ("thesis.tex" if marked else "tables")
+    mine.write_text("years of work")
+    if marked:
+        (tmp_path / ".tidecast-demo").touch()
+
+    with pytest.raises(tidecast.ConfigError, match=f"not the demo's: {mine.name}"):
+        tidecast.demo(str(tmp_path))
+
+    assert mine.read_text() == "years of work"
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "demo").write_text("")
+
+    with pytest.raises(tidecast.ConfigError, match="not a folder"):
+        tidecast.demo(str(tmp_path / "demo"))
