@@ -117,8 +117,9 @@ def _append(plan: Plan) -> TableReport:
         reached = {at: max(ends.get(at, -1), applied.get(at, -1)) for at in {**applied, **ends}}
         note = _NOTE + json.dumps(reached) + "}"
         if plan.present is None:
-            plan.place.create(fresh.select("row.*"), (), note)
-        elif done["upserted"]:
+            # Delta leaves no note on the commit that makes a table.
+            plan.place.create(fresh.select("row.*").limit(0), ())
+        if done["upserted"]:
             plan.place.append(fresh.select("row.*"), note)
     finally:
         fresh.unpersist()
@@ -163,6 +164,7 @@ def _report(
     said += [
         f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()
     ]
+    said += [f"column {name}: null, its values are computed when read and in no message" for name in plan.virtual()]
     refused = sum(c.rows for c, _ in plan.refused)
     return TableReport(
         plan.database,

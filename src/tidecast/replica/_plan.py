@@ -9,6 +9,7 @@ from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
 from tidecast.replica._columns import fill, may_be_formless, table_value
@@ -68,6 +69,10 @@ class Plan:
         """
         return reduce(DataFrame.unionByName, (_changes(c, self.evolution) for c in self.accepted))
 
+    def virtual(self) -> list[str]:
+        """Return the columns whose values no message carries, because MySQL computes them when they are read."""
+        return list(dict.fromkeys(c.name for change in self.accepted for c in change.schema.columns if c.virtual))
+
     def unfilled(self) -> list[str]:
         """Return the columns that older rows lack and whose default cannot be told."""
         lacking = [c.schema for c in self.accepted if c.upserts_from is not None]
@@ -83,7 +88,9 @@ def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[Tabl
     versions = [c.schema for c in changes if c.upserts_from is not None]
     present = place.present()
     if versions:
-        evolution = reconcile([*versions, *told], present)
+        # A table may have been dropped and made anew before its first row; that concerns no row.
+        first = min(v.version for v in versions)
+        evolution = reconcile([*versions, *(v for v in told if v.version >= first)], present)
     elif present is None:
         evolution = Evolution(Shape())
     else:
@@ -178,7 +185,8 @@ def _after(schema: TableSchema, evolution: Evolution) -> Column:
 
 
 def _no_row(shape: Shape) -> Column:
-    return F.lit(None).cast(f"struct<row:{shape.struct.simpleString()},formless:array<string>>")
+    names = T.ArrayType(T.StringType())
+    return F.lit(None).cast(T.StructType([T.StructField("row", shape.struct), T.StructField("formless", names)]))
 
 
 def filled(name: str, evolution: Evolution) -> Column:

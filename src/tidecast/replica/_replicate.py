@@ -65,12 +65,12 @@ def replicate(
     for change in events.ddl:
         if change.schema:
             told[change.schema.database, change.schema.table].append(change.schema)
-    plans = [plan(target.table(spark, *name), changes, told[name]) for name, changes in by_name.items()]
-    if on_error == "fail":
-        _stop_at_first(reduce(DataFrame.unionByName, [events.rejected, *(p.dead_letters() for p in plans)]))
-    letters = Counter(write_dead_letters(events.rejected, folder))
-    reports = {}
+    reports: dict[Name, TableReport] = {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
+        plans = list(pool.map(lambda n: plan(target.table(spark, *n), by_name[n], told[n]), by_name))
+        if on_error == "fail":
+            _stop_at_first(reduce(DataFrame.unionByName, [events.rejected, *(p.dead_letters() for p in plans)]))
+        letters = Counter(write_dead_letters(events.rejected, folder))
         running = [pool.submit(_carry_out, p, events, folder) for p in plans]
         for done, future in enumerate(as_completed(running), 1):
             report, refused = future.result()

@@ -86,14 +86,12 @@ class DeltaPlace:
         """Return Delta's own handle of the table."""
         return DeltaTable.forName(self.spark, self.name)
 
-    def create(self, rows: DataFrame, key: tuple[str, ...], note: str | None = None) -> None:
+    def create(self, rows: DataFrame, key: tuple[str, ...]) -> None:
         """Make the table, with rows, in one commit."""
         writer = rows.writeTo(self.name).using("delta")
         properties = {_KEY: json.dumps(key), **({} if key else _LONG_LOG), **_mapping(rows.columns)}
         for name, value in properties.items():
             writer = writer.tableProperty(name, value)
-        if note is not None:
-            writer = writer.option("userMetadata", note)
         writer.create()
 
     def append(self, rows: DataFrame, note: str) -> None:

@@ -1,0 +1,622 @@
+"""Topics to Delta tables, read back with delta-rs, against the state that plain Python computes from the events."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import gzip
+import json
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from tidecast._errors import ConfigError, DecodeError
+from tidecast.model import Column, DataType, Ddl, Events, Index, TableSchema
+from tidecast.protocols import avro, simple
+from tidecast.replica import Replicated, TableReport, replicate
+from tidecast.replica._columns import fill
+from tidecast.replica._ddl import not_carried_out
+from tidecast.replica._evolve import Shape, reconcile
+from tidecast.topics._files import FileTopics
+
+ZONE = "Asia/Shanghai"
+FOLDER = Path(__file__).with_name("golden") / "public"
+
+Line = dict[str, Any]
+Row = dict[str, Any]
+Name = tuple[str, str]
+
+# A table of each sort: the rest of the golden tables repeat these with other types.
+SAMPLE = {("orc", name) for name in ("t_cpk", "t_time", "t_nokey", "t_uk")}
+
+
+# --- what the golden data say ---------------------------------------------------------------------------------------
+
+
+@lru_cache
+def lines(file: str) -> list[Line]:
+    with gzip.open(FOLDER / file, "rt", encoding="utf-8") as text:
+        return [json.loads(line) for line in text]
+
+
+def about(file: str, tables: Iterable[Name]) -> list[Line]:
+    """The messages of these tables alone."""
+    return [m for m in lines(file) if (m.get("db"), m.get("table")) in set(tables)]
+
+
+def value_of(said: Any, column: Line) -> Any:
+    """An event's value as a table holds it: the value, or its closest form that two readers agree on."""
+    kind = column["type"]
+    if said is None:
+        return None
+    if isinstance(said, dict):
+        return base64.b64decode(said["b"]) if "b" in said else said["s"]
+    if kind in ("tinyint", "smallint", "mediumint", "int", "bigint", "year"):
+        return int(said)
+    if kind in ("decimal", "double", "float"):
+        return number(said, kind)
+    try:
+        if kind == "date":
+            return dt.date.fromisoformat(said)
+        if kind == "datetime":
+            return dt.datetime.fromisoformat(said)
+        if kind == "timestamp":
+            return dt.datetime.fromisoformat(said).replace(tzinfo=ZoneInfo(ZONE)).astimezone(dt.UTC)
+    except ValueError:
+        return None
+    return said
+
+
+def number(said: Any, kind: str) -> Any:
+    if kind == "decimal":
+        return Decimal(said)
+    return struct.unpack("f", struct.pack("f", float(said)))[0] if kind == "float" else float(said)
+
+
+def final_state(until: int | None = None, eligible_only: bool = False) -> dict[Name, list[Row]]:
+    """Each table's rows after all events: the newest of each key, or every new row where there is no key."""
+    columns: dict[Name, dict[str, Line]] = {}
+    states: dict[Name, dict[Any, Row]] = {}
+    for event in lines("events.jsonl.gz"):
+        name = event.get("db", ""), event.get("table", "")
+        if until is not None and event["n"] >= until:
+            break
+        if event.get("table_info"):
+            columns[name] = {c["name"]: c for c in event["table_info"]["columns"]}
+        if event["kind"] != "dml" or (eligible_only and not event["eligible"]):
+            continue
+        state, known = states.setdefault(name, {}), columns[name]
+
+        def key(said: Line, n: int = event["n"], known: dict[str, Line] = known) -> Any:
+            return tuple(str(said[c]) for c in known if known[c]["handle_key"]) or n
+
+        old, new = event.get("old"), event.get("new")
+        if old is not None:
+            state.pop(key(old), None)
+        if new is not None:
+            state[key(new)] = {c: value_of(new[c], known[c]) for c in new}
+    return {name: list(state.values()) for name, state in states.items()}
+
+
+# --- topics and tables ----------------------------------------------------------------------------------------------
+
+
+def topic(tmp: Path, messages: list[Line]) -> Path:
+    """A new file of messages: Spark would take a file that was written again for the one that it remembers."""
+    file = tmp / f"topic-{len(list(tmp.glob('topic-*')))}.jsonl"
+    file.write_text("\n".join(map(json.dumps, messages)) + "\n", encoding="utf-8")
+    return file
+
+
+def simple_events(spark: SparkSession, file: Path) -> Events:
+    records = FileTopics(file, "orc").read(spark)
+    return simple.decode(records.frame, ordered=records.ordered, zone=ZONE)
+
+
+def avro_events(spark: SparkSession, file: Path, schemas: str) -> Events:
+    known = {m["id"]: m["schema"] for m in lines(schemas)}
+    records = FileTopics(file, "orc").read(spark)
+    return avro.decode(records.frame.persist(), known.get, ordered=records.ordered, zone=ZONE)
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(spark: SparkSession) -> Iterator[None]:
+    yield
+    spark.catalog.clearCache()
+
+
+def report(done: Replicated, table: str) -> TableReport:
+    (found,) = [t for t in done.tables if t.table == table]
+    return found
+
+
+def read_back(folder: Path, name: Name) -> tuple[int, list[Row]]:
+    """A table's version and rows, read by delta-rs."""
+    table = DeltaTable(folder / name[0] / name[1])
+    rows = table.to_pyarrow_table().to_pylist()
+    return table.version(), rows
+
+
+def by_text(rows: Iterable[Row]) -> list[str]:
+    return sorted(str(sorted((name, plain(value)) for name, value in row.items())) for row in rows)
+
+
+def plain(value: Any) -> str:
+    """One form for a number or a moment, whatever type holds it."""
+    if isinstance(value, Decimal):
+        return f"{value:f}".rstrip("0").rstrip(".") if value.as_tuple().exponent else str(value)
+    if isinstance(value, dt.datetime) and value.tzinfo:
+        return value.astimezone(dt.UTC).isoformat()
+    return repr(value)
+
+
+def assert_table(folder: Path, name: Name, expected: list[Row]) -> None:
+    _, rows = read_back(folder, name)
+    # Decimals that are too wide for Spark, and those of Avro's string mode, are text.
+    decimals = {column for row in expected for column, value in row.items() if isinstance(value, Decimal)}
+    for row in rows:
+        row.update({column: Decimal(row[column]) for column in decimals if isinstance(row[column], str)})
+    assert by_text(rows) == by_text(expected), name
+
+
+def versions(folder: Path, names: Iterable[Name]) -> dict[Name, int]:
+    return {name: DeltaTable(folder / name[0] / name[1]).version() for name in names}
+
+
+# --- golden topics --------------------------------------------------------------------------------------------------
+
+# The first two change in ways that cannot be applied; delta-rs does not read the column mapping of the third.
+CHANGED = {("orc", "t_evo"), ("orc", "t_evo_pk")}
+MAPPED = ("o-r c.2", "odd té名.1")
+
+
+def without_unapplied_deletes(name: Name) -> list[Row]:
+    """Every row that a table without a key was ever given."""
+    columns: dict[str, Line] = {}
+    rows = []
+    for event in lines("events.jsonl.gz"):
+        if (event.get("db"), event.get("table")) == name:
+            if event.get("table_info"):
+                columns = {c["name"]: c for c in event["table_info"]["columns"]}
+            if event["kind"] == "dml" and event.get("new"):
+                rows.append({c: value_of(v, columns[c]) for c, v in event["new"].items()})
+    return rows
+
+
+def test_all_tables_of_a_simple_topic(spark: SparkSession, tmp_path: Path) -> None:
+    events = simple_events(spark, FOLDER / "simple-json.jsonl.gz")
+    seen: list[tuple[int, int]] = []
+    done = replicate(spark, events, str(tmp_path), progress=lambda _, i, n: seen.append((i, n)))
+
+    expected = final_state()
+    assert {(t.database, t.table) for t in done.tables} == expected.keys()
+    for name in expected.keys() - CHANGED - {MAPPED, ("orc", "t_nokey"), ("orc", "t_uk_null")}:
+        assert_table(tmp_path, name, expected[name])
+    for name in (("orc", "t_nokey"), ("orc", "t_uk_null")):
+        assert_table(tmp_path, name, without_unapplied_deletes(name))
+    mapped = spark.table(f"delta.`{tmp_path}/{MAPPED[0]}/{MAPPED[1]}`").collect()
+    assert by_text(r.asDict() for r in mapped) == by_text(expected[MAPPED])
+
+    assert seen == [(i, len(expected)) for i in range(1, len(expected) + 1)]
+    refused = {t.name: t.refused for t in done.tables if t.refused}
+    assert refused == {"orc.t_evo": 61, "orc.t_evo_pk": 80}
+    assert done.dead_letters == {"schema-change": 141}
+    assert done.dead_letters_in == tmp_path / "_dead_letters"
+    letters = [json.loads(x) for f in (tmp_path / "_dead_letters").glob("*.jsonl") for x in f.read_text().splitlines()]
+    assert {x["detail"] for x in letters} == {
+        "column a is gone or was renamed",
+        "the key changed from none to (id)",
+    }
+    assert len(letters) == 141
+    zero = report(done, "t_zero")
+    assert zero.formless == {c: n for c, n in formless(("orc", "t_zero"), expected).items() if n}
+    assert "1 deletes were not applied: the table has no key" in report(done, "t_nokey").warnings
+    assert any("TRUNCATE TABLE" in warning for warning in done.warnings)
+
+
+def formless(name: Name, expected: dict[Name, list[Row]]) -> dict[str, int]:
+    """Count zero dates among the newest rows, in the events' own text."""
+    newest: dict[str, Line] = {}
+    for event in lines("events.jsonl.gz"):
+        if event["kind"] == "dml" and (event["db"], event["table"]) == name:
+            if event.get("old"):
+                newest.pop(event["old"]["id"], None)
+            if event.get("new"):
+                newest[event["new"]["id"]] = event["new"]
+    counts: dict[str, int] = {}
+    for row in expected[name]:
+        for column, value in row.items():
+            text = newest[str(row["id"])][column]
+            counts[column] = counts.get(column, 0) + (value is None and text is not None)
+    return counts
+
+
+@pytest.mark.parametrize("variant", ["avro", "avro-ext", "avro-checksum"])
+def test_avro_topics(spark: SparkSession, tmp_path: Path, variant: str) -> None:
+    tables = {("orc", name) for name in ("t_cpk", "t_cpk_nc", "t_pk_ubig", "t_int", "t_num", "t_time", "t_evo_pk")}
+    file = topic(tmp_path, about(f"{variant}.jsonl.gz", tables))
+    events = avro_events(spark, file, f"{variant}.schemas.jsonl.gz")
+    done = replicate(spark, events, str(tmp_path / "to"))
+
+    expected = final_state(eligible_only=True)
+    for name in tables:
+        assert_table(tmp_path / "to", name, expected[name])
+    assert done.dead_letters == {}
+    if variant == "avro":
+        before = versions(tmp_path / "to", tables)
+        again = replicate(spark, events, str(tmp_path / "to"))
+        assert versions(tmp_path / "to", tables) == before
+        assert sum(t.upserted + t.deleted for t in again.tables) == 0
+
+
+def test_unsigned_bigints_of_long_mode(spark: SparkSession, tmp_path: Path) -> None:
+    """2^63 and more come as negative longs; the schema says that they are unsigned."""
+    file = topic(tmp_path, about("avro.jsonl.gz", {("orc", "t_pk_ubig")}))
+    replicate(spark, avro_events(spark, file, "avro.schemas.jsonl.gz"), str(tmp_path / "to"))
+    _, rows = read_back(tmp_path / "to", ("orc", "t_pk_ubig"))
+    keys = {int(row["k"]) for row in rows}
+    assert min(keys) >= 0
+    assert max(keys) >= 2**63
+
+
+@pytest.fixture(params=[False, True], ids=["lenient", "ansi"])
+def ansi(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[bool]:
+    before = spark.conf.get("spark.sql.ansi.enabled") or "false"
+    spark.conf.set("spark.sql.ansi.enabled", str(request.param).lower())
+    yield request.param
+    spark.conf.set("spark.sql.ansi.enabled", before)
+
+
+def assert_sample(folder: Path) -> None:
+    expected = final_state() | {("orc", "t_nokey"): without_unapplied_deletes(("orc", "t_nokey"))}
+    for name in SAMPLE:
+        assert_table(folder, name, expected[name])
+
+
+def test_again_doubled_and_replayed(spark: SparkSession, tmp_path: Path) -> None:
+    """The same topic again, a topic that repeats each message, and one that repeats them all, change nothing."""
+    messages = about("simple-json.jsonl.gz", SAMPLE)
+    to = tmp_path / "to"
+    events = simple_events(spark, topic(tmp_path, messages))
+    replicate(spark, events, str(to))
+    assert_sample(to)
+    before = versions(to, SAMPLE)
+
+    replicate(spark, events, to.as_uri())
+    assert versions(to, SAMPLE) == before
+
+    replayed = [*messages, *messages]
+    done = replicate(spark, simple_events(spark, topic(tmp_path, replayed)), str(to))
+    assert versions(to, SAMPLE) == before
+    assert sum(t.upserted + t.deleted for t in done.tables) == 0
+
+    doubled = [m for m in messages for _ in range(2)]
+    fresh = tmp_path / "fresh"
+    replicate(spark, simple_events(spark, topic(tmp_path, doubled)), str(fresh))
+    assert_sample(fresh)
+
+
+def test_more_of_a_topic(spark: SparkSession, tmp_path: Path, ansi: bool) -> None:
+    """A topic that has grown brings the tables up to its new end: inserts, updates, deletes, appends."""
+    messages = about("simple-json.jsonl.gz", SAMPLE)
+    replicate(spark, simple_events(spark, topic(tmp_path, messages[: len(messages) // 2])), str(tmp_path / "to"))
+    done = replicate(spark, simple_events(spark, topic(tmp_path, messages)), str(tmp_path / "to"))
+    assert_sample(tmp_path / "to")
+    assert report(done, "t_cpk").deleted > 0
+    assert report(done, "t_cpk").upserted > 0
+    assert report(done, "t_nokey").unchanged > 0
+
+
+def test_partitions_have_no_order(spark: SparkSession, tmp_path: Path) -> None:
+    """Each partition begins anew at offset 0; a key's delete and insert at one commit-ts lie anywhere."""
+    ends = [0, 0, 0]
+    messages = []
+    for number, message in enumerate(reversed(about("simple-json.jsonl.gz", SAMPLE))):
+        partition = number % 3
+        messages.append({**message, "topic": "orc", "partition": partition, "offset": ends[partition]})
+        ends[partition] += 1
+    events = simple_events(spark, topic(tmp_path, messages))
+    assert not events.ordered
+    done = replicate(spark, events, str(tmp_path / "to"))
+    assert_sample(tmp_path / "to")
+    assert not any("several partitions" in warning for t in done.tables for warning in t.warnings)
+
+
+def test_a_key_in_several_partitions_is_warned_of(spark: SparkSession, tmp_path: Path) -> None:
+    messages = [
+        {**m, "partition": n % 2, "offset": n} for n, m in enumerate(about("avro-ext.jsonl.gz", {("orc", "t_cpk")}))
+    ]
+    events = avro_events(spark, topic(tmp_path, messages), "avro-ext.schemas.jsonl.gz")
+    (table,) = replicate(spark, events, str(tmp_path / "to")).tables
+    assert "keys came in several partitions" in table.warnings[0]
+
+
+# --- schema changes -------------------------------------------------------------------------------------------------
+
+ADDED = {"d": Decimal("1.5"), "e": "x'y <&> 中", "f": None, "ts": None, "bt": b"\x00\x0a"}
+
+
+def test_columns_are_added_and_widened_until_a_rename(spark: SparkSession, tmp_path: Path) -> None:
+    """One table's life: as created; with added columns and a wider one; renamed column, refused."""
+    evo, other = ("orc", "t_evo"), ("orc", "t_pk_dec")
+    messages = about("simple-json.jsonl.gz", {evo, other})
+    ddl = [m["n"] for m in messages if m["kind"] == "ddl" and m["table"] == "t_evo"]
+    sql = {m["n"]: json.loads(base64.b64decode(m["value"]))["sql"] for m in messages if m["n"] in ddl}
+    added = next(n for n in ddl if "ADD COLUMN" in sql[n])
+    renamed = next(n for n in ddl if "CHANGE COLUMN" in sql[n])
+    to = tmp_path / "to"
+
+    replicate(spark, simple_events(spark, topic(tmp_path, [m for m in messages if m["n"] < added])), str(to))
+    assert_table(to, evo, final_state(added)[evo])
+
+    events = simple_events(spark, topic(tmp_path, [m for m in messages if m["n"] < renamed]))
+    for folder in (to, tmp_path / "at once"):
+        done = replicate(spark, events, str(folder))
+        assert_table(folder, evo, [{**ADDED, **row} for row in final_state(renamed)[evo]])
+        assert done.dead_letters == {}
+        (warning,) = report(done, "t_evo").warnings
+        assert "column ts" in warning
+    (b,) = [f for f in DeltaTable(to / "orc" / "t_evo").schema().fields if f.name == "b"]
+    assert str(b.type) == 'PrimitiveType("long")'
+
+    before = versions(to, [evo])
+    done = replicate(spark, simple_events(spark, topic(tmp_path, messages)), str(to))
+    assert versions(to, [evo]) == before
+    assert done.dead_letters == {"schema-change": 61}
+    assert report(done, "t_evo").refused == 61
+    assert_table(to, other, final_state()[other])
+
+
+def test_refused_rows_can_stop_the_run(spark: SparkSession, tmp_path: Path) -> None:
+    events = simple_events(spark, topic(tmp_path, about("simple-json.jsonl.gz", CHANGED)))
+    with pytest.raises(DecodeError, match=r"topic orc.*, offset \d+: schema-change: "):
+        replicate(spark, events, str(tmp_path / "to"), on_error="fail")
+    assert not (tmp_path / "to").exists()
+
+
+def changed(message: Line, change: Callable[[Line], None], **members: Any) -> Line:
+    """A Simple message with its JSON changed."""
+    said = json.loads(base64.b64decode(message["value"]))
+    change(said)
+    return {**message, "value": base64.b64encode(json.dumps(said).encode()).decode(), **members}
+
+
+def test_an_update_of_the_key_moves_the_row(spark: SparkSession, tmp_path: Path) -> None:
+    """TiCDC splits such updates only where it is told to."""
+    messages = about("simple-json.jsonl.gz", {("orc", "t_misc")})
+    schema = next(m for m in messages if m["kind"] == "ddl")
+    insert = next(m for m in messages if m["kind"] == "dml" and m["op"] == "insert")
+    data = json.loads(base64.b64decode(insert["value"]))["data"]
+
+    def move(said: Line) -> None:
+        said.update(type="UPDATE", old=data, data={**data, "id": "4711"}, commitTs=said["commitTs"] + 1)
+
+    file = topic(tmp_path, [schema, insert, changed(insert, move)])
+    (table,) = replicate(spark, simple_events(spark, file), str(tmp_path / "to")).tables
+    _, rows = read_back(tmp_path / "to", ("orc", "t_misc"))
+    assert [row["id"] for row in rows] == [4711]
+    assert (table.upserted, table.unchanged) == (1, 1)
+
+
+def anew(message: Line, name: str, default: str | None, later: int) -> Line:
+    """The CREATE TABLE of a later version of a table, with one more column."""
+
+    def change(said: Line) -> None:
+        table = said["tableSchema"]
+        (model,) = [c for c in table["columns"] if c["name"] == "v"]
+        table["columns"].append({**model, "name": name, "default": default})
+        table["version"] += later
+        said["commitTs"] += later
+
+    return changed(message, change)
+
+
+def test_a_new_column_has_a_name_that_delta_refuses(spark: SparkSession, tmp_path: Path) -> None:
+    messages = about("simple-json.jsonl.gz", {("orc", "t_misc")})
+    schema = next(m for m in messages if m["kind"] == "ddl")
+    first, second = [m for m in messages if m["kind"] == "dml" and m["op"] == "insert"][:2]
+
+    def later(said: Line) -> None:
+        said["schemaVersion"] += 1
+        said["data"]["new, col"] = "8"
+
+    file, to = topic(tmp_path, [schema, first]), str(tmp_path / "to")
+    replicate(spark, simple_events(spark, file), to)
+    file = topic(tmp_path, [schema, first, anew(schema, "new, col", "7", 1), changed(second, later)])
+    for upserted in (1, 0):
+        (table,) = replicate(spark, simple_events(spark, file), to).tables
+        assert table.upserted == upserted
+    rows = spark.table(f"delta.`{to}/orc/t_misc`").collect()
+    assert sorted(row["new, col"] for row in rows) == [7, 8]
+
+
+def test_a_table_that_was_made_anew_before_its_first_row(spark: SparkSession, tmp_path: Path) -> None:
+    messages = about("simple-json.jsonl.gz", {("orc", "t_misc")})
+    schema = next(m for m in messages if m["kind"] == "ddl")
+    earlier = anew(schema, "gone", None, -1)
+    done = replicate(spark, simple_events(spark, topic(tmp_path, [earlier, *messages])), str(tmp_path / "to"))
+    assert done.dead_letters == {}
+    assert_table(tmp_path / "to", ("orc", "t_misc"), final_state()["orc", "t_misc"])
+
+
+def test_a_key_without_a_form_goes_to_the_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
+    """Two zero dates would be one null key; a table cannot tell such rows apart."""
+    messages = about("simple-json.jsonl.gz", {("orc", "t_cpk")})
+    schema = next(m for m in messages if m["kind"] == "ddl")
+    insert = next(m for m in messages if m["kind"] == "dml" and m["op"] == "insert")
+    zero = changed(insert, lambda said: said["data"].update(k3="0000-00-00"))
+    day_0 = changed(insert, lambda said: said["data"].update(k3="2024-05-00"))
+    done = replicate(spark, simple_events(spark, topic(tmp_path, [schema, zero, insert, day_0])), str(tmp_path / "to"))
+    assert done.dead_letters == {"bad-value": 2}
+    assert len(read_back(tmp_path / "to", ("orc", "t_cpk"))[1]) == 1
+
+
+def test_dead_letters_read_back_as_a_topic(spark: SparkSession, tmp_path: Path) -> None:
+    """What was refused can be applied to another place from the dead letters alone, given the table's schema."""
+    messages = about("simple-json.jsonl.gz", {("orc", "t_evo_pk")})
+    letters = tmp_path / "letters"
+    replicate(spark, simple_events(spark, topic(tmp_path, messages)), str(tmp_path / "to"), dead_letters=letters)
+    (table,) = [m for m in messages if m["kind"] == "ddl" and m["ddl_type"] == "add primary key"]
+    (letters / "schema.jsonl").write_text(json.dumps({**table, "topic": "orc", "offset": 0}) + "\n")
+    again = replicate(spark, simple_events(spark, letters), str(tmp_path / "again"))
+    (done,) = again.tables
+    assert done.upserted > 0
+
+
+# --- places ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_spark_catalog(spark: SparkSession, tmp_path: Path) -> None:
+    file = topic(tmp_path, about("simple-json.jsonl.gz", {("orc", "t_misc"), ("orc", "t_nokey")}))
+    events = simple_events(spark, file)
+    with pytest.raises(ConfigError, match="dead letters"):
+        replicate(spark, events, "spark_catalog")
+    try:
+        for _ in range(2):
+            done = replicate(spark, events, "spark_catalog", dead_letters=tmp_path / "letters")
+        rows = [row.asDict() for row in spark.table("spark_catalog.orc.t_misc").collect()]
+        assert by_text(rows) == by_text(final_state()["orc", "t_misc"])
+        assert spark.table("orc.t_nokey").count() == len(without_unapplied_deletes(("orc", "t_nokey")))
+        assert {t.where for t in done.tables} == {"`spark_catalog`.`orc`.`t_misc`", "`spark_catalog`.`orc`.`t_nokey`"}
+    finally:
+        spark.sql("DROP DATABASE IF EXISTS spark_catalog.orc CASCADE")
+
+
+@pytest.mark.parametrize("to", ["", "s3://bucket/tables"])
+def test_no_place_for_tables(spark: SparkSession, to: str) -> None:
+    nothing = Events((), spark.createDataFrame([], "reason string"))
+    with pytest.raises(ConfigError):
+        replicate(spark, nothing, to)
+
+
+def test_an_unknown_way_with_errors(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="dead-letter, fail"):
+        replicate(spark, Events((), spark.range(1)), str(tmp_path), on_error="ignore")
+
+
+# --- shapes ---------------------------------------------------------------------------------------------------------
+
+INT, BIGINT, UBIGINT = DataType("int"), DataType("bigint"), DataType("bigint", unsigned=True)
+TEXT = DataType("varchar", "utf8mb4", "utf8mb4_bin", 20)
+
+
+def decimal(length: int, scale: int) -> DataType:
+    return DataType("decimal", length=length, decimal=scale)
+
+
+def schema_of(version: int, key: str = "id", **columns: DataType) -> TableSchema:
+    index = (Index("PRIMARY", True, True, False, (key,)),) if key else ()
+    return TableSchema("d", "t", 1, version, tuple(Column(n, c) for n, c in columns.items()), index)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "table"),
+    [
+        (INT, BIGINT, T.LongType()),
+        (BIGINT, INT, T.LongType()),
+        (BIGINT, UBIGINT, T.DecimalType(20, 0)),
+        (INT, decimal(12, 2), T.DecimalType(12, 2)),
+        (decimal(10, 2), decimal(12, 4), T.DecimalType(12, 4)),
+        (decimal(12, 2), decimal(10, 2), T.DecimalType(12, 2)),
+        (DataType("float"), DataType("double"), T.DoubleType()),
+        (TEXT, DataType("json"), T.StringType()),
+        (DataType("datetime"), DataType("datetime", decimal=6), T.TimestampNTZType()),
+    ],
+)
+def test_types_that_widen(before: DataType, after: DataType, table: T.DataType) -> None:
+    done = reconcile([schema_of(1, id=INT, a=before), schema_of(2, id=INT, a=after)], None)
+    assert (done.shape.columns["a"], done.refused) == (table, {})
+
+
+@pytest.mark.parametrize(
+    ("later", "cause"),
+    [
+        (schema_of(2, id=INT), "column a is gone or was renamed"),
+        (schema_of(2, id=INT, a=TEXT), "column a changed from decimal(10,2) to string"),
+        (schema_of(2, id=INT, a=decimal(9, 1)), "column a lost digits after the point"),
+        (schema_of(2, id=INT, a=decimal(10, 4)), "column a changed from decimal(10,2) to decimal(10,4)"),
+        (schema_of(2, "a", id=INT, a=decimal(10, 2)), "the key changed from (id) to (a)"),
+        (schema_of(2, "", id=INT, a=decimal(10, 2)), "the key changed from (id) to none"),
+    ],
+)
+def test_changes_that_cannot_be_applied(later: TableSchema, cause: str) -> None:
+    first, last = schema_of(1, id=INT, a=decimal(10, 2)), schema_of(3, id=INT, a=decimal(10, 2))
+    done = reconcile([last, later, first], None)
+    assert first not in done.refused
+    assert done.refused[later].startswith(cause)
+    assert done.refused[last] == done.refused[later]
+
+
+def test_a_present_table() -> None:
+    old, new = schema_of(1, id=INT), schema_of(2, id=INT, a=INT)
+    there = Shape({"id": T.IntegerType(), "a": T.IntegerType()}, ("id",))
+    assert reconcile([old, new], there) == reconcile([new, old], there)
+    assert not reconcile([old, new], there).changes
+    assert reconcile([new], Shape({"id": T.IntegerType()}, ("id",))).changes
+    # Nothing says that the column comes later: it is gone.
+    assert reconcile([old], there).refused == {old: "column a is gone or was renamed"}
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (Column("a", INT, False), 0),
+        (Column("a", INT, True), None),
+        (Column("a", UBIGINT, False, "18446744073709551615"), Decimal(2**64 - 1)),
+        (Column("a", decimal(6, 2), False, "1.5"), Decimal("1.50")),
+        (Column("a", TEXT, False), ""),
+        (Column("a", DataType("binary", length=4), False, "ab"), bytearray(b"ab\0\0")),
+        (Column("a", DataType("bit", length=10), False, 10), bytearray(b"\0\x0a")),
+        (Column("a", DataType("enum", "utf8mb4", elements=("x", "y")), False), "x"),
+        (Column("a", DataType("date"), True, "2020-01-02"), dt.date(2020, 1, 2)),
+        (
+            Column("a", DataType("datetime", decimal=1), True, "2020-01-02 03:04:05.6"),
+            dt.datetime(2020, 1, 2, 3, 4, 5, 600000),
+        ),
+        (Column("a", DataType("year"), False, "1999"), 1999),
+    ],
+)
+def test_what_older_rows_hold(spark: SparkSession, column: Column, expected: Any) -> None:
+    literal = fill(column)
+    assert literal is not None
+    (row,) = spark.range(1).select(literal).collect()
+    assert row[0] == expected
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        Column("a", DataType("timestamp"), False, "CURRENT_TIMESTAMP"),
+        Column("a", DataType("date"), False),
+        Column("a", DataType("datetime"), False, "0000-00-00 00:00:00"),
+        Column("a", INT, False, "nextval(s)"),
+    ],
+)
+def test_defaults_that_cannot_be_told(column: Column) -> None:
+    assert fill(column) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "warned"),
+    [
+        ("TRUNCATE TABLE `d`.`t`", True),
+        ("DROP DATABASE `d`", True),
+        ("RENAME TABLE `a`.`b` TO `c`.`d`", True),
+        ("ALTER TABLE `d`.`a b` RENAME AS `d`.`t2`", True),
+        ("ALTER TABLE `d`.`t` DROP PARTITION `p0`", True),
+        ("ALTER TABLE `d`.`t` RENAME INDEX `a` TO `b`", False),
+        ("ALTER TABLE `d`.`DROP PARTITION ` ADD COLUMN `RENAME TO` INT COMMENT 'DROP TABLE x'", False),
+        ("CREATE TABLE `d`.`t` (`id` INT)", False),
+    ],
+)
+def test_schema_changes_that_rows_do_not_show(sql: str, warned: bool) -> None:
+    assert bool(not_carried_out([Ddl("QUERY", sql, 1)])) is warned
