@@ -27,6 +27,8 @@ _NEVER = b"\xff"  # No value has a single byte, so a value outside of its column
 _DOUBLE = json.dumps("double")
 _FLOATS = json.dumps({"type": "array", "items": "float"})
 _LATIN1 = "ISO-8859-1"
+_NUMBER = r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
+_VECTOR = rf"^\[({_NUMBER}(,{_NUMBER})*)?\]$"
 
 _SHORT = 256
 _LENGTHS = b"".join(n.to_bytes(4, "little") for n in range(_SHORT))
@@ -140,14 +142,12 @@ def _bit(data_type: DataType, value: Column) -> Pieces:
 
 def _vector(data_type: DataType, value: Column) -> Pieces:
     """The number of dimensions, and each as a 4-byte float; Avro writes them like that between its own bytes."""
-    inner = F.substring(value, F.lit(2), F.length(value) - 2)
-    parts = F.when(inner == "", F.array().cast("array<string>")).otherwise(F.split(inner, ","))
-    numbers = F.transform(parts, lambda p: p.try_cast("float"))
+    parts = F.split(F.regexp_replace(value, r"[\[\]]", ""), ",")
+    numbers = F.when(value == "[]", F.array().cast("array<float>")).otherwise(parts.cast("array<float>"))
     framed, size = to_avro(numbers, _FLOATS), F.size(numbers)
     floats = F.substring(framed, F.octet_length(framed) - size * 4, size * 4)
-    good = ~F.exists(numbers, lambda n: n.isNull())
-    whole = F.concat(_length(size), floats)
-    return (_raw(F.when(good, whole).when(value.isNotNull(), F.lit(_NEVER))),)
+    whole = F.when(value.rlike(_VECTOR), F.concat(_length(size), floats))
+    return (_raw(F.coalesce(whole, F.when(value.isNotNull(), F.lit(_NEVER)))),)
 
 
 _MAKERS: dict[Kind, Callable[[DataType, Column], Pieces]] = {
