@@ -156,7 +156,7 @@ def plain(value: Any) -> str:
         return f"{value:f}".rstrip("0").rstrip(".") if value.as_tuple().exponent else str(value)
     if isinstance(value, dt.datetime) and value.tzinfo:
         return value.astimezone(dt.UTC).isoformat()
-    return repr(value)
+    return repr(bytes(value) if isinstance(value, bytearray) else value)
 
 
 def assert_table(folder: Path, name: Name, expected: list[Row]) -> None:
