@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import overload
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
 from tidecast._inspect import Inspected, inspect_events, single_message
-from tidecast._uri import parse_place
+from tidecast._uri import parse_place, redact_uri
 from tidecast.changefeed import Published, load_config, publish
 from tidecast.checksum import Judged
 from tidecast.checksum import verify as judge
@@ -24,7 +24,7 @@ from tidecast.replica import Replicated
 from tidecast.replica import replicate as apply
 from tidecast.runtime import local_zone, spark_session
 from tidecast.sources import decode_records, read_records, read_topic
-from tidecast.topics import Records, append_lines, open_topics, write_dead_letters
+from tidecast.topics import Records, append_lines, kafka_errors, open_topics, write_dead_letters
 
 DEAD_LETTERS = "_dead_letters"
 SHOWN_MISMATCHES = 20
@@ -99,31 +99,31 @@ def verify(
     if isinstance(source, Events):
         return judge(source)
     progress("reading", 0, 0)
-    events = read(spark or spark_session(), source, schema_registry=schema_registry, tz=tz)
-    progress("verifying", 0, 0)
-    report = Verified()
-    rows = judge(events).persist()
-    try:
-        for row in rows.groupBy("database", "table", "verdict", "corrupted").count().collect():
-            table = f"{row['database']}.{row['table']}"
-            report.tables.setdefault(table, Counter())[row["verdict"]] += row["count"]
-            report.verdicts[row["verdict"]] += row["count"]
-            report.corrupted += row["count"] if row["corrupted"] else 0
-        if not report.ok:
-            wrong = _mismatches(rows)
-            report.mismatches = [r.asDict() for r in wrong.limit(SHOWN_MISMATCHES).collect()]
-            if mismatches:
-                append_lines(wrong, Path(mismatches))
-    finally:
-        rows.unpersist()
-    doubtful = [t for t in events.tables if report.tables.get(t.schema.name, Counter())[Judged.UNREADABLE]]
-    letters = events.dead_letters(doubtful)
-    if dead_letters:
-        report.dead_letters = write_dead_letters(letters, Path(dead_letters))
-    else:
-        counts = letters.groupBy("reason").count().collect()
-        report.dead_letters = {r["reason"]: r["count"] for r in counts}
-    return report
+    with _asking(source), read(spark or spark_session(), source, schema_registry=schema_registry, tz=tz) as events:
+        progress("verifying", 0, 0)
+        report = Verified()
+        rows = judge(events).persist()
+        try:
+            for row in rows.groupBy("database", "table", "verdict", "corrupted").count().collect():
+                table = f"{row['database']}.{row['table']}"
+                report.tables.setdefault(table, Counter())[row["verdict"]] += row["count"]
+                report.verdicts[row["verdict"]] += row["count"]
+                report.corrupted += row["count"] if row["corrupted"] else 0
+            if not report.ok:
+                wrong = _mismatches(rows)
+                report.mismatches = [r.asDict() for r in wrong.limit(SHOWN_MISMATCHES).collect()]
+                if mismatches:
+                    append_lines(wrong, Path(mismatches))
+        finally:
+            rows.unpersist()
+        doubtful = [t for t in events.tables if report.tables.get(t.schema.name, Counter())[Judged.UNREADABLE]]
+        letters = events.dead_letters(doubtful)
+        if dead_letters:
+            report.dead_letters = write_dead_letters(letters, Path(dead_letters))
+        else:
+            counts = letters.groupBy("reason").count().collect()
+            report.dead_letters = {r["reason"]: r["count"] for r in counts}
+        return report
 
 
 def _mismatches(rows: DataFrame) -> DataFrame:
@@ -171,12 +171,9 @@ def convert(
         registry.check()
         topics.ensure(settings.default_topic)
         progress("reading", 0, 0)
-        events = read_topic(
-            spark or spark_session(),
-            source,
-            registry=_registry(source_schema_registry or schema_registry),
-            zone=zone,
-        )
+        read_from = _registry(source_schema_registry or schema_registry)
+        stack.enter_context(_asking(source))
+        events = stack.enter_context(read_topic(spark or spark_session(), source, registry=read_from, zone=zone))
         progress("publishing", 0, 0)
         return publish(events, settings, topics, registry, zone=zone, dead_letters=letters, on_error=on_error)
 
@@ -195,9 +192,9 @@ def replicate(
     """Apply a topic to tables, once, up to its present end; see `tidecast.replica.replicate`."""
     progress("reading", 0, 0)
     session = spark or spark_session()
-    events = read(session, source, schema_registry=schema_registry, tz=tz)
     letters = Path(dead_letters) if dead_letters else None
-    return apply(session, events, to, dead_letters=letters, on_error=on_error, progress=progress)
+    with _asking(source), read(session, source, schema_registry=schema_registry, tz=tz) as events:
+        return apply(session, events, to, dead_letters=letters, on_error=on_error, progress=progress)
 
 
 def inspect(
@@ -224,9 +221,14 @@ def inspect(
         records, protocol = Records(frame, ordered=True), protocol or looks_like
     else:
         records, protocol = read_records(session, source)
-    events = decode_records(records, protocol, registry=registry, zone=zone)
-    progress("explaining", 0, 0)
-    return inspect_events(records.frame, events, protocol, limit)
+    with _asking(source or ""), decode_records(records, protocol, registry=registry, zone=zone) as events:
+        progress("explaining", 0, 0)
+        return inspect_events(records.frame, events, protocol, limit)
+
+
+def _asking(source: str) -> AbstractContextManager[None]:
+    """Turn what Spark raises while it reads a source into the errors of tidecast."""
+    return kafka_errors(redact_uri(source))
 
 
 def _registry(url: str | None) -> Registry | None:

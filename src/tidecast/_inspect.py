@@ -7,7 +7,6 @@ import binascii
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -15,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
 from tidecast.checksum import explain, verdict
-from tidecast.model import RECORD, Events, Kind, Op, TableChanges, to_datetime
+from tidecast.model import RECORD, Events, Kind, Op, TableChanges, to_datetime, union
 
 _OPS = {Op.CREATE: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _AVRO_MARK = 0
@@ -86,7 +85,7 @@ def _place(row: Row) -> tuple[Any, ...]:
 
 def _explained(events: Events, offsets: Sequence[int]) -> list[Row]:
     parts = [_explain(t, offsets) for t in events.tables]
-    return reduce(DataFrame.unionByName, parts).collect() if parts else []
+    return union(parts).collect() if parts else []
 
 
 def _explain(changes: TableChanges, offsets: Sequence[int]) -> DataFrame:

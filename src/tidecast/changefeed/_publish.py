@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, Row
@@ -21,7 +20,7 @@ from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.changefeed._dispatch import Router, select_columns
 from tidecast.changefeed._matcher import TableMatcher
 from tidecast.checksum import row_checksum
-from tidecast.model import RECORD, Events, Op, Reason, TableChanges, TableSchema
+from tidecast.model import RECORD, Events, Op, Reason, TableChanges, TableSchema, union
 from tidecast.protocols import avro
 from tidecast.registry import Registry, subject_for
 from tidecast.topics import Topics, write_dead_letters
@@ -105,47 +104,57 @@ def publish(
     _check(config)
     router = Router(config, zone)
     report = Published()
-    plans = []
-    wanted = TableMatcher(config.filter.rules, case_sensitive=config.case_sensitive)
-    for changes in events.tables:
-        if changes.schema.database.lower() in _SYSTEM or not wanted.matches(
-            changes.schema.database, changes.schema.table
-        ):
-            continue
-        if changes.schema.handle_key:
-            plans.append(_Plan(changes, select_columns(config, changes.schema), router.topic_for(changes.schema)))
-        else:
-            report.skipped[changes.schema.name] += changes.rows
-    router.check_default_topic([p.schema for p in plans])
+    plans = _plans(events, config, router, report)
+    if on_error == "fail":
+        _refuse(events.rejected)
     for plan in plans:
         plan.partitions = sink.ensure(plan.topic).partitions
     stop = _register(plans, registry, options)
     report.schemas = len({i for p in plans for i in (p.key_id, p.value_id) if i is not None})
-    letters = events.rejected
     plans = [p for p in plans if p.key_id is not None]
     compute = options.checksum and not events.checksums
-    if plans:
-        parts = [_encode(n, plan, options, router, config, compute=compute) for n, plan in enumerate(plans)]
-        encoded = reduce(DataFrame.unionByName, parts).persist()
-        found = _survey(encoded, events)
-        stop = _first(stop, found.stop)
-        if stop:
-            encoded = encoded.where(_before(stop, events))
+    parts = [_encode(n, plan, options, router, config, compute=compute) for n, plan in enumerate(plans)]
+    encoded = union(parts).persist() if parts else None
+    try:
+        letters = events.rejected
+        if encoded:
             found = _survey(encoded, events)
-        if on_error == "fail" and found.unsendable:
-            _refuse(letters.unionByName(_unsendable(encoded)))
-        for number, rows in found.rows.items():
-            report.messages[plans[number].schema.name, plans[number].topic] += rows
-        if found.rows:
-            _send(encoded, events, sink)
-        if found.unsendable:
-            letters = letters.unionByName(_unsendable(encoded))
-    if on_error == "fail":
-        _refuse(letters)
-    report.dead_letters = write_dead_letters(letters, dead_letters)
+            stop = _first(stop, found.stop)
+            leaving = encoded
+            if stop:
+                leaving = encoded.where(_before(stop, events))
+                found = _survey(leaving, events)
+            if found.unsendable:
+                letters = letters.unionByName(_unsendable(leaving))
+                if on_error == "fail":
+                    _refuse(letters)
+            for number, rows in found.rows.items():
+                report.messages[plans[number].schema.name, plans[number].topic] += rows
+            if found.rows:
+                _send(leaving, events, sink)
+        report.dead_letters = write_dead_letters(letters, dead_letters)
+    finally:
+        if encoded:
+            encoded.unpersist()
     if stop:
         raise stop.error
     return report
+
+
+def _plans(events: Events, config: ChangefeedConfig, router: Router, report: Published) -> list[_Plan]:
+    """Choose the table versions that leave: those that the rules let through and that have a handle key."""
+    wanted = TableMatcher(config.filter.rules, case_sensitive=config.case_sensitive)
+    plans = []
+    for changes in events.tables:
+        schema = changes.schema
+        if schema.database.lower() in _SYSTEM or not wanted.matches(schema.database, schema.table):
+            continue
+        if schema.handle_key:
+            plans.append(_Plan(changes, select_columns(config, schema), router.topic_for(schema)))
+        else:
+            report.skipped[schema.name] += changes.rows
+    router.check_default_topic([p.schema for p in plans])
+    return plans
 
 
 def _check(config: ChangefeedConfig) -> None:

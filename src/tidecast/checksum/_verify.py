@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidecast.checksum._verdict import Judged, verdict
-from tidecast.model import Events, Op, TableChanges
+from tidecast.model import Events, Op, TableChanges, union
 
 
 def verify(events: Events) -> DataFrame:
@@ -19,7 +17,7 @@ def verify(events: Events) -> DataFrame:
     `corrupted` boolean (the source itself found the row damaged). A delete carries no checksum; a row without one,
     or with 0, is not checked. Source: TiCDC's checksum document; Avro protocol, row checksum.
     """
-    return reduce(DataFrame.unionByName, [_judged(t) for t in events.tables], _nothing(events))
+    return union([_nothing(events), *(_judged(t) for t in events.tables)])
 
 
 def _judged(changes: TableChanges) -> DataFrame:

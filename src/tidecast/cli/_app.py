@@ -32,7 +32,9 @@ class OnError(StrEnum):
     FAIL = "fail"
 
 
-Source = Annotated[str, typer.Argument(help="Where to read: kafka://host:port/topic?protocol=… or file:///dir/topic?protocol=…")]
+Source = Annotated[
+    str, typer.Argument(help="Where to read: kafka://host:port/topic?protocol=… or file:///dir/topic?protocol=…")
+]
 Registry = Annotated[
     str | None, typer.Option(metavar="URL", help="Schema Registry: http(s)://[user:password@]host:port or file:///dir.")
 ]
@@ -46,7 +48,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 @app.command()
 def demo(
-    folder: Annotated[str, typer.Option("--dir", metavar="DIR", help="Where to put topics and tables.")] = "tidecast-demo",
+    folder: Annotated[
+        str, typer.Option("--dir", metavar="DIR", help="Where to put topics and tables.")
+    ] = "tidecast-demo",
     as_json: Json = False,
 ) -> None:
     """Go the whole way on files: a change log, an Avro topic, verified Delta tables."""

@@ -2,7 +2,7 @@
 
 from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Ddl, Events, Op, Reason, TableChanges, row_type
 from tidecast.model._history import SchemaHistory, SchemaKey
-from tidecast.model._plans import evaluated_once
+from tidecast.model._plans import evaluated_once, union
 from tidecast.model._schema import Column, DataType, Index, TableSchema
 from tidecast.model._text import decimal_text, shortest_text
 from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
@@ -36,4 +36,5 @@ __all__ = [
     "shortest_text",
     "spark_type",
     "to_datetime",
+    "union",
 ]

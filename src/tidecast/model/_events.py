@@ -5,12 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
+from typing import Self
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidecast.model._plans import union
 from tidecast.model._schema import TableSchema
 from tidecast.model._types import spark_type
 
@@ -120,6 +121,7 @@ class Events:
     `TableChanges.rows_from` speaks: `offset`, `commit_ts`, or None where a source has no such column.
     `dated` says that every row, deletes included, has its commit-ts.
     `checksums` says that the source knows row checksums, so that a row without one stays without.
+    `kept` are frames that Spark keeps for this batch; `release` lets go of them, and so does leaving a `with` block.
     """
 
     tables: tuple[TableChanges, ...]
@@ -130,6 +132,18 @@ class Events:
     position: str | None = None
     dated: bool = False
     checksums: bool = False
+    kept: tuple[DataFrame, ...] = ()
+
+    def release(self) -> None:
+        """Let Spark forget what it keeps for this batch; its frames still work, but read their source anew."""
+        for frame in self.kept:
+            frame.unpersist()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def dead_letters(self, tables: Iterable[TableChanges] | None = None) -> DataFrame:
         """Return the messages that could not be read: the columns of `RECORD`, `reason`, `detail`.
@@ -140,4 +154,4 @@ class Events:
         parts = [self.rejected.select(columns)]
         for table in self.tables if tables is None else tables:
             parts.append(table.frame.where(F.col("reason").isNotNull()).select(columns))
-        return reduce(DataFrame.unionByName, parts)
+        return union(parts)

@@ -60,7 +60,7 @@ def _avro(records: Records, registry: Registry | None, zone: str) -> Events:
             code="CDC:ErrCodecInvalidConfig",
             hint="--schema-registry http://host:8081, or file:///folder",
         )
-    return avro.decode(records.frame.persist(), registry.schema, ordered=records.ordered, zone=zone)
+    return avro.decode(records.frame, registry.schema, ordered=records.ordered, zone=zone)
 
 
 _DECODERS: dict[str, Decoder] = {"avro": _avro, "flat-avro": _avro, "simple": _simple}

@@ -2,7 +2,17 @@
 
 from tidecast.topics._base import Records, TopicInfo, Topics
 from tidecast.topics._dead_letters import append_lines, write_dead_letters
+from tidecast.topics._kafka import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
 from tidecast.topics._open import open_topics
 
-__all__ = ["KafkaOptions", "Records", "TopicInfo", "Topics", "append_lines", "open_topics", "write_dead_letters"]
+__all__ = [
+    "KafkaOptions",
+    "Records",
+    "TopicInfo",
+    "Topics",
+    "append_lines",
+    "kafka_errors",
+    "open_topics",
+    "write_dead_letters",
+]

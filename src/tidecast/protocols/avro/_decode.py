@@ -66,8 +66,9 @@ def decode(
     In: the columns of `RECORD`. `schema_of` gives the text of a registered schema, None for an unknown id.
     `zone` is the time zone of TIMESTAMP text, that of TiCDC's server. `ordered`: see `Events`.
     A row's operation is the extension's, else `c`, to be taken as an upsert; `commit_ts` is null without the
-    extension and for every delete.
+    extension and for every delete. The messages are read once and kept by Spark: see `Events.release`.
     """
+    records = records.persist()
     key, value = _head("key"), _head("value")
     control = F.col("key").isNull() & (
         (_first("value") == F.lit(_DDL))
@@ -98,6 +99,7 @@ def decode(
         ordered=ordered,
         position="offset" if ordered else None,
         checksums=checksums,
+        kept=(records,),
     )
 
 

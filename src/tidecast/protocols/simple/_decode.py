@@ -60,7 +60,7 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
 
     In: the columns of `RECORD`. `ordered`: see `Events`. `zone`: that of TIMESTAMP values which name none, as old
     messages have them. Every schema that the batch shows, by a schema change or a bootstrap, serves all its rows,
-    whichever came first. The messages are read once and kept by Spark (`persist`).
+    whichever came first. The messages are read once and kept by Spark: see `Events.release`.
     """
     parsed = _parse(records).persist()
     position = "offset" if ordered else "commit_ts"
@@ -90,6 +90,7 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
         position=position,
         dated=True,
         checksums=bool(totals["checksums"]),
+        kept=(parsed,),
     )
 
 
