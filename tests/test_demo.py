@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 import tidecast
+from tidecast.cli import _show
 
 LOG = shop_log.load()
 
@@ -46,7 +49,7 @@ def actual(path: str, key: tuple[str, ...]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: tuple(row[c] for c in key))
 
 
-def test_the_tables_are_the_shop(tmp_path: Path, spark: SparkSession) -> None:
+def test_the_tables_are_the_shop(tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "a demo"
     tables = folder / "tables"
     tables.mkdir(parents=True)
@@ -68,6 +71,14 @@ def test_the_tables_are_the_shop(tmp_path: Path, spark: SparkSession) -> None:
     assert not result.dead_letters
     assert [p.name for p in tables.iterdir()] == ["shop"]
     assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+
+    _show.demo(result, as_json=True)
+    assert json.loads(capsys.readouterr().out)["tables"][0]["rows"] == result.tables[0].rows
+    _show.demo(result, as_json=False)
+    told = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert [words[1] for words in told] == ["inspect", "verify", "-c"]
+    assert DeltaTable(told[2][2].split('"')[3]).version() == 0
+    assert told[1][2:5] == [result.source, "--schema-registry", result.schema_registry]
 
 
 @pytest.mark.parametrize("marked", [True, False])
