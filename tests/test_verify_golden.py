@@ -78,7 +78,9 @@ def test_every_damaged_row_is_found_and_reported(
     report = json.loads(result.stdout)
     assert report["verdicts"]["mismatch"] == report["verified"] == len(damaged)
     written = [
-        json.loads(line) for part in (tmp_path / "mismatches").glob("*.jsonl") for line in part.read_text().splitlines()
+        json.loads(line)
+        for part in (tmp_path / "mismatches").glob("*.jsonl")
+        for line in part.read_text().removesuffix("\n").split("\n")
     ]
     assert {(w["topic"], w["partition"], w["offset"]) for w in written} == {
         (d["topic"], d["partition"], n) for n, d in enumerate(damaged)
