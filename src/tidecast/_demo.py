@@ -99,7 +99,7 @@ def demo(
         raise CorruptedData(f"{wrong:,} rows do not fit their checksums", where=str(base / _TOPICS), hint=hint)
     progress("applying to tables", 3, _STAGES)
     applied = replicate(session, events, str(base / _TABLES), progress=stage(3))
-    places = {report.name: report.where for report in applied.tables}
+    reports = {report.name: report for report in applied.tables}
     tables = tuple(
         DemoTable(
             table=table,
@@ -107,8 +107,8 @@ def demo(
             published=messages,
             verified=verdicts[table][Judged.MATCH],
             deletes=verdicts[table][Judged.DELETE],
-            rows=session.read.format("delta").load(places[table]).count(),
-            where=places[table],
+            rows=reports[table].upserted,  # the tables were new
+            where=reports[table].where,
         )
         for (table, topic), messages in sorted(published.messages.items())
     )
