@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from tidecast._api import convert, read
 from tidecast._errors import ConfigError, CorruptedData
 from tidecast.checksum import Judged
 from tidecast.checksum import verify as judge
+from tidecast.model import Events
 from tidecast.replica import replicate
 from tidecast.runtime import spark_session
 
@@ -72,7 +73,8 @@ def demo(
     fit.
     """
     base = _cleared(Path(folder).absolute())
-    source, registry = f"{(base / _TOPICS / _SHOP).as_uri()}?protocol=avro", (base / _SCHEMAS).as_uri()
+    sink, registry = f"{(base / _TOPICS / _SHOP).as_uri()}?protocol=avro", (base / _SCHEMAS).as_uri()
+    source = f"{sink}&topics=.*"
 
     def stage(number: int) -> Progress:
         return lambda text, *_: progress(text, number, _STAGES)
@@ -81,7 +83,7 @@ def demo(
     session = spark or SparkSession.getActiveSession() or spark_session(conf=_QUICK)
     published = convert(
         f"{_LOG.as_uri()}?protocol=simple",
-        source,
+        sink,
         config=str(_CHANGEFEED),
         schema_registry=registry,
         tz="UTC",
@@ -89,16 +91,10 @@ def demo(
         spark=session,
     )
     progress("verifying every row's checksum", 2, _STAGES)
-    events = read(session, source, schema_registry=registry, tz="UTC")
-    verdicts: dict[str, Counter[str]] = {}
-    for row in judge(events).groupBy("database", "table", "verdict").count().collect():
-        verdicts.setdefault(f"{row['database']}.{row['table']}", Counter())[row["verdict"]] += row["count"]
-    wrong = sum(counts[Judged.MISMATCH] for counts in verdicts.values())
-    if wrong:
-        hint = f"tidecast verify '{source}' --schema-registry {registry} --tz UTC shows them"
-        raise CorruptedData(f"{wrong:,} rows do not fit their checksums", where=str(base / _TOPICS), hint=hint)
-    progress("applying to tables", 3, _STAGES)
-    applied = replicate(session, events, str(base / _TABLES), progress=stage(3))
+    with read(session, source, schema_registry=registry, tz="UTC") as events:
+        verdicts = _verdicts(events, source, registry)
+        progress("applying to tables", 3, _STAGES)
+        applied = replicate(session, events, str(base / _TABLES), progress=stage(3))
     reports = {report.name: report for report in applied.tables}
     tables = tuple(
         DemoTable(
@@ -113,6 +109,18 @@ def demo(
         for (table, topic), messages in sorted(published.messages.items())
     )
     return Demo(str(base), source, registry, tables, Counter(published.dead_letters) + Counter(applied.dead_letters))
+
+
+def _verdicts(events: Events, source: str, registry: str) -> Mapping[str, Counter[str]]:
+    """Return the verdicts on the rows of each table. Raises CorruptedData where a checksum does not fit."""
+    verdicts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in judge(events).groupBy("database", "table", "verdict").count().collect():
+        verdicts[f"{row['database']}.{row['table']}"][row["verdict"]] += row["count"]
+    wrong = sum(counts[Judged.MISMATCH] for counts in verdicts.values())
+    if wrong:
+        hint = f"tidecast verify '{source}' --schema-registry {registry} --tz UTC shows them"
+        raise CorruptedData(f"{wrong:,} rows do not fit their checksums", where=source, hint=hint)
+    return verdicts
 
 
 def _cleared(base: Path) -> Path:

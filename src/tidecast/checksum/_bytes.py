@@ -22,6 +22,7 @@ _SMALLEST = 5e-324
 _EXACT = 1 << 53
 _HALF = (1 << 32) - 1
 _SIGN = 1 << 63
+_SIGNS = b"\x00\x00\x00\x00\xff\xff\xff\xff"
 _NEVER = b"\xff"  # No value has a single byte, so a value outside of its column's type fits no checksum.
 
 _DOUBLE = json.dumps("double")
@@ -62,6 +63,13 @@ def _int64(number: Column) -> Column:
     return F.when((number >= 0) & (number < _EXACT), _small(number)).otherwise(both)
 
 
+def _int32(number: Column) -> Pieces:
+    """Return a bigint of 32 bits' range as 8 bytes, little-endian."""
+    low = F.substring(_small(number.bitwiseAND(F.lit(_HALF))), 1, 4)
+    sign = F.substring(F.lit(_SIGNS), F.shiftrightunsigned(number, 63).cast("int") * 4 + 1, F.lit(4))
+    return _raw(low), _raw(sign)
+
+
 def _uint64(number: Column) -> Column:
     """Return a decimal(20,0) of 0 … 2^64 - 1 as 8 bytes, little-endian, and null for any other."""
     shifted = (number - F.lit(Decimal(_SIGN))).try_cast("bigint")
@@ -81,9 +89,9 @@ def _length(number: Column) -> Column:
 
 
 def _integer(data_type: DataType, value: Column) -> Pieces:
-    if not data_type.unsigned:
-        return (_raw(_int64(value.cast("bigint"))),)
-    return (_raw(_uint64(value) if data_type.mysql_type == "bigint" else _small(value)),)
+    if data_type.mysql_type == "bigint":
+        return (_raw(_uint64(value) if data_type.unsigned else _int64(value)),)
+    return (_raw(_small(value)),) if data_type.unsigned else _int32(value.cast("bigint"))
 
 
 def _year(data_type: DataType, value: Column) -> Pieces:

@@ -32,9 +32,10 @@ def verdict(schema: TableSchema, row: Column, checksum: Column, *, member: str =
     """
     expected, actual = checksum[member], row_checksum(schema, row)
     return F.struct(
-        F.when(expected.isNull() | row.isNull(), F.lit(Judged.NONE))
+        # The match comes first, as Spark computes what is in a first condition once, and in others once more.
+        F.when((expected == actual) & (expected != 0), F.lit(Judged.MATCH))
+        .when(expected.isNull() | row.isNull(), F.lit(Judged.NONE))
         .when(expected == 0, F.lit(Judged.ZERO))
-        .when(expected == actual, F.lit(Judged.MATCH))
         .otherwise(F.lit(Judged.MISMATCH))
         .alias("verdict"),
         expected.alias("expected"),

@@ -108,10 +108,17 @@ def replicated(result: Replicated, as_json: bool) -> None:
     if as_json:
         _print_json(_plain(result))
         return
-    columns = ("table", "rows", "upserted", "deleted", "unchanged", "where")
-    rows = [(t.table, t.rows, t.upserted, t.deleted, t.unchanged, t.where) for t in result.tables]
-    _table("Tables", columns, rows, columns[1:5])
-    for warning in result.warnings:
+    counts = ("rows", "upserted", "deleted", "unchanged", "refused")
+    tables = sorted(result.tables, key=lambda t: t.name)
+    rows = [(t.name, *(getattr(t, count) for count in counts), t.where) for t in tables]
+    _table("Tables", ("table", *counts, "where"), rows, counts)
+    warnings = [f"{t.name}: {warning}" for t in tables for warning in t.warnings]
+    for t in tables:
+        warnings += [
+            f"{t.name}: column {name}: {count:,} values have no form in the table and are null there"
+            for name, count in sorted(t.formless.items())
+        ]
+    for warning in (*warnings, *result.warnings):
         print(f"warning: {warning}")
     _letters(result.dead_letters)
 
@@ -122,10 +129,14 @@ def demo(result: Demo, as_json: bool) -> None:
         _print_json(asdict(result))
         return
     counts = ("published", "verified", "deletes", "rows")
-    rows: list[Sequence[object]] = [(t.table, t.topic, *(getattr(t, c) for c in counts)) for t in result.tables]
-    rows.append(("all", "", *(sum(getattr(t, c) for t in result.tables) for c in counts)))
+    rows: list[Sequence[object]] = [
+        (t.table, t.topic, *(getattr(t, c) for c in counts), os.path.relpath(t.where, result.folder))
+        for t in result.tables
+    ]
+    rows.append(("all", "", *(sum(getattr(t, c) for t in result.tables) for c in counts), ""))
     title = "A week of a tea shop: published as Avro, verified, applied to tables"
-    _table(title, ("table", "topic", *counts[:3], "rows in the table"), rows, (*counts, "rows in the table"))
+    names = ("table", "topic", *counts[:3], "rows in the table", "which lies in")
+    _table(title, names, rows, (*counts, "rows in the table"))
     _letters(result.dead_letters)
     busiest = max(result.tables, key=lambda t: t.published).where
     asked = f"{shlex.quote(result.source)} --schema-registry {shlex.quote(result.schema_registry)} --tz UTC"

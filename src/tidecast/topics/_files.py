@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import re
 import shutil
 import uuid
@@ -23,6 +24,8 @@ from pyspark.sql.window import Window
 from tidecast._errors import ConfigError
 from tidecast.model import HEADERS, RECORD
 from tidecast.topics._base import Records, TopicInfo
+
+_log = logging.getLogger(__name__)
 
 _LINES = (".jsonl", ".jsonl.gz")
 _PARQUET = ".parquet"
@@ -92,7 +95,11 @@ class FileTopics:
         if self.path.is_dir():
             return [self.path, *_topics_in(self.path)]
         # A changefeed whose rules name a topic per table leaves no default topic: its sink URI still reads back.
-        return _topics_in(beside)
+        there = _topics_in(beside)
+        if there:
+            names = ", ".join(f.name for f in there)
+            _log.warning("there is no topic %s in %s: reading all topics there: %s", self.topic, beside, names)
+        return there
 
     def ensure(self, topic: str) -> TopicInfo:
         """Return what is known of a topic that is going to be written; a folder is made when it is written."""
