@@ -14,10 +14,12 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
 from tidecast.checksum import explain, verdict
-from tidecast.model import RECORD, Events, Kind, Op, TableChanges, to_datetime, union
+from tidecast.model import RECORD, Events, Kind, Op, Reason, TableChanges, to_datetime, union
 
 _OPS = {Op.CREATE: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _AVRO_MARK = 0
+_MUTE = (Reason.BAD_JSON, Reason.BAD_MESSAGE)
+"""Why a Simple message cannot even tell what it is."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,14 @@ def inspect_events(records: DataFrame, events: Events, protocol: str, limit: int
 
 
 def single_message(spark: SparkSession, *, hex: str | None, base64_text: str | None) -> tuple[DataFrame, str]:  # noqa: A002
-    """Return one message given as text as a record, and the protocol that it looks like."""
+    """Return one message given as text as the first record of no topic, and the protocol that it looks like."""
     try:
         value = bytes.fromhex(hex) if hex is not None else base64.b64decode(base64_text or "", validate=True)
     except (ValueError, binascii.Error):
         kind = "hexadecimal" if hex is not None else "base64"
         raise ConfigError(f"the message is not {kind}") from None
-    record = (
-        F.lit(bytearray(value) if f.name == "value" else None).cast(f.dataType).alias(f.name) for f in RECORD.fields
-    )
+    given = {"offset": 0, "value": bytearray(value)}
+    record = (F.lit(given.get(f.name)).cast(f.dataType).alias(f.name) for f in RECORD.fields)
     frame = spark.range(1).select(*record)
     return frame, "avro" if value[:1] == bytes([_AVRO_MARK]) else "simple"
 
@@ -125,8 +126,8 @@ def _message(record: Row, protocol: str, row: Row | None, problem: str | None) -
     key, value = (bytes(record[n]) if record[n] is not None else None for n in ("key", "value"))
     if protocol == "avro":
         said.key_schema_id, said.value_schema_id = _schema_id(key), _schema_id(value)
-    elif row is None and problem is None and value:
-        _control(said, value)
+    elif row is None and value and not (problem or "").startswith(_MUTE):
+        _claimed(said, value)
     if row is not None:
         judged = row["judged"]
         said.type, said.table, said.commit_ts = _OPS[Op(row["op"])], row["table"], row["commit_ts"]
@@ -143,12 +144,13 @@ def _schema_id(message: bytes | None) -> int | None:
     return int.from_bytes(message[1:5], "big") if framed and message else None
 
 
-def _control(said: Inspected, value: bytes) -> None:
-    """Explain a Simple message that is no row: a schema change, a bootstrap or a watermark."""
+def _claimed(said: Inspected, value: bytes) -> None:
+    """Add what a Simple message tells of itself: a schema change, a bootstrap, a watermark, or an unreadable row."""
     message = json.loads(value)
     table = message.get("tableSchema") or {}
     said.type, said.commit_ts, said.sql = message["type"], message.get("commitTs"), message.get("sql")
-    said.table = f"{table['schema']}.{table['table']}" if table else ""
+    names = (table["schema"], table["table"]) if table else (message.get("database"), message.get("table"))
+    said.table = ".".join(filter(None, names))
     said.columns = [
         ColumnShown(c["name"], c["dataType"]["mysqlType"], None, None, None) for c in table.get("columns", [])
     ]

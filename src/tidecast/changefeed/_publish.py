@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from tidecast._errors import ConfigError, CorruptedData, DecodeError, EncodeError, SchemaRefused, TidecastError
+from tidecast._errors import ConfigError, CorruptedData, EncodeError, SchemaRefused, TidecastError
 from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.changefeed._dispatch import Router, select_columns
 from tidecast.changefeed._matcher import TableMatcher
@@ -23,7 +23,7 @@ from tidecast.checksum import row_checksum
 from tidecast.model import RECORD, Events, Op, Reason, TableChanges, TableSchema, union
 from tidecast.protocols import avro
 from tidecast.registry import Registry, subject_for
-from tidecast.topics import Topics, write_dead_letters
+from tidecast.topics import Topics, refuse_dead_letters, write_dead_letters
 
 _SYSTEM = {
     "dm_heartbeat",
@@ -106,7 +106,7 @@ def publish(
     report = Published()
     plans = _plans(events, config, router, report)
     if on_error == "fail":
-        _refuse(events.rejected)
+        refuse_dead_letters(events.rejected)
     for plan in plans:
         plan.partitions = sink.ensure(plan.topic).partitions
     stop = _register(plans, registry, options)
@@ -127,7 +127,7 @@ def publish(
             if found.unsendable:
                 letters = letters.unionByName(_unsendable(leaving))
                 if on_error == "fail":
-                    _refuse(letters)
+                    refuse_dead_letters(letters)
             for number, rows in found.rows.items():
                 report.messages[plans[number].schema.name, plans[number].topic] += rows
             if found.rows:
@@ -329,12 +329,3 @@ def _sequence(events: Events) -> Column:
 def _unsendable(encoded: DataFrame) -> DataFrame:
     wrong = encoded.where(F.col("reason").isNotNull())
     return wrong.select(*(f"source.{name}" for name in RECORD.fieldNames()), "reason", "detail")
-
-
-def _refuse(letters: DataFrame) -> None:
-    for row in letters.select("topic", "partition", "offset", "reason", "detail").limit(1).collect():
-        raise DecodeError(
-            f"{row['reason']}: {row['detail'] or 'the message cannot be read'}",
-            where=f"topic {row['topic']} partition {row['partition']} offset {row['offset']}",
-            hint="--on-error dead-letter sets such messages aside",
-        )

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidecast._errors import ConfigError, DecodeError
+from tidecast._errors import ConfigError
 from tidecast.model import Events, TableChanges, TableSchema
 from tidecast.replica._apply import apply
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._plan import Plan, plan
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
-from tidecast.topics import write_dead_letters
+from tidecast.topics import refuse_dead_letters, write_dead_letters
 
 ON_ERROR = ("dead-letter", "fail")
 
@@ -69,7 +69,7 @@ def replicate(
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         plans = list(pool.map(lambda n: plan(target.table(spark, *n), by_name[n], told[n]), by_name))
         if on_error == "fail":
-            _stop_at_first(reduce(DataFrame.unionByName, [events.rejected, *(p.dead_letters() for p in plans)]))
+            refuse_dead_letters(reduce(DataFrame.unionByName, [events.rejected, *(p.dead_letters() for p in plans)]))
         letters = Counter(write_dead_letters(events.rejected, folder))
         running = [pool.submit(_carry_out, p, events, folder) for p in plans]
         for done, future in enumerate(as_completed(running), 1):
@@ -78,7 +78,7 @@ def replicate(
             letters.update(refused)
             progress(report.name, done, len(plans))
     tables = tuple(reports[name] for name in by_name)
-    return Replicated(tables, letters, folder if letters else None, not_carried_out(events.ddl))
+    return Replicated(tables, dict(letters), folder if letters else None, not_carried_out(events.ddl))
 
 
 def _carry_out(plan: Plan, events: Events, folder: Path) -> tuple[TableReport, Mapping[str, int]]:
@@ -91,9 +91,3 @@ def _carry_out(plan: Plan, events: Events, folder: Path) -> tuple[TableReport, M
     finally:
         for frame in plan.frames:
             frame.unpersist()
-
-
-def _stop_at_first(letters: DataFrame) -> None:
-    for letter in letters.select("topic", "partition", "offset", "reason", "detail").limit(1).collect():
-        where = f"topic {letter['topic']}, partition {letter['partition']}, offset {letter['offset']}"
-        raise DecodeError(": ".join(filter(None, (letter["reason"], letter["detail"]))), where=where)

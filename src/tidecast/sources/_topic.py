@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pyspark.errors import DateTimeException
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
@@ -36,6 +37,7 @@ def read_records(spark: SparkSession, uri: str) -> tuple[Records, str]:
 
 def decode_records(records: Records, protocol: str, *, registry: Registry | None = None, zone: str = "UTC") -> Events:
     """Return the events of messages in a protocol."""
+    _check_zone(records.frame.sparkSession, zone)
     return _DECODERS[_known(protocol)](records, registry, zone)
 
 
@@ -49,6 +51,15 @@ def _known(protocol: str) -> str:
     return protocol.lower()
 
 
+def _check_zone(spark: SparkSession, zone: str) -> None:
+    """Refuse a time zone that Spark does not know: it would tell in the middle of the rows, or never."""
+    try:
+        spark.sql("SELECT from_utc_timestamp(timestamp'2000-01-01', :zone)", args={"zone": zone}).collect()
+    except DateTimeException:
+        hint = "name one as Asia/Shanghai, or give an offset as +08:00"
+        raise ConfigError(f"unknown time zone {zone!r}", code="CDC:ErrLoadTimezone", hint=hint) from None
+
+
 def _simple(records: Records, registry: Registry | None, zone: str) -> Events:
     return simple.decode(records.frame, ordered=records.ordered, zone=zone)
 
@@ -60,6 +71,7 @@ def _avro(records: Records, registry: Registry | None, zone: str) -> Events:
             code="CDC:ErrCodecInvalidConfig",
             hint="--schema-registry http://host:8081, or file:///folder",
         )
+    registry.check()
     return avro.decode(records.frame, registry.schema, ordered=records.ordered, zone=zone)
 
 

@@ -1,7 +1,7 @@
 """Where messages live: Kafka, or files of Kafka-shaped records. Knows nothing of what is in them."""
 
 from tidecast.topics._base import Records, TopicInfo, Topics
-from tidecast.topics._dead_letters import append_lines, write_dead_letters
+from tidecast.topics._dead_letters import append_lines, refuse_dead_letters, write_dead_letters
 from tidecast.topics._kafka import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
 from tidecast.topics._open import open_topics
@@ -14,5 +14,6 @@ __all__ = [
     "append_lines",
     "kafka_errors",
     "open_topics",
+    "refuse_dead_letters",
     "write_dead_letters",
 ]

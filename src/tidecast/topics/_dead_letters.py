@@ -9,7 +9,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidecast._errors import DecodeError
 from tidecast.model import RECORD
+
+_PLACE = ("topic", "partition", "offset")
 
 
 def write_dead_letters(frame: DataFrame, folder: Path) -> dict[str, int]:
@@ -26,6 +29,19 @@ def write_dead_letters(frame: DataFrame, folder: Path) -> dict[str, int]:
         return counts
     finally:
         letters.unpersist()
+
+
+def refuse_dead_letters(frame: DataFrame) -> None:
+    """Raise DecodeError for the first of the messages that could not be handled, if there is one.
+
+    In: as `write_dead_letters`.
+    """
+    for row in frame.select(*_PLACE, "reason", "detail").orderBy("offset").limit(1).collect():
+        raise DecodeError(
+            f"{row['reason']}: {row['detail'] or 'the message cannot be read'}",
+            where=" ".join(f"{name} {row[name]}" for name in _PLACE if row[name] is not None),
+            hint="--on-error dead-letter sets such messages aside",
+        )
 
 
 def append_lines(frame: DataFrame, folder: Path) -> None:

@@ -210,10 +210,9 @@ def _damaged(side: str, schema: TableSchema) -> Column:
 
 
 def _rejected(parsed: DataFrame, unknown: list[tuple[str, str, int]], broken: list[Row]) -> DataFrame:
-    keys = F.struct("database", "table", "schema_version")
     foreign = F.lit(False)
     for database, table, version in unknown:
-        foreign |= keys == F.struct(F.lit(database), F.lit(table), F.lit(version))
+        foreign |= (F.col("database") == database) & (F.col("table") == table) & (F.col("schema_version") == version)
     for row in broken:
         foreign |= F.col("table_schema").eqNullSafe(F.lit(row["table_schema"]))
     reason = F.coalesce(
