@@ -1,0 +1,58 @@
+"""The public names of each folder: others depend on them, so that a change of the list is a decision."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+PUBLIC = {
+    "tidecast": """
+        ConfigError CorruptedData DecodeError Demo DemoTable EncodeError Inspected MissingRuntime Published
+        RegistryError Replicated SchemaRefused TerminalError TidecastError TransientError Unreachable Verified
+        __version__ convert demo inspect read replicate spark_session verify
+    """,
+    "tidecast.model": """
+        CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD Reason SchemaHistory
+        SchemaKey TableChanges TableSchema compose decimal_text evaluated_once physical_ms physical_ms_of row_type
+        shift_zone shortest_text spark_type to_datetime union
+    """,
+    "tidecast.protocols.avro": """
+        AvroOptions decode encode_key encode_value key_schema unencodable value_schema
+    """,
+    "tidecast.protocols.simple": """
+        decode table_schema
+    """,
+    "tidecast.checksum": """
+        Judged explain row_checksum verdict verify
+    """,
+    "tidecast.registry": """
+        Registry open_registry subject_for
+    """,
+    "tidecast.topics": """
+        KafkaOptions Records TopicInfo Topics append_lines kafka_errors open_topics refuse_dead_letters
+        write_dead_letters
+    """,
+    "tidecast.sources": """
+        decode_records read_records read_topic
+    """,
+    "tidecast.changefeed": """
+        ChangefeedConfig ColumnMatcher Published Router TableMatcher load_config publish select_columns
+    """,
+    "tidecast.replica": """
+        ON_ERROR Replicated TableReport replicate
+    """,
+    "tidecast.runtime": """
+        Java SPARK_JARS fetch_jars find_java local_zone spark_session
+    """,
+    "tidecast.cli": """
+        main
+    """,
+}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_public_names_are_these(module: str) -> None:
+    face = importlib.import_module(module)
+    assert sorted(face.__all__) == sorted(PUBLIC[module].split())
+    assert all(hasattr(face, name) for name in face.__all__)
