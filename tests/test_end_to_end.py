@@ -857,6 +857,16 @@ def test_inspect_explains_an_avro_message(week: Week, registry: SchemaRegistry) 
     assert "avro INSERT shop.orders" in text.out
 
 
+def test_inspect_explains_avro_messages_that_are_no_rows(tmp_path: Path) -> None:
+    options = ("--protocol", "flat-avro", "--schema-registry", schema_folder(tmp_path / "registry"), "--json")
+    (said,) = run("inspect", "--hex", "0206378f24821c0012", *options).said
+    assert (said["type"], said["commit_ts"]) == ("WATERMARK", 447984074911121426)
+    assert said["time"] == "2024-02-26T05:00:25.607+00:00"
+    ddl = b'{"query":"create table t(id int)","type":3,"schema":"s","table":"t","commitTs":470618533209047040}'
+    (said,) = run("inspect", "--hex", (b"\x01" + ddl).hex(), *options).said
+    assert (said["type"], said["sql"]) == ("DDL", ddl.decode())
+
+
 def test_inspect_explains_simple_messages() -> None:
     little = two_rows("told")
     ddl, _, insert = (base64.b64decode(json.loads(line)["value"]) for line in little.lines)

@@ -17,7 +17,8 @@ from tidecast.checksum import explain, verdict
 from tidecast.model import RECORD, Events, Kind, Op, Reason, TableChanges, to_datetime, union
 
 _OPS = {Op.CREATE: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
-_AVRO_MARK = 0
+_AVRO = ("avro", "flat-avro")
+_AVRO_MARK, _AVRO_DDL, _AVRO_WATERMARK = 0, 1, 2
 _MUTE = (Reason.BAD_JSON, Reason.BAD_MESSAGE)
 """Why a Simple message cannot even tell what it is."""
 
@@ -124,8 +125,10 @@ def _text(kind: Kind, value: Column) -> Column:
 def _message(record: Row, protocol: str, row: Row | None, problem: str | None) -> Inspected:
     said = Inspected(record["topic"], record["partition"], record["offset"], protocol, problem=problem)
     key, value = (bytes(record[n]) if record[n] is not None else None for n in ("key", "value"))
-    if protocol == "avro":
+    if protocol in _AVRO:
         said.key_schema_id, said.value_schema_id = _schema_id(key), _schema_id(value)
+        if row is None and value and problem is None:
+            _control(said, value)
     elif row is None and value and not (problem or "").startswith(_MUTE):
         _claimed(said, value)
     if row is not None:
@@ -142,6 +145,14 @@ def _message(record: Row, protocol: str, row: Row | None, problem: str | None) -
 def _schema_id(message: bytes | None) -> int | None:
     framed = message is not None and len(message) >= 5 and message[0] == _AVRO_MARK
     return int.from_bytes(message[1:5], "big") if framed and message else None
+
+
+def _control(said: Inspected, value: bytes) -> None:
+    """Explain a message of Avro's test switch that is no row: a schema change or a watermark."""
+    if value[0] == _AVRO_WATERMARK:
+        said.type, said.commit_ts = "WATERMARK", int.from_bytes(value[1:], "big")
+    elif value[0] == _AVRO_DDL:
+        said.type, said.sql = "DDL", value[1:].decode(errors="replace")
 
 
 def _claimed(said: Inspected, value: bytes) -> None:
