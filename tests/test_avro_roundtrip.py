@@ -139,7 +139,7 @@ def test_rows_survive(options: AvroOptions, batch: list[dict[str, Any]], spark: 
                 said = Decimal(said)
             assert same(said, want), (name, said, want)
         message = messages[row["offset"]]
-        independent = fastavro.schemaless_reader(io.BytesIO(bytes(message["value"])[5:]), parsed[2])
+        independent: Any = fastavro.schemaless_reader(io.BytesIO(bytes(message["value"])[5:]), parsed[2])
         assert independent["id"] == row["offset"]
         assert independent["v"] == expected["v"]
         assert independent["big"] == expected["big"]

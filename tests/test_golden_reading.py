@@ -99,3 +99,31 @@ def test_avro_messages_decode_to_the_rows_of_their_twins(
             assert op == (twin_op if extended else "c"), said
             assert commit_ts == (twin_ts if extended else None), said
             assert new == twin_new, said
+
+
+def test_watermarks_and_schema_changes_of_avro_are_read(golden: Callable[[str], Path], spark: SparkSession) -> None:
+    path = golden("avro-watermark.jsonl.gz")
+    messages = lines(path)
+    records, _ = read_records(spark, f"file://{path}?protocol=avro")
+    with avro.decode(records.frame, lambda _: None, ordered=True, zone=ZONE) as events:
+        assert events.rejected.count() == 0
+    assert events.tables == ()
+    assert events.watermark == max(int(m["commit_ts"]) for m in messages if m["kind"] == "watermark")
+    assert [d.commit_ts for d in events.ddl] == sorted(int(m["commit_ts"]) for m in messages if m["kind"] == "ddl")
+    assert all(d.sql for d in events.ddl)
+
+
+def test_rows_without_a_key_are_read_but_not_deletes_that_are_empty(
+    golden: Callable[[str], Path], twins: dict[int, Any], spark: SparkSession
+) -> None:
+    schemas = {s["id"]: s["schema"] for s in lines(golden("avro-ext-uknull.schemas.jsonl.gz"))}
+    path = golden("avro-ext-uknull.jsonl.gz")
+    messages = lines(path)
+    records, _ = read_records(spark, f"file://{path}?protocol=avro")
+    with avro.decode(records.frame, schemas.get, ordered=True, zone=ZONE) as events:
+        rows = rows_of(events)
+        empty = {r["offset"] for r in events.rejected.where("reason = 'bad-message'").select("offset").collect()}
+    assert empty == {n for n, m in enumerate(messages) if m["value"] is None}
+    assert {n: row[4] for n, row in rows.items()} == {
+        n: twins[m["n"]][4] for n, m in enumerate(messages) if m["value"] is not None
+    }

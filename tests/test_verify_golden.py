@@ -37,7 +37,7 @@ def schemas(golden: Callable[[str], Path], tmp_path_factory: pytest.TempPathFact
 
 @contextmanager
 def ansi(spark: SparkSession, on: bool) -> Iterator[None]:
-    before = spark.conf.get("spark.sql.ansi.enabled")
+    before = spark.conf.get("spark.sql.ansi.enabled", "true") or "true"
     spark.conf.set("spark.sql.ansi.enabled", str(on).lower())
     try:
         yield
