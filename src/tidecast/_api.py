@@ -102,20 +102,18 @@ def verify(
     with _asking(source), read(spark or spark_session(), source, schema_registry=schema_registry, tz=tz) as events:
         progress("verifying", 0, 0)
         report = Verified()
-        rows = judge(events).persist()
-        try:
-            for row in rows.groupBy("database", "table", "verdict", "corrupted").count().collect():
-                table = f"{row['database']}.{row['table']}"
-                report.tables.setdefault(table, Counter())[row["verdict"]] += row["count"]
-                report.verdicts[row["verdict"]] += row["count"]
-                report.corrupted += row["count"] if row["corrupted"] else 0
-            if not report.ok:
-                wrong = _mismatches(rows)
-                report.mismatches = [r.asDict() for r in wrong.limit(SHOWN_MISMATCHES).collect()]
-                if mismatches:
-                    append_lines(wrong, Path(mismatches))
-        finally:
-            rows.unpersist()
+        rows = judge(events)  # twice where there are mismatches: keeping every row would cost more
+        for row in rows.groupBy("database", "table", "verdict", "corrupted").count().collect():
+            table = f"{row['database']}.{row['table']}"
+            report.tables.setdefault(table, Counter())[row["verdict"]] += row["count"]
+            report.verdicts[row["verdict"]] += row["count"]
+            report.corrupted += row["count"] if row["corrupted"] else 0
+        if not report.ok:
+            wrong = _mismatches(rows).persist()
+            report.mismatches = [r.asDict() for r in wrong.limit(SHOWN_MISMATCHES).collect()]
+            if mismatches:
+                append_lines(wrong, Path(mismatches))
+            wrong.unpersist()
         doubtful = [t for t in events.tables if report.tables.get(t.schema.name, Counter())[Judged.UNREADABLE]]
         letters = events.dead_letters(doubtful)
         if dead_letters:
