@@ -71,7 +71,7 @@ def _settings(cores: int) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}",
-        # Java compiles no method above 8000 bytes: Spark then had better make several of it, for tables of many columns.
+        # Java compiles no method above 8000 bytes: tables of many columns had better have several.
         "spark.sql.codegen.hugeMethodLimit": "8000",
         # Otherwise Spark walks the Python stack for each part of an expression, and plans take twice as long.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
