@@ -29,7 +29,16 @@ from tidecast.model import (
 from tidecast.protocols.avro import _wide
 from tidecast.protocols.avro._read_schema import Field, WriterSchema, read_schema
 from tidecast.protocols.avro._schema import CHECKSUM, CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP
-from tidecast.protocols.avro._wire import HEADER_LENGTH, MAGIC, branches, field_name, is_narrow_decimal, is_whole, read
+from tidecast.protocols.avro._wire import (
+    HEADER_LENGTH,
+    MAGIC,
+    avro_type,
+    branches,
+    field_of,
+    is_narrow_decimal,
+    is_whole,
+    read,
+)
 
 _UINT64 = 1 << 64
 _WATERMARK, _DDL = b"\x02", b"\x01"
@@ -74,23 +83,27 @@ def decode(
         (_first("value") == F.lit(_DDL))
         | ((_first("value") == F.lit(_WATERMARK)) & (F.octet_length("value") == _WATERMARK_LENGTH))
     )
-    rows = records.where(~F.coalesce(control, F.lit(False)))
-    grouped = rows.groupBy(key.alias("key"), value.alias("value"))
-    heads = grouped.agg(F.count("*").alias("rows"), F.min("offset").alias("first"))
+    control = F.coalesce(control, F.lit(False))
+    grouped = records.groupBy(key.alias("key"), F.when(~control, value).alias("value"), control.alias("control"))
+    heads = grouped.agg(F.count("*").alias("rows"), F.min("offset").alias("first")).orderBy("first").collect()
+    rows, controlled = records, any(row["control"] for row in heads)
+    if controlled:
+        rows = records.where(~control)
+        heads = [row for row in heads if not row["control"]]
     schemas = _Schemas(schema_of)
     tables: list[TableChanges] = []
     causes: list[tuple[Column, str, str]] = []
     checksums = False
-    for row in heads.orderBy("first").collect():
+    for row in heads:
         group = _Group(_bytes(row["key"]), _bytes(row["value"]), row["rows"], row["first"])
         mine = key.eqNullSafe(F.lit(group.key)) & value.eqNullSafe(F.lit(group.value))
         wrong = schemas.wrong(group)
         if wrong:
             causes.append((mine, *wrong))
             continue
-        tables.append(_changes(rows.where(mine), group, schemas, zone))
+        tables.append(_changes(rows.where(mine) if len(heads) > 1 else rows, group, schemas, zone))
         checksums |= group.value is not None and schemas[group.value].checksums
-    watermark, ddl = _control(records, control)
+    watermark, ddl = _control(records.where(control)) if controlled else (None, ())
     return Events(
         tables=tuple(tables),
         rejected=_rejected(rows, causes),
@@ -171,7 +184,7 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
     decoded = rows.select(*RECORD.fieldNames(), record.alias("m"))
     m = F.col("m")
     row = F.struct(
-        *(_value(f, m[field_name(n)], zone).alias(f.column.name) for n, f in enumerate(writer.fields) if f.column)
+        *(_value(f, field_of(m, n, f.type), zone).alias(f.column.name) for n, f in enumerate(writer.fields) if f.column)
     )
     op = _extension(writer, m, OP)
     nothing = F.lit(None).cast(row_type(schema))
@@ -190,7 +203,7 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
 
 def _extension(writer: WriterSchema, m: Column, name: str) -> Column | None:
     position = writer.position(name)
-    return None if position is None else m[field_name(position)]
+    return None if position is None else field_of(m, position, writer.fields[position].type)
 
 
 def _or_null(column: Column | None, spark_type: str) -> Column:
@@ -224,14 +237,18 @@ def _integer(field: Field, data_type: DataType, value: Column, zone: str) -> Col
     if not (data_type.mysql_type == "bigint" and data_type.unsigned):
         return value
     number = value.try_cast("decimal(20,0)")
-    if _avro(field) == "string":
+    if avro_type(field.type) == "string":
         return number
     return F.when(value < 0, (number + F.lit(Decimal(_UINT64))).cast("decimal(20,0)")).otherwise(number)
 
 
 def _decimal(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
     block, _ = branches(field.type)
-    return value if _avro(field) == "string" or is_narrow_decimal(block) else _wide.text_of(value, data_type.decimal)
+    return (
+        value
+        if avro_type(field.type) == "string" or is_narrow_decimal(block)
+        else _wide.text_of(value, data_type.decimal)
+    )
 
 
 def _bit(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
@@ -245,12 +262,7 @@ def _timestamp(field: Field, data_type: DataType, value: Column, zone: str) -> C
 
 
 def _float(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
-    return value.cast("float") if _avro(field) == "double" else value
-
-
-def _avro(field: Field) -> object:
-    block, _ = branches(field.type)
-    return block if isinstance(block, str) else block["type"]
+    return value.cast("float") if avro_type(field.type) == "double" else value
 
 
 _READERS: dict[Kind, Callable[[Field, DataType, Column, str], Column]] = {
@@ -270,9 +282,8 @@ def _rejected(rows: DataFrame, causes: list[tuple[Column, str, str]]) -> DataFra
     return rows.where(hit).select(*RECORD.fieldNames(), reason.alias("reason"), detail.alias("detail"))
 
 
-def _control(records: DataFrame, control: Column) -> tuple[int | None, tuple[Ddl, ...]]:
+def _control(messages: DataFrame) -> tuple[int | None, tuple[Ddl, ...]]:
     """Read the watermarks and schema changes that `avro-enable-watermark` sends, on the driver."""
-    messages = records.where(control)
     physical = F.conv(F.hex(F.substring("value", 2, 8)), 16, 10).try_cast("bigint")
     said = F.from_json(F.substring("value", 2, 2147483647).cast("string"), _DDL_MESSAGE)
     watermark = messages.where(_first("value") == F.lit(_WATERMARK)).agg(F.max(physical)).collect()[0][0]

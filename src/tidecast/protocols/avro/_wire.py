@@ -21,7 +21,7 @@ HEADER_LENGTH = 5
 Block = str | dict[str, object]
 """The type of a field as a schema gives it: a name, or an object with `type` in it."""
 
-_END = "T"
+_END = b"T"
 
 
 def header(schema_id: int) -> bytes:
@@ -29,7 +29,7 @@ def header(schema_id: int) -> bytes:
     return MAGIC + schema_id.to_bytes(4, "big")
 
 
-def field_name(position: int) -> str:
+def _field_name(position: int) -> str:
     """Return the name that a field has inside Spark."""
     return f"f{position}"
 
@@ -43,9 +43,18 @@ def branches(field_type: object) -> tuple[Block, int | None]:
     return block, null
 
 
-def _wire_type(field_type: object) -> object:
+def avro_type(field_type: object) -> object:
+    """Return the name of a field's Avro type, without null."""
+    block, _ = branches(field_type)
+    return block if isinstance(block, str) else block["type"]
+
+
+def _wire_type(field_type: object, reading: bool) -> object:
     block, null = branches(field_type)
-    plain: object = block if isinstance(block, str) else block["type"]
+    plain = avro_type(field_type)
+    if reading and plain == "string":
+        # The same bytes, but Avro's reader asks for the Java class of every string, and that costs as much again.
+        plain = "bytes"
     if isinstance(block, dict) and is_narrow_decimal(block):
         plain = {k: block[k] for k in ("type", "logicalType", "precision", "scale")}
     if null is None:
@@ -60,29 +69,35 @@ def is_narrow_decimal(block: Block) -> bool:
     return int(str(block["precision"])) <= MAX_DECIMAL_PRECISION
 
 
-def _record(types: Sequence[object], end: bool) -> str:
-    fields = [{"name": field_name(n), "type": _wire_type(t)} for n, t in enumerate(types)]
-    if end:
-        fields.append({"name": "end", "type": "string"})
+def _record(types: Sequence[object], *, reading: bool) -> str:
+    fields = [{"name": _field_name(n), "type": _wire_type(t, reading)} for n, t in enumerate(types)]
+    if reading:
+        fields.append({"name": "end", "type": "bytes"})
     return json.dumps({"type": "record", "name": "row", "fields": fields})
 
 
 def write(types: Sequence[object], values: Sequence[Column], head: bytes) -> Column:
     """Return a framed message: the header, and a record of these values. No value without null may be null."""
-    fields = (v.alias(field_name(n)) for n, v in enumerate(values))
-    return F.concat(F.lit(head), to_avro(F.struct(*fields), _record(types, end=False)))
+    fields = (v.alias(_field_name(n)) for n, v in enumerate(values))
+    return F.concat(F.lit(head), to_avro(F.struct(*fields), _record(types, reading=False)))
 
 
 def read(types: Sequence[object], message: Column) -> Column:
-    """Return the record of a framed message as a struct of `f0`, `f1` …; see `is_whole`.
+    """Return the record of a framed message, for `field_of` and `is_whole`.
 
     A mark is put behind the message and must come out again: Spark takes trailing bytes in silence, and turns a
     message that it cannot read into a struct of nulls.
     """
-    body = F.concat(F.substring(message, HEADER_LENGTH + 1, 2147483647), F.lit(b"\x02" + _END.encode()))
-    return from_avro(body, _record(types, end=True), {"mode": "PERMISSIVE"})
+    body = F.concat(F.substring(message, HEADER_LENGTH + 1, 2147483647), F.lit(b"\x02" + _END))
+    return from_avro(body, _record(types, reading=True), {"mode": "PERMISSIVE"})
+
+
+def field_of(record: Column, position: int, field_type: object) -> Column:
+    """Return a field of a record that `read` returned."""
+    field = record[_field_name(position)]
+    return field.cast("string") if avro_type(field_type) == "string" else field
 
 
 def is_whole(record: Column) -> Column:
     """Tell whether a record that `read` returned was the whole message and nothing but it."""
-    return F.coalesce(record["end"] == _END, F.lit(False))
+    return F.coalesce(record["end"] == F.lit(_END), F.lit(False))
