@@ -1,0 +1,1 @@
+"""Benchmarks. Each is a program: `python -m bench.avro_checksum`."""
