@@ -98,6 +98,7 @@ def verify(
     """
     if isinstance(source, Events):
         return judge(source)
+    parse_place(source)  # a wrong URI need not wait for Spark to start
     progress("reading", 0, 0)
     with _asking(source), read(spark or spark_session(), source, schema_registry=schema_registry, tz=tz) as events:
         progress("verifying", 0, 0)
@@ -151,6 +152,7 @@ def convert(
     system's. Messages that cannot be handled go to the folder `dead_letters`, by default beside the sink's files,
     or `./dead-letters` for Kafka. Raises the errors of `publish`, ConfigError and Unreachable.
     """
+    parse_place(source)
     zone = tz or local_zone()
     settings = load_config(sink, config, schema_registry)
     place = parse_place(sink)
@@ -188,6 +190,7 @@ def replicate(
     spark: SparkSession | None = None,
 ) -> Replicated:
     """Apply a topic to tables, once, up to its present end; see `tidecast.replica.replicate`."""
+    parse_place(source)
     progress("reading", 0, 0)
     session = spark or spark_session()
     letters = Path(dead_letters) if dead_letters else None
@@ -211,12 +214,14 @@ def inspect(
 
     Raises ConfigError for a wrong URI or text, Unreachable and RegistryError.
     """
+    if source is not None:
+        parse_place(source)
     progress("reading", 0, 0)
     session = spark or spark_session()
     registry, zone = _registry(schema_registry), tz or local_zone()
     if source is None:
         frame, looks_like = single_message(session, hex=hex, base64_text=base64)
-        records, protocol = Records(frame, ordered=True), protocol or looks_like
+        records, protocol = Records(frame, ordered=True), (protocol or looks_like).lower()
     else:
         records, protocol = read_records(session, source)
     with _asking(source or ""), decode_records(records, protocol, registry=registry, zone=zone) as events:
