@@ -477,6 +477,7 @@ def test_verdicts(spark: SparkSession) -> None:
         (6, None, (0, False, right, 0)),
         (7, [b"7"], (0, None, None, right)),
         (8, [None], (0, False, right, right)),
+        (9, [None], (0, False, 0, 0)),
     ]
     kinds = "n int, row array<binary>, checksum struct<version int, corrupted boolean, current bigint, previous bigint>"
     frame = spark.createDataFrame(rows, kinds).coalesce(1)
@@ -496,6 +497,7 @@ def test_verdicts(spark: SparkSession) -> None:
         6: (("none", right, None, False), "none"),
         7: (("none", None, right, False), "match"),
         8: (("mismatch", right, 0, False), "mismatch"),
+        9: (("zero", 0, 0, False), "zero"),
     }
 
 

@@ -22,7 +22,8 @@ _SMALLEST = 5e-324
 _EXACT = 1 << 53
 _HALF = (1 << 32) - 1
 _SIGN = 1 << 63
-_SIGNS = b"\x00\x00\x00\x00\xff\xff\xff\xff"
+_BYTES = bytes(range(256))
+_SIGNS = b"\x00" * 7 + b"\xff" * 7
 _NEVER = b"\xff"  # No value has a single byte, so a value outside of its column's type fits no checksum.
 
 _DOUBLE = json.dumps("double")
@@ -46,7 +47,7 @@ def _raw(binary: Column) -> Column:
 
 
 def _small(number: Column) -> Column:
-    """Return a number of 0 … 2^53 as 8 bytes, little-endian.
+    """Return a number of 0 … 2^53 - 1 as 8 bytes, little-endian.
 
     The number n times the smallest double is the double whose bits are n, and Avro writes a double's bits like that.
     """
@@ -63,11 +64,20 @@ def _int64(number: Column) -> Column:
     return F.when((number >= 0) & (number < _EXACT), _small(number)).otherwise(both)
 
 
+def _negative(number: Column) -> Column:
+    return F.shiftrightunsigned(number, 63).cast("int")
+
+
+def _int8(number: Column) -> Pieces:
+    """Return a bigint of a byte's range, signed or not, as 8 bytes, little-endian."""
+    low = F.substring(F.lit(_BYTES), number.bitwiseAND(F.lit(0xFF)).cast("int") + 1, F.lit(1))
+    return _raw(low), _raw(F.substring(F.lit(_SIGNS), _negative(number) * 7 + 1, F.lit(7)))
+
+
 def _int32(number: Column) -> Pieces:
     """Return a bigint of 32 bits' range as 8 bytes, little-endian."""
     low = F.substring(_small(number.bitwiseAND(F.lit(_HALF))), 1, 4)
-    sign = F.substring(F.lit(_SIGNS), F.shiftrightunsigned(number, 63).cast("int") * 4 + 1, F.lit(4))
-    return _raw(low), _raw(sign)
+    return _raw(low), _raw(F.substring(F.lit(_SIGNS), _negative(number) * 7 + 1, F.lit(4)))
 
 
 def _uint64(number: Column) -> Column:
@@ -75,7 +85,8 @@ def _uint64(number: Column) -> Column:
     shifted = (number - F.lit(Decimal(_SIGN))).try_cast("bigint")
     high = F.shiftrightunsigned(shifted, 32).bitwiseXOR(F.lit(_SIGN >> 32))
     both = _halves(shifted.bitwiseAND(F.lit(_HALF)), high)
-    return F.when((number >= 0) & (number < F.lit(Decimal(_EXACT))), _small(number)).otherwise(both)
+    double = number.cast("double")  # compares faster than a decimal
+    return F.when((double >= 0) & (double < _EXACT), _small(double)).otherwise(both)
 
 
 def _short_length(number: Column) -> Column:
@@ -91,6 +102,8 @@ def _length(number: Column) -> Column:
 def _integer(data_type: DataType, value: Column) -> Pieces:
     if data_type.mysql_type == "bigint":
         return (_raw(_uint64(value) if data_type.unsigned else _int64(value)),)
+    if data_type.mysql_type == "tinyint":
+        return _int8(value.cast("bigint"))
     return (_raw(_small(value)),) if data_type.unsigned else _int32(value.cast("bigint"))
 
 
