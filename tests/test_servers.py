@@ -79,7 +79,7 @@ def test_the_secured_registry_wants_credentials(secured_registry: SchemaRegistry
     known = f"{secured_registry.user}:{secured_registry.password}"
     with SchemaRegistryClient({"url": secured_registry.url, "basic.auth.user.info": known}) as client:
         client.register_schema("servers-value", NARROW)
-        assert client.get_subjects() == ["servers-value"]
+        assert "servers-value" in client.get_subjects()
     for url in (secured_registry.url, secured_registry.login_url.replace(":secret@", ":wrong@")):
         with SchemaRegistryClient({"url": url}) as client, pytest.raises(SchemaRegistryError) as refusal:
             client.get_subjects()
