@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-import gzip
 import json
 import random
 import struct
@@ -17,6 +16,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from golden_lines import lines
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -101,11 +101,6 @@ def reference_bytes(data_type: DataType, value: bytes | None) -> bytes:
 
 
 # --- TiDB's own rows ---
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    with gzip.open(path, "rt") as text:
-        return [json.loads(line) for line in text]
 
 
 def golden_schema(info: dict[str, Any]) -> TableSchema:

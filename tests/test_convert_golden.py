@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 from collections import defaultdict
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from golden_lines import lines
 from pyspark.sql import SparkSession
 
 import tidecast
@@ -24,11 +24,6 @@ SOURCES = {
 }
 
 Message = tuple[str | None, bytes, str | None, bytes | None]
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    with gzip.open(path, "rt") as text:
-        return [json.loads(line) for line in text]
 
 
 def toml(options: dict[str, Any]) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_lines import lines
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
@@ -22,11 +21,6 @@ ZONE = "Asia/Shanghai"
 
 Row = dict[str, str | Decimal | None]
 """A row by column, as text; decimals as numbers, since a string in Avro does not tell their scale."""
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    with gzip.open(path, "rt") as text:
-        return [json.loads(line) for line in text]
 
 
 def rows_of(events: Events) -> dict[int, tuple[str, str, int | None, Row | None, Row | None]]:

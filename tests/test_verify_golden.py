@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
+from golden_lines import lines
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -17,11 +16,6 @@ import tidecast
 from tidecast.cli._app import app
 
 JUDGED = {"match": "match", "mismatch": "mismatch", "none": "none", "delete": "none", "zero": "zero"}
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    with gzip.open(path, "rt") as text:
-        return [json.loads(line) for line in text]
 
 
 @pytest.fixture(scope="module")

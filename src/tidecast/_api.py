@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
 from tidecast._inspect import Inspected, inspect_events, single_message
+from tidecast._progress import Progress, unseen
 from tidecast._uri import parse_place, redact_uri
 from tidecast.changefeed import Published, load_config, publish
 from tidecast.checksum import Judged
@@ -28,13 +29,6 @@ from tidecast.topics import Records, append_lines, kafka_errors, open_topics, wr
 
 DEAD_LETTERS = "_dead_letters"
 SHOWN_MISMATCHES = 20
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, and how many of how many parts of it are."""
-
-
-def _unseen(text: str, done: int, total: int) -> None:
-    pass
 
 
 @dataclass
@@ -87,7 +81,7 @@ def verify(
     tz: str | None = None,
     mismatches: str | None = None,
     dead_letters: str | None = None,
-    progress: Progress = _unseen,
+    progress: Progress = unseen,
     spark: SparkSession | None = None,
 ) -> DataFrame | Verified:
     """Check the checksum of every row.
@@ -142,7 +136,7 @@ def convert(
     cluster_id: str = "default",
     dead_letters: str | None = None,
     on_error: str = "dead-letter",
-    progress: Progress = _unseen,
+    progress: Progress = unseen,
     spark: SparkSession | None = None,
 ) -> Published:
     """Read a topic in one protocol and publish it in another, once, up to its present end.
@@ -155,9 +149,9 @@ def convert(
     parse_place(source)
     zone = tz or local_zone()
     settings = load_config(sink, config, schema_registry)
-    place = parse_place(sink)
+    place = settings.place
     letters = Path(dead_letters) if dead_letters else _beside(place.path if place.scheme == "file" else None)
-    topics = open_topics(place, partitions=settings.partition_num)
+    topics = open_topics(place)
     url = settings.schema_registry
     registry = _registry(url)
     if registry is None:
@@ -186,7 +180,7 @@ def replicate(
     tz: str | None = None,
     dead_letters: str | None = None,
     on_error: str = "dead-letter",
-    progress: Progress = _unseen,
+    progress: Progress = unseen,
     spark: SparkSession | None = None,
 ) -> Replicated:
     """Apply a topic to tables, once, up to its present end; see `tidecast.replica.replicate`."""
@@ -207,7 +201,7 @@ def inspect(
     protocol: str | None = None,
     schema_registry: str | None = None,
     tz: str | None = None,
-    progress: Progress = _unseen,
+    progress: Progress = unseen,
     spark: SparkSession | None = None,
 ) -> list[Inspected]:
     """Explain the first `limit` messages of a source, or one message given in hexadecimal or base64.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from tidecast._api import convert, read
 from tidecast._errors import ConfigError, CorruptedData
+from tidecast._progress import Progress, unseen
 from tidecast.checksum import Judged
 from tidecast.checksum import verify as judge
 from tidecast.model import Events
@@ -32,8 +33,6 @@ _QUICK = {
     "spark.databricks.delta.snapshotPartitions": "1",
 }
 _STAGES = 4
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -63,9 +62,7 @@ class Demo:
     dead_letters: Mapping[str, int] = field(default_factory=dict)
 
 
-def demo(
-    folder: str = "tidecast-demo", *, progress: Progress = lambda *_: None, spark: SparkSession | None = None
-) -> Demo:
+def demo(folder: str = "tidecast-demo", *, progress: Progress = unseen, spark: SparkSession | None = None) -> Demo:
     """Publish the change log of a small shop as Avro, verify every row's checksum, and replicate it into Delta tables.
 
     Everything lies in `folder`: `topics`, the Schema Registry `schemas`, and `tables`. What an earlier run left there

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich import progress as rich_progress
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-Step = Callable[[str, int, int], None]
-"""What is being done, and how many of how many parts of it are."""
+from tidecast._progress import Progress, unseen
 
 
 @contextmanager
-def progress(silent: bool = False) -> Iterator[Step]:
+def progress(silent: bool = False) -> Iterator[Progress]:
     """Give a function that shows each step on standard error."""
     if silent:
-        yield lambda text, done, total: None
+        yield unseen
     elif not sys.stderr.isatty():
         yield _plain
     else:
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        columns = (
+            rich_progress.SpinnerColumn(),
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.BarColumn(),
+            rich_progress.TimeElapsedColumn(),
+        )
+        with rich_progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("starting Spark", total=None)
 
             def step(text: str, done: int, total: int) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
+from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema, union
 from tidecast.replica._columns import fill, may_be_formless, table_value
 from tidecast.replica._evolve import Evolution, Shape, reconcile
 from tidecast.replica._target import DeltaPlace
@@ -58,7 +58,7 @@ class Plan:
             wrong = _formless_key(change.schema)
             if wrong is not None:
                 letters.append(_letters(change.good.where(wrong), Reason.BAD_VALUE, "a key that the table cannot hold"))
-        return reduce(DataFrame.unionByName, letters)
+        return union(letters)
 
     def changes(self) -> DataFrame:
         """Return the rows to apply, in the table's types.
@@ -67,7 +67,7 @@ class Plan:
         struct, null for a delete: `row`, the table's row, and `formless`, the names of the columns whose value has no
         form in the table. An update that changes the key gives a second row that deletes the old one.
         """
-        return reduce(DataFrame.unionByName, (_changes(c, self.evolution) for c in self.accepted))
+        return union([_changes(c, self.evolution) for c in self.accepted])
 
     def virtual(self) -> list[str]:
         """Return the columns whose values no message carries, because MySQL computes them when they are read."""

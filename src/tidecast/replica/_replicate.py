@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from functools import reduce
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
-from tidecast.model import Events, TableChanges, TableSchema
+from tidecast._progress import Progress, unseen
+from tidecast.model import Events, TableChanges, TableSchema, union
 from tidecast.replica._apply import apply
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._plan import Plan, plan
@@ -25,11 +25,6 @@ _DEAD_LETTERS = "_dead_letters"
 _AT_ONCE = 4
 
 Name = tuple[str, str]
-Progress = Callable[[str, int, int], None]
-
-
-def _unseen(text: str, done: int, total: int) -> None:
-    pass
 
 
 def replicate(
@@ -39,7 +34,7 @@ def replicate(
     *,
     dead_letters: Path | None = None,
     on_error: str = "dead-letter",
-    progress: Progress = _unseen,
+    progress: Progress = unseen,
 ) -> Replicated:
     """Bring tables up to a batch of events; the same batch again, or a longer one of the same topic, is safe.
 
@@ -69,7 +64,7 @@ def replicate(
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         plans = list(pool.map(lambda n: plan(target.table(spark, *n), by_name[n], told[n]), by_name))
         if on_error == "fail":
-            refuse_dead_letters(reduce(DataFrame.unionByName, [events.rejected, *(p.dead_letters() for p in plans)]))
+            refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans)]))
         letters = Counter(write_dead_letters(events.rejected, folder))
         running = [pool.submit(_carry_out, p, events, folder) for p in plans]
         for done, future in enumerate(as_completed(running), 1):

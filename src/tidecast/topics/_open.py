@@ -13,29 +13,25 @@ from tidecast.topics._kafka import KafkaTopics
 from tidecast.topics._kafka_options import KafkaOptions
 
 
-def open_topics(place: Place, *, partitions: int | None = None) -> Topics:
-    """Return the topics at a place, without asking it anything yet.
-
-    `partitions` is the partition count of files of messages, which have no other place for it. Raises ConfigError
-    for a place that holds no topics.
-    """
+def open_topics(place: Place) -> Topics:
+    """Return the topics at a place, without asking it anything yet. Raises ConfigError for one that holds none."""
     if place.scheme not in _OPENERS:
         known = ", ".join(f"{scheme}://" for scheme in _OPENERS)
         raise ConfigError(f"{place.scheme}:// is not a place with topics", hint=f"use one of {known}")
-    return _OPENERS[place.scheme](place, partitions)
+    return _OPENERS[place.scheme](place)
 
 
-def _files(place: Place, partitions: int | None) -> Topics:
+def _files(place: Place) -> Topics:
     return FileTopics(
         Path(place.path),
         place.topic,
         pattern=place.params.get("topics"),
         lines=place.params.get("format", "").lower() == "jsonl",
-        partitions=partitions or int(place.params.get("partition-num", 0)) or FileTopics.partitions,
+        partitions=int(place.params.get("partition-num", FileTopics.partitions)),
     )
 
 
-def _kafka(place: Place, partitions: int | None) -> Topics:
+def _kafka(place: Place) -> Topics:
     return KafkaTopics(
         ",".join(place.hosts),
         place.topic,
@@ -45,4 +41,4 @@ def _kafka(place: Place, partitions: int | None) -> Topics:
     )
 
 
-_OPENERS: dict[str, Callable[[Place, int | None], Topics]] = {"file": _files, "kafka": _kafka, "kafka+ssl": _kafka}
+_OPENERS: dict[str, Callable[[Place], Topics]] = {"file": _files, "kafka": _kafka, "kafka+ssl": _kafka}

@@ -1,0 +1,12 @@
+"""How work tells what it is doing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, and how many of how many parts of it are."""
+
+
+def unseen(text: str, done: int, total: int) -> None:
+    """Show progress to nobody."""
