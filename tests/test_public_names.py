@@ -13,8 +13,8 @@ PUBLIC = {
         __version__ convert demo inspect read replicate spark_session verify
     """,
     "tidecast.model": """
-        CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD Reason SchemaHistory
-        SchemaKey TableChanges TableSchema compose decimal_text evaluated_once physical_ms physical_ms_of row_type
+        Bootstrap CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD Reason
+        SchemaHistory SchemaKey TableChanges TableSchema compose decimal_text evaluated_once physical_ms physical_ms_of row_type
         shift_zone shortest_text spark_type to_datetime union
     """,
     "tidecast.protocols.avro": """

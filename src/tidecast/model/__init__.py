@@ -1,6 +1,6 @@
 """What a change is: tables, columns, types, rows, TSOs. Knows neither protocols nor places."""
 
-from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Ddl, Events, Op, Reason, TableChanges, row_type
+from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Bootstrap, Ddl, Events, Op, Reason, TableChanges, row_type
 from tidecast.model._history import SchemaHistory, SchemaKey
 from tidecast.model._plans import evaluated_once, union
 from tidecast.model._schema import Column, DataType, Index, TableSchema
@@ -14,6 +14,7 @@ __all__ = [
     "HEADERS",
     "MAX_DECIMAL_PRECISION",
     "RECORD",
+    "Bootstrap",
     "Column",
     "DataType",
     "Ddl",

@@ -79,6 +79,8 @@ class TableChanges:
 
     - `op` string: `c`, `u` or `d`;
     - `commit_ts` bigint: TSO, null where the protocol does not tell;
+    - `table_id` bigint: the physical table's, which is the partition's in a partitioned table; null where the protocol
+      does not tell;
     - `old`, `data` struct (see `row_type`): the row before and after, null where there is none. `data` is null
       for a delete. A row without its non-key columns (an Avro delete) has them null, or not in its schema;
     - `checksum` struct (see `CHECKSUM`), null where the row carried none;
@@ -102,13 +104,25 @@ class TableChanges:
 
 @dataclass(frozen=True)
 class Ddl:
-    """A schema change: TiCDC's type (`CREATE`, `ALTER` …), its SQL, and the table before and after."""
+    """A schema change: TiCDC's type (`CREATE`, `ALTER` …), its SQL, and the table before and after.
+
+    `position` is where it stands among the rows, see `Events.position`.
+    """
 
     type: str
     sql: str
     commit_ts: int
     schema: TableSchema | None = None
     before: TableSchema | None = None
+    position: int | None = None
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """A table's schema as the source repeated it, for readers that start there; `position` as in `Ddl`."""
+
+    schema: TableSchema
+    position: int | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +133,8 @@ class Events:
     `ordered` says that `offset` numbers all messages of the source in one sequence, over all partitions.
     `position` names the column by which rows of all partitions have one order, and in whose terms
     `TableChanges.rows_from` speaks: `offset`, `commit_ts`, or None where a source has no such column.
+    `watermarks` has the source's watermark messages, None where it has none: the columns of `RECORD` and `commit_ts`
+    bigint, a row for each partition that got one; `watermark` is the highest of them.
     `dated` says that every row, deletes included, has its commit-ts.
     `checksums` says that the source knows row checksums, so that a row without one stays without.
     `kept` are frames that Spark keeps for this batch; `release` lets go of them, and so does leaving a `with` block.
@@ -127,6 +143,8 @@ class Events:
     tables: tuple[TableChanges, ...]
     rejected: DataFrame
     ddl: tuple[Ddl, ...] = ()
+    bootstraps: tuple[Bootstrap, ...] = ()
+    watermarks: DataFrame | None = None
     watermark: int | None = None
     ordered: bool = False
     position: str | None = None

@@ -192,6 +192,7 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
         *RECORD.fieldNames(),
         (F.lit(Op.DELETE) if not group.value else op if op is not None else F.lit(Op.CREATE)).alias("op"),
         _or_null(_extension(writer, m, COMMIT_TS), "bigint").alias("commit_ts"),
+        F.lit(None).cast("bigint").alias("table_id"),
         (nothing if group.value else row).alias("old"),
         (row if group.value else nothing).alias("data"),
         _checksum(writer, m).alias("checksum"),
