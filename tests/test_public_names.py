@@ -14,8 +14,8 @@ PUBLIC = {
     """,
     "tidecast.model": """
         Bootstrap CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD Reason
-        SchemaHistory SchemaKey TableChanges TableSchema compose decimal_text evaluated_once physical_ms physical_ms_of row_type
-        shift_zone shortest_text spark_type to_datetime union
+        SchemaHistory SchemaKey TableChanges TableSchema compose decimal_text evaluated_once physical_ms
+        physical_ms_of row_type shift_zone shortest_text spark_type to_datetime union
     """,
     "tidecast.protocols.avro": """
         AvroOptions decode encode_key encode_value key_schema unencodable value_schema
