@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
@@ -102,6 +103,16 @@ class TableChanges:
         return self.frame.where(F.col("reason").isNull())
 
 
+_NAME = r"`((?:[^`]|``)+)`"
+_OF_DATABASE = re.compile(rf"(?:CREATE|ALTER|DROP) (?:DATABASE|SCHEMA) (?:IF (?:NOT )?EXISTS )?{_NAME}", re.I)
+_OF_VIEW = re.compile(r"(?:CREATE|DROP)\b[^`(]*?\bVIEW\b", re.I)
+_RENAME = re.compile(rf"RENAME TABLE {_NAME}\.{_NAME} TO ", re.I)
+
+
+def _unquoted(name: str) -> str:
+    return name.replace("``", "`")
+
+
 @dataclass(frozen=True)
 class Ddl:
     """A schema change: TiCDC's type (`CREATE`, `ALTER` …), its SQL, and the table before and after.
@@ -115,6 +126,30 @@ class Ddl:
     schema: TableSchema | None = None
     before: TableSchema | None = None
     position: int | None = None
+
+    @property
+    def database(self) -> str:
+        """The database that it is about: the table's, else the one that its SQL names."""
+        if self.schema:
+            return self.schema.database
+        found = _OF_DATABASE.match(self.sql)
+        return _unquoted(found[1]) if found else ""
+
+    @property
+    def table(self) -> str:
+        """The table that it is about, by its name afterwards; empty where it is about a database."""
+        return self.schema.table if self.schema else ""
+
+    @property
+    def renamed_from(self) -> tuple[str, str] | None:
+        """Database and table before a RENAME, None for other types."""
+        found = _RENAME.match(self.sql) if self.type == "RENAME" else None
+        return (_unquoted(found[1]), _unquoted(found[2])) if found else None
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it is about a view."""
+        return _OF_VIEW.match(self.sql) is not None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,19 @@
 """TiCDC's Avro protocol: bytes to events, events to bytes, and the schemas between them."""
 
+from tidecast.protocols.avro._control import encode_ddl, encode_watermark
 from tidecast.protocols.avro._decode import decode
 from tidecast.protocols.avro._encode import encode_key, encode_value, unencodable
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_schema
 
-__all__ = ["AvroOptions", "decode", "encode_key", "encode_value", "key_schema", "unencodable", "value_schema"]
+__all__ = [
+    "AvroOptions",
+    "decode",
+    "encode_ddl",
+    "encode_key",
+    "encode_value",
+    "encode_watermark",
+    "key_schema",
+    "unencodable",
+    "value_schema",
+]

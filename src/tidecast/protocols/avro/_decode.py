@@ -27,6 +27,7 @@ from tidecast.model import (
     shift_zone,
 )
 from tidecast.protocols.avro import _wide
+from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
 from tidecast.protocols.avro._read_schema import Field, WriterSchema, read_schema
 from tidecast.protocols.avro._schema import CHECKSUM, CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP
 from tidecast.protocols.avro._wire import (
@@ -41,8 +42,7 @@ from tidecast.protocols.avro._wire import (
 )
 
 _UINT64 = 1 << 64
-_WATERMARK, _DDL = b"\x02", b"\x01"
-_WATERMARK_LENGTH = 9
+
 
 _DDL_MESSAGE = T.StructType(
     [
@@ -80,8 +80,8 @@ def decode(
     records = records.persist()
     key, value = _head("key"), _head("value")
     control = F.col("key").isNull() & (
-        (_first("value") == F.lit(_DDL))
-        | ((_first("value") == F.lit(_WATERMARK)) & (F.octet_length("value") == _WATERMARK_LENGTH))
+        (_first("value") == F.lit(DDL))
+        | ((_first("value") == F.lit(WATERMARK)) & (F.octet_length("value") == WATERMARK_LENGTH))
     )
     control = F.coalesce(control, F.lit(False))
     grouped = records.groupBy(key.alias("key"), F.when(~control, value).alias("value"), control.alias("control"))
@@ -287,7 +287,7 @@ def _control(messages: DataFrame) -> tuple[int | None, tuple[Ddl, ...]]:
     """Read the watermarks and schema changes that `avro-enable-watermark` sends, on the driver."""
     physical = F.conv(F.hex(F.substring("value", 2, 8)), 16, 10).try_cast("bigint")
     said = F.from_json(F.substring("value", 2, 2147483647).cast("string"), _DDL_MESSAGE)
-    watermark = messages.where(_first("value") == F.lit(_WATERMARK)).agg(F.max(physical)).collect()[0][0]
-    changes = messages.where(_first("value") == F.lit(_DDL)).select(said.alias("ddl")).select("ddl.*").distinct()
+    watermark = messages.where(_first("value") == F.lit(WATERMARK)).agg(F.max(physical)).collect()[0][0]
+    changes = messages.where(_first("value") == F.lit(DDL)).select(said.alias("ddl")).select("ddl.*").distinct()
     rows = changes.where(F.col("commitTs").isNotNull()).orderBy("commitTs").collect()
     return watermark, tuple(Ddl(str(r["type"]), r["query"] or "", r["commitTs"]) for r in rows)
