@@ -21,7 +21,7 @@ PUBLIC = {
         AvroOptions decode encode_key encode_value key_schema unencodable value_schema
     """,
     "tidecast.protocols.simple": """
-        decode table_schema
+        SimpleOptions decode encode_bootstrap encode_ddl encode_value encode_watermark table_schema unencodable
     """,
     "tidecast.checksum": """
         Judged explain row_checksum verdict verify

@@ -1,6 +1,17 @@
-"""TiCDC's Simple protocol: bytes to events."""
+"""TiCDC's Simple protocol: bytes to events, and events to bytes."""
 
 from tidecast.protocols.simple._decode import decode
+from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_value, encode_watermark, unencodable
+from tidecast.protocols.simple._options import SimpleOptions
 from tidecast.protocols.simple._schema import table_schema
 
-__all__ = ["decode", "table_schema"]
+__all__ = [
+    "SimpleOptions",
+    "decode",
+    "encode_bootstrap",
+    "encode_ddl",
+    "encode_value",
+    "encode_watermark",
+    "table_schema",
+    "unencodable",
+]

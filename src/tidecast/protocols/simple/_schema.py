@@ -1,11 +1,21 @@
-"""TableSchema as Simple JSON carries it, to the model and back. Source: Simple protocol, section TableSchema."""
+"""TableSchema as Simple messages carry it, to the model and back. Source: Simple protocol, section TableSchema.
+
+JSON and Avro say the same with other names and other members left out; each has a reader and a writer here, between
+the model and the objects that go through `json` and `avro`.
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
-from tidecast.model import Column, DataType, Index, TableSchema
+from tidecast.model import Column, DataType, Index, Kind, TableSchema
+
+_SIGNED_OR_NOT = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.YEAR, Kind.BIT)
+_WITHOUT_SCALE = (Kind.FLOAT, Kind.DOUBLE)
+_UNFRACTIONED = {Kind.DATETIME: 20, Kind.TIMESTAMP: 20, Kind.TIME: 11}
+"""What a type's length is more than, where it has fractional seconds."""
 
 
 def table_schema(text: str) -> TableSchema:
@@ -13,9 +23,90 @@ def table_schema(text: str) -> TableSchema:
 
     Raises KeyError, TypeError or ValueError where the text is not of that form.
     """
-    said: dict[str, Any] = json.loads(text)
+    return from_json(json.loads(text))
+
+
+def from_json(said: dict[str, Any]) -> TableSchema:
+    """Return the model's table for a `tableSchema` of JSON; raises KeyError or TypeError where it is not one."""
+    return _table(said, said["schema"])
+
+
+def from_avro(said: dict[str, Any]) -> TableSchema:
+    """Return the model's table for a `TableSchema` of Avro."""
+    return _table(said, said["database"])
+
+
+def to_json(schema: TableSchema) -> dict[str, Any]:
+    """Return the `tableSchema` that JSON shows of a table, members in order."""
+    columns = [_members(c, _json_type(c.data_type), c.default) for c in schema.columns]
+    return {"schema": schema.database, **_rest(schema, columns)}
+
+
+def to_avro(schema: TableSchema) -> dict[str, Any]:
+    """Return the `TableSchema` that Avro shows of a table."""
+    columns = [_members(c, _avro_type(c.data_type), _default_bytes(c.default)) for c in schema.columns]
+    return {"database": schema.database, **_rest(schema, columns)}
+
+
+def _rest(schema: TableSchema, columns: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "table": schema.table,
+        "tableID": schema.table_id,
+        "version": schema.version,
+        "columns": columns,
+        "indexes": [
+            {
+                "name": i.name,
+                "unique": i.unique,
+                "primary": i.primary,
+                "nullable": i.nullable,
+                "columns": list(i.columns),
+            }
+            for i in schema.indexes
+        ],
+    }
+
+
+def _members(column: Column, data_type: dict[str, Any], default: str | int | bytes | None) -> dict[str, Any]:
+    return {"name": column.name, "dataType": data_type, "nullable": column.nullable, "default": default}
+
+
+def _base(data_type: DataType) -> dict[str, Any]:
+    return {"mysqlType": data_type.mysql_type, "charset": data_type.charset, "collate": data_type.collate}
+
+
+def _json_type(data_type: DataType) -> dict[str, Any]:
+    optional = {
+        "length": data_type.length,
+        "decimal": 0 if data_type.kind in _WITHOUT_SCALE else data_type.decimal,
+        "elements": list(data_type.elements),
+        "unsigned": data_type.unsigned,
+        "zerofill": data_type.zerofill,
+    }
+    return _base(data_type) | {name: said for name, said in optional.items() if said}
+
+
+def _avro_type(data_type: DataType) -> dict[str, Any]:
+    kind = data_type.kind
+    numeric = kind in _SIGNED_OR_NOT
+    return _base(data_type) | {
+        "length": data_type.length,
+        "decimal": data_type.decimal if kind in (Kind.DECIMAL, Kind.TIMESTAMP) else None,
+        "elements": list(data_type.elements) if kind in (Kind.ENUM, Kind.SET) else None,
+        "unsigned": data_type.unsigned if numeric else None,
+        "zerofill": data_type.zerofill if numeric else None,
+    }
+
+
+def _default_bytes(default: str | int | None) -> bytes | None:
+    if isinstance(default, int):
+        return default.to_bytes(max(1, (default.bit_length() + 7) // 8), "big")
+    return None if default is None else default.encode()
+
+
+def _table(said: dict[str, Any], database: str) -> TableSchema:
     return TableSchema(
-        database=said["schema"],
+        database=database,
         table=said["table"],
         table_id=said["tableID"],
         version=said["version"],
@@ -27,17 +118,26 @@ def table_schema(text: str) -> TableSchema:
 
 
 def _column(said: dict[str, Any]) -> Column:
-    return Column(said["name"], _data_type(said["dataType"]), said["nullable"], said["default"])
+    data_type = _data_type(said["dataType"])
+    default = said["default"]
+    if isinstance(default, bytes):
+        default = (
+            int.from_bytes(default, "big") if data_type.kind is Kind.BIT else default.decode("utf-8", errors="replace")
+        )
+    return Column(said["name"], data_type, said["nullable"], default)
 
 
 def _data_type(said: dict[str, Any]) -> DataType:
-    return DataType(
+    data_type = DataType(
         mysql_type=said["mysqlType"],
         charset=said["charset"],
         collate=said["collate"],
         length=said.get("length", 0),
-        decimal=said.get("decimal", 0),
+        decimal=said.get("decimal") or 0,
         elements=tuple(said.get("elements") or ()),
-        unsigned=said.get("unsigned", False),
-        zerofill=said.get("zerofill", False),
+        unsigned=said.get("unsigned") or False,
+        zerofill=said.get("zerofill") or False,
     )
+    whole = _UNFRACTIONED.get(data_type.kind)
+    # Avro does not tell the fractional digits of most types, but their length counts them, after a point.
+    return data_type if whole is None else replace(data_type, decimal=max(0, data_type.length - whole))

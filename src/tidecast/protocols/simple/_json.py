@@ -1,0 +1,144 @@
+"""Simple messages as JSON, to the byte as Go writes it. Source: Simple protocol; Go's encoding/json."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidecast.model import Column as TableColumn
+from tidecast.model import DataType, Kind, decimal_text, shift_zone, shortest_text
+from tidecast.protocols.simple._message import VERSION, WATERMARK, RowMessage
+from tidecast.protocols.simple._numbers import bit_number, enum_number, set_mask
+
+_MARKUP = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+_LOST = "\ufffd"
+_LOST_ESCAPED = "\\ufffd"
+_HALVES = dict.fromkeys(range(0xD800, 0xE000), _LOST_ESCAPED)  # halves of a pair, which are no text
+_GO: dict[int, str] = {ord(char): said for char, said in _MARKUP.items()} | _HALVES
+
+_LETTERED = {f"\\u{n:04X}": f"\\u{n:04x}" for n in (0x0B, 0x0E, 0x0F, *range(0x1A, 0x20))}
+_ODD = re.compile("[\x0b\x0e\x0f\x1a-\x1f<>&\u2028\u2029]")
+"""What Spark writes otherwise than Go does, beside bytes that are no UTF-8."""
+
+_PAIR, _MARK = "\\\\", "\x01"  # an escaped backslash, and a character that JSON text never shows
+
+_FREE_TEXT = (Kind.TEXT, Kind.JSON, Kind.UNKNOWN)
+
+
+def message(said: dict[str, Any]) -> bytes:
+    """Return an object as the text that Go's encoding/json gives it, members in their order."""
+    return _go(said).encode()
+
+
+def _go(said: Any) -> str:
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).translate(_GO)
+
+
+def row_message(row: RowMessage, zone: str) -> Column:
+    """Return the message of a row: binary."""
+    names = {"database": row.database, "table": row.table}
+    head = {"version": VERSION} | {name: said for name, said in names.items() if said}
+    tail = {"schemaVersion": row.schema_version} if row.schema_version else {}
+    pieces = [
+        F.lit(_go(head)[:-1]),
+        F.when(row.table_id != 0, F.concat(F.lit(',"tableID":'), row.table_id.cast("string"))),
+        F.lit(',"type":"'),
+        row.type,
+        F.lit('","commitTs":'),
+        row.commit_ts.cast("string"),
+        F.lit(',"buildTs":'),
+        row.build_ts.cast("string"),
+        F.lit("," + _go(tail)[1:-1] if tail else ""),
+    ]
+    if row.claim_check is not None:
+        location = _object([F.coalesce(row.claim_check, F.lit("")).alias("claimCheckLocation")], [row.claim_check])
+        pieces.append(F.when(row.claim_check != "", F.concat(F.lit(","), _inside(location))))
+    if row.handle_key_only:
+        pieces.append(F.lit(',"handleKeyOnly":true'))
+    pieces.append(F.concat(F.lit(',"checksum":'), F.to_json(row.checksum)))
+    if row.columns:
+        for name, side in (("data", row.data), ("old", row.old)):
+            pieces.append(F.when(side.isNotNull(), F.concat(F.lit(f',"{name}":'), _row(row.columns, side, zone))))
+    pieces.append(F.lit("}"))
+    return F.concat_ws("", *pieces).cast("binary")
+
+
+def watermark_message(commit_ts: Column, build_ts: Column) -> Column:
+    """Return the message of a watermark: binary."""
+    head = _go({"version": VERSION, "type": WATERMARK})[:-1]
+    numbers = (F.lit(',"commitTs":'), commit_ts.cast("string"), F.lit(',"buildTs":'), build_ts.cast("string"))
+    return F.concat(F.lit(head), *numbers, F.lit("}")).cast("binary")
+
+
+def _inside(text: Column) -> Column:
+    """Return the members of an object's text, without its brackets."""
+    return F.substr(text, F.lit(2), F.length(text) - 2)
+
+
+def _row(columns: Sequence[TableColumn], row: Column, zone: str) -> Column:
+    values = [_value(c.data_type, row[c.name], zone).alias(c.name) for c in columns]
+    texts = [row[c.name] for c in columns if c.data_type.kind in _FREE_TEXT]
+    return _object(values, texts, odd_names=any(_ODD.search(c.name) for c in columns))
+
+
+def _object(values: Sequence[Column], texts: Sequence[Column], *, odd_names: bool = False) -> Column:
+    """Return a JSON object of some values; `texts` are what it shows of free text.
+
+    Spark writes it, and rows with characters that Go writes otherwise are corrected: there are few.
+    """
+    said = F.to_json(F.struct(*values), {"ignoreNullFields": "false"})
+    shown = F.concat_ws("", *texts)
+    whole = F.is_valid_utf8(shown)
+    odd = F.lit(True) if odd_names else shown.rlike(_ODD.pattern) | ~whole
+    if not (texts or odd_names):
+        return said
+    corrected = F.replace(said, F.lit(_PAIR), F.lit(_MARK))
+    for spark, go in (_LETTERED | _MARKUP).items():
+        corrected = F.replace(corrected, F.lit(spark), F.lit(go))
+    corrected = F.replace(corrected, F.lit(_MARK), F.lit(_PAIR))
+    corrected = F.when(whole, corrected).otherwise(F.replace(corrected, F.lit(_LOST), F.lit(_LOST_ESCAPED)))
+    return F.when(odd, corrected).otherwise(said)
+
+
+def _value(data_type: DataType, value: Column, zone: str) -> Column:
+    """Return a value of the model as what `to_json` makes its Simple form of. Source: section row values."""
+    return _WRITERS.get(data_type.kind, _as_is)(data_type, value, zone)
+
+
+def _as_is(data_type: DataType, value: Column, zone: str) -> Column:
+    return value  # `to_json` writes binary as Base64 in one line
+
+
+def _number(data_type: DataType, value: Column, zone: str) -> Column:
+    return value.cast("string")
+
+
+def _real(data_type: DataType, value: Column, zone: str) -> Column:
+    return shortest_text(value, data_type.kind is Kind.FLOAT)
+
+
+def _decimal(data_type: DataType, value: Column, zone: str) -> Column:
+    return decimal_text(value, data_type.length, data_type.decimal)
+
+
+def _timestamp(data_type: DataType, value: Column, zone: str) -> Column:
+    said = F.struct(F.lit(zone).alias("location"), shift_zone(value, "UTC", zone).alias("value"))
+    return F.when(value.isNotNull(), said)
+
+
+_WRITERS: dict[Kind, Callable[[DataType, Column, str], Column]] = {
+    Kind.INTEGER: _number,
+    Kind.YEAR: _number,
+    Kind.FLOAT: _real,
+    Kind.DOUBLE: _real,
+    Kind.DECIMAL: _decimal,
+    Kind.ENUM: lambda data_type, value, zone: enum_number(data_type, value).cast("string"),
+    Kind.SET: lambda data_type, value, zone: F.conv(F.hex(set_mask(data_type, value)), 16, 10),
+    Kind.BIT: lambda data_type, value, zone: bit_number(value),
+    Kind.TIMESTAMP: _timestamp,
+}

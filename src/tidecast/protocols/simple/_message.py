@@ -1,0 +1,39 @@
+"""What Simple messages are, whichever their encoding. Source: TiCDC Simple protocol, message format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+
+from tidecast.model import Column as TableColumn
+from tidecast.model import Op
+
+VERSION = 1
+ROW_OPS = {"INSERT": Op.CREATE, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
+DDL_TYPES = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
+BOOTSTRAP, WATERMARK = "BOOTSTRAP", "WATERMARK"
+
+
+@dataclass(frozen=True)
+class RowMessage:
+    """A row's message before it is written.
+
+    `columns` are those that it shows, by the bytes of their names; `data` and `old` are null where it has none;
+    `type` is a key of `ROW_OPS`. `checksum` (see `tidecast.model.CHECKSUM`) is null where it has none.
+    """
+
+    database: str
+    table: str
+    schema_version: int
+    columns: Sequence[TableColumn]
+    handle_key_only: bool
+    type: Column
+    table_id: Column
+    commit_ts: Column
+    build_ts: Column
+    claim_check: Column | None
+    checksum: Column
+    data: Column
+    old: Column

@@ -1,0 +1,67 @@
+"""ENUM, SET and BIT as the numbers that Simple messages show, and back. Source: Simple protocol, row values."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidecast.model import DataType
+
+_UINT64_MAX = (1 << 64) - 1
+_UINT64_BYTES = 8
+
+
+def enum_number(data_type: DataType, element: Column) -> Column:
+    """Return an element's number from 1 as bigint, 0 for the invalid value '' and for any other text."""
+    return F.array_position(_array(data_type.elements), element)
+
+
+def enum_element(data_type: DataType, number: Column) -> Column:
+    """Return the element of a number, '' for 0 and null for a number without element."""
+    return F.get(_array(("", *data_type.elements)), number.try_cast("int"))
+
+
+def set_mask(data_type: DataType, elements: Column) -> Column:
+    """Return a bit for each element as bigint, the first one's is the lowest; other text has none."""
+    bits = [
+        F.when(F.find_in_set(F.lit(e), elements) > 0, _bits(1 << n)).otherwise(_bits(0))
+        for n, e in enumerate(data_type.elements)
+    ]
+    return F.when(elements.isNotNull(), reduce(Column.bitwiseOR, bits, _bits(0)))
+
+
+def set_elements(data_type: DataType, mask: Column) -> Column:
+    """Return the elements of a mask (bigint), joined by commas; null where it has bits of no element."""
+    chosen = (F.when(mask.bitwiseAND(_bits(1 << n)) != 0, e) for n, e in enumerate(data_type.elements))
+    unknown = _bits(_UINT64_MAX ^ ((1 << len(data_type.elements)) - 1))
+    return F.when(mask.bitwiseAND(unknown) == 0, F.concat_ws(",", *chosen))
+
+
+def bit_number(bits: Column) -> Column:
+    """Return the decimal text of bits (binary) as an unsigned number; null for more than 64 of them."""
+    return F.when(F.octet_length(bits) <= _UINT64_BYTES, F.conv(F.hex(bits), 16, 10))
+
+
+def bit_bytes(data_type: DataType, text: Column) -> Column:
+    """Return a number's text as binary of the column's length; null where it is no number or too large."""
+    digits = 2 * ((max(data_type.length, 1) + 7) // 8)
+    hexed = F.conv(unsigned_text(text), 10, 16)
+    return F.when(F.length(hexed) <= digits, F.unhex(F.lpad(hexed, digits, "0")))
+
+
+def unsigned_text(text: Column) -> Column:
+    """Return an unsigned 64-bit number's text, null for anything else: `conv` raises on more bits."""
+    number = text.try_cast("decimal(20,0)")
+    return F.when((number >= 0) & (number <= F.lit(Decimal(_UINT64_MAX))), text)
+
+
+def _array(elements: tuple[str, ...]) -> Column:
+    return F.array(*map(F.lit, elements)).cast("array<string>")
+
+
+def _bits(unsigned: int) -> Column:
+    """Return 64 bits as the bigint that has them."""
+    return F.lit(unsigned - (1 << 64) if unsigned >> 63 else unsigned).cast("bigint")

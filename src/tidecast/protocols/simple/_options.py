@@ -1,0 +1,19 @@
+"""Options of the Simple protocol. Source: TiCDC Simple protocol; TiCDC's sink configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class SimpleOptions:
+    """How rows become Simple messages; the names are those of TiCDC's sink URI.
+
+    `zone` is the time zone of the server, in which TIMESTAMP values are shown. `compression` tells what a message's
+    bytes go through before they leave (`large-message-handle-compression`); encoding does not look at it.
+    """
+
+    encoding_format: Literal["json", "avro"] = "json"
+    zone: str = "UTC"
+    compression: str = "none"
