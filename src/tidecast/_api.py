@@ -12,7 +12,6 @@ from typing import overload
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast._errors import ConfigError
 from tidecast._inspect import Inspected, inspect_events, single_message
 from tidecast._progress import Progress, unseen
 from tidecast._uri import parse_place, redact_uri
@@ -152,24 +151,27 @@ def convert(
     place = settings.place
     letters = Path(dead_letters) if dead_letters else _beside(place.path if place.scheme == "file" else None)
     topics = open_topics(place)
-    url = settings.schema_registry
-    registry = _registry(url)
-    if registry is None:
-        raise ConfigError(
-            'Avro protocol requires parameter "schema-registry"',
-            code="CDC:ErrCodecInvalidConfig",
-            hint="--schema-registry http://host:8081, or file:///folder",
-        )
+    registry = _registry(settings.schema_registry) if settings.protocol == "avro" else None
     with ExitStack() as stack:
-        stack.enter_context(registry)
-        registry.check()
+        if registry is not None:
+            stack.enter_context(registry)
+            registry.check()
         topics.ensure(settings.default_topic)
         progress("reading", 0, 0)
         read_from = _registry(source_schema_registry or schema_registry)
         stack.enter_context(_asking(source))
         events = stack.enter_context(read_topic(spark or spark_session(), source, registry=read_from, zone=zone))
         progress("publishing", 0, 0)
-        return publish(events, settings, topics, registry, zone=zone, dead_letters=letters, on_error=on_error)
+        return publish(
+            events,
+            settings,
+            topics,
+            registry,
+            zone=zone,
+            cluster_id=cluster_id,
+            dead_letters=letters,
+            on_error=on_error,
+        )
 
 
 def replicate(

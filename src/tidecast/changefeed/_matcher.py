@@ -41,6 +41,10 @@ class TableMatcher:
                 return rule.positive
         return False
 
+    def matches_schema(self, schema: str) -> bool:
+        """Tell whether the rules let any table of a schema in, as far as its name tells."""
+        return any(rule.positive and rule.schema.search(schema) for rule in self._rules)
+
 
 class ColumnMatcher:
     """Column patterns, of which the last one that matches decides; letter case never counts.

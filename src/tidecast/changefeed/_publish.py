@@ -2,12 +2,13 @@
 
 A row leaves only after its schema is registered. Where the registry refuses a schema, or a row must stop the
 changefeed, what comes before that row is published, nothing of what comes after, and the cause ends the run.
+Schema changes, bootstraps and watermarks leave among the rows, each where it stood in the source.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,13 +17,24 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from tidecast._errors import ConfigError, CorruptedData, EncodeError, SchemaRefused, TidecastError
+from tidecast.changefeed._bootstrap import Bootstraps
+from tidecast.changefeed._codecs import AvroCodec, Codec, Leaving, Message, codec_for
 from tidecast.changefeed._config import ChangefeedConfig
+from tidecast.changefeed._controls import Control, Life, control_frame, ddl_topic, lives, row_sequence, watermark_frame
 from tidecast.changefeed._dispatch import Router, select_columns
+from tidecast.changefeed._large import (
+    OVERHEAD,
+    check_storage,
+    claim_location,
+    compress,
+    compressed,
+    message_size,
+    store_claims,
+)
 from tidecast.changefeed._matcher import TableMatcher
 from tidecast.checksum import row_checksum
-from tidecast.model import RECORD, Events, Op, Reason, TableChanges, TableSchema, union
-from tidecast.protocols import avro
-from tidecast.registry import Registry, subject_for
+from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema, union
+from tidecast.registry import Registry
 from tidecast.topics import Topics, refuse_dead_letters, write_dead_letters
 
 _SYSTEM = {
@@ -39,34 +51,38 @@ _SYSTEM = {
 }
 """Schemas that never leave. Source: TiCDC's filter rules."""
 
-_OVERHEAD = 36  # what TiCDC adds to key and value for a message's own bytes
-
 
 @dataclass
 class Published:
-    """What a run published: messages by table and topic; rows skipped for want of a key, by table; dead letters."""
+    """What a run published.
+
+    `messages` are rows by table and topic; `ddl`, `bootstraps` and `watermarks` events that went to all partitions;
+    `skipped` rows by table, left out for want of a key; `dead_letters` messages by reason; `schemas` those that the
+    registry was asked for; `claims` messages whose whole is in the claim check's storage.
+    """
 
     messages: Counter[tuple[str, str]] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     schemas: int = 0
+    ddl: int = 0
+    bootstraps: int = 0
+    watermarks: int = 0
+    claims: int = 0
 
     @property
     def total(self) -> int:
-        """The number of messages published."""
+        """The number of row messages published."""
         return sum(self.messages.values())
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Plan:
-    """One table version on its way out. Without `value_id` only its deletes can leave."""
+    """The rows of one table version on their way out."""
 
     changes: TableChanges
-    schema: TableSchema
-    topic: str
-    partitions: int = 0
-    key_id: int | None = None
-    value_id: int | None = None
+    table: Leaving
+    partitions: int
 
 
 @dataclass(frozen=True)
@@ -81,88 +97,37 @@ def publish(
     events: Events,
     config: ChangefeedConfig,
     sink: Topics,
-    registry: Registry,
+    registry: Registry | None = None,
     *,
     zone: str = "UTC",
+    cluster_id: str = "default",
+    bootstraps: Bootstraps | None = None,
     dead_letters: Path,
     on_error: str = "dead-letter",
 ) -> Published:
-    """Publish row changes as Avro to the topics that the configuration's rules name.
+    """Publish events to the topics that the configuration's rules name, in the configuration's protocol.
 
-    `zone` is the time zone of TIMESTAMP text. Rows of table versions without a handle key are skipped and counted.
-    Messages that could not be read, and rows that have no form in the protocol, go to the folder `dead_letters`;
-    with `on_error="fail"` the first of them raises DecodeError and nothing is published.
-    Raises ConfigError, EncodeError, CorruptedData and SchemaRefused; see the module for what is published then.
+    `registry` serves Avro. `zone` is the time zone of TIMESTAMP text, `cluster_id` that of Debezium messages.
+    `bootstraps` is what earlier runs know of repeated schemas, by default nothing. Rows of table versions without a
+    handle key are skipped and counted, unless `force-replicate` is on. Messages that could not be read, and rows that
+    have no form in the protocol, go to the folder `dead_letters`; with `on_error="fail"` the first of them raises
+    DecodeError and nothing is published. Raises ConfigError, EncodeError, CorruptedData and SchemaRefused; see the
+    module for what is published then.
     """
-    options = avro.AvroOptions(
-        enable_tidb_extension=config.enable_tidb_extension,
-        decimal_handling_mode=config.avro_decimal_handling_mode,
-        bigint_unsigned_handling_mode=config.avro_bigint_unsigned_handling_mode,
-        checksum=config.integrity.check_level == "correctness",
-        zone=zone,
-    )
     _check(config)
-    router = Router(config, zone)
-    report = Published()
-    plans = _plans(events, config, router, report)
-    if on_error == "fail":
-        refuse_dead_letters(events.rejected)
-    for plan in plans:
-        plan.partitions = sink.ensure(plan.topic).partitions
-    stop = _register(plans, registry, options)
-    report.schemas = len({i for p in plans for i in (p.key_id, p.value_id) if i is not None})
-    plans = [p for p in plans if p.key_id is not None]
-    compute = options.checksum and not events.checksums
-    parts = [_encode(n, plan, options, router, config, compute=compute) for n, plan in enumerate(plans)]
-    encoded = union(parts).persist() if parts else None
-    try:
-        letters = events.rejected
-        if encoded:
-            found = _survey(encoded, events)
-            stop = _first(stop, found.stop)
-            leaving = encoded
-            if stop:
-                leaving = encoded.where(_before(stop, events))
-                found = _survey(leaving, events)
-            if found.unsendable:
-                letters = letters.unionByName(_unsendable(leaving))
-                if on_error == "fail":
-                    refuse_dead_letters(letters)
-            for number, rows in found.rows.items():
-                report.messages[plans[number].schema.name, plans[number].topic] += rows
-            if found.rows:
-                _send(leaving, events, sink)
-        report.dead_letters = write_dead_letters(letters, dead_letters)
-    finally:
-        if encoded:
-            encoded.unpersist()
-    if stop:
-        raise stop.error
-    return report
+    codec = codec_for(config, registry, zone, cluster_id)
+    run = _Run(events, config, sink, codec, Router(config, zone), bootstraps or bootstraps_of(config))
+    return run.publish(dead_letters, on_error)
 
 
-def _plans(events: Events, config: ChangefeedConfig, router: Router, report: Published) -> list[_Plan]:
-    """Choose the table versions that leave: those that the rules let through and that have a handle key."""
-    wanted = TableMatcher(config.filter.rules, case_sensitive=config.case_sensitive)
-    plans = []
-    for changes in events.tables:
-        schema = changes.schema
-        if schema.database.lower() in _SYSTEM or not wanted.matches(schema.database, schema.table):
-            continue
-        if schema.handle_key:
-            plans.append(_Plan(changes, select_columns(config, schema), router.topic_for(schema)))
-        else:
-            report.skipped[schema.name] += changes.rows
-    router.check_default_topic([p.schema for p in plans])
-    return plans
+def bootstraps_of(config: ChangefeedConfig, state: bytes = b"[]") -> Bootstraps:
+    """Return when a changefeed repeats schemas; `state` is what an earlier run left."""
+    sink = config.sink
+    return Bootstraps(sink.send_bootstrap_interval_in_sec, sink.send_bootstrap_in_msg_count, state)
 
 
 def _check(config: ChangefeedConfig) -> None:
     """Refuse what this version cannot do, rather than publish rows that the configuration keeps back."""
-    if config.protocol != "avro":
-        raise ConfigError(
-            f"protocol {config.protocol} cannot be written by this version", code="CDC:ErrSinkUnknownProtocol"
-        )
     for name in ("event_filters", "ignore_txn_start_ts"):
         if getattr(config.filter, name):
             raise ConfigError(
@@ -172,68 +137,339 @@ def _check(config: ChangefeedConfig) -> None:
             )
 
 
-def _register(plans: list[_Plan], registry: Registry, options: avro.AvroOptions) -> _Stop | None:
-    """Register every schema that a row needs, in the order in which rows need them; stop at the first refusal."""
-    steps: list[tuple[int, int, Callable[[], None]]] = []
+class _Run:
+    """One batch of events on its way out."""
 
-    def key(plan: _Plan) -> None:
-        plan.key_id = registry.register(subject_for(plan.topic, "key"), avro.key_schema(plan.schema, options))
+    def __init__(
+        self,
+        events: Events,
+        config: ChangefeedConfig,
+        sink: Topics,
+        codec: Codec,
+        router: Router,
+        bootstraps: Bootstraps,
+    ) -> None:
+        self.events, self.config, self.sink, self.codec, self.router = events, config, sink, codec, router
+        self.bootstraps = bootstraps
+        self.report = Published()
+        self._wanted = TableMatcher(config.filter.rules, case_sensitive=config.case_sensitive)
+        self._partitions: dict[str, int] = {}
+        large = config.large_message_handle
+        self._compression = large.large_message_handle_compression if config.protocol == "simple" else "none"
+        self._large = large.large_message_handle_option
+        self._storage = large.claim_check_storage_uri.get_secret_value()
+        self._raw_claims = large.claim_check_raw_value
 
-    def value(plan: _Plan) -> None:
-        plan.value_id = registry.register(subject_for(plan.topic, "value"), avro.value_schema(plan.schema, options))
-
-    for plan in plans:
-        rows, upserts = plan.changes.rows_from, plan.changes.upserts_from
-        if rows is not None:
-            steps.append((rows, 0, lambda plan=plan: key(plan)))  # type: ignore[misc]
-        if upserts is not None:
-            steps.append((upserts, 1, lambda plan=plan: value(plan)))  # type: ignore[misc]
-    for position, _, step in sorted(steps, key=lambda s: s[:2]):
+    def publish(self, dead_letters: Path, on_error: str) -> Published:
+        """Publish the batch; see `tidecast.changefeed.publish`."""
+        if self._large == "claim-check":
+            check_storage(self._storage)
+        plans = self._plans()
+        if on_error == "fail":
+            refuse_dead_letters(self.events.rejected)
+        stop, plans = self._prepare(plans)
+        parts = [self._encode(number, plan) for number, plan in enumerate(plans)]
+        encoded = self._sized(union(parts)).persist() if parts else None
         try:
-            step()
-        except (SchemaRefused, EncodeError) as error:
-            return _Stop(position, error)
-    return None
+            letters = self.events.rejected
+            controls: list[Control] = []
+            if encoded:
+                found = self._survey(encoded)
+                stop = _first(stop, found.stop)
+                leaving = encoded
+                if stop:
+                    leaving = encoded.where(self._before(stop))
+                    found = self._survey(leaving)
+                if found.unsendable:
+                    letters = letters.unionByName(_unsendable(leaving))
+                    if on_error == "fail":
+                        refuse_dead_letters(letters)
+                for number, rows in found.rows.items():
+                    table = plans[number].table
+                    self.report.messages[table.schema.name, table.topic] += rows
+                self.report.claims = found.claims
+                controls = list(self._bootstraps(plans, found.rows, leaving))
+            stop = self._send(encoded, controls, stop)
+            self.report.dead_letters = write_dead_letters(letters, dead_letters)
+        finally:
+            if encoded:
+                encoded.unpersist()
+        if stop:
+            raise stop.error
+        return self.report
 
+    def _passes(self, schema: TableSchema) -> bool:
+        """Tell whether the rules let a table through and it has a key, or needs none."""
+        return self._named(schema.database, schema.table) and self._eligible(schema)
 
-def _encode(
-    number: int,
-    plan: _Plan,
-    options: avro.AvroOptions,
-    router: Router,
-    config: ChangefeedConfig,
-    *,
-    compute: bool,
-) -> DataFrame:
-    """Return the messages of one table version: where each came from and goes to, or why it cannot go."""
-    frame = plan.changes.frame
-    if compute:
-        frame = frame.withColumn("checksum", _computed(plan.schema))
-    row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
-    detail = F.coalesce(F.col("detail"), avro.unencodable(plan.schema))
-    reason = F.coalesce(F.col("reason"), F.when(detail.isNotNull(), F.lit(Reason.NOT_IN_PROTOCOL)))
-    value = F.lit(None).cast("binary")
-    if plan.value_id is not None:
-        value = avro.encode_value(plan.schema, plan.value_id, options)
-    assert plan.key_id is not None
-    key = avro.encode_key(plan.schema, plan.key_id, options)
-    routed = frame.select(
-        F.struct(*RECORD.fieldNames(), "commit_ts").alias("source"),
-        F.lit(number).alias("plan"),
-        "op",
-        reason.alias("reason"),
-        F.when(reason.isNotNull(), detail).alias("detail"),
-        F.col("checksum.corrupted").alias("corrupted"),
-        F.lit(plan.topic).alias("topic"),
-        router.partition_for(plan.changes.schema, row, F.col("commit_ts"), plan.partitions).alias("partition"),
-        F.when(reason.isNull(), key).alias("key"),
-        F.when(reason.isNull(), value).alias("value"),
-    )
-    size = F.octet_length("key") + F.coalesce(F.octet_length("value"), F.lit(0)) + _OVERHEAD
-    stops = [F.when(size > config.max_message_bytes, size)]
-    if config.integrity.corruption_handle_level == "error":
-        stops.append(F.when(F.col("corrupted"), F.lit(0)))
-    return routed.withColumn("stop", F.coalesce(*stops))
+    def _named(self, database: str, table: str) -> bool:
+        return database.lower() not in _SYSTEM and self._wanted.matches(database, table)
+
+    def _eligible(self, schema: TableSchema) -> bool:
+        return bool(schema.handle_key) or self.config.force_replicate
+
+    def _topic(self, topic: str) -> range:
+        """Return the partitions of a topic that is going to be written."""
+        if topic not in self._partitions:
+            self._partitions[topic] = self.sink.ensure(topic).partitions
+        return range(self._partitions[topic])
+
+    def _plans(self) -> list[_Plan]:
+        """Choose the table versions that leave."""
+        tables = []
+        for changes in self.events.tables:
+            schema = changes.schema
+            if not self._named(schema.database, schema.table):
+                continue
+            if self._eligible(schema):
+                table = Leaving(schema, select_columns(self.config, schema), self.router.topic_for(schema))
+                tables.append((changes, table))
+            else:
+                self.report.skipped[schema.name] += changes.rows
+        self.router.check_default_topic([table.selected for _, table in tables])
+        return [_Plan(changes, table, len(self._topic(table.topic))) for changes, table in tables]
+
+    def _prepare(self, plans: list[_Plan]) -> tuple[_Stop | None, list[_Plan]]:
+        """Register every schema that a row needs, in the order in which rows need them; stop at the first refusal.
+
+        Returns the plans whose rows, or at least whose deletes, can leave.
+        """
+        steps: list[tuple[int, int, _Plan, Callable[[Leaving], None]]] = []
+        for plan in plans:
+            if plan.changes.rows_from is not None:
+                steps.append((plan.changes.rows_from, 0, plan, self.codec.prepare_key))
+            if plan.changes.upserts_from is not None:
+                steps.append((plan.changes.upserts_from, 1, plan, self.codec.prepare_value))
+        ready, stop = [], None
+        for position, is_value, plan, step in sorted(steps, key=lambda s: s[:2]):
+            try:
+                step(plan.table)
+            except (SchemaRefused, EncodeError) as error:
+                stop = _Stop(position, error)
+                break
+            if not is_value:
+                ready.append(plan)
+        if isinstance(self.codec, AvroCodec):
+            self.report.schemas = self.codec.schemas
+        return stop, [plan for plan in plans if plan in ready]
+
+    def _encode(self, number: int, plan: _Plan) -> DataFrame:
+        """Return the messages of one table version: where each came from and goes to, or why it cannot go."""
+        frame, table = plan.changes.frame, plan.table
+        if not self.codec.checksums:
+            frame = frame.withColumn("checksum", F.lit(None).cast(CHECKSUM))
+        elif not self.events.checksums:
+            frame = frame.withColumn("checksum", _computed(table.schema))
+        row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
+        detail = F.coalesce(F.col("detail"), self.codec.unencodable(table))
+        reason = F.coalesce(F.col("reason"), F.when(detail.isNotNull(), F.lit(Reason.NOT_IN_PROTOCOL)))
+        good = reason.isNull()
+        partition = self.router.partition_for(plan.changes.schema, row, F.col("commit_ts"), plan.partitions)
+        routed = frame.select(
+            *frame.columns,
+            reason.alias("why"),
+            F.when(good, self.codec.key(table)).alias("message_key"),
+            F.when(good, self.codec.value(table)).alias("message_value"),
+        )
+        location, reduced = F.lit(None).cast("string"), F.lit(None).cast("binary")
+        if self._large != "none":
+            # Under compression nobody knows yet whether a message is too large.
+            doubtful = message_size(F.col("message_key"), F.col("message_value")) > self.config.max_message_bytes
+            doubtful = doubtful if self._compression == "none" else F.col("message_value").isNotNull()
+            if self._large == "claim-check":
+                location = F.when(doubtful, claim_location(self._storage, F.col("message_value")))
+            claim = location if self._large == "claim-check" else None
+            reduced = F.when(doubtful, self.codec.reduced(table, claim))
+        return routed.select(
+            F.struct(*RECORD.fieldNames(), "commit_ts").alias("source"),
+            F.lit(number).alias("plan"),
+            "op",
+            F.col("why").alias("reason"),
+            F.when(~good, detail).alias("detail"),
+            F.col("checksum.corrupted").alias("corrupted"),
+            F.lit(table.topic).alias("topic"),
+            partition.alias("partition"),
+            F.col("message_key").alias("key"),
+            F.col("message_value").alias("whole"),
+            reduced.alias("reduced"),
+            location.alias("location"),
+        )
+
+    def _sized(self, encoded: DataFrame) -> DataFrame:
+        """Choose the form that fits: the whole message or the reduced one; `stop` tells the size that nothing fits."""
+        limit = self.config.max_message_bytes
+        encoded = compressed(encoded, ("whole", "reduced"), self._compression)
+        fits = message_size(F.col("key"), F.col("whole")) <= limit
+        value = F.when(fits | F.col("reduced").isNull(), F.col("whole")).otherwise(F.col("reduced"))
+        chosen = encoded.withColumns({"value": value, "location": F.when(~fits, F.col("location"))})
+        size = message_size(F.col("key"), F.col("value"))
+        stops = [F.when(size > limit, size)]
+        if self.config.integrity.corruption_handle_level == "error":
+            stops.append(F.when(F.col("corrupted"), F.lit(0)))
+        kept = F.when(F.col("location").isNotNull(), F.col("whole"))
+        return chosen.withColumns({"stop": F.coalesce(*stops), "whole": kept}).drop("reduced")
+
+    def _survey(self, encoded: DataFrame) -> _Survey:
+        """Encode the rows, once, and count them. A row that is too large, or damaged under `error`, stops the run."""
+        name = self.events.position
+        position = F.col(f"source.{name}") if name else F.lit(0).cast("bigint")
+        place = F.struct(position.alias("position"), "stop", "topic", "source.partition", "source.offset")
+        where = F.struct(place.alias("place"), F.col("source.topic").alias("origin"))
+        sendable = F.col("reason").isNull()
+        rows = (
+            encoded.groupBy("plan", sendable.alias("sendable"))
+            .agg(
+                F.count("*").alias("rows"),
+                F.count("location").alias("claims"),
+                F.min(F.when(F.col("stop").isNotNull(), where)).alias("stop"),
+            )
+            .collect()
+        )
+        stops = sorted((r["stop"] for r in rows if r["stop"]), key=lambda s: s["place"]["position"])
+        return _Survey(
+            rows={r["plan"]: r["rows"] for r in rows if r["sendable"]},
+            unsendable=sum(r["rows"] for r in rows if not r["sendable"]),
+            claims=sum(r["claims"] for r in rows),
+            stop=self._stop(stops[0]) if stops else None,
+        )
+
+    def _stop(self, said: Row) -> _Stop:
+        place = said["place"]
+        where = f"topic {said['origin']} partition {place['partition']} offset {place['offset']}"
+        if place["stop"]:
+            error: TidecastError = self._too_large(place["topic"], place["stop"], where)
+        else:
+            error = CorruptedData("the source found this row damaged", code="CDC:ErrCorruptedDataMutation", where=where)
+        return _Stop(place["position"] if self.events.position else None, error)
+
+    def _too_large(self, topic: str, length: int, where: str) -> EncodeError:
+        limit = self.config.max_message_bytes
+        other = ", or set large-message-handle-option" if self.config.protocol == "simple" else ""
+        return EncodeError(
+            f"message is too large. topic:{topic}, length:{length}, maxMessageBytes:{limit}",
+            code="CDC:ErrMessageTooLarge",
+            where=where,
+            hint=f"raise max-message-bytes in the sink URI{other}",
+        )
+
+    def _before(self, stop: _Stop) -> Column:
+        """Return which rows come before a stop; none where the source's rows have no common order."""
+        if stop.position is None or self.events.position is None:
+            return F.lit(False)
+        return F.col(f"source.{self.events.position}") < stop.position
+
+    def _bootstraps(self, plans: list[_Plan], rows: Mapping[int, int], leaving: DataFrame) -> Iterator[Control]:
+        """Yield the schemas to be repeated: those of the source, and what the rules of bootstraps ask for beside."""
+        rules = self.bootstraps
+        if not rules.enabled:
+            return
+        first = min((p.changes.rows_from for p in plans if p.changes.rows_from is not None), default=None)
+        for schema, topic in rules.due():
+            rules.repeated(schema, topic)
+            yield from self._bootstrap(schema, topic, first, ahead=True)
+        told: dict[int, int] = {}
+        for said in self.events.bootstraps:
+            if self._passes(said.schema):
+                topic = self.router.topic_for(said.schema)
+                told.setdefault(said.schema.table_id, said.position or 0)
+                yield from self._bootstrap(said.schema, topic, said.position, ahead=not self.events.ordered)
+        for number, plan in enumerate(plans):
+            schema, topic, start = plan.table.schema, plan.table.topic, plan.changes.rows_from
+            if number not in rows or start is None:
+                continue
+            if rules.is_new(schema):
+                if schema.table_id not in told or told[schema.table_id] > start:
+                    yield from self._bootstrap(schema, topic, start, ahead=True)
+                rules.repeated(schema, topic)
+            before, count = rules.rows(schema), rows[number]
+            if before + count >= rules.every_rows:
+                for position in self._every(leaving, number, rules.every_rows, before):
+                    yield from self._bootstrap(schema, topic, position, ahead=True)
+                rules.repeated(schema, topic)
+                count = (before + count) % rules.every_rows
+            rules.took(schema, topic, count)
+
+    def _every(self, leaving: DataFrame, number: int, every: int, before: int) -> list[int]:
+        """Return the positions of a table's rows at which its schema is due again, by their number."""
+        mine = leaving.where((F.col("plan") == number) & F.col("reason").isNull())
+        at = F.col("sequence.at")
+        placed = mine.select("source", "op", "plan").select(row_sequence(self.events).alias("sequence"))
+        nth = F.row_number().over(Window.orderBy("sequence")) + before
+        due = placed.select(at.alias("at"), nth.alias("nth")).where(F.col("nth") % every == 0)
+        return [row["at"] for row in due.orderBy("nth").collect()]
+
+    def _bootstrap(self, schema: TableSchema, topic: str, position: int | None, *, ahead: bool) -> Iterator[Control]:
+        message = self.codec.bootstrap(schema)
+        if message:
+            partitions = self._topic(topic) if self.config.sink.send_bootstrap_to_all_partition else range(1)
+            yield Control(position, topic, partitions, self._packed(message), ahead)
+            self.report.bootstraps += 1
+
+    def _packed(self, message: Message) -> Message:
+        key, value = message
+        return key, compress(value, self._compression)
+
+    def _ddl(self) -> Iterator[Control]:
+        """Yield the messages of schema changes."""
+        for ddl in self.events.ddl:
+            if not self._tells(ddl):
+                continue
+            topic = ddl_topic(ddl, self.router, self.config.default_topic)
+            messages = self.codec.ddl(ddl)
+            for message in messages:
+                yield Control(ddl.position, topic, self._topic(topic), self._packed(message))
+            self.report.ddl += bool(messages)
+
+    def _tells(self, ddl: Ddl) -> bool:
+        if ddl.schema is None:
+            return ddl.database.lower() not in _SYSTEM and self._wanted.matches_schema(ddl.database)
+        named = self._named(*(ddl.renamed_from or (ddl.database, ddl.table)))
+        return named and (ddl.is_view or self._eligible(ddl.schema))
+
+    def _send(self, encoded: DataFrame | None, controls: list[Control], stop: _Stop | None) -> _Stop | None:
+        """Send the rows and controls that come before the stop; return it, or an earlier one of a control."""
+        spark = self.events.rejected.sparkSession
+        controls = [*controls, *self._ddl()]
+        sizes = ((c, OVERHEAD + len(c.message[0] or b"") + len(c.message[1])) for c in controls)
+        for control, size in sizes:
+            if size > self.config.max_message_bytes:
+                error = self._too_large(control.topic, size, f"schema of a table in topic {control.topic}")
+                stop = _first(stop, _Stop(control.position, error))
+        frames = []
+        if encoded and self.report.total:
+            good = encoded.where(F.col("reason").isNull())
+            if stop:
+                good = good.where(self._before(stop))
+            if self.report.claims:
+                claims = good.where(F.col("location").isNotNull())
+                store_claims(claims, self._storage, raw=self._raw_claims)
+            sequence = row_sequence(self.events).alias("sequence")
+            frames.append(good.select("topic", "partition", "key", "value", sequence))
+        watermarks = self._watermarks()
+        if stop:
+            controls = [c for c in controls if (c.position or 0) < (stop.position or 0)]
+            if watermarks is not None:
+                watermarks = watermarks.where(F.col("sequence.at") < F.lit(stop.position))
+        if controls:
+            frames.append(control_frame(spark, controls, self.events))
+        if watermarks is not None:
+            frames.append(watermarks)
+        if frames:
+            self.sink.write(union(frames))
+        return stop
+
+    def _watermarks(self) -> DataFrame | None:
+        if self.events.watermarks is None or self.codec.watermark(F.lit(0).cast("bigint")) is None:
+            return None
+        tables: Iterable[TableSchema] = (changes.schema for changes in self.events.tables)
+        homes = lives(self.events.ddl, tables, self._passes, self.router)
+        homes = [Life(self.config.default_topic), *homes]
+        frame = watermark_frame(self.events, self.codec, homes, self._topic)
+        if frame is None:
+            return None
+        frame = compressed(frame, ("value",), self._compression)
+        self.report.watermarks = frame.select("sequence").distinct().count()
+        return frame
 
 
 def _computed(schema: TableSchema) -> Column:
@@ -255,75 +491,13 @@ class _Survey:
 
     rows: Mapping[int, int]
     unsendable: int
+    claims: int
     stop: _Stop | None
-
-
-def _survey(encoded: DataFrame, events: Events) -> _Survey:
-    """Encode the rows, once, and count them. A row that is too large, or damaged under `error`, stops the run."""
-    position = F.col(f"source.{events.position}") if events.position else F.lit(0).cast("bigint")
-    place = F.struct(position.alias("position"), "stop", "topic", "source.partition", "source.offset")
-    where = F.struct(place.alias("place"), F.col("source.topic").alias("origin"))
-    sendable = F.col("reason").isNull()
-    rows = (
-        encoded.groupBy("plan", sendable.alias("sendable"))
-        .agg(F.count("*").alias("rows"), F.min(F.when(F.col("stop").isNotNull(), where)).alias("stop"))
-        .collect()
-    )
-    stops = sorted((r["stop"] for r in rows if r["stop"]), key=lambda s: s["place"]["position"])
-    return _Survey(
-        rows={r["plan"]: r["rows"] for r in rows if r["sendable"]},
-        unsendable=sum(r["rows"] for r in rows if not r["sendable"]),
-        stop=_stop(stops[0], events) if stops else None,
-    )
-
-
-def _stop(said: Row, events: Events) -> _Stop:
-    place = said["place"]
-    where = f"topic {said['origin']} partition {place['partition']} offset {place['offset']}"
-    if place["stop"]:
-        error: TidecastError = EncodeError(
-            f"message is too large. topic:{place['topic']}, length:{place['stop']}",
-            code="CDC:ErrMessageTooLarge",
-            where=where,
-            hint="raise max-message-bytes in the sink URI",
-        )
-    else:
-        error = CorruptedData("the source found this row damaged", code="CDC:ErrCorruptedDataMutation", where=where)
-    return _Stop(place["position"] if events.position else None, error)
 
 
 def _first(one: _Stop | None, other: _Stop | None) -> _Stop | None:
     stops = [s for s in (one, other) if s]
     return min(stops, key=lambda s: (s.position is not None, s.position or 0), default=None)
-
-
-def _before(stop: _Stop, events: Events) -> Column:
-    """Return which rows come before a stop; none where the source's rows have no common order."""
-    if stop.position is None or events.position is None:
-        return F.lit(False)
-    return F.col(f"source.{events.position}") < stop.position
-
-
-def _send(encoded: DataFrame, events: Events, sink: Topics) -> None:
-    good = encoded.where(F.col("reason").isNull()).withColumn("sequence", _sequence(events))
-    sink.write(good.select("topic", "partition", "key", "value", "sequence"))
-
-
-def _sequence(events: Events) -> Column:
-    """Return what orders the messages of one topic and partition.
-
-    Rows of several partitions of the source meet by the highest commit-ts seen so far in each, so that no
-    partition's order changes, replays included. At one commit-ts the inserts that end a partition's transaction
-    come last, as TiCDC puts the insert half of a split update there: its delete may lie in another partition.
-    """
-    if events.ordered:
-        return F.col("source.offset")
-    origin = ["source.topic", "source.partition"]
-    so_far = Window.partitionBy(*origin).orderBy("source.offset").rowsBetween(Window.unboundedPreceding, 0)
-    transaction = Window.partitionBy(*origin, "plan", "source.commit_ts")
-    last_other = F.max(F.when(F.col("op") != Op.CREATE, F.col("source.offset"))).over(transaction)
-    closing = (F.col("op") == Op.CREATE) & (F.col("source.offset") > F.coalesce(last_other, F.lit(-1)))
-    return F.struct(F.max("source.commit_ts").over(so_far), closing, F.col("source.offset"), F.col("source.partition"))
 
 
 def _unsendable(encoded: DataFrame) -> DataFrame:

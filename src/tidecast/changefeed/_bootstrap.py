@@ -1,0 +1,85 @@
+"""When a table's schema is repeated, for readers that start in the middle. Source: Simple protocol, BOOTSTRAP."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+
+from tidecast.model import TableSchema
+
+INACTIVE_MS = 30 * 60 * 1000
+
+
+@dataclass
+class _Seen:
+    """A table: its newest schema, the topic of its first row, when it was repeated last, and its rows since then."""
+
+    schema: TableSchema
+    topic: str
+    sent_ms: int
+    row_ms: int
+    rows: int = 0
+
+
+_STATE = TypeAdapter(list[_Seen])
+
+
+class Bootstraps:
+    """The tables whose schemas are repeated: before the first row, then by time and by number of rows.
+
+    A table without a row for half an hour is forgotten, so that its next row is a first one again. What is known
+    goes through `state` from one run to the next, so that a restart does not begin anew.
+    Source: TiCDC's `send-bootstrap-interval-in-sec` and `send-bootstrap-in-msg-count`, either of which 0 ends it.
+    """
+
+    def __init__(self, interval_seconds: int, every_rows: int, state: bytes = b"[]") -> None:
+        self._interval_ms = interval_seconds * 1000
+        self.every_rows = every_rows
+        self._seen = {seen.schema.table_id: seen for seen in _STATE.validate_json(state)}
+
+    @property
+    def enabled(self) -> bool:
+        """Whether schemas are repeated at all."""
+        return self._interval_ms > 0 and self.every_rows > 0
+
+    def state(self) -> bytes:
+        """Return what is known as JSON, to be given to the next run."""
+        return _STATE.dump_json(list(self._seen.values()))
+
+    def due(self, now_ms: int | None = None) -> list[tuple[TableSchema, str]]:
+        """Return schema and topic of the tables whose time has come, and forget those that are quiet."""
+        now = _now(now_ms)
+        self._seen = {i: s for i, s in self._seen.items() if now - s.row_ms <= INACTIVE_MS}
+        return [
+            (seen.schema, seen.topic)
+            for seen in self._seen.values()
+            if now - seen.sent_ms >= self._interval_ms or seen.rows >= self.every_rows
+        ]
+
+    def is_new(self, schema: TableSchema) -> bool:
+        """Tell whether a table's next row is its first one."""
+        return schema.table_id not in self._seen
+
+    def rows(self, schema: TableSchema) -> int:
+        """Return how many rows of a table have left since its schema was repeated."""
+        seen = self._seen.get(schema.table_id)
+        return seen.rows if seen else 0
+
+    def repeated(self, schema: TableSchema, topic: str, now_ms: int | None = None) -> None:
+        """Take note that a table's schema has been sent. A table keeps the topic that it was first seen with."""
+        now = _now(now_ms)
+        seen = self._seen.setdefault(schema.table_id, _Seen(schema, topic, now, now))
+        seen.sent_ms, seen.rows = now, 0
+
+    def took(self, schema: TableSchema, topic: str, rows: int, now_ms: int | None = None) -> None:
+        """Take note of rows that leave after the last time that their schema was repeated."""
+        now = _now(now_ms)
+        seen = self._seen.setdefault(schema.table_id, _Seen(schema, topic, now, now))
+        seen.schema, seen.row_ms = schema, now
+        seen.rows += rows
+
+
+def _now(now_ms: int | None) -> int:
+    return time.time_ns() // 1_000_000 if now_ms is None else now_ms

@@ -1,0 +1,225 @@
+"""Codecs: what each protocol makes of a changefeed's events, behind one face."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidecast._errors import ConfigError
+from tidecast.changefeed._config import ChangefeedConfig
+from tidecast.model import Ddl, TableSchema
+from tidecast.protocols import avro, simple
+from tidecast.registry import Registry, subject_for
+
+Message = tuple[bytes | None, bytes]
+"""Key and value of a message."""
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """One table version on its way out: whole, with the columns that its selector lets through, and its topic."""
+
+    schema: TableSchema
+    selected: TableSchema
+    topic: str
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The names of the columns that leave, None for all."""
+        return None if self.selected is self.schema else frozenset(c.name for c in self.selected.columns)
+
+
+class Codec(Protocol):
+    """How a protocol writes events. Columns read those of a table's changes (see `tidecast.model.TableChanges`)."""
+
+    checksums: bool
+    """Whether messages carry the row's checksum."""
+
+    def prepare_key(self, table: Leaving) -> None:
+        """Do what must be done before a row of this table leaves. Raises SchemaRefused, EncodeError."""
+
+    def prepare_value(self, table: Leaving) -> None:
+        """Do what must be done before a row that is not a delete leaves. Raises SchemaRefused, EncodeError."""
+
+    def unencodable(self, table: Leaving) -> Column:
+        """Return why a row has no form in the protocol, null for one that has."""
+
+    def key(self, table: Leaving) -> Column:
+        """Return a row's key: binary."""
+
+    def value(self, table: Leaving) -> Column:
+        """Return a row's value: binary."""
+
+    def reduced(self, table: Leaving, location: Column | None) -> Column:
+        """Return the value with the handle key alone, and where the whole one lies."""
+
+    def ddl(self, ddl: Ddl) -> Sequence[Message]:
+        """Return the messages of a schema change; none where the protocol does not tell it."""
+
+    def bootstrap(self, schema: TableSchema) -> Message | None:
+        """Return the message that repeats a schema, None where the protocol has none."""
+
+    def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
+        """Return key and value of a watermark, None where the protocol has none."""
+
+
+def codec_for(config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str) -> Codec:
+    """Return the codec of a changefeed. `zone` is that of TIMESTAMP text.
+
+    Raises ConfigError for a protocol that is not written here, and for Avro without a registry.
+    """
+    make = _CODECS.get(config.protocol)
+    if make is None:
+        raise ConfigError(
+            f"protocol {config.protocol} is not written by tidecast",
+            code="CDC:ErrSinkUnknownProtocol",
+            hint=f"use one of {', '.join(_CODECS)}",
+        )
+    return make(config, registry, zone, cluster_id)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _nothing() -> Column:
+    return F.lit(None).cast("binary")
+
+
+class AvroCodec:
+    """Avro: a schema id per topic and table version, registered before the first row that needs it."""
+
+    def __init__(self, config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str) -> None:
+        if registry is None:
+            raise ConfigError(
+                'Avro protocol requires parameter "schema-registry"',
+                code="CDC:ErrCodecInvalidConfig",
+                hint="--schema-registry http://host:8081, or file:///folder",
+            )
+        self._registry = registry
+        self.checksums = config.integrity.check_level == "correctness"
+        self._options = avro.AvroOptions(
+            enable_tidb_extension=config.enable_tidb_extension,
+            decimal_handling_mode=config.avro_decimal_handling_mode,
+            bigint_unsigned_handling_mode=config.avro_bigint_unsigned_handling_mode,
+            checksum=self.checksums,
+            zone=zone,
+        )
+        self._controls = config.enable_tidb_extension and config.codec.avro_enable_watermark
+        self._ids: dict[tuple[str, str, str, int], int] = {}
+
+    @property
+    def schemas(self) -> int:
+        """How many schemas the rows have needed so far."""
+        return len(set(self._ids.values()))
+
+    def prepare_key(self, table: Leaving) -> None:
+        """Register the key's schema."""
+        self._prepare(table, "key", avro.key_schema)
+
+    def prepare_value(self, table: Leaving) -> None:
+        """Register the value's schema."""
+        self._prepare(table, "value", avro.value_schema)
+
+    def _prepare(
+        self, table: Leaving, part: Literal["key", "value"], schema_of: Callable[[TableSchema, avro.AvroOptions], str]
+    ) -> None:
+        text = schema_of(table.selected, self._options)
+        self._ids[_place(table, part)] = self._registry.register(subject_for(table.topic, part), text)
+
+    def unencodable(self, table: Leaving) -> Column:
+        """Return why a row has no form in Avro."""
+        return avro.unencodable(table.selected)
+
+    def key(self, table: Leaving) -> Column:
+        """Return a row's key: the handle key's columns."""
+        return avro.encode_key(table.selected, self._ids[_place(table, "key")], self._options)
+
+    def value(self, table: Leaving) -> Column:
+        """Return a row's value, null for a delete and for a schema that was not registered."""
+        schema_id = self._ids.get(_place(table, "value"))
+        return _nothing() if schema_id is None else avro.encode_value(table.selected, schema_id, self._options)
+
+    def reduced(self, table: Leaving, location: Column | None) -> Column:
+        """Return null: Avro has no form for the handle key alone."""
+        return _nothing()
+
+    def ddl(self, ddl: Ddl) -> Sequence[Message]:
+        """Return the message that `avro-enable-watermark` sends. Source: Avro protocol, DDL and watermark messages."""
+        return [(None, avro.encode_ddl(ddl))] if self._controls else []
+
+    def bootstrap(self, schema: TableSchema) -> Message | None:
+        """Return None: the registry has the schemas."""
+        return None
+
+    def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
+        """Return the message that `avro-enable-watermark` sends."""
+        return (_nothing(), avro.encode_watermark(commit_ts)) if self._controls else None
+
+
+def _place(table: Leaving, part: str) -> tuple[str, str, str, int]:
+    return table.topic, part, table.schema.name, table.schema.version
+
+
+class SimpleCodec:
+    """Simple, as JSON or as Avro: schemas travel with the messages."""
+
+    def __init__(self, config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str) -> None:
+        self.checksums = config.integrity.check_level == "correctness"
+        self._options = simple.SimpleOptions(encoding_format=config.encoding_format, zone=zone)
+        self._build_ts = _now_ms()
+
+    def prepare_key(self, table: Leaving) -> None:
+        """Do nothing: a row needs no schema to leave."""
+
+    def prepare_value(self, table: Leaving) -> None:
+        """Do nothing: a row needs no schema to leave."""
+
+    def unencodable(self, table: Leaving) -> Column:
+        """Return why a row has no form in Simple."""
+        return simple.unencodable(table.schema)
+
+    def key(self, table: Leaving) -> Column:
+        """Return the empty key that TiCDC's producer makes of none."""
+        return F.lit(b"")
+
+    def value(self, table: Leaving) -> Column:
+        """Return a row's value."""
+        return self._value(table)
+
+    def reduced(self, table: Leaving, location: Column | None) -> Column:
+        """Return the value with the handle key alone."""
+        return self._value(table, handle_key_only=True, claim_check=location)
+
+    def _value(self, table: Leaving, *, handle_key_only: bool = False, claim_check: Column | None = None) -> Column:
+        return simple.encode_value(
+            table.schema,
+            self._options,
+            columns=table.columns,
+            handle_key_only=handle_key_only,
+            claim_check=claim_check,
+            build_ts=F.lit(self._build_ts),
+        )
+
+    def ddl(self, ddl: Ddl) -> Sequence[Message]:
+        """Return the message of a schema change."""
+        return [(None, simple.encode_ddl(ddl, self._options, self._build_ts))]
+
+    def bootstrap(self, schema: TableSchema) -> Message | None:
+        """Return the message that repeats a schema."""
+        return b"", simple.encode_bootstrap(schema, self._options, self._build_ts)
+
+    def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
+        """Return a watermark's message."""
+        return _nothing(), simple.encode_watermark(commit_ts, self._options, F.lit(self._build_ts))
+
+
+_CODECS: dict[str, Callable[[ChangefeedConfig, Registry | None, str, str], Codec]] = {
+    "avro": AvroCodec,
+    "simple": SimpleCodec,
+}

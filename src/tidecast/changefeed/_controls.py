@@ -1,0 +1,160 @@
+"""What a changefeed sends beside rows: schema changes, schemas repeated, watermarks; each to all partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from tidecast.changefeed._codecs import Codec, Message
+from tidecast.changefeed._dispatch import Router
+from tidecast.model import Ddl, Events, Op, TableSchema
+
+_LAST = (1 << 63) - 1
+_FIRST = -1
+
+SEQUENCE = "struct<at:bigint,late:boolean,offset:bigint,partition:int>"
+
+
+@dataclass(frozen=True)
+class Control:
+    """A message to all partitions of a topic, and the position in the source at which it is sent.
+
+    `ahead` puts it before the rows of its position.
+    """
+
+    position: int | None
+    topic: str
+    partitions: Sequence[int]
+    message: Message
+    ahead: bool = False
+
+
+def row_sequence(events: Events) -> Column:
+    """Return what orders the messages of one topic and partition: a struct (see `SEQUENCE`).
+
+    Rows of several partitions of the source meet by the highest commit-ts seen so far in each, so that no
+    partition's order changes, replays included. At one commit-ts the inserts that end a partition's transaction
+    come last, as TiCDC puts the insert half of a split update there: its delete may lie in another partition.
+    Reads the columns `op`, `plan` and `source`, a struct of the record's place and its commit-ts.
+    """
+    offset, partition = F.col("source.offset"), F.col("source.partition")
+    if events.ordered:
+        return F.struct(offset, F.lit(True), F.lit(0), F.lit(0)).cast(SEQUENCE)
+    origin = ["source.topic", "source.partition"]
+    so_far = Window.partitionBy(*origin).orderBy("source.offset").rowsBetween(Window.unboundedPreceding, 0)
+    transaction = Window.partitionBy(*origin, "plan", "source.commit_ts")
+    last_other = F.max(F.when(F.col("op") != Op.CREATE, offset)).over(transaction)
+    closing = (F.col("op") == Op.CREATE) & (offset > F.coalesce(last_other, F.lit(-1)))
+    return F.struct(F.max("source.commit_ts").over(so_far), closing, offset, partition).cast(SEQUENCE)
+
+
+def control_frame(spark: SparkSession, controls: Iterable[Control], events: Events) -> DataFrame:
+    """Return messages as a frame: `topic`, `partition`, `key`, `value`, `sequence`."""
+    last = 0 if events.ordered else _LAST - 1
+    rows = [
+        (c.topic, partition, *c.message, c.position, not c.ahead, _FIRST if c.ahead else last, number)
+        for number, c in enumerate(controls)
+        for partition in c.partitions
+    ]
+    kinds = {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "at": pa.int64(),
+        "late": pa.bool_(),
+        "offset": pa.int64(),
+        "number": pa.int32(),
+    }
+    columns = zip(*rows, strict=True) if rows else ([] for _ in kinds)
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds.values(), strict=True)]
+    frame = spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(kinds)))
+    sequence = F.struct("at", "late", "offset", "number").cast(SEQUENCE)
+    return frame.select("topic", "partition", "key", "value", sequence.alias("sequence"))
+
+
+def ddl_topic(ddl: Ddl, router: Router, default: str) -> str:
+    """Return the topic of a schema change: the table's, as it was named before a RENAME, or the default one."""
+    if ddl.schema is None:
+        return default
+    database, table = ddl.renamed_from or (ddl.database, ddl.table)
+    return router.topic_for(replace(ddl.schema, database=database, table=table))
+
+
+@dataclass(frozen=True)
+class Life:
+    """The positions from and up to which a topic gets watermarks; None has no end."""
+
+    topic: str
+    born: int | None = None
+    gone: int | None = None
+
+
+def lives(
+    ddl: Iterable[Ddl], tables: Iterable[TableSchema], wanted: Callable[[TableSchema], bool], router: Router
+) -> list[Life]:
+    """Return when the topic of each table begins and ends to be one of a changefeed.
+
+    Without a schema change that made it, a table was there from the start. Source: Simple protocol, WATERMARK.
+    """
+    alive: dict[tuple[str, str], Life] = {}
+    ended: list[Life] = []
+    made = {(d.database, d.table) for d in ddl if d.schema}
+    for schema in tables:
+        if (schema.database, schema.table) not in made and wanted(schema):
+            alive[schema.database, schema.table] = Life(router.topic_for(schema))
+    for change in ddl:
+        if change.schema is None or change.is_view:
+            continue
+        name = (change.database, change.table)
+        gone = change.renamed_from or (name if change.type == "ERASE" or not wanted(change.schema) else None)
+        if gone in alive:
+            ended.append(replace(alive.pop(gone), gone=change.position))
+        if change.type != "ERASE" and wanted(change.schema) and name not in alive:
+            alive[name] = Life(router.topic_for(change.schema), born=change.position)
+    return [*ended, *alive.values()]
+
+
+def watermark_frame(
+    events: Events, codec: Codec, lives: Sequence[Life], partitions: Callable[[str], Sequence[int]]
+) -> DataFrame | None:
+    """Return the source's watermarks as messages to every topic that lives then, None where there are none.
+
+    Columns as `control_frame`. A source of several partitions has passed a commit-ts when all of them have.
+    """
+    commit_ts = F.col("commit_ts")
+    said = codec.watermark(commit_ts)
+    if events.watermarks is None or said is None:
+        return None
+    source = events.watermarks
+    at = F.col("offset") if events.ordered else commit_ts
+    if not events.ordered:
+        ends = source.groupBy("topic", "partition").agg(F.max("commit_ts").alias("end"))
+        source = source.crossJoin(ends.agg(F.min("end").alias("passed"))).where(commit_ts <= F.col("passed"))
+    once = source.select(at.alias("at"), commit_ts).groupBy("at").agg(F.max("commit_ts").alias("commit_ts"))
+    homes = F.array(
+        *(
+            F.struct(
+                F.lit(life.topic).alias("topic"),
+                F.lit(life.born).cast("bigint").alias("born"),
+                F.lit(life.gone).cast("bigint").alias("gone"),
+                F.array(*map(F.lit, partitions(life.topic))).cast("array<int>").alias("partitions"),
+            )
+            for life in lives
+        )
+    )
+    placed = once.select("*", F.explode(homes).alias("home")).where(
+        (F.coalesce("home.born", F.col("at")) <= F.col("at")) & (F.coalesce("home.gone", F.col("at") + 1) > F.col("at"))
+    )
+    key, value = said
+    sequence = F.struct("at", F.lit(True), F.lit(0 if events.ordered else _LAST), F.lit(0)).cast(SEQUENCE)
+    return (
+        placed.select("at", "commit_ts", "home.topic", F.explode("home.partitions").alias("partition"))
+        .distinct()
+        .select("topic", "partition", key.alias("key"), value.alias("value"), sequence.alias("sequence"))
+    )
