@@ -20,6 +20,9 @@ PUBLIC = {
     "tidecast.protocols.avro": """
         AvroOptions decode encode_key encode_value key_schema unencodable value_schema
     """,
+    "tidecast.protocols.debezium": """
+        DdlHistory DebeziumOptions encode_ddl encode_key encode_value encode_watermark unencodable
+    """,
     "tidecast.protocols.simple": """
         SimpleOptions decode encode_bootstrap encode_ddl encode_value encode_watermark table_schema unencodable
     """,

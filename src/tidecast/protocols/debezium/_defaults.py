@@ -1,0 +1,191 @@
+"""Column defaults: what a schema says of them, and what stands for a NULL. Source: Debezium protocol, NULL, `default`.
+
+TiCDC's encoder is not of one mind here; all its oddities can be seen in its messages.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidecast.model import Column as TableColumn
+from tidecast.model import DataType, Kind, shift_zone, spark_type
+from tidecast.protocols.debezium._json import Json
+from tidecast.protocols.debezium._options import DebeziumOptions
+
+EPOCH_TEXT = "1970-01-01T00:00:00Z"
+
+_INT64_MAX = (1 << 63) - 1
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_FIRST_TIMESTAMP = "1970-01-01 00:00:01"
+_TIME = re.compile(r"(-?)(\d+):(\d+):(\d+)(?:\.(\d{1,6}))?$")
+
+
+def is_now(default: str) -> bool:
+    """Tell whether a default is the time of the insert."""
+    return default.upper().startswith("CURRENT_TIMESTAMP")
+
+
+def bit_bytes(data_type: DataType) -> int:
+    """Return how many bytes a BIT value takes."""
+    return (max(data_type.length, 1) + 7) // 8
+
+
+def full_year(text: str) -> str:
+    """Return the text of a date with TiCDC's guess of the century for years below 100."""
+    if text < "0070":
+        return "20" + text[2:]
+    return "19" + text[2:] if text < "0100" else text
+
+
+def in_milliseconds(data_type: DataType) -> bool:
+    """Tell whether DATETIME values are milliseconds, not microseconds."""
+    return data_type.decimal <= 3
+
+
+def schema_default(column: TableColumn) -> Json:
+    """Return the `default` of a column's field in a schema, None for none."""
+    if column.default is None:
+        return None
+    return _IN_SCHEMA.get(column.data_type.kind, _as_is)(column, str(column.default))
+
+
+def _as_is(column: TableColumn, default: str) -> Json:
+    return default
+
+
+def _number(column: TableColumn, default: str) -> Json:
+    try:
+        return float(default)
+    except ValueError:
+        return None
+
+
+def _bit(column: TableColumn, default: str) -> Json:
+    if column.data_type.length <= 1:
+        return int(default) != 0
+    return base64.b64encode(int(default).to_bytes(bit_bytes(column.data_type), "little")).decode()
+
+
+def _date(column: TableColumn, default: str) -> Json:
+    try:
+        return (dt.date.fromisoformat(full_year(default)[:10]) - _EPOCH.date()).days
+    except ValueError:
+        return None if column.nullable else 0
+
+
+def _datetime(column: TableColumn, default: str) -> Json:
+    if is_now(default):
+        return 0
+    try:
+        microseconds = (dt.datetime.fromisoformat(full_year(default)) - _EPOCH) // _MICROSECOND
+    except ValueError:
+        return None if column.nullable and default.startswith("0000") else 0
+    return microseconds // 1000 if in_milliseconds(column.data_type) else microseconds
+
+
+def _timestamp(column: TableColumn, default: str) -> Json:
+    if is_now(default) or default < _FIRST_TIMESTAMP:
+        return None if column.nullable else EPOCH_TEXT
+    try:
+        dt.datetime.fromisoformat(default)
+    except ValueError:
+        return 0
+    return default.replace(" ", "T") + "Z"
+
+
+def _time(column: TableColumn, default: str) -> Json:
+    said = _TIME.match(default)
+    if said is None:
+        return 0
+    sign, hours, minutes, seconds, fraction = said.groups()
+    whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+    microseconds = whole * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    return -microseconds if sign else microseconds
+
+
+def _year(column: TableColumn, default: str) -> Json:
+    year = int(default)
+    if year < 70:
+        return year + 2000
+    return year + 1900 if year < 100 else year
+
+
+_IN_SCHEMA: dict[Kind, Callable[[TableColumn, str], Json]] = {
+    Kind.INTEGER: _number,
+    Kind.FLOAT: _number,
+    Kind.DOUBLE: _number,
+    Kind.DECIMAL: _number,
+    Kind.BIT: _bit,
+    Kind.DATE: _date,
+    Kind.DATETIME: _datetime,
+    Kind.TIMESTAMP: _timestamp,
+    Kind.TIME: _time,
+    Kind.YEAR: _year,
+}
+
+
+def null_stand_in(column: TableColumn, options: DebeziumOptions) -> Column | None:
+    """Return the value of the model that is written where a row has NULL, None where null itself is.
+
+    A column with a default shows it in the place of NULL. TiCDC takes TIMESTAMP defaults, which are in UTC, for local
+    time; it writes 0 for TIME and for a BIGINT UNSIGNED beyond the signed range. It stops at a DATE: here that is
+    written as every other type.
+    """
+    if column.default is None:
+        return None
+    default = str(column.default)
+    match column.data_type.kind:
+        case Kind.INTEGER:
+            return F.lit(_integer(default)).cast(spark_type(column.data_type))
+        case Kind.FLOAT | Kind.DOUBLE:
+            return F.lit(_finite(default)).cast(spark_type(column.data_type))
+        case Kind.DECIMAL:
+            return F.lit(_decimal(default)).cast(spark_type(column.data_type))
+        case Kind.YEAR:
+            return F.lit(_integer(default)).cast("int")
+        case Kind.BIT:
+            return F.lit(int(default).to_bytes(bit_bytes(column.data_type), "big"))
+        case Kind.BINARY:
+            return F.lit(default.encode())
+        case Kind.TIME:
+            return F.lit("00:00:00")
+        case Kind.DATETIME if is_now(default):
+            return F.lit("1970-01-01 00:00:00")
+        case Kind.TIMESTAMP:
+            no_moment = is_now(default) or default < _FIRST_TIMESTAMP
+            return None if no_moment else shift_zone(F.lit(default), options.zone, "UTC")
+        case _:
+            return F.lit(default)
+
+
+def _integer(default: str) -> int:
+    try:
+        number = int(default)
+    except ValueError:
+        return 0
+    return number if number <= _INT64_MAX else 0
+
+
+def _finite(default: str) -> float:
+    try:
+        number = float(default)
+    except ValueError:
+        return 0.0
+    return number if math.isfinite(number) else 0.0
+
+
+def _decimal(default: str) -> str:
+    try:
+        Decimal(default)
+    except InvalidOperation:
+        return "0"
+    return default

@@ -1,0 +1,90 @@
+"""JSON text as TiCDC's Debezium encoder writes it, in Python and in Spark. Source: Debezium protocol, JSON text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidecast.model import shortest_text
+
+Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
+
+_BACKSLASH, _QUOTE = ("\\", "\\\\"), ('"', '\\"')
+_CONTROLS = {chr(c): f"\\u{c:04x}" for c in range(0x20)} | {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES = str.maketrans(_CONTROLS | dict([_BACKSLASH, _QUOTE]))
+
+_PLAIN_FROM, _PLAIN_TO = 1e-6, 1e21
+_LEAST_EXPONENT_DIGITS = 2
+
+
+def dumps(value: Json) -> str:
+    """Return compact JSON, members in their given order."""
+    match value:
+        case float():
+            return _number(value)
+        case str():
+            return f'"{value.translate(_ESCAPES)}"'
+        case Sequence():
+            return "[" + ",".join(map(dumps, value)) + "]"
+        case Mapping():
+            return "{" + ",".join(f"{dumps(k)}:{dumps(v)}" for k, v in value.items()) + "}"
+        case bool():
+            return "true" if value else "false"
+        case _:
+            return "null" if value is None else str(value)
+
+
+def _number(value: float) -> str:
+    shortest = Decimal(repr(value)).normalize()
+    if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_TO:
+        return format(shortest, "f")
+    digits = "".join(map(str, shortest.as_tuple().digits))
+    mantissa = ".".join(filter(None, (digits[0], digits[1:])))
+    return f"{'-' if value < 0 else ''}{mantissa}e{shortest.adjusted():+03d}"
+
+
+def string(text: Column) -> Column:
+    """Return text as a JSON string. Bytes that are no UTF-8 stay as they are."""
+    for character, escape in (_BACKSLASH, _QUOTE):
+        text = F.replace(text, F.lit(character), F.lit(escape))
+    pairs = F.split(F.lit(" ".join(c + escape for c, escape in _CONTROLS.items())), " ")
+    escaped = F.aggregate(pairs, text, lambda done, pair: F.replace(done, pair.substr(1, 1), pair.substr(2, 6)))
+    return F.concat(F.lit('"'), F.when(text.rlike(r"[\x00-\x1f]"), escaped).otherwise(text), F.lit('"'))
+
+
+def number(value: Column, is_float: bool) -> Column:
+    """Return a float or double as a JSON number: the shortest digits, an exponent below 1e-6 and from 1e21 on."""
+    magnitude, spark_type = F.abs(value), "float" if is_float else "double"
+    low, high = (F.lit(bound).cast(spark_type) for bound in (_PLAIN_FROM, _PLAIN_TO))
+    shortest = shortest_text(value, is_float)
+    plain = (value == 0) | ((magnitude >= low) & (magnitude < high))
+    return F.when(plain, shortest).otherwise(_named(shortest, _with_exponent))
+
+
+def trimmed(text: Column) -> Column:
+    """Return the text of a decimal number without the zeros that end its fraction; it must have a point."""
+    return F.rtrim(F.rtrim(text, F.lit("0")), F.lit("."))
+
+
+def _named(value: Column, use: Callable[[Column], Column]) -> Column:
+    """Return `use(value)` such that `value` is computed once, however often `use` mentions it."""
+    return F.get(F.transform(F.array(value), use), 0)
+
+
+def _with_exponent(text: Column) -> Column:
+    """Return a number written plainly, and far from 1, in the form `-1.5e-07`."""
+    unsigned = F.ltrim(text, F.lit("-"))
+    digits = F.ltrim(F.replace(unsigned, F.lit("."), F.lit("")), F.lit("0"))
+    whole = ~unsigned.contains(".")
+    exponent = F.when(whole, F.length(unsigned) - 1).otherwise(F.length(digits) - F.length(unsigned) + 1)
+    significant = F.rtrim(digits, F.lit("0"))
+    magnitude = F.abs(exponent).cast("string")
+    return F.concat(
+        F.when(text.startswith("-"), "-").otherwise(""),
+        F.regexp_replace(significant, "^(.)(.+)$", "$1.$2"),
+        F.when(whole, "e+").otherwise("e-"),
+        F.lpad(magnitude, F.greatest(F.length(magnitude), F.lit(_LEAST_EXPONENT_DIGITS)), F.lit("0")),
+    )

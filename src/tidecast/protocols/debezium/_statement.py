@@ -1,0 +1,295 @@
+"""What a schema change's SQL says that its table's schema does not: kind of change, names, and columns as defined.
+
+A statement is read as tokens, not as a tree: TiDB's dialect has forms that no parser for MySQL takes. What stands in
+comments, TiDB's own clauses too, does not count. Source: Debezium protocol, change type, column attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sqlglot import TokenError, TokenType, tokenize
+
+Name = tuple[str | None, str]
+"""Database, where the statement has it, and table."""
+
+_NO_COLUMN = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "CONSTRAINT", "FULLTEXT", "FOREIGN", "CHECK", "PARTITION", "SPATIAL")
+_NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
+_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A column as a statement defines it.
+
+    `arguments` are the numbers of its type; `default` is the text of a literal or of the current time.
+    `had_name` is the column's name before, where it has a new one.
+    """
+
+    name: str
+    had_name: str
+    whole: bool = True
+    arguments: tuple[int, ...] = ()
+    default: str | None = None
+    comment: str | None = None
+    automatic: bool = False
+    """Whether it counts up, or is set by each update."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A schema change, as its SQL says it.
+
+    `verb` and `subject` are its first words, such as `ALTER` and `TABLE`; `actions` the words that its clauses begin
+    with. `renamed` is the table's new name, or the one that a partition is exchanged with; `like` the table whose copy
+    it makes.
+    """
+
+    verb: str
+    subject: str
+    name: Name
+    renamed: Name | None = None
+    exchanged: Name | None = None
+    like: Name | None = None
+    charset: str | None = None
+    actions: tuple[tuple[str, ...], ...] = ()
+    definitions: dict[str, Definition] = field(default_factory=dict)
+
+
+class _Token(NamedTuple):
+    """A name, a literal or a mark; `word` is the upper-case text of what is not quoted, else empty."""
+
+    text: str
+    word: str
+    type: TokenType
+
+
+def _tokens(sql: str) -> list[_Token]:
+    said = tokenize(sql, read="mysql")
+    if len(said) > 1 and said[0].token_type is TokenType.RENAME:
+        said[1:] = tokenize(said[1].text, read="mysql")  # what follows RENAME comes as one token
+    found = []
+    for token in said:
+        if token.token_type in _QUOTED:
+            found.append(_Token(token.text, "", token.token_type))
+        elif token.token_type is not TokenType.SEMICOLON:
+            found += (_Token(text, text.upper(), token.token_type) for text in token.text.split())
+    return found
+
+
+def read_statement(sql: str) -> Statement | None:
+    """Return what a statement says, None where it cannot be read at all."""
+    try:
+        return _Reader(_tokens(sql)).statement()
+    except (TokenError, IndexError):
+        return None
+
+
+class _Reader:
+    """Reads one statement, from left to right."""
+
+    def __init__(self, tokens: Sequence[_Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def statement(self) -> Statement:
+        verb = self._word()
+        while self._peek() not in ("TABLE", "VIEW", "DATABASE", "SCHEMA", "INDEX", "TABLES") and self._more():
+            self._at += 1
+        subject = self._word()
+        if subject == "INDEX":
+            while self._word() != "ON":
+                pass
+        self._skip("IF", "NOT", "EXISTS")
+        name = self._name()
+        if subject in ("DATABASE", "SCHEMA"):
+            return Statement(verb, "DATABASE", (name[1], ""), charset=self._charset())
+        if (verb, subject) == ("CREATE", "TABLE"):
+            return self._create(name)
+        if (verb, subject) == ("RENAME", "TABLE"):
+            self._skip("TO")
+            return Statement("RENAME", "TABLE", name, renamed=self._name())
+        if (verb, subject) == ("ALTER", "TABLE"):
+            return self._alter(name)
+        return Statement(verb, subject, name)
+
+    def _create(self, name: Name) -> Statement:
+        if self._skip("LIKE"):
+            return Statement("CREATE", "TABLE", name, like=self._name())
+        definitions = []
+        if self._skip("("):
+            for part in self._parts():
+                if part and part[0].word not in _NO_COLUMN:
+                    definitions.append(_definition(part))
+        return Statement("CREATE", "TABLE", name, charset=self._charset(), definitions={d.name: d for d in definitions})
+
+    def _alter(self, name: Name) -> Statement:
+        definitions: list[Definition] = []
+        actions = []
+        renamed = exchanged = charset = None
+        for part in self._parts():
+            clause = _Reader(part)
+            action = clause._action()
+            actions.append(action)
+            match action:
+                case ("RENAME", "COLUMN"):
+                    old, new = clause._text(), clause._skip("TO") and clause._text()
+                    definitions.append(Definition(str(new), old, whole=False))
+                case ("RENAME", *rest) if not rest:
+                    clause._skip("TO", "AS")
+                    renamed = clause._name()
+                case ("EXCHANGE", _):
+                    while clause._word() != "TABLE":
+                        pass
+                    exchanged = clause._name()
+                case ("CONVERT", *_) | ("CHARSET", *_) | ("COLLATE", *_):
+                    charset = _Reader(part)._charset()
+                case _:
+                    definitions += clause._defined(action)
+        return Statement(
+            "ALTER",
+            "TABLE",
+            name,
+            renamed=renamed,
+            exchanged=exchanged,
+            charset=charset,
+            actions=tuple(actions),
+            definitions={d.name: d for d in definitions},
+        )
+
+    def _action(self) -> tuple[str, ...]:
+        """Return the words that say what a clause of ALTER TABLE does, without the word COLUMN before a name."""
+        self._skip("DEFAULT")
+        first = self._word()
+        if first == "CHARACTER":
+            return ("CHARSET",)
+        second = self._peek() if self._more() else ""
+        if first == "ADD" and second == "CONSTRAINT":
+            self._at += 1
+            while self._more() and self._peek() not in _NO_COLUMN:
+                self._at += 1
+            return (first, self._peek() if self._more() else "CONSTRAINT")
+        if first == "ADD" and second not in _NO_COLUMN:
+            self._skip("COLUMN", "IF", "NOT", "EXISTS")
+            return (first, "COLUMN")
+        if first in ("MODIFY", "CHANGE"):
+            self._skip("COLUMN", "IF", "EXISTS")
+            return (first, "COLUMN")
+        if first in ("ALTER", "DROP", "RENAME") and (second == "COLUMN" or not self._keyword()):
+            if first == "RENAME" and second != "COLUMN":
+                return (first,)
+            self._skip("COLUMN", "IF", "EXISTS")
+            return (first, "COLUMN")
+        if first == "RENAME" and second in ("TO", "AS"):
+            return (first,)
+        self._skip(second)
+        return (first, second)
+
+    def _defined(self, action: tuple[str, ...]) -> Iterator[Definition]:
+        match action:
+            case ("ADD", "COLUMN") if self._skip("("):
+                yield from (_definition(part) for part in self._parts() if part)
+            case ("ADD" | "MODIFY", "COLUMN"):
+                yield _definition(self._tokens[self._at :])
+            case ("CHANGE", "COLUMN"):
+                old = self._text()
+                yield _definition(self._tokens[self._at :], old)
+            case ("ALTER", "COLUMN"):
+                name = self._text()
+                if self._skip("SET") and self._skip("DEFAULT"):
+                    yield Definition(name, name, whole=False, default=_literal(self._tokens[self._at :]))
+
+    def _parts(self) -> Iterator[list[_Token]]:
+        """Yield what stands between the commas up to the bracket that closes, or to the end."""
+        depth, part = 0, list[_Token]()
+        while self._more():
+            token = self._tokens[self._at]
+            self._at += 1
+            depth += {"(": 1, ")": -1}.get(token.word, 0)
+            if depth < 0:
+                break
+            if depth == 0 and token.type is TokenType.COMMA:
+                yield part
+                part = []
+            else:
+                part.append(token)
+        yield part
+
+    def _charset(self) -> str | None:
+        """Return the character set that options name, directly or by a collation."""
+        while self._more():
+            word = self._word()
+            if word == "CHARSET" or (word == "CHARACTER" and self._skip("SET")):
+                self._skip("=")
+                return self._text().lower()
+            if word == "COLLATE":
+                self._skip("=")
+                return self._text().lower().partition("_")[0]
+        return None
+
+    def _name(self) -> Name:
+        first = self._text()
+        return (first, self._text()) if self._skip(".") else (None, first)
+
+    def _more(self) -> bool:
+        return self._at < len(self._tokens)
+
+    def _keyword(self) -> bool:
+        return self._more() and bool(self._tokens[self._at].word)
+
+    def _peek(self) -> str:
+        return self._tokens[self._at].word
+
+    def _text(self) -> str:
+        self._at += 1
+        return self._tokens[self._at - 1].text
+
+    def _word(self) -> str:
+        word = self._peek()
+        self._at += 1
+        return word
+
+    def _skip(self, *words: str) -> bool:
+        """Skip those of the words that come next; tell whether there was any."""
+        start = self._at
+        while self._more() and self._peek() in words and self._peek():
+            self._at += 1
+        return self._at > start
+
+
+def _definition(tokens: Sequence[_Token], had_name: str | None = None) -> Definition:
+    name, kind, *rest = tokens
+    bracketed = bool(rest) and rest[0].word == "("
+    end = next(n for n, t in enumerate(rest) if t.word == ")") if bracketed else 0
+    arguments = tuple(int(t.text) for t in rest[:end] if t.type is TokenType.NUMBER)
+    default = comment = None
+    automatic = False
+    for n, token in enumerate(rest, 1):
+        match token.word:
+            case "DEFAULT" if default is None:
+                default = _literal(rest[n:])
+            case "COMMENT":
+                comment = rest[n].text
+            case "AUTO_INCREMENT":
+                automatic = True
+            case "ON" if rest[n].word == "UPDATE":
+                automatic = kind.word == "TIMESTAMP"
+    return Definition(name.text, had_name or name.text, True, arguments, default, comment or None, automatic)
+
+
+def _literal(tokens: Sequence[_Token]) -> str | None:
+    """Return the literal or the current time that tokens begin with, None for NULL and other expressions."""
+    sign = ""
+    for token in tokens:
+        match token.type:
+            case TokenType.INTRODUCER | TokenType.L_PAREN:
+                continue
+            case TokenType.DASH:
+                sign = "-"
+            case TokenType.STRING | TokenType.NUMBER:
+                return sign + token.text
+            case _:
+                return "CURRENT_TIMESTAMP" if token.word in _NOW else None
+    return None
