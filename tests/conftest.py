@@ -16,13 +16,28 @@ from tidecast.runtime import spark_session
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
+# A plan of many tables takes Spark far longer to compile than its few rows take to compute. The programs that tests
+# start, and tests that ask for `compiled`, run as users do.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark session of the run."""
     warehouse = tmp_path_factory.mktemp("warehouse")
-    session = spark_session("tidecast-tests", cores=2, conf={"spark.sql.warehouse.dir": str(warehouse)})
+    session = spark_session("tidecast-tests", cores=2, conf={"spark.sql.warehouse.dir": str(warehouse), **INTERPRETED})
     yield session
     session.stop()
+
+
+@pytest.fixture
+def compiled(spark: SparkSession) -> Iterator[SparkSession]:
+    """The Spark session of the run, generating code as it does for users."""
+    for name in INTERPRETED:
+        spark.conf.unset(name)
+    yield spark
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="session")
