@@ -169,31 +169,28 @@ class _Run:
             refuse_dead_letters(self.events.rejected)
         stop, plans = self._prepare(plans)
         parts = [self._encode(number, plan) for number, plan in enumerate(plans)]
-        encoded = self._sized(union(parts)).persist() if parts else None
-        try:
-            letters = self.events.rejected
-            controls: list[Control] = []
-            if encoded:
-                found = self._survey(encoded)
-                stop = _first(stop, found.stop)
-                leaving = encoded
-                if stop:
-                    leaving = encoded.where(self._before(stop))
-                    found = self._survey(leaving)
-                if found.unsendable:
-                    letters = letters.unionByName(_unsendable(leaving))
-                    if on_error == "fail":
-                        refuse_dead_letters(letters)
-                for number, rows in found.rows.items():
-                    table = plans[number].table
-                    self.report.messages[table.schema.name, table.topic] += rows
-                self.report.claims = found.claims
-                controls = list(self._bootstraps(plans, found.rows, leaving))
-            stop = self._send(encoded, controls, stop)
-            self.report.dead_letters = write_dead_letters(letters, dead_letters)
-        finally:
-            if encoded:
-                encoded.unpersist()
+        # Rows are encoded once, and what follows need not plan so many tables again.
+        encoded = self._sized(union(parts)).localCheckpoint() if parts else None
+        letters = self.events.rejected
+        controls: list[Control] = []
+        if encoded:
+            found = self._survey(encoded)
+            stop = _first(stop, found.stop)
+            leaving = encoded
+            if stop:
+                leaving = encoded.where(self._before(stop))
+                found = self._survey(leaving)
+            if found.unsendable:
+                letters = letters.unionByName(_unsendable(leaving))
+                if on_error == "fail":
+                    refuse_dead_letters(letters)
+            for number, rows in found.rows.items():
+                table = plans[number].table
+                self.report.messages[table.schema.name, table.topic] += rows
+            self.report.claims = found.claims
+            controls = list(self._bootstraps(plans, found.rows, leaving))
+        stop = self._send(encoded, controls, stop)
+        self.report.dead_letters = write_dead_letters(letters, dead_letters)
         if stop:
             raise stop.error
         return self.report
@@ -310,7 +307,7 @@ class _Run:
         return chosen.withColumns({"stop": F.coalesce(*stops), "whole": kept}).drop("reduced")
 
     def _survey(self, encoded: DataFrame) -> _Survey:
-        """Encode the rows, once, and count them. A row that is too large, or damaged under `error`, stops the run."""
+        """Count the encoded rows. A row that is too large, or damaged under `error`, stops the run."""
         name = self.events.position
         position = F.col(f"source.{name}") if name else F.lit(0).cast("bigint")
         place = F.struct(position.alias("position"), "stop", "topic", "source.partition", "source.offset")
