@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast.model import Ddl
-from tidecast.protocols.avro._json import dumps
+from tidecast.protocols.avro._json import Json, dumps
 
 DDL, WATERMARK = b"\x01", b"\x02"
 WATERMARK_LENGTH = 9
@@ -63,7 +63,7 @@ def encode_ddl(ddl: Ddl) -> bytes:
 
     Its `type` is the number of TiDB's action, as far as the statement tells it, else 0.
     """
-    said = {
+    said: Json = {
         "query": ddl.sql,
         "type": _action(ddl.sql),
         "schema": ddl.database,
