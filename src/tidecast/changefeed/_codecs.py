@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from tidecast._errors import ConfigError
 from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.model import Ddl, TableSchema
-from tidecast.protocols import avro, simple
+from tidecast.protocols import avro, debezium, simple
 from tidecast.registry import Registry, subject_for
 
 Message = tuple[bytes | None, bytes]
@@ -219,7 +219,63 @@ class SimpleCodec:
         return _nothing(), simple.encode_watermark(commit_ts, self._options, F.lit(self._build_ts))
 
 
+class DebeziumCodec:
+    """Debezium: every message brings its own schema, unless told not to."""
+
+    checksums = False
+
+    def __init__(self, config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str) -> None:
+        self._options = debezium.DebeziumOptions(
+            disable_schema=config.debezium_disable_schema,
+            output_old_value=config.debezium_output_old_value,
+            enable_tidb_extension=config.enable_tidb_extension,
+            cluster_id=cluster_id,
+            zone=zone,
+        )
+        self._history = debezium.DdlHistory()
+        self._build_ts = _now_ms()
+
+    def prepare_key(self, table: Leaving) -> None:
+        """Do nothing: a row needs no schema to leave."""
+
+    def prepare_value(self, table: Leaving) -> None:
+        """Do nothing: a row needs no schema to leave."""
+
+    def unencodable(self, table: Leaving) -> Column:
+        """Return why a row has no form in Debezium."""
+        return debezium.unencodable(table.schema, columns=table.columns)
+
+    def key(self, table: Leaving) -> Column:
+        """Return a row's key: the handle key's columns, whatever the selector says."""
+        return debezium.encode_key(table.schema, self._options)
+
+    def value(self, table: Leaving) -> Column:
+        """Return a row's value."""
+        build_ts = F.lit(self._build_ts)
+        return debezium.encode_value(table.schema, self._options, columns=table.columns, build_ts=build_ts)
+
+    def reduced(self, table: Leaving, location: Column | None) -> Column:
+        """Return null: Debezium has no form for the handle key alone."""
+        return _nothing()
+
+    def ddl(self, ddl: Ddl) -> Sequence[Message]:
+        """Return the message of a schema change, none where the statement changes no table's columns."""
+        message = debezium.encode_ddl(ddl, self._options, self._history, build_ts=self._build_ts)
+        return [message] if message else []
+
+    def bootstrap(self, schema: TableSchema) -> Message | None:
+        """Return None: messages bring their schemas."""
+        return None
+
+    def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
+        """Return a watermark's message, None without TiDB's extension."""
+        if not self._options.enable_tidb_extension:
+            return None
+        return debezium.encode_watermark(commit_ts, self._options, build_ts=F.lit(self._build_ts))
+
+
 _CODECS: dict[str, Callable[[ChangefeedConfig, Registry | None, str, str], Codec]] = {
     "avro": AvroCodec,
+    "debezium": DebeziumCodec,
     "simple": SimpleCodec,
 }

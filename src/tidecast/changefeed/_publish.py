@@ -409,10 +409,10 @@ class _Run:
     def _ddl(self) -> Iterator[Control]:
         """Yield the messages of schema changes."""
         for ddl in self.events.ddl:
+            messages = self.codec.ddl(ddl)  # the codec learns from those, too, that do not leave
             if not self._tells(ddl):
                 continue
             topic = ddl_topic(ddl, self.router, self.config.default_topic)
-            messages = self.codec.ddl(ddl)
             for message in messages:
                 yield Control(ddl.position, topic, self._topic(topic), self._packed(message))
             self.report.ddl += bool(messages)
