@@ -1,0 +1,67 @@
+"""What moves a changefeed forward, step by step: the seam between its state and its work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from tidecast.changefeed._config import ChangefeedConfig
+from tidecast.model import TableSchema
+
+
+@dataclass(frozen=True)
+class Job:
+    """A changefeed as its runner sees it.
+
+    Events with `start_ts` < commit-ts are published, and those up to `target_ts` where it is not 0. `folder` is the
+    changefeed's own, in which its runner keeps its checkpoint.
+    """
+
+    id: str
+    config: ChangefeedConfig
+    start_ts: int
+    target_ts: int
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a step did: the checkpoint-ts reached, messages by table and topic, schema versions by table.
+
+    `more` tells that the source holds more already.
+    """
+
+    checkpoint_ts: int
+    messages: Counter[tuple[str, str]] = field(default_factory=Counter)
+    versions: Mapping[str, int] = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
+    dead_letters: int = 0
+    more: bool = False
+
+
+class Runner(Protocol):
+    """Moves changefeeds over one source. Its methods are called from several threads, one at a time for a job."""
+
+    def now(self) -> int:
+        """Return the present moment as a TSO."""
+
+    def check(self, config: ChangefeedConfig) -> None:
+        """Connect to the sink and its registry and make the default topic ready. Raises TidecastError."""
+
+    def tables(self) -> Sequence[TableSchema]:
+        """Return the newest schema of every table of the source."""
+
+    def checkpoint_ts(self, job: Job) -> int:
+        """Return how far a changefeed has come, its start-ts where it has not begun."""
+
+    def overwrite(self, job: Job, checkpoint_ts: int) -> None:
+        """Set how far a changefeed has come, back or forward."""
+
+    def step(self, job: Job) -> Moved:
+        """Publish what the source holds beyond the checkpoint, up to a bounded amount, and save the new checkpoint.
+
+        Raises TransientError for what may pass, any other TidecastError for what will not.
+        """
