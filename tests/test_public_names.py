@@ -13,12 +13,12 @@ PUBLIC = {
         __version__ convert demo inspect read replicate spark_session verify
     """,
     "tidecast.model": """
-        Bootstrap CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD Reason
-        SchemaHistory SchemaKey TableChanges TableSchema compose decimal_text evaluated_once physical_ms
+        Action Bootstrap CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD Reason
+        SchemaHistory SchemaKey TableChanges TableSchema compose ddl_action decimal_text evaluated_once physical_ms
         physical_ms_of row_type shift_zone shortest_text spark_type to_datetime union
     """,
     "tidecast.protocols.avro": """
-        AvroOptions decode encode_key encode_value key_schema unencodable value_schema
+        AvroOptions decode encode_ddl encode_key encode_value encode_watermark key_schema unencodable value_schema
     """,
     "tidecast.protocols.debezium": """
         DdlHistory DebeziumOptions encode_ddl encode_key encode_value encode_watermark unencodable

@@ -1,5 +1,6 @@
 """What a change is: tables, columns, types, rows, TSOs. Knows neither protocols nor places."""
 
+from tidecast.model._actions import Action, ddl_action
 from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Bootstrap, Ddl, Events, Op, Reason, TableChanges, row_type
 from tidecast.model._history import SchemaHistory, SchemaKey
 from tidecast.model._plans import evaluated_once, union
@@ -14,6 +15,7 @@ __all__ = [
     "HEADERS",
     "MAX_DECIMAL_PRECISION",
     "RECORD",
+    "Action",
     "Bootstrap",
     "Column",
     "DataType",
@@ -28,6 +30,7 @@ __all__ = [
     "TableChanges",
     "TableSchema",
     "compose",
+    "ddl_action",
     "decimal_text",
     "evaluated_once",
     "physical_ms",
