@@ -144,7 +144,6 @@ def read_message(data: bytes) -> dict[str, Any]:
 def row_message(row: RowMessage, zone: str) -> Column:
     """Return the message of a row: binary."""
     types = F.array(*(F.lit(_index(n)) for n in range(len(ROW_OPS))))
-    checksum = row.checksum
     pieces = [
         F.lit(beginning(DML) + _long(VERSION) + _string(row.database) + _string(row.table)),
         _written(row.table_id, "long"),
@@ -152,10 +151,10 @@ def row_message(row: RowMessage, zone: str) -> Column:
         _written(row.commit_ts, "long"),
         _written(row.build_ts, "long"),
         F.lit(_long(row.schema_version)),
-        F.lit(_NULL) if row.claim_check is None else _optional(row.claim_check, _written(row.claim_check, "string")),
+        _claim_check(row.claim_check),
         F.lit(_PRESENT + _TRUE if row.handle_key_only else _NULL),
-        _optional(checksum, to_avro(checksum, json.dumps(_CHECKSUM))),
-        *(_optional(side, _map(row.columns, side, zone)) for side in (row.data, row.old)),
+        _optional(row.checksum.isNotNull(), to_avro(row.checksum, json.dumps(_CHECKSUM))),
+        *(_optional(present, _map(row.columns, side, zone)) for side, present in row.sides.items()),
     ]
     return _joined(pieces)
 
@@ -166,7 +165,11 @@ def watermark_message(commit_ts: Column, build_ts: Column) -> Column:
     return _joined([head, _written(commit_ts, "long"), _written(build_ts, "long")])
 
 
-def _map(columns: Sequence[TableColumn], row: Column, zone: str) -> Column:
+def _claim_check(location: Column | None) -> Column:
+    return F.lit(_NULL) if location is None else _optional(location != "", _written(location, "string"))
+
+
+def _map(columns: Sequence[TableColumn], side: str, zone: str) -> Column:
     """Return the entries of a map, ascending by name, from columns in that order."""
     if not columns:
         return F.lit(_NULL)
@@ -175,17 +178,18 @@ def _map(columns: Sequence[TableColumn], row: Column, zone: str) -> Column:
         form = _FORMS.get(column.data_type.kind, _TEXT)
         if column.data_type.mysql_type == "bigint" and column.data_type.unsigned:
             form = _UNSIGNED_BIGINT
-        value = form.value(column.data_type, row[column.name], zone)
+        value = F.col(side)[column.name]
         name = _string(column.name)
         inner = _string(zone) if column.data_type.kind is Kind.TIMESTAMP else b""
         present = F.lit(name + _index(form.branch) + inner)
-        pieces += [F.when(value.isNull(), F.lit(name + _NULL)).otherwise(present), _written(value, form.avro)]
+        pieces += [F.when(value.isNull(), F.lit(name + _NULL)).otherwise(present)]
+        pieces.append(_written(form.value(column.data_type, value, zone), form.avro))
     return _joined([*pieces, F.lit(_NULL)])
 
 
-def _optional(whether: Column, written: Column) -> Column:
+def _optional(present: Column, written: Column) -> Column:
     """Return a value of a union with null, whose bytes are `written`."""
-    return F.when(whether.isNull(), F.lit(_NULL)).otherwise(_joined([F.lit(_PRESENT), written]))
+    return F.when(present, _joined([F.lit(_PRESENT), written])).otherwise(F.lit(_NULL))
 
 
 def _joined(pieces: Sequence[Column]) -> Column:

@@ -1,96 +1,86 @@
-"""Simple JSON messages to events. Source: TiCDC Simple protocol."""
+"""Simple messages to events. Source: TiCDC Simple protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from dataclasses import replace
 from functools import reduce
 from operator import or_
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from tidecast.model import (
-    CHECKSUM,
     RECORD,
+    Bootstrap,
     Ddl,
     Events,
     Op,
     Reason,
     SchemaHistory,
+    SchemaKey,
     TableChanges,
     TableSchema,
     evaluated_once,
 )
-from tidecast.protocols.simple._schema import table_schema
-from tidecast.protocols.simple._values import fallible, value
-
-ROW_OPS = {"INSERT": Op.CREATE, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
-DDL_TYPES = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
-BOOTSTRAP, WATERMARK = "BOOTSTRAP", "WATERMARK"
+from tidecast.protocols.simple import _read_avro, _read_json
+from tidecast.protocols.simple import _schema as table_schemas
+from tidecast.protocols.simple._avro import MARK, read_message
+from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, ROW_OPS, WATERMARK
 
 _SIDES = ("old", "data")
-_UNREADABLE = "unreadable"
-_TEXTS = T.MapType(T.StringType(), T.StringType())
-
-MESSAGE = T.StructType(
-    [
-        T.StructField("version", T.IntegerType()),
-        T.StructField("database", T.StringType()),
-        T.StructField("table", T.StringType()),
-        T.StructField("tableID", T.LongType()),
-        T.StructField("type", T.StringType()),
-        T.StructField("sql", T.StringType()),
-        T.StructField("commitTs", T.LongType()),
-        T.StructField("schemaVersion", T.LongType()),
-        T.StructField("claimCheckLocation", T.StringType()),
-        T.StructField("handleKeyOnly", T.BooleanType()),
-        T.StructField("checksum", CHECKSUM),
-        T.StructField("data", _TEXTS),
-        T.StructField("old", _TEXTS),
-        T.StructField("tableSchema", T.StringType()),
-        T.StructField("preTableSchema", T.StringType()),
-        T.StructField(_UNREADABLE, T.StringType()),
-    ]
-)
-"""A message, its schemas left as JSON text: there are few of them, and the driver reads them."""
+_KEPT = {
+    "type": "type",
+    "database": "database",
+    "table": "table",
+    "tableID": "table_id",
+    "schemaVersion": "schema_version",
+    "commitTs": "commit_ts",
+    "buildTs": "build_ts",
+    "checksum": "checksum",
+}
+"""What is kept of a message, by its name there."""
 
 
 def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> Events:
-    """Return the events of Simple JSON messages.
+    """Return the events of Simple messages; each tells by its first byte whether it is JSON or Avro.
 
     In: the columns of `RECORD`. `ordered`: see `Events`. `zone`: that of TIMESTAMP values which name none, as old
     messages have them. Every schema that the batch shows, by a schema change or a bootstrap, serves all its rows,
-    whichever came first. The messages are read once and kept by Spark: see `Events.release`.
+    whichever came first. A schema change or a bootstrap that came on several partitions counts once. The messages are
+    kept by Spark: see `Events.release`.
     """
     parsed = _parse(records).persist()
     position = "offset" if ordered else "commit_ts"
-    history, ddl, broken = _schemas(parsed, ordered)
+    groups = _survey(parsed, position)
+    types = {t for group in groups for t in group["types"]}
+    schemas = _Schemas()
+    if types & {*DDL_TYPES, BOOTSTRAP}:
+        schemas.read(_control(parsed, ordered, BOOTSTRAP in types), ordered)
     tables, unknown = [], []
-    for row in _row_counts(parsed, position):
-        key = (row["database"], row["table"], row["schema_version"])
-        here = parsed.where(_is_row() & (F.col("database") == key[0]) & (F.col("table") == key[1]))
-        here = here.where(F.col("schema_version") == key[2])
-        if key in history:
-            frame = _rows(here, history[key], zone)
-            tables.append(TableChanges(history[key], frame, row["rows"], row["rows_from"], row["upserts_from"]))
-        else:
+    for group in groups:
+        key = (group["database"], group["table"], group["schema_version"])
+        if group["rows"] and key not in schemas.history:
             unknown.append(key)
+        elif group["rows"]:
+            schema = schemas.history[key]
+            frame = _rows(
+                parsed.where(_is_row() & _is_of(key) & (F.col("avro") == group["avro"])), schema, group["avro"], zone
+            )
+            tables.append(TableChanges(schema, frame, group["rows"], group["rows_from"], group["upserts_from"]))
     tables.sort(key=lambda t: (t.rows_from is None, t.rows_from))
-    summary = parsed.where(_is_row() | (F.col("type") == WATERMARK)).agg(
-        F.max(F.when(F.col("type") == WATERMARK, F.col("commit_ts"))).alias("watermark"),
-        F.max(F.col("checksum").isNotNull() & _is_row()).alias("checksums"),
-    )
-    totals = summary.collect()[0]
     return Events(
         tables=tuple(tables),
-        rejected=_rejected(parsed, unknown, broken),
-        ddl=ddl,
-        watermark=totals["watermark"],
+        rejected=_rejected(parsed, unknown, schemas.broken),
+        ddl=tuple(schemas.ddl),
+        bootstraps=tuple(schemas.bootstraps),
+        watermarks=_watermarks(parsed) if WATERMARK in types else None,
+        watermark=max((g["watermark"] for g in groups if g["watermark"] is not None), default=None),
         ordered=ordered,
         position=position,
         dated=True,
-        checksums=bool(totals["checksums"]),
+        checksums=any(group["checksums"] for group in groups),
         kept=(parsed,),
     )
 
@@ -99,129 +89,213 @@ def _is_row() -> Column:
     return F.col("reason").isNull() & F.col("type").isin(*ROW_OPS)
 
 
+def _is_of(key: SchemaKey) -> Column:
+    database, table, version = key
+    return (F.col("database") == database) & (F.col("table") == table) & (F.col("schema_version") == version)
+
+
 def _parse(records: DataFrame) -> DataFrame:
-    text = F.col("value").cast("string")
-    message = F.from_json(text, MESSAGE, {"columnNameOfCorruptRecord": _UNREADABLE})
-    m = F.col("message")
-    key_known = m["database"].isNotNull() & m["table"].isNotNull() & m["schemaVersion"].isNotNull()
-    image = F.when(m["type"] == "DELETE", m["old"]).otherwise(m["data"])
-    reason = (
-        F.when(m.isNull() | m[_UNREADABLE].isNotNull() | ~F.is_valid_utf8(text), Reason.BAD_JSON)
-        .when(m["type"].isNull() | m["version"].isNull(), Reason.BAD_MESSAGE)
-        .when(m["type"].isin(*DDL_TYPES, BOOTSTRAP, WATERMARK), F.lit(None).cast("string"))
-        .when(~m["type"].isin(*ROW_OPS) | ~key_known | m["commitTs"].isNull(), Reason.BAD_MESSAGE)
-        .when(m["handleKeyOnly"] | m["claimCheckLocation"].isNotNull(), Reason.INCOMPLETE)
-        .when(image.isNull(), Reason.BAD_MESSAGE)
-    )
-    return records.select(*RECORD.fieldNames(), message.alias("message")).select(
+    """Return the records with what their messages say beside rows and schemas, and why one cannot be used.
+
+    `body` is the message of a schema change or a bootstrap, such that what came twice is twice the same.
+    """
+    value, avro = F.col("value"), F.col("avro")
+    heads = records.select(
         *RECORD.fieldNames(),
+        _read_avro.is_avro(value).alias("avro"),
+        F.when(_read_avro.is_avro(value), _read_avro.head(value)).alias("avro_head"),
+        F.when(~_read_avro.is_avro(value), _read_json.head(value)).alias("json_head"),
+    )
+    in_avro, in_json = _read_avro.fields(F.col("avro_head"), value), _read_json.fields(F.col("json_head"), value)
+    said = {name: F.when(avro, column).otherwise(in_json[name]) for name, column in in_avro.items()}
+    known = said["database"].isNotNull() & said["table"].isNotNull() & said["schemaVersion"].isNotNull()
+    reason = (
+        F.when(~said["readable"], F.when(avro, Reason.UNDECODABLE).otherwise(Reason.BAD_JSON))
+        .when(said["type"].isNull() | said["version"].isNull(), Reason.BAD_MESSAGE)
+        .when(said["type"] == BOOTSTRAP, F.lit(None).cast("string"))
+        .when(said["commitTs"].isNull(), Reason.BAD_MESSAGE)
+        .when(said["type"].isin(*DDL_TYPES, WATERMARK), F.lit(None).cast("string"))
+        .when(~said["type"].isin(*ROW_OPS) | ~known, Reason.BAD_MESSAGE)
+        .when(said["handleKeyOnly"] | said["claimCheckLocation"].isNotNull(), Reason.INCOMPLETE)
+    )
+    undated = F.when(avro, _read_avro.without_build_ts(value, said["buildTs"])).otherwise(
+        _read_json.without_build_ts(value, said["buildTs"])
+    )
+    return heads.select(
+        *RECORD.fieldNames(),
+        "avro",
         reason.alias("reason"),
-        m["type"].alias("type"),
-        m["database"].alias("database"),
-        m["table"].alias("table"),
-        m["tableID"].alias("table_id"),
-        m["schemaVersion"].alias("schema_version"),
-        m["commitTs"].alias("commit_ts"),
-        m["sql"].alias("sql"),
-        m["checksum"].alias("checksum"),
-        m["data"].alias("data"),
-        m["old"].alias("old"),
-        m["tableSchema"].alias("table_schema"),
-        m["preTableSchema"].alias("pre_table_schema"),
+        *(said[name].alias(column) for name, column in _KEPT.items()),
+        F.when(said["type"] == BOOTSTRAP, undated).when(said["type"].isin(*DDL_TYPES), value).alias("body"),
     )
 
 
-def _schemas(parsed: DataFrame, ordered: bool) -> tuple[SchemaHistory, tuple[Ddl, ...], list[Row]]:
-    """Read the schema changes and bootstraps, which come once or once per partition, on the driver."""
-    said = parsed.where(F.col("reason").isNull() & F.col("type").isin(*DDL_TYPES, BOOTSTRAP))
-    once = said.groupBy("type", "sql", "commit_ts", "table_schema", "pre_table_schema")
-    rows = once.agg(F.min("offset").alias("offset")).collect()
-    history, ddl, broken = SchemaHistory(), [], []
-    read: list[tuple[tuple[int, int], Row, TableSchema | None, TableSchema | None]] = []
-    for row in rows:
-        try:
-            after, before = _read(row["table_schema"]), _read(row["pre_table_schema"])
-        except (KeyError, TypeError, ValueError):
-            broken.append(row)
-            continue
-        ts = row["commit_ts"] or (after.version if after else 0)
-        read.append(((row["offset"] if ordered else ts, row["offset"]), row, after, before))
-    for _, row, after, before in sorted(read, key=lambda r: r[0]):
-        change = None
-        if row["type"] != BOOTSTRAP:
-            change = Ddl(row["type"], row["sql"] or "", row["commit_ts"], after, before)
-            ddl.append(change)
-        if after:
-            history.add(after, change)
-    return history, tuple(ddl), broken
-
-
-def _read(text: str | None) -> TableSchema | None:
-    return table_schema(text) if text is not None else None
-
-
-def _row_counts(parsed: DataFrame, position: str) -> list[Row]:
-    upsert = F.col("type") != "DELETE"
+def _survey(parsed: DataFrame, position: str) -> list[Row]:
+    """Count the rows of each table version; what is no row counts in groups of its own."""
+    row, upsert = F.col("type").isin(*ROW_OPS), F.col("type").isin("INSERT", "UPDATE")
     return (
-        parsed.where(_is_row())
-        .groupBy("database", "table", "schema_version")
+        parsed.where(F.col("reason").isNull())
+        .groupBy("avro", "database", "table", "schema_version")
         .agg(
-            F.count("*").alias("rows"),
-            F.min(position).alias("rows_from"),
+            F.collect_set("type").alias("types"),
+            F.count_if(row).alias("rows"),
+            F.min(F.when(row, F.col(position))).alias("rows_from"),
             F.min(F.when(upsert, F.col(position))).alias("upserts_from"),
+            F.max(F.when(F.col("type") == WATERMARK, F.col("commit_ts"))).alias("watermark"),
+            F.max(row & F.col("checksum").isNotNull()).alias("checksums"),
         )
         .collect()
     )
 
 
-def _rows(parsed: DataFrame, schema: TableSchema, zone: str) -> DataFrame:
-    sides = F.struct(*(_struct(F.col(side), schema, zone).alias(side) for side in _SIDES))
+def _control(parsed: DataFrame, ordered: bool, bootstrapped: bool) -> list[Row]:
+    """Return each schema change and each bootstrap once: few, even though every partition has them all.
+
+    Out: `type`, `body`, `commit_ts`, `offset` (the first), and `moments`, an array of struct `build_ts`, `position`:
+    one for each time that it was sent, to however many partitions.
+    """
+    said = parsed.where(F.col("reason").isNull())
+    position = F.col("offset" if ordered else "commit_ts")
+    if bootstrapped and not ordered:
+        before = Window.partitionBy("topic", "partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
+        highest = F.coalesce(F.max("commit_ts").over(before), F.lit(0).cast("bigint"))
+        position = F.when(F.col("type") == BOOTSTRAP, highest).otherwise(position)
+    said = said.select("offset", "type", "commit_ts", "build_ts", "body", position.alias("position"))
+    moment = F.struct("build_ts", "position").alias("moment")
+    return (
+        said.where(F.col("body").isNotNull())
+        .groupBy("type", "body", "commit_ts", "build_ts")
+        .agg(F.min("position").alias("position"), F.min("offset").alias("offset"))
+        .groupBy("type", "body", "commit_ts")
+        .agg(F.min("offset").alias("offset"), F.sort_array(F.collect_list(moment)).alias("moments"))
+        .collect()
+    )
+
+
+class _Schemas:
+    """What the schema changes and bootstraps of a batch say, read on the driver."""
+
+    def __init__(self) -> None:
+        self.history = SchemaHistory()
+        self.ddl: list[Ddl] = []
+        self.bootstraps: list[Bootstrap] = []
+        self.broken: list[bytes] = []
+        self._changes: set[Ddl] = set()
+
+    def read(self, control: list[Row], ordered: bool) -> None:
+        """Take the messages that `_control` returned."""
+        said = []
+        for row in control:
+            try:
+                text, after, before = _read(bytes(row["body"]))
+            except (KeyError, TypeError, ValueError):
+                self.broken.append(bytes(row["body"]))
+                continue
+            ts = row["commit_ts"] or (after.version if after else 0)
+            said.append(((row["offset"] if ordered else ts, row["offset"]), row, text, after, before))
+        for _, row, text, after, before in sorted(said, key=lambda one: one[0]):
+            positions = [moment["position"] for moment in row["moments"]]
+            change = None
+            if row["type"] != BOOTSTRAP:
+                change = Ddl(row["type"], text, row["commit_ts"], after, before)
+                if change in self._changes:  # sent again after a restart
+                    continue
+                self._changes.add(change)
+                self.ddl.append(replace(change, position=min(positions)))
+            elif after:
+                self.bootstraps += [Bootstrap(after, position) for position in positions]
+            if after:
+                self.history.add(after, change)
+
+
+def _read(body: bytes) -> tuple[str, TableSchema | None, TableSchema | None]:
+    """Return the SQL, the table, and the table before it, of a schema change or a bootstrap."""
+    avro = body.startswith(MARK)
+    said = read_message(body) if avro else json.loads(body)
+    table = table_schemas.from_avro if avro else table_schemas.from_json
+    after, before = (said.get(name) and table(said[name]) for name in ("tableSchema", "preTableSchema"))
+    return said.get("sql") or "", after, before
+
+
+def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, zone: str) -> DataFrame:
+    """Return the rows of one table version, from messages of one encoding."""
+    reader: Any = _read_avro if avro else _read_json
     op = F.element_at(F.create_map(*(F.lit(x) for pair in ROW_OPS.items() for x in pair)), F.col("type"))
-    typed = parsed.select(
+    message, typed, missing = F.col("message"), F.col("typed"), F.col("missing")
+    read = parsed.select(
         *RECORD.fieldNames(),
         op.alias("op"),
         "commit_ts",
         "table_id",
         "checksum",
-        *(F.col(side).alias(f"{side}_texts") for side in _SIDES),
-        evaluated_once(sides).alias("typed"),
+        reader.row(schema, F.col("value")).alias("message"),
     )
-    wrong = F.coalesce(*(F.when(_damaged(side, schema), F.lit(side)) for side in _SIDES))
-    return typed.select(
+    gap = F.coalesce(
+        *(F.when(message["old"][c.name].isNull() & message["data"][c.name].isNotNull(), True) for c in schema.columns)
+    )
+    unnamed = F.array_except(F.array(*(F.lit(c.name) for c in schema.columns)), reader.names(message, F.col("value")))
+    sides = F.struct(*(_typed(message[side], schema, reader, zone).alias(side) for side in _SIDES))
+    typed_in = read.withColumns({"missing": F.when((F.col("op") == Op.UPDATE) & gap, unnamed), "sides": sides})
+    decoded = typed_in.select("*", evaluated_once(F.col("sides")).alias("typed"))
+    filled = F.struct(
+        *(
+            F.when(F.array_contains(missing, c.name), typed["data"][c.name])
+            .otherwise(typed["old"][c.name])
+            .alias(c.name)
+            for c in schema.columns
+        )
+    )
+    whole = reader.whole(message)
+    absent = F.when(F.col("op") == Op.DELETE, message["old"].isNull()).otherwise(message["data"].isNull())
+    wrong = _wrong(message, typed, schema, reader)
+    return decoded.select(
         *RECORD.fieldNames(),
         "op",
         "commit_ts",
         "table_id",
-        "typed.old",
-        "typed.data",
+        F.when((F.col("op") == Op.CREATE) | message["old"].isNull(), None)
+        .when(missing.isNull(), typed["old"])
+        .otherwise(filled)
+        .alias("old"),
+        F.when((F.col("op") != Op.DELETE) & message["data"].isNotNull(), typed["data"]).alias("data"),
         "checksum",
-        F.when(wrong.isNotNull(), F.lit(Reason.BAD_VALUE)).alias("reason"),
-        F.concat(F.lit("a value in "), wrong, F.lit(" is not of its column's type")).alias("detail"),
+        F.when(~whole, Reason.UNDECODABLE)
+        .when(absent, Reason.BAD_MESSAGE)
+        .when(wrong.isNotNull(), Reason.BAD_VALUE)
+        .alias("reason"),
+        F.when(~whole, "not a row's record")
+        .when(absent, "the row is missing")
+        .otherwise(F.concat(F.lit("not of its column's type: "), wrong))
+        .alias("detail"),
     )
 
 
-def _struct(texts: Column, schema: TableSchema, zone: str) -> Column:
-    values = (value(c.data_type, texts[c.name], zone).alias(c.name) for c in schema.columns)
-    return F.when(texts.isNotNull(), F.struct(*values))
+def _typed(side: Column, schema: TableSchema, reader: Any, zone: str) -> Column:
+    return F.struct(*(reader.read_value(c.data_type, side[c.name], zone).alias(c.name) for c in schema.columns))
 
 
-def _damaged(side: str, schema: TableSchema) -> Column:
-    texts, typed = F.col(f"{side}_texts"), F.col("typed")[side]
-    tests: Iterable[Column] = (
-        texts[c.name].isNotNull() & typed[c.name].isNull() for c in schema.columns if fallible(c.data_type)
-    )
-    return reduce(or_, tests, F.lit(False))
+def _wrong(message: Column, typed: Column, schema: TableSchema, reader: Any) -> Column:
+    """Return the first value that is not of its column's type, as text: the side and the column."""
+    tests = [
+        F.when(message[side][c.name].isNotNull() & typed[side][c.name].isNull(), F.lit(f"{side} {c.name}"))
+        for c in schema.columns
+        if reader.fallible(c.data_type)
+        for side in _SIDES
+    ]
+    return F.coalesce(*tests) if tests else F.lit(None).cast("string")
 
 
-def _rejected(parsed: DataFrame, unknown: list[tuple[str, str, int]], broken: list[Row]) -> DataFrame:
-    foreign = F.lit(False)
-    for database, table, version in unknown:
-        foreign |= (F.col("database") == database) & (F.col("table") == table) & (F.col("schema_version") == version)
-    for row in broken:
-        foreign |= F.col("table_schema").eqNullSafe(F.lit(row["table_schema"]))
+def _watermarks(parsed: DataFrame) -> DataFrame:
+    mine = F.col("reason").isNull() & (F.col("type") == WATERMARK)
+    return parsed.where(mine).select(*RECORD.fieldNames(), "commit_ts")
+
+
+def _rejected(parsed: DataFrame, unknown: list[SchemaKey], broken: list[bytes]) -> DataFrame:
+    foreign = reduce(or_, map(_is_of, unknown), F.lit(False))
     reason = F.coalesce(
         F.col("reason"),
-        F.when(_is_row() & foreign, Reason.UNKNOWN_TABLE).when(foreign, Reason.BAD_MESSAGE),
+        F.when(_is_row() & foreign, Reason.UNKNOWN_TABLE),
+        F.when(F.col("body").isin([F.lit(body) for body in broken]), Reason.BAD_MESSAGE),
     )
     detail = F.when(
         reason == Reason.UNKNOWN_TABLE,

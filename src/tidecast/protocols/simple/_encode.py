@@ -55,8 +55,10 @@ def encode_value(
         build_ts=F.unix_millis(F.current_timestamp()) if build_ts is None else build_ts,
         claim_check=claim_check,
         checksum=_checksum(F.col("checksum")),
-        data=F.when(op != Op.DELETE, F.col("data")),
-        old=F.when(op != Op.CREATE, F.col("old")),
+        sides={
+            "data": (op != Op.DELETE) & F.col("data").isNotNull(),
+            "old": (op != Op.CREATE) & F.col("old").isNotNull(),
+        },
     )
     return _ROWS[options.encoding_format](message, options.zone)
 

@@ -56,14 +56,15 @@ def row_message(row: RowMessage, zone: str) -> Column:
         F.lit("," + _go(tail)[1:-1] if tail else ""),
     ]
     if row.claim_check is not None:
-        location = _object([F.coalesce(row.claim_check, F.lit("")).alias("claimCheckLocation")], [row.claim_check])
-        pieces.append(F.when(row.claim_check != "", F.concat(F.lit(","), _inside(location))))
+        location = F.struct(row.claim_check.alias("claimCheckLocation"))
+        said = _object(F.when(row.claim_check != "", location), [row.claim_check])
+        pieces.append(F.concat(F.lit(","), F.substr(said, F.lit(2), F.length(said) - 2)))
     if row.handle_key_only:
         pieces.append(F.lit(',"handleKeyOnly":true'))
     pieces.append(F.concat(F.lit(',"checksum":'), F.to_json(row.checksum)))
     if row.columns:
-        for name, side in (("data", row.data), ("old", row.old)):
-            pieces.append(F.when(side.isNotNull(), F.concat(F.lit(f',"{name}":'), _row(row.columns, side, zone))))
+        for name, present in row.sides.items():
+            pieces.append(F.concat(F.lit(f',"{name}":'), _row(row.columns, name, present, zone)))
     pieces.append(F.lit("}"))
     return F.concat_ws("", *pieces).cast("binary")
 
@@ -75,34 +76,31 @@ def watermark_message(commit_ts: Column, build_ts: Column) -> Column:
     return F.concat(F.lit(head), *numbers, F.lit("}")).cast("binary")
 
 
-def _inside(text: Column) -> Column:
-    """Return the members of an object's text, without its brackets."""
-    return F.substr(text, F.lit(2), F.length(text) - 2)
+def _row(columns: Sequence[TableColumn], side: str, present: Column, zone: str) -> Column:
+    values = [_value(c.data_type, F.col(side)[c.name], zone).alias(c.name) for c in columns]
+    texts = [F.col(side)[c.name] for c in columns if c.data_type.kind in _FREE_TEXT]
+    odd_names = any(_ODD.search(c.name) for c in columns)
+    return _object(F.when(present, F.struct(*values)), texts, odd_names=odd_names)
 
 
-def _row(columns: Sequence[TableColumn], row: Column, zone: str) -> Column:
-    values = [_value(c.data_type, row[c.name], zone).alias(c.name) for c in columns]
-    texts = [row[c.name] for c in columns if c.data_type.kind in _FREE_TEXT]
-    return _object(values, texts, odd_names=any(_ODD.search(c.name) for c in columns))
-
-
-def _object(values: Sequence[Column], texts: Sequence[Column], *, odd_names: bool = False) -> Column:
-    """Return a JSON object of some values; `texts` are what it shows of free text.
+def _object(values: Column, texts: Sequence[Column], *, odd_names: bool = False) -> Column:
+    """Return the JSON object of a struct, null for null; `texts` are what it shows of free text.
 
     Spark writes it, and rows with characters that Go writes otherwise are corrected: there are few.
     """
-    said = F.to_json(F.struct(*values), {"ignoreNullFields": "false"})
-    shown = F.concat_ws("", *texts)
-    whole = F.is_valid_utf8(shown)
-    odd = F.lit(True) if odd_names else shown.rlike(_ODD.pattern) | ~whole
+    said = F.to_json(values, {"ignoreNullFields": "false"})
     if not (texts or odd_names):
         return said
+    shown = F.concat_ws("", *texts)
+    whole = F.is_valid_utf8(shown)
+    # A condition that names the object, too, has Spark compute it once for all branches.
+    odd = said.isNotNull() & (F.lit(odd_names) | shown.rlike(_ODD.pattern) | ~whole)
     corrected = F.replace(said, F.lit(_PAIR), F.lit(_MARK))
     for spark, go in (_LETTERED | _MARKUP).items():
         corrected = F.replace(corrected, F.lit(spark), F.lit(go))
     corrected = F.replace(corrected, F.lit(_MARK), F.lit(_PAIR))
-    corrected = F.when(whole, corrected).otherwise(F.replace(corrected, F.lit(_LOST), F.lit(_LOST_ESCAPED)))
-    return F.when(odd, corrected).otherwise(said)
+    lost = F.when(whole, F.lit(_MARK)).otherwise(F.lit(_LOST))
+    return F.when(odd, F.replace(corrected, lost, F.lit(_LOST_ESCAPED))).otherwise(said)
 
 
 def _value(data_type: DataType, value: Column, zone: str) -> Column:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -20,8 +20,9 @@ BOOTSTRAP, WATERMARK = "BOOTSTRAP", "WATERMARK"
 class RowMessage:
     """A row's message before it is written.
 
-    `columns` are those that it shows, by the bytes of their names; `data` and `old` are null where it has none;
-    `type` is a key of `ROW_OPS`. `checksum` (see `tidecast.model.CHECKSUM`) is null where it has none.
+    `columns` are those that it shows, by the bytes of their names; `sides` tells of the frame's columns `data` and
+    `old` whether the message has them. `type` is a key of `ROW_OPS`. `checksum` (see `tidecast.model.CHECKSUM`) is
+    null where it has none.
     """
 
     database: str
@@ -35,5 +36,4 @@ class RowMessage:
     build_ts: Column
     claim_check: Column | None
     checksum: Column
-    data: Column
-    old: Column
+    sides: Mapping[str, Column]

@@ -1,0 +1,174 @@
+"""Simple messages in Avro as Spark reads them. Source: Simple protocol, Avro schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro, to_avro
+
+from tidecast.model import DataType, Kind, TableSchema, spark_type
+from tidecast.protocols.simple._avro import BOOTSTRAP, DML, MARK, MESSAGES, beginning
+from tidecast.protocols.simple._numbers import bit_bytes, enum_element, set_elements
+from tidecast.protocols.simple._zones import to_utc
+
+_UINT64 = 1 << 64
+_REST = (1 << 31) - 1
+_END = b"T"
+_BODIES = ("tableSchema", "preTableSchema", "data", "old")
+"""What the records end with; to read the rest of them, Spark need not see it."""
+
+
+def _only(record: dict[str, Any], *, without: tuple[str, ...] = (), more: tuple[Any, ...] = ()) -> dict[str, Any]:
+    return record | {"fields": [*(f for f in record["fields"] if f["name"] not in without), *more]}
+
+
+_TYPE = {"type": "enum", "name": "MessageType", "symbols": [record["name"].upper() for record in MESSAGES]}
+_HEADER = json.dumps(
+    {
+        "type": "record",
+        "name": "Message",
+        "fields": [
+            {"name": "type", "type": _TYPE},
+            {"name": "payload", "type": [_only(record, without=_BODIES) for record in MESSAGES]},
+        ],
+    }
+)
+_ROW = json.dumps(_only(DML, more=({"name": "end", "type": "bytes"},)))
+_PERMISSIVE = {"mode": "PERMISSIVE"}
+
+
+def is_avro(value: Column) -> Column:
+    """Tell messages in Avro from others: they begin with a byte that JSON text cannot have."""
+    return F.coalesce(F.substring(value, 1, len(MARK)) == F.lit(MARK), F.lit(False))
+
+
+def head(value: Column) -> Column:
+    """Return what `fields` reads of a message."""
+    return from_avro(F.substring(value, len(MARK) + 1, _REST), _HEADER, _PERMISSIVE)
+
+
+def fields(said: Column, value: Column) -> dict[str, Column]:
+    """Return a message's members by name (see `tidecast.protocols.simple._decode`); `readable` first of all."""
+    payload = [said["payload"][f"member{n}"] for n in range(len(MESSAGES))]
+
+    def member(name: str) -> Column:
+        has = [
+            p for p, record in zip(payload, MESSAGES, strict=True) if any(f["name"] == name for f in record["fields"])
+        ]
+        return F.coalesce(*(p[name] for p in has))
+
+    return {
+        "readable": said["type"].isNotNull() & member("version").isNotNull(),
+        **{f["name"]: member(f["name"]) for f in DML["fields"] if f["name"] not in _BODIES},
+        "type": F.coalesce(member("type"), said["type"]),
+    }
+
+
+def without_build_ts(value: Column, build_ts: Column) -> Column:
+    """Return a bootstrap with 0 for its `buildTs`: those that repeat each other differ in nothing else."""
+    before = len(beginning(BOOTSTRAP)) + 1
+    after = F.octet_length(to_avro(build_ts, json.dumps("long"))) + before + 1
+    return F.concat(F.substring(value, 1, before), F.lit(b"\x00"), F.substring(value, after, F.lit(_REST)))
+
+
+def row(schema: TableSchema, value: Column) -> Column:
+    """Return the struct of `old` and `data` of a row's message: by column name, values for `read_value`.
+
+    A mark is put behind the message and must come out again: Spark takes trailing bytes in silence, and turns a
+    message that it cannot read into a struct of nulls.
+    """
+    body = F.concat(F.substring(value, len(beginning(DML)) + 1, _REST), F.lit(b"\x02" + _END))
+    return from_avro(body, _ROW, _PERMISSIVE)
+
+
+def names(said: Column, value: Column) -> Column:
+    """Return the names that `old` shows, of a message that `row` has read."""
+    return F.map_keys(said["old"])
+
+
+def whole(said: Column) -> Column:
+    """Tell whether a message that `row` has read was whole, and nothing but it."""
+    return F.coalesce(said["end"] == F.lit(_END), F.lit(False))
+
+
+def read_value(data_type: DataType, said: Column, zone: str) -> Column:
+    """Return a value of a MySQL type from its branch of the union; null where it has another.
+
+    In: struct of a member for each branch but null. Out: see `tidecast.model.spark_type`. `zone` is that of
+    TIMESTAMP values which name none. Source: Simple protocol, section row values.
+    """
+    return _READERS.get(data_type.kind, _text)(data_type, said, zone)
+
+
+def fallible(data_type: DataType) -> bool:
+    """Tell whether a branch may fail to be a value of a type."""
+    return True
+
+
+def _branch(said: Column, index: int) -> Column:
+    """Return a branch of the union; Spark does not count null."""
+    return said[f"member{index - 1}"]
+
+
+def _text(data_type: DataType, said: Column, zone: str) -> Column:
+    return _branch(said, 4)
+
+
+def _integer(data_type: DataType, said: Column, zone: str) -> Column:
+    if not (data_type.mysql_type == "bigint" and data_type.unsigned):
+        return _branch(said, 1).try_cast(spark_type(data_type))
+    signed = _branch(said, 7)["value"]
+    number = signed.cast("decimal(20,0)")
+    return F.when(signed < 0, (number + F.lit(Decimal(_UINT64))).cast("decimal(20,0)")).otherwise(number)
+
+
+def _float(data_type: DataType, said: Column, zone: str) -> Column:
+    return _branch(said, 2)
+
+
+def _double(data_type: DataType, said: Column, zone: str) -> Column:
+    return _branch(said, 3)
+
+
+def _decimal(data_type: DataType, said: Column, zone: str) -> Column:
+    return _branch(said, 4).try_cast(spark_type(data_type))
+
+
+def _bytes(data_type: DataType, said: Column, zone: str) -> Column:
+    return _branch(said, 5)
+
+
+def _bit(data_type: DataType, said: Column, zone: str) -> Column:
+    return bit_bytes(data_type, _branch(said, 4))
+
+
+def _enum(data_type: DataType, said: Column, zone: str) -> Column:
+    return enum_element(data_type, _branch(said, 1))
+
+
+def _set(data_type: DataType, said: Column, zone: str) -> Column:
+    return set_elements(data_type, _branch(said, 1))
+
+
+def _timestamp(data_type: DataType, said: Column, zone: str) -> Column:
+    named = _branch(said, 6)
+    return to_utc(F.coalesce(named["value"], _branch(said, 4)), named["location"], zone)
+
+
+_READERS: dict[Kind, Callable[[DataType, Column, str], Column]] = {
+    Kind.INTEGER: _integer,
+    Kind.YEAR: _integer,
+    Kind.FLOAT: _float,
+    Kind.DOUBLE: _double,
+    Kind.DECIMAL: _decimal,
+    Kind.BINARY: _bytes,
+    Kind.BIT: _bit,
+    Kind.ENUM: _enum,
+    Kind.SET: _set,
+    Kind.TIMESTAMP: _timestamp,
+}

@@ -1,0 +1,138 @@
+"""Simple messages in JSON as Spark reads them. Source: TiCDC Simple protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast.model import CHECKSUM, DataType, Kind, TableSchema, spark_type
+from tidecast.protocols.simple._numbers import bit_bytes, enum_element, set_elements, unsigned_text
+from tidecast.protocols.simple._zones import to_utc
+
+_UNREADABLE = "unreadable"
+_HEADER = T.StructType(
+    [
+        T.StructField("version", T.IntegerType()),
+        T.StructField("database", T.StringType()),
+        T.StructField("table", T.StringType()),
+        T.StructField("tableID", T.LongType()),
+        T.StructField("type", T.StringType()),
+        T.StructField("commitTs", T.LongType()),
+        T.StructField("buildTs", T.LongType()),
+        T.StructField("schemaVersion", T.LongType()),
+        T.StructField("claimCheckLocation", T.StringType()),
+        T.StructField("handleKeyOnly", T.BooleanType()),
+        T.StructField("checksum", CHECKSUM),
+        T.StructField(_UNREADABLE, T.StringType()),
+    ]
+)
+"""A message without its row and without schemas, which Spark then skips."""
+
+_TIMESTAMP = "location string, value string"
+_LOCATION, _VALUE, _END = '{"location":"', '","value":"', '"}'
+
+
+def head(value: Column) -> Column:
+    """Return what `fields` reads of a message."""
+    return F.from_json(value.cast("string"), _HEADER, {"columnNameOfCorruptRecord": _UNREADABLE})
+
+
+def fields(said: Column, value: Column) -> dict[str, Column]:
+    """Return a message's members by name (see `tidecast.protocols.simple._decode`); `readable` first of all."""
+    text = value.cast("string")
+    return {
+        "readable": said.isNotNull() & said[_UNREADABLE].isNull() & F.is_valid_utf8(text),
+        **{name: said[name] for name in _HEADER.fieldNames() if name != _UNREADABLE},
+    }
+
+
+def without_build_ts(value: Column, build_ts: Column) -> Column:
+    """Return a message with 0 for its `buildTs`: those that repeat each other differ in nothing else."""
+    member = '"buildTs":'
+    written = F.concat(F.lit(member), build_ts.cast("string"))
+    return F.replace(value.cast("string"), written, F.lit(member + "0")).cast("binary")
+
+
+def row(schema: TableSchema, value: Column) -> Column:
+    """Return the struct of `old` and `data` of a row's message: by column name, values for `read_value`."""
+    texts = T.StructType([T.StructField(c.name, T.StringType()) for c in schema.columns])
+    return F.from_json(value.cast("string"), T.StructType([T.StructField(side, texts) for side in ("old", "data")]))
+
+
+def names(said: Column, value: Column) -> Column:
+    """Return the names that `old` shows, of a message that `row` has read."""
+    return F.json_object_keys(F.get_json_object(value.cast("string"), "$.old"))
+
+
+def whole(said: Column) -> Column:
+    """Tell whether a message that `row` has read was whole: `fields` has told already."""
+    return F.lit(True)
+
+
+def read_value(data_type: DataType, text: Column, zone: str) -> Column:
+    """Return a value of a MySQL type from its text in a message; null where the text is not one.
+
+    In: string (for TIMESTAMP the JSON text of its object). Out: see `tidecast.model.spark_type`. `zone` is that of
+    TIMESTAMP values which name none. Source: Simple protocol, section row values.
+    """
+    return _READERS.get(data_type.kind, _as_text)(data_type, text, zone)
+
+
+def fallible(data_type: DataType) -> bool:
+    """Tell whether a text may fail to be a value of a type."""
+    return data_type.kind in _READERS
+
+
+def _as_text(data_type: DataType, text: Column, zone: str) -> Column:
+    return text
+
+
+def _cast(data_type: DataType, text: Column, zone: str) -> Column:
+    return text.try_cast(spark_type(data_type))
+
+
+def _base64(data_type: DataType, text: Column, zone: str) -> Column:
+    return F.try_to_binary(text, F.lit("base64"))
+
+
+def _bit(data_type: DataType, text: Column, zone: str) -> Column:
+    return bit_bytes(data_type, text)
+
+
+def _enum(data_type: DataType, text: Column, zone: str) -> Column:
+    return enum_element(data_type, text)
+
+
+def _set(data_type: DataType, text: Column, zone: str) -> Column:
+    return set_elements(data_type, F.conv(unsigned_text(text), 10, -10).cast("bigint"))
+
+
+def _timestamp(data_type: DataType, text: Column, zone: str) -> Column:
+    """An object, nearly always written in one way, which is faster taken apart as text; or a text without a zone."""
+    location = F.substring_index(F.substring(text, len(_LOCATION) + 1, _REST), '"', 1)
+    value = F.substring_index(F.substring_index(text, '"', -2), '"', 1)
+    plain = text == F.concat(F.lit(_LOCATION), location, F.lit(_VALUE), value, F.lit(_END))
+    said = F.when(text.startswith("{"), F.from_json(text, _TIMESTAMP))
+    return to_utc(
+        F.when(plain, value).when(text.startswith("{"), said["value"]).otherwise(text),
+        F.when(plain, location).otherwise(said["location"]),
+        zone,
+    )
+
+
+_REST = (1 << 31) - 1
+_READERS: dict[Kind, Callable[[DataType, Column, str], Column]] = {
+    Kind.INTEGER: _cast,
+    Kind.YEAR: _cast,
+    Kind.FLOAT: _cast,
+    Kind.DOUBLE: _cast,
+    Kind.DECIMAL: _cast,
+    Kind.BINARY: _base64,
+    Kind.BIT: _bit,
+    Kind.ENUM: _enum,
+    Kind.SET: _set,
+    Kind.TIMESTAMP: _timestamp,
+}
