@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 
 from tidecast._errors import ConfigError
 from tidecast._uri import Place, parse_place
+from tidecast.changefeed._filter import check_event_filters
 from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
 from tidecast.changefeed._tables import (
     Changefeed,
@@ -230,6 +231,7 @@ def load_config(
         ColumnMatcher(selector.columns)
     for event_filter in config.filter.event_filters:
         TableMatcher(event_filter.matcher)
+    check_event_filters(config.filter.event_filters)
     TableMatcher(config.filter.rules, case_sensitive=config.case_sensitive)
     return config
 

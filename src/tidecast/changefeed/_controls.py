@@ -34,17 +34,22 @@ class Control:
     ahead: bool = False
 
 
-def row_sequence(events: Events) -> Column:
+def row_sequence(events: Events, *, moved: bool = False) -> Column:
     """Return what orders the messages of one topic and partition: a struct (see `SEQUENCE`).
 
     Rows of several partitions of the source meet by the highest commit-ts seen so far in each, so that no
     partition's order changes, replays included. At one commit-ts the inserts that end a partition's transaction
     come last, as TiCDC puts the insert half of a split update there: its delete may lie in another partition.
-    Reads the columns `op`, `plan` and `source`, a struct of the record's place and its commit-ts.
+    `moved` tells that updates were split here, so that there are inserts which leave with their transaction's end.
+    Reads the columns `op`, `plan`, `moved` and `source`, a struct of the record's place and its commit-ts.
     """
     offset, partition = F.col("source.offset"), F.col("source.partition")
     if events.ordered:
-        return F.struct(offset, F.lit(True), F.lit(0), F.lit(0)).cast(SEQUENCE)
+        if not moved:
+            return F.struct(offset, F.lit(True), F.lit(0), F.lit(0)).cast(SEQUENCE)
+        end = F.max(offset).over(Window.partitionBy("plan", "source.commit_ts"))
+        at = F.when(F.col("moved"), end).otherwise(offset)
+        return F.struct(at, F.lit(True), F.when(F.col("moved"), offset + 1).otherwise(0), F.lit(0)).cast(SEQUENCE)
     origin = ["source.topic", "source.partition"]
     so_far = Window.partitionBy(*origin).orderBy("source.offset").rowsBetween(Window.unboundedPreceding, 0)
     transaction = Window.partitionBy(*origin, "plan", "source.commit_ts")

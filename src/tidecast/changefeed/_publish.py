@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, Row
@@ -22,6 +22,7 @@ from tidecast.changefeed._codecs import AvroCodec, Codec, Leaving, Message, code
 from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.changefeed._controls import Control, Life, control_frame, ddl_topic, lives, row_sequence, watermark_frame
 from tidecast.changefeed._dispatch import Router, select_columns
+from tidecast.changefeed._filter import EventFilters
 from tidecast.changefeed._large import (
     OVERHEAD,
     check_storage,
@@ -32,6 +33,7 @@ from tidecast.changefeed._large import (
     store_claims,
 )
 from tidecast.changefeed._matcher import TableMatcher
+from tidecast.changefeed._split import MOVED, split_key_updates
 from tidecast.checksum import row_checksum
 from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema, union
 from tidecast.registry import Registry
@@ -114,9 +116,15 @@ def publish(
     DecodeError and nothing is published. Raises ConfigError, EncodeError, CorruptedData and SchemaRefused; see the
     module for what is published then.
     """
-    _check(config)
+    if config.filter.ignore_txn_start_ts:
+        raise ConfigError(
+            "[filter] ignore-txn-start-ts cannot be applied: no protocol carries a transaction's start-ts",
+            code="CDC:ErrFilterRuleInvalid",
+            hint="take it out, and filter with rules or event-filters",
+        )
     codec = codec_for(config, registry, zone, cluster_id)
-    run = _Run(events, config, sink, codec, Router(config, zone), bootstraps or bootstraps_of(config))
+    filters = EventFilters(config.filter.event_filters, zone, case_sensitive=config.case_sensitive)
+    run = _Run(events, config, sink, codec, Router(config, zone), filters, bootstraps or bootstraps_of(config))
     return run.publish(dead_letters, on_error)
 
 
@@ -124,17 +132,6 @@ def bootstraps_of(config: ChangefeedConfig, state: bytes = b"[]") -> Bootstraps:
     """Return when a changefeed repeats schemas; `state` is what an earlier run left."""
     sink = config.sink
     return Bootstraps(sink.send_bootstrap_interval_in_sec, sink.send_bootstrap_in_msg_count, state)
-
-
-def _check(config: ChangefeedConfig) -> None:
-    """Refuse what this version cannot do, rather than publish rows that the configuration keeps back."""
-    for name in ("event_filters", "ignore_txn_start_ts"):
-        if getattr(config.filter, name):
-            raise ConfigError(
-                f"[filter] {name.replace('_', '-')} is not applied by this version",
-                code="CDC:ErrFilterRuleInvalid",
-                hint="take it out, and filter with rules",
-            )
 
 
 class _Run:
@@ -147,9 +144,11 @@ class _Run:
         sink: Topics,
         codec: Codec,
         router: Router,
+        filters: EventFilters,
         bootstraps: Bootstraps,
     ) -> None:
         self.events, self.config, self.sink, self.codec, self.router = events, config, sink, codec, router
+        self.filters = filters
         self.bootstraps = bootstraps
         self.report = Published()
         self._wanted = TableMatcher(config.filter.rules, case_sensitive=config.case_sensitive)
@@ -159,6 +158,7 @@ class _Run:
         self._large = large.large_message_handle_option
         self._storage = large.claim_check_storage_uri.get_secret_value()
         self._raw_claims = large.claim_check_raw_value
+        self._moved = False
 
     def publish(self, dead_letters: Path, on_error: str) -> Published:
         """Publish the batch; see `tidecast.changefeed.publish`."""
@@ -187,7 +187,7 @@ class _Run:
             for number, rows in found.rows.items():
                 table = plans[number].table
                 self.report.messages[table.schema.name, table.topic] += rows
-            self.report.claims = found.claims
+            self.report.claims, self._moved = found.claims, found.moved
             controls = list(self._bootstraps(plans, found.rows, leaving))
         stop = self._send(encoded, controls, stop)
         self.report.dead_letters = write_dead_letters(letters, dead_letters)
@@ -253,6 +253,12 @@ class _Run:
     def _encode(self, number: int, plan: _Plan) -> DataFrame:
         """Return the messages of one table version: where each came from and goes to, or why it cannot go."""
         frame, table = plan.changes.frame, plan.table
+        if self.config.output_raw_change_event:
+            frame = frame.withColumn(MOVED, F.lit(False))
+        else:
+            frame = split_key_updates(frame, table.schema)
+        # Filters see what is left after the split: a delete and an insert, each by itself.
+        frame = self.filters.kept(replace(plan.changes, frame=frame))
         if not self.codec.checksums:
             frame = frame.withColumn("checksum", F.lit(None).cast(CHECKSUM))
         elif not self.events.checksums:
@@ -281,6 +287,7 @@ class _Run:
             F.struct(*RECORD.fieldNames(), "commit_ts").alias("source"),
             F.lit(number).alias("plan"),
             "op",
+            MOVED,
             F.col("why").alias("reason"),
             F.when(~good, detail).alias("detail"),
             F.col("checksum.corrupted").alias("corrupted"),
@@ -318,6 +325,7 @@ class _Run:
             .agg(
                 F.count("*").alias("rows"),
                 F.count("location").alias("claims"),
+                F.max(MOVED).alias("moved"),
                 F.min(F.when(F.col("stop").isNotNull(), where)).alias("stop"),
             )
             .collect()
@@ -327,6 +335,7 @@ class _Run:
             rows={r["plan"]: r["rows"] for r in rows if r["sendable"]},
             unsendable=sum(r["rows"] for r in rows if not r["sendable"]),
             claims=sum(r["claims"] for r in rows),
+            moved=any(r["moved"] for r in rows),
             stop=self._stop(stops[0]) if stops else None,
         )
 
@@ -390,7 +399,7 @@ class _Run:
         """Return the positions of a table's rows at which its schema is due again, by their number."""
         mine = leaving.where((F.col("plan") == number) & F.col("reason").isNull())
         at = F.col("sequence.at")
-        placed = mine.select("source", "op", "plan").select(row_sequence(self.events).alias("sequence"))
+        placed = mine.select(row_sequence(self.events, moved=self._moved).alias("sequence"))
         nth = F.row_number().over(Window.orderBy("sequence")) + before
         due = placed.select(at.alias("at"), nth.alias("nth")).where(F.col("nth") % every == 0)
         return [row["at"] for row in due.orderBy("nth").collect()]
@@ -419,9 +428,10 @@ class _Run:
 
     def _tells(self, ddl: Ddl) -> bool:
         if ddl.schema is None:
-            return ddl.database.lower() not in _SYSTEM and self._wanted.matches_schema(ddl.database)
+            named = ddl.database.lower() not in _SYSTEM and self._wanted.matches_schema(ddl.database)
+            return named and not self.filters.drops_ddl(ddl)
         named = self._named(*(ddl.renamed_from or (ddl.database, ddl.table)))
-        return named and (ddl.is_view or self._eligible(ddl.schema))
+        return named and (ddl.is_view or self._eligible(ddl.schema)) and not self.filters.drops_ddl(ddl)
 
     def _send(self, encoded: DataFrame | None, controls: list[Control], stop: _Stop | None) -> _Stop | None:
         """Send the rows and controls that come before the stop; return it, or an earlier one of a control."""
@@ -440,7 +450,7 @@ class _Run:
             if self.report.claims:
                 claims = good.where(F.col("location").isNotNull())
                 store_claims(claims, self._storage, raw=self._raw_claims)
-            sequence = row_sequence(self.events).alias("sequence")
+            sequence = row_sequence(self.events, moved=self._moved).alias("sequence")
             frames.append(good.select("topic", "partition", "key", "value", sequence))
         watermarks = self._watermarks()
         if stop:
@@ -489,6 +499,7 @@ class _Survey:
     rows: Mapping[int, int]
     unsendable: int
     claims: int
+    moved: bool
     stop: _Stop | None
 
 

@@ -1,0 +1,160 @@
+"""Event filters and the split of key updates: which rows and schema changes leave, and as what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidecast import ConfigError
+from tidecast.changefeed import load_config
+from tidecast.changefeed._filter import EventFilters
+from tidecast.changefeed._split import split_key_updates
+from tidecast.changefeed._tables import EventFilter
+from tidecast.model import CHECKSUM, Column, DataType, Ddl, Index, Op, TableChanges, TableSchema, row_type
+
+TABLE = TableSchema(
+    "shop",
+    "orders",
+    1,
+    1,
+    (
+        Column("id", DataType("int"), nullable=False),
+        Column("name", DataType("varchar", "utf8mb4", length=20)),
+        Column("Price", DataType("decimal", length=10, decimal=2)),
+        Column("paid", DataType("timestamp")),
+        Column("code", DataType("int")),
+    ),
+    (
+        Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("id",)),
+        Index("uk_code", unique=True, primary=False, nullable=True, columns=("code",)),
+    ),
+)
+
+Row = tuple[int, str | None, str | None, str | None, int | None] | None
+
+ROWS: list[tuple[Op, Row, Row]] = [
+    (Op.CREATE, None, (1, "apple", "1.50", "2024-01-01 23:30:00", 7)),
+    (Op.CREATE, None, (2, None, "20.00", None, None)),
+    (Op.UPDATE, (1, "apple", "1.50", "2024-01-01 23:30:00", 7), (1, "pear", "9.00", "2024-01-02 00:30:00", 7)),
+    (Op.UPDATE, (1, "pear", "9.00", "2024-01-02 00:30:00", 7), (3, "pear", "9.00", "2024-01-02 00:30:00", 7)),
+    (Op.UPDATE, (2, None, "20.00", None, None), (2, None, "20.00", None, 8)),
+    (Op.DELETE, (2, None, "20.00", None, 8), None),
+]
+
+
+@pytest.fixture(scope="module")
+def changes(spark: SparkSession) -> TableChanges:
+    """Six changes of one table, numbered by `offset`."""
+    kind = row_type(TABLE)
+
+    def side(row: Row) -> object:
+        if row is None:
+            return F.lit(None).cast(kind)
+        return F.struct(*(F.lit(v).cast(f.dataType).alias(f.name) for v, f in zip(row, kind.fields, strict=True)))
+
+    rows = [
+        F.struct(
+            F.lit(n).alias("offset"),
+            F.lit(op).alias("op"),
+            side(old).alias("old"),  # type: ignore[attr-defined]
+            side(data).alias("data"),  # type: ignore[attr-defined]
+            F.struct(F.lit(0), F.lit(False), F.lit(5), F.lit(6)).cast(CHECKSUM).alias("checksum"),
+            F.lit(None).cast("string").alias("reason"),
+        )
+        for n, (op, old, data) in enumerate(ROWS)
+    ]
+    frame = spark.range(1).select(F.explode(F.array(*rows)).alias("r")).select("r.*")
+    return TableChanges(TABLE, frame, len(rows))
+
+
+def offsets(frame: DataFrame) -> list[int]:
+    return sorted(r["offset"] for r in frame.select("offset").collect())
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ({"ignore-event": ["delete"]}, [0, 1, 2, 3, 4]),
+        ({"ignore-event": ["all dml"]}, []),
+        ({"ignore-event": ["insert", "all ddl"]}, [2, 3, 4, 5]),
+        ({"ignore-insert-value-expr": "price > 10 and id = 2"}, [0, 2, 3, 4, 5]),
+        ({"ignore-insert-value-expr": "name = 'apple' or name is null"}, [2, 3, 4, 5]),
+        ({"ignore-insert-value-expr": "name <> 'apple'"}, [0, 1, 2, 3, 4, 5]),
+        ({"ignore-insert-value-expr": "id - 1"}, [0, 2, 3, 4, 5]),
+        ({"ignore-delete-value-expr": "code = 8"}, [0, 1, 2, 3, 4]),
+        ({"ignore-update-new-value-expr": "name like 'pe%'"}, [0, 1, 4, 5]),
+        ({"ignore-update-old-value-expr": "name = 'apple'"}, [0, 1, 3, 4, 5]),
+        # In the server's zone the order was paid on the second of January.
+        ({"ignore-insert-value-expr": "substr(paid, 1, 10) = '2024-01-02'"}, [1, 2, 3, 4, 5]),
+        ({"matcher": ["other.*"], "ignore-event": ["all dml"]}, [0, 1, 2, 3, 4, 5]),
+        ({"matcher": ["SHOP.*"], "ignore-event": ["all dml"]}, []),
+    ],
+)
+def test_filters_leave_out_what_they_say(said: dict[str, object], left: list[int], changes: TableChanges) -> None:
+    one = EventFilter.model_validate({"matcher": ["shop.*"], **said})
+    assert offsets(EventFilters([one], "Asia/Shanghai").kept(changes)) == left
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("price >", "CDC:ErrInvalidFilterExpression"),
+        ("nofunction(price)", "CDC:ErrInvalidFilterExpression"),
+        ("weight > 5", "CDC:ErrExpressionColumnNotFound"),
+    ],
+)
+def test_expressions_that_cannot_be_are_refused(expression: str, code: str, changes: TableChanges) -> None:
+    one = EventFilter.model_validate({"matcher": ["*.*"], "ignore-insert-value-expr": expression})
+    with pytest.raises(ConfigError) as refused:
+        EventFilters([one]).kept(changes)
+    assert refused.value.code == code
+    assert "shop.orders" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "sql", "dropped"),
+    [
+        ({"ignore-event": ["alter table"]}, "ALTER TABLE `shop`.`orders` ADD COLUMN `x` INT", True),
+        ({"ignore-event": ["alter table"]}, "CREATE INDEX `i` ON `shop`.`orders` (`name`)", True),
+        ({"ignore-event": ["add column"]}, "ALTER TABLE `shop`.`orders` DROP COLUMN `name`", False),
+        ({"ignore-event": ["all ddl"]}, "TRUNCATE TABLE `shop`.`orders`", True),
+        ({"ignore-event": ["truncate table"]}, "TRUNCATE TABLE `shop`.`orders`", True),
+        ({"ignore-sql": ["^truncate"]}, "TRUNCATE TABLE `shop`.`orders`", True),
+        ({"ignore-sql": ["^drop", "orders$"]}, "TRUNCATE TABLE `shop`.`orders`", False),
+        ({"matcher": ["a.b"], "ignore-event": ["all ddl"]}, "TRUNCATE TABLE `shop`.`orders`", False),
+    ],
+)
+def test_schema_changes_are_left_out_by_type_and_text(said: dict[str, object], sql: str, dropped: bool) -> None:
+    one = EventFilter.model_validate({"matcher": ["shop.*"], **said})
+    assert EventFilters([one]).drops_ddl(Ddl("ALTER", sql, 1, TABLE)) is dropped
+
+
+def test_an_unknown_event_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "f.toml"
+    config.write_text('[[filter.event-filters]]\nmatcher = ["*.*"]\nignore-event = ["all"]\n')
+    with pytest.raises(ConfigError) as refused:
+        load_config("kafka://127.0.0.1:9092/t?protocol=simple", config)
+    assert refused.value.code == "CDC:ErrInvalidIgnoreEventType"
+
+
+def test_a_key_update_becomes_a_delete_and_an_insert(changes: TableChanges) -> None:
+    rows = split_key_updates(changes.frame, TABLE).orderBy("offset", "moved").collect()
+    told = [
+        (r["offset"], r["op"], r["moved"], r["old"] and r["old"]["id"], r["data"] and r["data"]["id"]) for r in rows
+    ]
+    assert told == [
+        (0, "c", False, None, 1),
+        (1, "c", False, None, 2),
+        (2, "u", False, 1, 1),
+        (3, "d", False, 1, None),
+        (3, "c", True, None, 3),
+        (4, "d", False, 2, None),  # the unique key came to have a value
+        (4, "c", True, None, 2),
+        (5, "d", False, 2, None),
+    ]
+    sums = {(r["offset"], r["op"]): (r["checksum"]["current"], r["checksum"]["previous"]) for r in rows}
+    assert (sums[3, "d"], sums[3, "c"], sums[2, "u"]) == ((0, 6), (5, 0), (5, 6))
+    assert set(split_key_updates(changes.frame, TABLE).columns) == {*changes.frame.columns, "moved"}
