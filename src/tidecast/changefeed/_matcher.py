@@ -16,6 +16,20 @@ _REGEX = re.compile(r"/((?:\\.|[^/\\])*)/")
 _QUOTED = re.compile(r'"((?:[^"]|"")+)"|`((?:[^`]|``)+)`')
 _WILDCARDS = {"*": ".*", "?": "."}
 
+SYSTEM_SCHEMAS = {
+    "dm_heartbeat",
+    "information_schema",
+    "inspection_schema",
+    "lightning_task_info",
+    "metrics_schema",
+    "mysql",
+    "performance_schema",
+    "sys",
+    "tidb_cdc",
+    "workload_schema",
+}
+"""Schemas that never leave, whatever the rules say. Source: TiCDC's filter rules."""
+
 
 @dataclass(frozen=True)
 class _Rule:

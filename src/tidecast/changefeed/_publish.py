@@ -32,26 +32,12 @@ from tidecast.changefeed._large import (
     message_size,
     store_claims,
 )
-from tidecast.changefeed._matcher import TableMatcher
+from tidecast.changefeed._matcher import SYSTEM_SCHEMAS, TableMatcher
 from tidecast.changefeed._split import MOVED, split_key_updates
 from tidecast.checksum import row_checksum
 from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema, union
 from tidecast.registry import Registry
 from tidecast.topics import Topics, refuse_dead_letters, write_dead_letters
-
-_SYSTEM = {
-    "dm_heartbeat",
-    "information_schema",
-    "inspection_schema",
-    "lightning_task_info",
-    "metrics_schema",
-    "mysql",
-    "performance_schema",
-    "sys",
-    "tidb_cdc",
-    "workload_schema",
-}
-"""Schemas that never leave. Source: TiCDC's filter rules."""
 
 
 @dataclass
@@ -200,7 +186,7 @@ class _Run:
         return self._named(schema.database, schema.table) and self._eligible(schema)
 
     def _named(self, database: str, table: str) -> bool:
-        return database.lower() not in _SYSTEM and self._wanted.matches(database, table)
+        return database.lower() not in SYSTEM_SCHEMAS and self._wanted.matches(database, table)
 
     def _eligible(self, schema: TableSchema) -> bool:
         return bool(schema.handle_key) or self.config.force_replicate
@@ -428,7 +414,7 @@ class _Run:
 
     def _tells(self, ddl: Ddl) -> bool:
         if ddl.schema is None:
-            named = ddl.database.lower() not in _SYSTEM and self._wanted.matches_schema(ddl.database)
+            named = ddl.database.lower() not in SYSTEM_SCHEMAS and self._wanted.matches_schema(ddl.database)
             return named and not self.filters.drops_ddl(ddl)
         named = self._named(*(ddl.renamed_from or (ddl.database, ddl.table)))
         return named and (ddl.is_view or self._eligible(ddl.schema)) and not self.filters.drops_ddl(ddl)
