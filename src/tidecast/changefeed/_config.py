@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import os
 import re
@@ -15,6 +16,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from tidecast._errors import ConfigError
+from tidecast._go import parse_duration
 from tidecast._uri import Place, parse_place
 from tidecast.changefeed._filter import check_event_filters
 from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
@@ -44,6 +46,7 @@ _PROTOCOLS = {
     "open-protocol": "open-protocol",
     "simple": "simple",
 }
+_SHORTEST_STUCK = 30 * 60 * 10**9
 _LARGE_MESSAGES = ("open-protocol", "simple", "canal-json")
 
 _NAME = r"[A-Za-z0-9._\-]*"
@@ -200,28 +203,36 @@ def load_config(
     file are errors. Raises ConfigError with TiCDC's code for everything that cannot be; its text has no secrets.
     Source: TiCDC's Kafka sink, options and precedence.
     """
+    data = read_file(toml) if toml is not None else {}
+    if schema_registry:
+        _table(data, ("sink",))["schema-registry"] = schema_registry
+    return build_config(sink_uri, data, Path(toml).name if toml is not None else "sink URI")
+
+
+def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI") -> ChangefeedConfig:
+    """Return the configuration that a sink URI and the content of a changefeed file make together.
+
+    `file` has TOML's names, `name` is what errors call it; see `load_config`.
+    """
     place = parse_place(sink_uri)
     if not place.topic:
         raise _error("CDC:ErrSinkURIInvalid", "no topic is specified in sink-uri", "end the path with the topic's name")
-    data = _read(Path(toml)) if toml is not None else {}
-    name = Path(toml).name if toml is not None else "sink URI"
-    if schema_registry:
-        _table(data, ("sink",))["schema-registry"] = schema_registry
+    data = copy.deepcopy(dict(file))
     for parameter, text in place.params.items():
         if text and (known := _PARAMETERS.get(parameter)):
             _table(data, known.table)[parameter] = _value(parameter, known.field, text)
-    file = _validated(data, name)
-    params = {**place.params, **dict(_connection(file.sink.kafka_config))}
+    checked = validate_file(data, name)
+    params = {**place.params, **dict(_connection(checked.sink.kafka_config))}
     # A parameter without a value says nothing; the reader of the connection's parameters takes each at its word.
     place = replace(place, params={k: v for k, v in params.items() if v or k not in _PARAMETERS})
-    protocol = _PROTOCOLS.get(file.sink.protocol.lower())
+    protocol = _PROTOCOLS.get(checked.sink.protocol.lower())
     if protocol is None:
         raise _error(
             "CDC:ErrSinkUnknownProtocol",
-            f"unknown '{file.sink.protocol}' message protocol for sink",
+            f"unknown '{checked.sink.protocol}' message protocol for sink",
             f"add protocol= to the sink URI: one of {', '.join(_PROTOCOLS)}",
         )
-    config = ChangefeedConfig(place, file, KafkaOptions.from_params(place.params), protocol)
+    config = ChangefeedConfig(place, checked, KafkaOptions.from_params(place.params), protocol)
     for code, wrong in _wrongs(config):
         raise _error(code, wrong)
     for dispatcher in config.dispatchers:
@@ -260,7 +271,9 @@ def _error(code: str | None, message: str, hint: str | None = None, where: str |
     return ConfigError(message, code=code, where=where, hint=hint)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_file(toml: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the content of a changefeed file, unchecked. Raises ConfigError where it cannot be read or is no TOML."""
+    path = Path(toml)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -301,7 +314,8 @@ def _connection(kafka: KafkaConfig) -> Iterator[tuple[str, str]]:
         yield name, str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _validated(data: dict[str, Any], name: str) -> Changefeed:
+def validate_file(data: Mapping[str, Any], name: str) -> Changefeed:
+    """Return the tables of a changefeed file. Raises ConfigError for unknown keys and for values of a wrong type."""
     unknown = list(_unknown(Changefeed, data))
     if unknown:
         near = [f"{key}: did you mean {nearest}?" for key, nearest in unknown if nearest]
@@ -327,17 +341,17 @@ def _unknown(model: type[Table], data: Mapping[str, Any], path: str = "") -> Ite
         if key not in known:
             yield path + key, next(iter(difflib.get_close_matches(key, known, n=1)), None)
             continue
-        inner = _tables_of(known[key].annotation)
+        inner = tables_of(known[key].annotation)
         for item in value if isinstance(value, list) else [value]:
             if inner and isinstance(item, dict):
                 yield from _unknown(inner, item, f"{path}{key}.")
 
 
-def _tables_of(annotation: Any) -> type[Table] | None:
+def tables_of(annotation: Any) -> type[Table] | None:
     """Return the model of the tables that an annotation speaks of, if it does."""
     if isinstance(annotation, type) and issubclass(annotation, Table):
         return annotation
-    return next(filter(None, map(_tables_of, get_args(annotation))), None)
+    return next(filter(None, map(tables_of, get_args(annotation))), None)
 
 
 def _wrongs(config: ChangefeedConfig) -> Iterator[tuple[str, str]]:
@@ -386,6 +400,12 @@ def _wrongs(config: ChangefeedConfig) -> Iterator[tuple[str, str]]:
             yield _REPLICA, "large message handle is set to claim-check, but the claim-check-storage-uri is empty"
     if config.file.enable_sync_point:
         yield _REPLICA, "sync point needs a MySQL sink"
+    stuck = config.file.changefeed_error_stuck_duration
+    try:
+        if parse_duration(stuck) < _SHORTEST_STUCK:
+            yield _REPLICA, f"the changefeed-error-stuck-duration {stuck} is shorter than 30m"
+    except ValueError as error:
+        yield _REPLICA, f"changefeed-error-stuck-duration: {error}"
 
 
 def _check_dispatcher(dispatcher: Dispatcher, protocol: str) -> None:

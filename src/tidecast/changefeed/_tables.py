@@ -1,7 +1,8 @@
 """The tables of TiCDC's changefeed file, as TOML has them: every documented key with its type and default.
 
-A key's name is the attribute's with hyphens. Keys that mean nothing to this program are here too, so that a file
-that TiCDC takes is taken. Source: TiCDC's changefeed configuration.
+A key's name is the attribute's with hyphens, and keys have the order in which TiCDC's HTTP API writes them. Keys that
+mean nothing to this program are here too, so that a file that TiCDC takes is taken. Source: TiCDC's changefeed
+configuration.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class Table(BaseModel):
 
 
 Secret = Annotated[SecretStr, Field(strict=False)]
+DURATION = "a Go duration"
+Duration = Annotated[str, DURATION]
 Many = Annotated[tuple[str, ...], Field(strict=False)]
 
 
@@ -73,11 +76,11 @@ class Dispatcher(Table):
     """
 
     matcher: Many = ()
-    topic: str = ""
     partition: str = ""
     dispatcher: str = ""
     index: str = ""
     columns: Many = ()
+    topic: str = ""
     target_schema: str = ""
     target_table: str = ""
 
@@ -248,7 +251,7 @@ class Scheduler(Table):
     enable_table_across_nodes: bool = False
     region_threshold: int = 10000
     region_count_per_span: int = 100
-    region_count_refresh_interval: str = "5m"
+    region_count_refresh_interval: Duration = "5m"
     write_key_threshold: int = 0
     scheduling_task_count_per_node: int = 20
     enable_splittable_check: bool = False
@@ -277,13 +280,10 @@ class Changefeed(Table):
     enable_table_monitor: bool = False
     bdr_mode: bool = False
     enable_active_active: bool = False
-    active_active_progress_interval: str = "30m"
-    active_active_sync_stats_interval: str = "1m"
-    sync_point_interval: str = "10m"
-    sync_point_retention: str = "24h"
-    changefeed_error_stuck_duration: str = "30m"
-    event_collector_batch_count: int | None = None
-    event_collector_batch_bytes: int | None = None
+    active_active_progress_interval: Duration = "30m"
+    active_active_sync_stats_interval: Duration = "1m"
+    sync_point_interval: Duration = "10m"
+    sync_point_retention: Duration = "24h"
     sql_mode: str = ""
     filter: Filter = Filter()
     mounter: Mounter = Mounter()
@@ -291,4 +291,7 @@ class Changefeed(Table):
     consistent: Consistent = Consistent()
     scheduler: Scheduler = Scheduler()
     integrity: Integrity = Integrity()
+    changefeed_error_stuck_duration: Duration = "30m"
+    event_collector_batch_count: int | None = None
+    event_collector_batch_bytes: int | None = None
     synced_status: SyncedStatus = SyncedStatus()

@@ -1,0 +1,36 @@
+"""What Go writes and reads, for the programs that expect it: JSON with Go's escapes, durations such as `1m30s`."""
+
+from __future__ import annotations
+
+import json
+import re
+
+_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_PART = r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
+_DURATION = re.compile(rf"([+-]?)((?:{_PART})+|0)")
+_ESCAPES = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
+
+
+def to_json(value: object, indent: int | None = None) -> str:
+    """Return JSON text as Go's encoder writes it: members in their order, `<`, `>` and `&` escaped."""
+    separators = (",", ":") if indent is None else (",", ": ")
+    # These characters have no place in JSON outside of strings, so that the whole text may be escaped at once.
+    return json.dumps(value, indent=indent, separators=separators, ensure_ascii=False).translate(_ESCAPES)
+
+
+def parse_duration(text: str) -> int:
+    """Return the nanoseconds of a Go duration such as `10m` or `1h30m`; ValueError where it is none."""
+    found = _DURATION.fullmatch(text)
+    if not found:
+        raise ValueError(f"{text!r} is no duration: write a number with ns, us, ms, s, m or h")
+    parts = re.findall(_PART, found[2])
+    nanoseconds = sum(round(float(number) * _UNITS[unit]) for number, unit in parts)
+    return -nanoseconds if found[1] == "-" else nanoseconds
+
+
+def duration_text(nanoseconds: int) -> str:
+    """Return a duration as Go takes it, in the largest unit of which it is a whole number."""
+    for unit in ("h", "m", "s", "ms", "us"):
+        if nanoseconds % _UNITS[unit] == 0:
+            return f"{nanoseconds // _UNITS[unit]}{unit}"
+    return f"{nanoseconds}ns"

@@ -1,0 +1,275 @@
+"""A changefeed's configuration as TiCDC's HTTP API has it: JSON with its own names, beside TOML's.
+
+A *replica config* is a JSON object: names in snake case with a few exceptions, durations in nanoseconds. What nobody
+set and what has no default of its own is not in it. Source: TiCDC's API v2, ReplicaConfig.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple, get_args
+
+from pydantic import SecretStr
+
+from tidecast._go import duration_text, parse_duration
+from tidecast._uri import parse_place, redact_uri
+from tidecast.changefeed._config import build_config, tables_of, validate_file
+from tidecast.changefeed._tables import DURATION, Changefeed, CodecConfig, Dispatcher, Filter, Sink, Table
+
+HIDDEN = "xxxxx"
+
+_NAMES: dict[tuple[type[Table], str], str | None] = {
+    (Dispatcher, "dispatcher"): "partition",
+    (Dispatcher, "target_schema"): "target-schema",
+    (Dispatcher, "target_table"): "target-table",
+    (Sink, "advance_timeout_in_sec"): "advance_timeout",
+    (Sink, "file_index_digit"): "file_index_width",
+    (Sink, "send_all_bootstrap_at_start"): "send-all-bootstrap-at-start",
+    (Sink, "case_sensitive"): None,
+    (Sink, "force_replicate"): None,
+    (Sink, "integrity"): None,
+    (CodecConfig, "output_row_key"): None,
+    (Changefeed, "sql_mode"): None,
+}
+"""Names that are not the attribute's; None for what the API does not carry."""
+
+_NO_DEFAULT: dict[type[Table], tuple[str, ...]] = {
+    Changefeed: ("force_replicate", "ignore_ineligible_table"),
+    Sink: ("protocol", "transaction_atomicity", "kafka_config"),
+}
+_WHOLE = ("filter", "sink")
+
+_NO_EFFECT = frozenset(
+    (
+        *("memory_quota", "check_gc_safe_point", "enable_table_monitor", "bdr_mode", "enable_active_active"),
+        *("active_active_progress_interval", "active_active_sync_stats_interval", "sync_point_interval"),
+        *("sync_point_retention", "event_collector_batch_count", "event_collector_batch_bytes", "mounter"),
+        *("consistent", "scheduler", "sink.csv", "sink.encoder_concurrency", "sink.terminator", "sink.date_separator"),
+        *("sink.enable_partition_separator", "sink.file_index_width", "sink.safe_mode", "sink.pulsar_config"),
+        *("sink.mysql_config", "sink.cloud_storage_config", "sink.advance_timeout", "sink.open"),
+        *("sink.content_compatible", "sink.only_output_updated_columns"),
+    )
+)
+"""Settings that mean something to other sinks, other protocols, or a cluster."""
+
+_SECRET_KEY = re.compile(r"password|secret|token|access.?key", re.I)
+
+
+class _Member(NamedTuple):
+    toml: str
+    api: str
+    inner: type[Table] | None
+    duration: bool
+    secret: bool
+
+
+@cache
+def _members(model: type[Table]) -> tuple[_Member, ...]:
+    return tuple(
+        _Member(
+            field.alias or attribute,
+            api,
+            tables_of(field.annotation),
+            DURATION in field.metadata,
+            _is_secret(field.annotation),
+        )
+        for attribute, field in model.model_fields.items()
+        if (api := _NAMES.get((model, attribute), attribute)) is not None
+    )
+
+
+def _is_secret(annotation: Any) -> bool:
+    return annotation is SecretStr or any(map(_is_secret, get_args(annotation)))
+
+
+def replica_config(file: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the replica config of a changefeed file's content (TOML's names), only with what the file says."""
+    return _to_api(Changefeed, file)
+
+
+def file_content(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a changefeed file's content (TOML's names) for a replica config; members that it does not know are left.
+
+    A value of a wrong type stays as it is: checking it is `build_config`'s job.
+    """
+    return _to_toml(Changefeed, config)
+
+
+@cache
+def _default_file() -> dict[str, Any]:
+    return Changefeed().model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+def default_replica_config() -> dict[str, Any]:
+    """Return the replica config that TiCDC begins with."""
+    config = replica_config(_default_file())
+    for model, names in _NO_DEFAULT.items():
+        part = config if model is Changefeed else config["sink"]
+        for name in names:
+            part.pop(name, None)
+    return config
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a replica config over another one: objects are merged, anything else is replaced."""
+    return _canonical(_merged(base, over))
+
+
+def completed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a replica config as an update takes it: what it leaves out has its default.
+
+    `filter` and `sink` are taken whole: what such an object leaves out is unset. Source: TiCDC's API v2, update.
+    """
+    defaults = default_replica_config()
+    return _canonical(_merged(defaults, config) | {name: config[name] for name in _WHOLE if config.get(name)})
+
+
+def with_sink_uri(config: Mapping[str, Any], sink_uri: str) -> dict[str, Any]:
+    """Return a replica config with the protocol and the atomicity that a sink URI names."""
+    params = parse_place(sink_uri).params
+    said = {name.replace("-", "_"): params[name] for name in ("protocol", "transaction-atomicity") if params.get(name)}
+    return merged(config, {"sink": said})
+
+
+def check_replica_config(config: Mapping[str, Any], sink_uri: str, name: str) -> None:
+    """Raise ConfigError for a replica config that cannot be, with or without the sink URI that it is for."""
+    file = file_content(config)
+    validate_file(file, name)
+    if sink_uri:
+        build_config(sink_uri, file, name)
+
+
+def filter_of(config: Mapping[str, Any]) -> tuple[Filter, bool]:
+    """Return a replica config's table filter, and whether letter case counts in it."""
+    file = validate_file(file_content(config), "replica_config")
+    return file.filter, file.case_sensitive
+
+
+def without_effect(config: Mapping[str, Any]) -> list[str]:
+    """Return the names of the settings that differ from the defaults and mean nothing to this program."""
+    return sorted(_idle(default_replica_config(), config, ""))
+
+
+def mask(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a replica config without its secrets: `xxxxx` in their place, and in the place of URLs' passwords."""
+    return _masked(Changefeed, config)
+
+
+def unmask(config: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a replica config that came back from a reader of `mask(stored)`, with the secrets in place again."""
+    return _unmasked(config, mask(stored), stored)
+
+
+def secrets(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield every secret text of a replica config, URLs with passwords as a whole."""
+    shown = mask(config)
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from _differing(value, shown[name])
+
+
+def _to_api(model: type[Table], file: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for member in _members(model):
+        value = file.get(member.toml)
+        if member.duration and isinstance(value, str):
+            with contextlib.suppress(ValueError):  # checking it is `build_config`'s job
+                value = parse_duration(value)
+        elif member.inner:
+            value = _each(value, lambda inner, of=member.inner: _to_api(of, inner))
+        _put(found, member.api, value)
+    return found
+
+
+def _to_toml(model: type[Table], config: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for member in _members(model):
+        value = config.get(member.api)
+        if member.duration and type(value) is int:
+            value = duration_text(value)
+        elif member.inner:
+            value = _each(value, lambda inner, of=member.inner: _to_toml(of, inner))
+        if member.toml != "dispatcher":  # the old name of `partition`, which the API has under that one only
+            _put(found, member.toml, value)
+    return found
+
+
+def _put(found: dict[str, Any], name: str, value: Any) -> None:
+    """Set a member, unless nothing is said: null, and an empty list, which TiCDC takes for no list."""
+    if value is not None and value != [] and not (name == "partition" and not value):
+        found[name] = value
+
+
+def _each(value: Any, convert: Any) -> Any:
+    if isinstance(value, Mapping):
+        return convert(value)
+    if isinstance(value, list):
+        return [_each(item, convert) for item in value]
+    return value
+
+
+def _canonical(config: Mapping[str, Any]) -> dict[str, Any]:
+    return replica_config(file_content(config))
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for name, value in over.items():
+        below = result.get(name)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            result[name] = _merged(below, value)
+        elif value is not None:
+            result[name] = value
+    return result
+
+
+def _idle(defaults: Mapping[str, Any], config: Mapping[str, Any], path: str) -> Iterator[str]:
+    for name, value in config.items():
+        here = path + name
+        if here in _NO_EFFECT:
+            if value != defaults.get(name):
+                yield here
+        elif isinstance(value, Mapping):
+            yield from _idle(defaults.get(name, {}), value, f"{here}.")
+
+
+def _masked(model: type[Table], config: Mapping[str, Any]) -> dict[str, Any]:
+    members = {member.api: member for member in _members(model)}
+    found: dict[str, Any] = {}
+    for name, value in config.items():
+        member = members.get(name)
+        if member and member.inner:
+            value = _each(value, lambda inner, of=member.inner: _masked(of, inner))
+        elif isinstance(value, Mapping):  # settings of sinks that this program has none of
+            value = {k: _hidden(v) if _SECRET_KEY.search(k) else v for k, v in value.items()}
+        elif member and member.secret and value:
+            value = _hidden(value)
+        found[name] = value
+    return found
+
+
+def _hidden(value: object) -> str:
+    text = str(value)
+    return redact_uri(text) if "://" in text else HIDDEN
+
+
+def _unmasked(config: Mapping[str, Any], shown: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _unmasked(value, shown[name], stored[name])
+        if isinstance(value, Mapping) and isinstance(stored.get(name), Mapping)
+        else stored[name]
+        if name in stored and value == shown[name]
+        else value
+        for name, value in config.items()
+    }
+
+
+def _differing(value: Mapping[str, Any], shown: Mapping[str, Any]) -> Iterator[str]:
+    for name, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from _differing(inner, shown[name])
+        elif inner != shown[name]:
+            yield str(inner)
