@@ -21,7 +21,7 @@ PUBLIC = {
         AvroOptions decode encode_ddl encode_key encode_value encode_watermark key_schema unencodable value_schema
     """,
     "tidecast.protocols.debezium": """
-        DdlHistory DebeziumOptions encode_ddl encode_key encode_value encode_watermark unencodable
+        DdlHistory DebeziumOptions decode encode_ddl encode_key encode_value encode_watermark fidelity unencodable
     """,
     "tidecast.protocols.simple": """
         SimpleOptions decode encode_bootstrap encode_ddl encode_value encode_watermark table_schema unencodable
@@ -40,7 +40,10 @@ PUBLIC = {
         decode_records read_records read_topic
     """,
     "tidecast.changefeed": """
-        ChangefeedConfig ColumnMatcher Published Router TableMatcher load_config publish select_columns
+        ChangefeedConfig Changefeeds ColumnMatcher Feed Job Moved Problem Published Router Runner Snapshot Sorted
+        State TableMatcher Timing Wish build_config default_replica_config file_content lag_seconds load_config
+        mask_replica_config masked_sink_uri merge_replica_configs publish read_replica_config replica_config_for
+        select_columns
     """,
     "tidecast.replica": """
         ON_ERROR Replicated TableReport replicate

@@ -79,7 +79,9 @@ def parse_place(uri: str) -> Place:
     else:
         raise _invalid(uri, f"unknown scheme '{parts.scheme}'", "write kafka://host:9092/topic or file:///folder/topic")
     if not topic and not params.get("topics"):
-        raise _invalid(uri, "no topic is specified in sink-uri", "end the path with the topic's name")
+        raise _invalid(
+            uri, "[CDC:ErrKafkaInvalidConfig]no topic is specified in sink-uri", "end the path with the topic's name"
+        )
     return Place(parts.scheme, hosts, path, topic, params, unquote(user), SecretStr(unquote(password)))
 
 

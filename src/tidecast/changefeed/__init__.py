@@ -1,17 +1,56 @@
-"""A changefeed: its configuration, which rows go where, and publishing them."""
+"""A changefeed: its configuration, which rows go where, publishing them, and its life on a server."""
 
-from tidecast.changefeed._config import ChangefeedConfig, load_config
+from tidecast.changefeed._config import ChangefeedConfig, build_config, load_config
 from tidecast.changefeed._dispatch import Router, select_columns
+from tidecast.changefeed._feed import Feed, Problem, State
+from tidecast.changefeed._feeds import (
+    Changefeeds,
+    Snapshot,
+    Sorted,
+    Timing,
+    Wish,
+    lag_seconds,
+    masked_sink_uri,
+)
 from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
 from tidecast.changefeed._publish import Published, publish
+from tidecast.changefeed._replica_config import (
+    default_replica_config,
+    file_content,
+    mask_replica_config,
+    merge_replica_configs,
+    read_replica_config,
+    replica_config_for,
+)
+from tidecast.changefeed._runner import Job, Moved, Runner
 
 __all__ = [
     "ChangefeedConfig",
+    "Changefeeds",
     "ColumnMatcher",
+    "Feed",
+    "Job",
+    "Moved",
+    "Problem",
     "Published",
     "Router",
+    "Runner",
+    "Snapshot",
+    "Sorted",
+    "State",
     "TableMatcher",
+    "Timing",
+    "Wish",
+    "build_config",
+    "default_replica_config",
+    "file_content",
+    "lag_seconds",
     "load_config",
+    "mask_replica_config",
+    "masked_sink_uri",
+    "merge_replica_configs",
     "publish",
+    "read_replica_config",
+    "replica_config_for",
     "select_columns",
 ]

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from tidecast._errors import ConfigError
 from tidecast._go import parse_duration
-from tidecast._uri import Place, parse_place
+from tidecast._uri import Place, parse_place, redact_uri
 from tidecast.changefeed._filter import check_event_filters
 from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
 from tidecast.changefeed._tables import (
@@ -216,7 +216,11 @@ def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI")
     """
     place = parse_place(sink_uri)
     if not place.topic:
-        raise _error("CDC:ErrSinkURIInvalid", "no topic is specified in sink-uri", "end the path with the topic's name")
+        raise _error(
+            "CDC:ErrSinkURIInvalid",
+            f"sink uri invalid '{redact_uri(sink_uri)}': [CDC:ErrKafkaInvalidConfig]no topic is specified in sink-uri",
+            "end the path with the topic's name",
+        )
     data = copy.deepcopy(dict(file))
     for parameter, text in place.params.items():
         if text and (known := _PARAMETERS.get(parameter)):

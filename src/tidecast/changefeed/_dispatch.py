@@ -62,6 +62,11 @@ class Router:
                     hint="give their dispatcher a topic with {schema} and {table}",
                 )
 
+    def check(self, schema: TableSchema) -> None:
+        """Raise ConfigError (`CDC:ErrDispatcherFailed`) where a table's partition rule does not fit it."""
+        rule = _rule(self._config, schema)
+        _PARTITION_COLUMNS.get(_partition_rule(rule), _no_columns)(schema, rule)
+
     def partition_for(self, schema: TableSchema, row: Column, commit_ts: Column, partitions: int) -> Column:
         """Return the partition of a row, as int.
 

@@ -7,16 +7,18 @@ set and what has no default of its own is not in it. Source: TiCDC's API v2, Rep
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from pydantic import SecretStr
 
 from tidecast._go import duration_text, parse_duration
 from tidecast._uri import parse_place, redact_uri
-from tidecast.changefeed._config import build_config, tables_of, validate_file
+from tidecast.changefeed._config import read_file, tables_of, validate_file
 from tidecast.changefeed._tables import DURATION, Changefeed, CodecConfig, Dispatcher, Filter, Sink, Table
 
 HIDDEN = "xxxxx"
@@ -90,6 +92,13 @@ def replica_config(file: Mapping[str, Any]) -> dict[str, Any]:
     return _to_api(Changefeed, file)
 
 
+def read_replica_config(toml: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the replica config of a changefeed file. Raises ConfigError also for keys that TiCDC has not."""
+    file = read_file(toml)
+    validate_file(file, Path(toml).name)
+    return replica_config(file)
+
+
 def file_content(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a changefeed file's content (TOML's names) for a replica config; members that it does not know are left.
 
@@ -113,12 +122,12 @@ def default_replica_config() -> dict[str, Any]:
     return config
 
 
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merge_replica_configs(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Return a replica config over another one: objects are merged, anything else is replaced."""
     return _canonical(_merged(base, over))
 
 
-def completed(config: Mapping[str, Any]) -> dict[str, Any]:
+def completed_replica_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a replica config as an update takes it: what it leaves out has its default.
 
     `filter` and `sink` are taken whole: what such an object leaves out is unset. Source: TiCDC's API v2, update.
@@ -127,19 +136,11 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     return _canonical(_merged(defaults, config) | {name: config[name] for name in _WHOLE if config.get(name)})
 
 
-def with_sink_uri(config: Mapping[str, Any], sink_uri: str) -> dict[str, Any]:
+def replica_config_for(config: Mapping[str, Any], sink_uri: str) -> dict[str, Any]:
     """Return a replica config with the protocol and the atomicity that a sink URI names."""
     params = parse_place(sink_uri).params
     said = {name.replace("-", "_"): params[name] for name in ("protocol", "transaction-atomicity") if params.get(name)}
-    return merged(config, {"sink": said})
-
-
-def check_replica_config(config: Mapping[str, Any], sink_uri: str, name: str) -> None:
-    """Raise ConfigError for a replica config that cannot be, with or without the sink URI that it is for."""
-    file = file_content(config)
-    validate_file(file, name)
-    if sink_uri:
-        build_config(sink_uri, file, name)
+    return merge_replica_configs(config, {"sink": said})
 
 
 def filter_of(config: Mapping[str, Any]) -> tuple[Filter, bool]:
@@ -153,22 +154,27 @@ def without_effect(config: Mapping[str, Any]) -> list[str]:
     return sorted(_idle(default_replica_config(), config, ""))
 
 
-def mask(config: Mapping[str, Any]) -> dict[str, Any]:
+def mask_replica_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a replica config without its secrets: `xxxxx` in their place, and in the place of URLs' passwords."""
     return _masked(Changefeed, config)
 
 
-def unmask(config: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a replica config that came back from a reader of `mask(stored)`, with the secrets in place again."""
-    return _unmasked(config, mask(stored), stored)
+def unmask_replica_config(config: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a replica config that came back from a reader of `mask_replica_config(stored)`, with its secrets back."""
+    return _unmasked(config, mask_replica_config(stored), stored)
 
 
 def secrets(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield every secret text of a replica config, URLs with passwords as a whole."""
-    shown = mask(config)
+    shown = mask_replica_config(config)
     for name, value in config.items():
         if isinstance(value, dict):
             yield from _differing(value, shown[name])
+
+
+def is_secret_key(name: str) -> bool:
+    """Tell whether a setting of this name holds a secret."""
+    return bool(_SECRET_KEY.search(name))
 
 
 def _to_api(model: type[Table], file: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,7 +250,7 @@ def _masked(model: type[Table], config: Mapping[str, Any]) -> dict[str, Any]:
         if member and member.inner:
             value = _each(value, lambda inner, of=member.inner: _masked(of, inner))
         elif isinstance(value, Mapping):  # settings of sinks that this program has none of
-            value = {k: _hidden(v) if _SECRET_KEY.search(k) else v for k, v in value.items()}
+            value = {k: _hidden(v) if is_secret_key(k) else v for k, v in value.items()}
         elif member and member.secret and value:
             value = _hidden(value)
         found[name] = value

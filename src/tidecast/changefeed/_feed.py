@@ -1,0 +1,147 @@
+"""A changefeed as it is kept: one JSON file each, which appears whole or not at all.
+
+    <folder>/<id>/feed.json    mode 0600, for the sink URI and the configuration hold secrets
+
+The rest of a changefeed's folder is its runner's.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from tidecast._errors import TerminalError
+
+_FILE = "feed.json"
+_REMOVED = ".removed-"
+
+
+class State(StrEnum):
+    """What a changefeed is doing. Source: TiCDC's changefeed states."""
+
+    NORMAL = "normal"
+    WARNING = "warning"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+
+    @property
+    def runs(self) -> bool:
+        """Whether a changefeed in this state replicates."""
+        return self in (State.NORMAL, State.WARNING)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The last error of a changefeed: when, at which server, TiCDC's code, and what happened, in full."""
+
+    time: dt.datetime
+    addr: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A changefeed but for its progress, which its runner keeps.
+
+    `config` is the replica config (see `replica_config`); it and `sink_uri` hold secrets. `since` is when the present
+    streak of `retries` errors began. `versions` has the newest schema version of each table that was published.
+    """
+
+    id: str
+    sink_uri: str = field(repr=False)
+    config: Mapping[str, Any] = field(repr=False)
+    start_ts: int
+    target_ts: int
+    create_time: dt.datetime
+    gid: tuple[int, int]
+    state: State = State.NORMAL
+    error: Problem | None = None
+    since: dt.datetime | None = None
+    retries: int = 0
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+
+class FeedFolder:
+    """The folder in which changefeeds are kept. Of its methods, one at a time may be called."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+
+    def of(self, feed_id: str) -> Path:
+        """Return the folder of a changefeed."""
+        return self.root / feed_id
+
+    def load(self) -> Iterator[Feed]:
+        """Yield every changefeed, and clear away what is left of those that were being created or removed."""
+        for path in sorted(self.root.iterdir()):
+            if path.is_dir():
+                if path.name.startswith(_REMOVED) or not (path / _FILE).is_file():
+                    shutil.rmtree(path)
+                else:
+                    yield _read(path / _FILE)
+
+    def create(self, feed: Feed) -> None:
+        """Keep a new changefeed, in a folder that has nothing of an older one of its id."""
+        home = self.of(feed.id)
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(mode=0o700)
+        self.save(feed)
+        _sync(self.root)
+
+    def save(self, feed: Feed) -> None:
+        """Keep a changefeed as it is now: when this returns, it outlives the process and the machine."""
+        path = self.of(feed.id) / _FILE
+        draft = path.with_suffix(".draft")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            json.dump(asdict(feed), file, indent=2, default=str)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        _sync(path.parent)
+
+    def remove(self, feed_id: str) -> None:
+        """Forget a changefeed with all that is in its folder."""
+        gone = self.root / f"{_REMOVED}{uuid.uuid4().hex}"
+        self.of(feed_id).rename(gone)  # in one step, so that nothing of it is found after a crash
+        _sync(self.root)
+        shutil.rmtree(gone)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path) -> Feed:
+    try:
+        members = json.loads(path.read_text(encoding="utf-8"))
+        error, since = members.pop("error"), members.pop("since")
+        return Feed(
+            **members
+            | {
+                "create_time": dt.datetime.fromisoformat(members["create_time"]),
+                "gid": tuple(members["gid"]),
+                "state": State(members["state"]),
+            },
+            error=Problem(**error | {"time": dt.datetime.fromisoformat(error["time"])}) if error else None,
+            since=dt.datetime.fromisoformat(since) if since else None,
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        # The cause stays out of the text: it may quote a secret.
+        raise TerminalError(
+            f"this is no changefeed: {type(error).__name__}", where=str(path), hint="move its folder away"
+        ) from None
