@@ -22,10 +22,12 @@ def union(frames: Sequence[DataFrame]) -> DataFrame:
     """Return all rows of some frames that have the same columns in the same order.
 
     As one statement, since Spark checks a whole plan anew with each step: a chain of many unions takes the square of
-    their number.
+    their number. And in as many tasks as a shuffle would have, since every task is sent the plans of all frames.
     """
     if len(frames) == 1:
         return frames[0]
     named: dict[str, Any] = {f"part{n}": frame for n, frame in enumerate(frames)}
     statement = " UNION ALL ".join(f"SELECT * FROM {{{name}}}" for name in named)
-    return frames[0].sparkSession.sql(statement, **named)
+    spark = frames[0].sparkSession
+    tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or len(frames))
+    return spark.sql(statement, **named).coalesce(tasks)
