@@ -14,7 +14,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast.changefeed import ColumnMatcher
-from tidecast.model import Events, TableSchema, physical_ms_of, union
+from tidecast.model import Events, TableSchema, physical_ms, physical_ms_of, union
 from tidecast.protocols import debezium, simple
 from tidecast.protocols.debezium import DdlHistory, DebeziumOptions
 from tidecast.sources import read_records
@@ -137,3 +137,46 @@ def test_watermarks_become_the_golden_messages(golden: Callable[[str], Path], sp
         got = [(row[0], row[1]) for row in frame.select(key.cast("string"), value.cast("string")).collect()]
         assert got == [text(m) for m in want.values()]
         assert len(want) >= 15
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_messages_survive_reading_and_writing(
+    variant: str, golden: Callable[[str], Path], source: tuple[Events, list[int]], spark: SparkSession
+) -> None:
+    options, path = VARIANTS[variant], golden(f"{variant}.jsonl.gz")
+    want = lines(path)
+    records, _ = read_records(spark, f"file://{path}?protocol=simple")
+    only = "base" in entry(golden, variant)  # then the file has no schema changes
+    known = [table.schema for table in source[0].tables] if only else []
+    got: dict[int, Message] = {}
+    with debezium.decode(records.frame, ordered=True, zone=ZONE, schemas=known) as events:
+        assert events.rejected.count() == 0
+        encoded = [
+            table.frame.select(
+                "offset",
+                debezium.encode_key(table.schema, options).cast("string").alias("key"),
+                debezium.encode_value(table.schema, options, build_ts=now(F.col("commit_ts"))).cast("string"),
+                "reason",
+            )
+            for table in events.tables
+        ]
+        for offset, key, value, reason in union(encoded).collect() if encoded else ():
+            assert reason is None
+            got[offset] = (key, value)
+        history = DdlHistory()
+        for ddl in events.ddl:
+            assert ddl.position is not None
+            made = debezium.encode_ddl(ddl, options, history, build_ts=physical_ms(ddl.commit_ts) + CLOCK)
+            assert made
+            got[ddl.position] = (made[0].decode(), made[1].decode())
+        if events.watermarks is not None:
+            key, value = debezium.encode_watermark(F.col("commit_ts"), options, build_ts=now(F.col("commit_ts")))
+            frame = events.watermarks.select("offset", key.cast("string"), value.cast("string"))
+            got |= {row[0]: (row[1], row[2]) for row in frame.collect()}
+            assert events.watermark == max(int(m["commit_ts"]) for m in want if m["kind"] == "watermark")
+    assert got.keys() == set(range(len(want)))
+    for place, message in enumerate(want):
+        if message["n"] in DIFFERENT_DDL:
+            assert got[place] != text(message)
+            continue
+        assert got[place] == text(message), (variant, message["n"], message["table"])

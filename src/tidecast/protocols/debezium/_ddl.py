@@ -253,7 +253,7 @@ def _no_length(data_type: DataType) -> int | None:
 
 
 def _width(data_type: DataType) -> int | None:
-    signed, unsigned = _WIDTHS[data_type.mysql_type]
+    signed, unsigned = WIDTHS[data_type.mysql_type]
     as_signed = not data_type.unsigned or (data_type.mysql_type == "tinyint" and data_type.zerofill)
     return None if data_type.length in (0, signed if as_signed else unsigned) else data_type.length
 
@@ -267,7 +267,7 @@ def _characters(data_type: DataType) -> int | None:
     return None if hidden is None or data_type.length == hidden else data_type.length
 
 
-_WIDTHS = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
+WIDTHS = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
 _LENGTHS: dict[Kind, Callable[[DataType], int | None]] = {
     Kind.INTEGER: _width,
     Kind.FLOAT: _unless(0, 12),

@@ -21,6 +21,8 @@ from tidecast.protocols.debezium._json import Json
 from tidecast.protocols.debezium._options import DebeziumOptions
 
 EPOCH_TEXT = "1970-01-01T00:00:00Z"
+EXACT_DIGITS = 15
+"""Up to so many digits, a decimal number is the shortest text of the double next to it."""
 
 _INT64_MAX = (1 << 63) - 1
 _EPOCH = dt.datetime(1970, 1, 1)

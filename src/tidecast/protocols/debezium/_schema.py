@@ -93,7 +93,7 @@ def key_schema(schema: TableSchema, options: DebeziumOptions) -> JsonObject:
         "type": "struct",
         "name": f"{_prefix(schema, options)}.Key",
         "optional": False,
-        "fields": [_column(c, options) for c in schema.columns if c.name in keys],
+        "fields": [column_schema(c, options.enable_tidb_extension) for c in schema.columns if c.name in keys],
     }
 
 
@@ -103,7 +103,8 @@ def value_schema(schema: TableSchema, options: DebeziumOptions, columns: frozens
     A virtual column, which never has a value, is in it twice.
     """
     shown = [c for c in schema.columns if columns is None or c.name in columns]
-    fields = [_column(c, options) for c in (*shown, *(c for c in schema.columns if c.virtual))]
+    virtual = [c for c in schema.columns if c.virtual]
+    fields = [column_schema(c, options.enable_tidb_extension) for c in (*shown, *virtual)]
     name = f"{_prefix(schema, options)}.Value"
     row: JsonObject = {"type": "struct", "optional": True, "name": name}
     return {
@@ -259,10 +260,11 @@ DDL_VALUE_SCHEMA: JsonObject = {
 }
 
 
-def _column(column: TableColumn, options: DebeziumOptions) -> JsonObject:
+def column_schema(column: TableColumn, extended: bool) -> JsonObject:
+    """Return the schema of a column's field; `extended` with its TiDB type."""
     said = form(column.data_type)
     members: JsonObject = {
-        "tidb_type": tidb_type(column.data_type) if options.enable_tidb_extension else None,
+        "tidb_type": tidb_type(column.data_type) if extended else None,
         "type": said.type,
         "optional": column.nullable,
         "name": said.name,

@@ -17,6 +17,10 @@ Name = tuple[str | None, str]
 
 _NO_COLUMN = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "CONSTRAINT", "FULLTEXT", "FOREIGN", "CHECK", "PARTITION", "SPATIAL")
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
+_TYPES: dict[tuple[str, ...], str] = {
+    **{("ADD", what): "CINDEX" for what in ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT")},
+    **{("DROP", what): "DINDEX" for what in ("PRIMARY", "INDEX", "KEY", "FOREIGN")},
+}
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
 
 
@@ -56,6 +60,26 @@ class Statement:
     charset: str | None = None
     actions: tuple[tuple[str, ...], ...] = ()
     definitions: dict[str, Definition] = field(default_factory=dict)
+
+
+def ddl_type(statement: Statement) -> str:
+    """Return TiCDC's type of a schema change, as its other protocols name it."""
+    match statement.verb, statement.subject:
+        case "CREATE", "TABLE":
+            return "CREATE"
+        case "DROP", "TABLE":
+            return "ERASE"
+        case "RENAME" | "TRUNCATE" as verb, "TABLE":
+            return verb
+        case "CREATE", "INDEX":
+            return "CINDEX"
+        case "DROP", "INDEX":
+            return "DINDEX"
+        case "ALTER", "TABLE":
+            if statement.renamed:
+                return "RENAME"
+            return _TYPES.get(statement.actions[0], "ALTER") if len(statement.actions) == 1 else "ALTER"
+    return "QUERY"
 
 
 class _Token(NamedTuple):

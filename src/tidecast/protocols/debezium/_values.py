@@ -11,13 +11,10 @@ from pyspark.sql import functions as F
 from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind
 from tidecast.protocols.debezium import _json
-from tidecast.protocols.debezium._defaults import EPOCH_TEXT, bit_bytes, in_milliseconds, null_stand_in
+from tidecast.protocols.debezium._defaults import EPOCH_TEXT, EXACT_DIGITS, bit_bytes, in_milliseconds, null_stand_in
 from tidecast.protocols.debezium._options import DebeziumOptions
 
 _UINT64, _INT64_MAX = 1 << 64, (1 << 63) - 1
-_EXACT_DIGITS = 15
-"""Up to so many digits, a decimal number is the shortest text of the double next to it."""
-
 _PLAIN_SCALE = 6
 
 
@@ -57,7 +54,7 @@ def _double(data_type: DataType, value: Column) -> Column:
 
 
 def _decimal(data_type: DataType, value: Column) -> Column:
-    if not (0 < data_type.length <= _EXACT_DIGITS and data_type.decimal <= _PLAIN_SCALE):
+    if not (0 < data_type.length <= EXACT_DIGITS and data_type.decimal <= _PLAIN_SCALE):
         return _json.number(value.try_cast("double"), is_float=False)
     text = value.cast("string")
     return _json.trimmed(text) if data_type.decimal else text

@@ -1,0 +1,125 @@
+"""Debezium JSON: tidecast beside Spark's bare JSON functions and beside orjson, on one core each.
+
+A table of twelve columns, inserted rows, read and written with and without the schema in the message. All contestants
+take turns in one run, so that what else the machine does meets all of them; compare ratios, not seconds. What a batch
+costs once, however many rows it has, stands by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+
+import orjson
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from bench.avro_checksum import SCHEMA, Contestant, consume, inserted_rows, race, report, show
+from tidecast.model import RECORD, TableChanges
+from tidecast.protocols import debezium
+from tidecast.protocols.debezium import DebeziumOptions
+from tidecast.runtime import spark_session
+
+WITH_SCHEMA = DebeziumOptions(enable_tidb_extension=True)
+WITHOUT = replace(WITH_SCHEMA, disable_schema=True)
+FROM_JSON, TO_JSON = "Spark: from_json", "Spark: to_json"
+READ = "tidecast: decode"
+
+IMAGE = "id bigint, qty int, serial decimal(20,0), sku string, title string, note string, price double, weight double, "
+IMAGE += "created bigint, updated string, state string, flag int"
+PAYLOAD = (
+    "payload struct<source: struct<db: string, table: string, commit_ts: bigint>, ts_ms: bigint, op: string, "
+    f"before: struct<{IMAGE}>, after: struct<{IMAGE}>>"
+)
+
+
+def messages(changes: DataFrame, options: DebeziumOptions) -> DataFrame:
+    """Return changes as a topic's records."""
+    columns = {
+        "topic": F.lit("shop_orders"),
+        "partition": F.lit(0),
+        "offset": F.col("n"),
+        "key": debezium.encode_key(SCHEMA, options),
+        "value": debezium.encode_value(SCHEMA, options),
+    }
+    return changes.select(*(columns.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD)).cache()
+
+
+def contestants(changes: DataFrame) -> list[Contestant]:
+    """Return the contestants, ready to run."""
+    bare, whole = messages(changes, WITHOUT), messages(changes, WITH_SCHEMA)
+    values = [bytes(row[0]) for row in bare.select("value").collect()]
+    told = [orjson.loads(value) for value in values]
+    whole.count()
+
+    def find_tables(records: DataFrame) -> TableChanges:
+        known = [SCHEMA] if records is bare else []
+        (table,) = debezium.decode(records, ordered=True, schemas=known).tables
+        return table
+
+    read_bare, read_whole = find_tables(bare), find_tables(whole)
+    bad = sum(table.frame.where("reason is not null").count() for table in (read_bare, read_whole))
+    assert bad == 0, f"{bad} rows cannot be read"
+
+    def spark_read() -> None:
+        said = F.from_json(F.col("value").cast("string"), PAYLOAD)
+        consume(bare.select(F.explode(F.array(said)).alias("m")).select("m.payload.*"))
+
+    def spark_write() -> None:
+        image = F.col("data")
+        source = F.struct(F.lit("shop").alias("db"), F.lit("orders").alias("table"), "commit_ts")
+        payload = F.struct(source.alias("source"), "op", F.lit(None).cast(T.StringType()).alias("before"), image)
+        consume(changes.select(F.to_json(F.struct(payload.alias("payload")), {"ignoreNullFields": "false"})))
+
+    def orjson_read() -> None:
+        for value in values:
+            orjson.loads(value)
+
+    def orjson_write() -> None:
+        for message in told:
+            orjson.dumps(message)
+
+    def decode(table: TableChanges) -> None:
+        consume(table.frame.drop("key", "value"))
+
+    def encode(options: DebeziumOptions) -> None:
+        consume(changes.select(debezium.encode_value(SCHEMA, options)))
+
+    return [
+        Contestant(READ, lambda: decode(read_bare), {FROM_JSON: 0.8}),
+        Contestant("tidecast: decode, schema in message", lambda: decode(read_whole), {READ: 0.5}),
+        Contestant("tidecast: find tables, once a batch", lambda: find_tables(bare)),
+        Contestant("tidecast: find tables, schema in message", lambda: find_tables(whole)),
+        Contestant(FROM_JSON, spark_read),
+        Contestant("orjson: loads", orjson_read),
+        Contestant("tidecast: encode", lambda: encode(WITHOUT), {TO_JSON: 0.7}),
+        Contestant("tidecast: encode, schema in message", lambda: encode(WITH_SCHEMA)),
+        Contestant(TO_JSON, spark_write),
+        Contestant("orjson: dumps", orjson_write),
+    ]
+
+
+def main() -> None:
+    """Run the race."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ansi", action="store_true", help="with spark.sql.ansi.enabled")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args()
+    spark = spark_session("bench", cores=1, conf={"spark.sql.ansi.enabled": str(options.ansi).lower()})
+    changes = inserted_rows(spark, options.rows).cache()
+    racing = contestants(changes)
+    race(racing, options.rounds)
+    results = report(racing, options.rows)
+    spark.stop()
+    if options.json:
+        print(json.dumps({"rows": options.rows, "rounds": options.rounds, "ansi": options.ansi, "results": results}))
+    else:
+        show(results)
+
+
+if __name__ == "__main__":
+    main()

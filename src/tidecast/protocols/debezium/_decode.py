@@ -1,0 +1,412 @@
+"""Debezium messages to events. Source: Debezium protocol, messages; the real consumer's decoder.
+
+A message holds its schema, which is longer than its row, and the same in thousands of messages. So the schema is cut
+off as bytes; the driver reads each once, and Spark reads what is left with the types that the schema gives.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast.model import (
+    CHECKSUM,
+    RECORD,
+    Ddl,
+    Events,
+    Index,
+    Op,
+    Reason,
+    SchemaHistory,
+    TableChanges,
+    TableSchema,
+    evaluated_once,
+    row_type,
+)
+from tidecast.protocols.debezium._encode import WATERMARK
+from tidecast.protocols.debezium._read_schema import Field, fields_of, read_block, read_table
+from tidecast.protocols.debezium._read_values import fallible, json_type, readable, value
+from tidecast.protocols.debezium._statement import Statement, ddl_type, read_statement
+
+SNAPSHOT = "r"
+"""The operation of a row that Debezium's own connector read before it began to follow changes."""
+
+_OPS = (Op.CREATE, Op.UPDATE, Op.DELETE, SNAPSHOT)
+_UNREADABLE = "unreadable"
+_PAYLOAD, _SCHEMA = '{"payload":', ',"schema":{'
+_SCHEMA_FIRST, _PAYLOAD_LAST = '{"schema":{', ',"payload":'
+_WHOLE = (1 << 31) - 1
+
+
+def _nullable(**types: T.DataType) -> T.StructType:
+    return T.StructType([T.StructField(name, said) for name, said in types.items()])
+
+
+def _message(**payload: T.DataType) -> T.StructType:
+    return _nullable(payload=_nullable(**payload), **{_UNREADABLE: T.StringType()})
+
+
+_SOURCE = _nullable(db=T.StringType(), table=T.StringType(), commit_ts=T.LongType())
+_HEAD = _message(source=_SOURCE, op=T.StringType(), ddl=T.StringType(), tableChanges=T.StringType())
+_PARTS = _nullable(payload=T.StringType(), schema=T.StringType())
+
+
+def decode(
+    records: DataFrame, *, ordered: bool = False, zone: str = "UTC", schemas: Iterable[TableSchema] = ()
+) -> Events:
+    """Return the events of Debezium messages, TiCDC's or those of Debezium's own connector for MySQL.
+
+    In: the columns of `RECORD`. `ordered`: see `Events`. `zone` is the time zone of TIMESTAMP defaults in statements,
+    that of TiCDC's server. A row is read by the schema in its message; without one, by the last schema change of its
+    table before it, or by one of `schemas`, which are such as a Simple topic has. Where one of those gives the very
+    schema in the message, it serves too, since it tells more. Rows of a table that nothing tells are rejected with
+    `Reason.UNKNOWN_TABLE`. Tombstones, which repeat a delete, are left out. The messages are read once and kept by
+    Spark: see `Events.release`.
+    """
+    parsed = _parse(records).persist()
+    position = "offset" if ordered else "commit_ts"
+    known = _Known(schemas)
+    ddl, broken = _schema_changes(parsed, known, position, zone)
+    tables: list[TableChanges] = []
+    causes: list[tuple[Column, str, str]] = [
+        (F.col("changes").eqNullSafe(F.lit(b)), Reason.BAD_MESSAGE, _BROKEN) for b in broken
+    ]
+    undated = False
+    for row in _groups(parsed.withColumn("era", known.era()), position):
+        group = _Group.of(row)
+        undated |= row["undated"]
+        read = _read(group, known)
+        if isinstance(read, str):
+            reason = Reason.FOREIGN_SCHEMA if group.schema else Reason.UNKNOWN_TABLE
+            causes.append((group.mine(known), reason, read))
+        else:
+            frame = _rows(parsed.where(group.mine(known)), *read)
+            tables.append(TableChanges(read[0], frame, row["rows"], row["rows_from"], row["upserts_from"]))
+    tables.sort(key=lambda t: (t.rows_from is None, t.rows_from))
+    watermarks, highest = _watermarks(parsed)
+    return Events(
+        tables=tuple(tables),
+        rejected=_rejected(parsed, causes),
+        ddl=ddl,
+        watermarks=watermarks,
+        watermark=highest,
+        ordered=ordered,
+        position=None if undated and not ordered else position,
+        dated=not undated,
+        kept=(parsed,),
+    )
+
+
+_BROKEN = "tableChanges is not of Debezium's form"
+
+
+def _text(name: str) -> Column:
+    return F.col(name).cast("string")
+
+
+def _payload(name: str) -> Column:
+    """Return a message without its schema, as text that begins with `{"payload":`; the end may hold more brackets."""
+    text = _text(name)
+    parts = F.from_json(text, _PARTS)
+    after_schema = F.concat(F.lit(_PAYLOAD), F.substring_index(text, _PAYLOAD_LAST, -1))
+    return (
+        F.when(text.startswith(_PAYLOAD), F.concat(F.substring_index(text, _SCHEMA, 1), F.lit("}")))
+        .when(text.startswith(_SCHEMA_FIRST) & text.contains(_PAYLOAD_LAST), after_schema)
+        .otherwise(F.concat(F.lit(_PAYLOAD), F.coalesce(parts["payload"], text), F.lit("}")))
+    )
+
+
+def _schema(name: str) -> Column:
+    """Return the schema of a message as bytes without the first bracket, and whatever follows it; null for none."""
+    text = _text(name)
+    parts = F.from_json(text, _PARTS)
+    start = F.octet_length(F.substring_index(text, _SCHEMA, 1)) + len(_SCHEMA) + 1
+    first = F.substring_index(text, _PAYLOAD_LAST, 1)
+    return (
+        F.when(
+            text.startswith(_PAYLOAD), F.when(text.contains(_SCHEMA), F.substring(F.col(name), start, F.lit(_WHOLE)))
+        )
+        .when(
+            text.startswith(_SCHEMA_FIRST) & text.contains(_PAYLOAD_LAST),
+            F.substring(first, len(_SCHEMA_FIRST) + 1, _WHOLE).cast("binary"),
+        )
+        .otherwise(F.substring(parts["schema"], 2, _WHOLE).cast("binary"))
+    )
+
+
+def _parse(records: DataFrame) -> DataFrame:
+    """Return the records with what their messages say beside rows, and why one cannot be used."""
+    head = F.from_json(_payload("value"), _HEAD, {"columnNameOfCorruptRecord": _UNREADABLE})
+    there = F.octet_length("value") > 0
+    keys = F.json_object_keys(F.substring(_payload("key"), len(_PAYLOAD) + 1, _WHOLE))
+    parsed = records.where(F.coalesce(there, F.lit(False)) | F.col("key").isNull()).select(
+        *RECORD.fieldNames(),
+        evaluated_once(head).alias("head"),
+        F.when(_schema("value").isNotNull(), F.xxhash64(_schema("value"))).alias("shape"),
+        F.when(F.octet_length("key") > 0, keys).alias("keys"),
+    )
+    head, payload, origin = F.col("head"), F.col("head.payload"), F.col("head.payload.source")
+    row = payload["op"].isin(*_OPS)
+    change = payload["op"].isNull() & payload["ddl"].isNotNull()
+    text = _text("value")
+    reason = (
+        F.when(head.isNull() | head[_UNREADABLE].isNotNull() | ~F.is_valid_utf8(text), Reason.BAD_JSON)
+        .when(payload["op"] == WATERMARK, F.when(origin["commit_ts"].isNull(), Reason.BAD_MESSAGE))
+        .when(~F.coalesce(row, F.lit(False)) & ~change, Reason.BAD_MESSAGE)
+        .when(origin["db"].isNull() | (row & origin["table"].isNull()), Reason.BAD_MESSAGE)
+    )
+    return parsed.select(
+        *RECORD.fieldNames(),
+        reason.alias("reason"),
+        F.when(change, "ddl").otherwise(payload["op"]).alias("op"),
+        origin["db"].alias("database"),
+        origin["table"].alias("table"),
+        origin["commit_ts"].alias("commit_ts"),
+        payload["ddl"].alias("ddl"),
+        payload["tableChanges"].alias("changes"),
+        "shape",
+        "keys",
+    )
+
+
+def _is_row() -> Column:
+    return F.col("reason").isNull() & F.col("op").isin(*_OPS)
+
+
+class _Known:
+    """The table versions that are known beside the messages' own schemas, by name, each from a TSO on."""
+
+    def __init__(self, schemas: Iterable[TableSchema]) -> None:
+        self._versions: dict[tuple[str, str], list[tuple[int, TableSchema]]] = {}
+        for schema in schemas:
+            self.add(schema, schema.version)
+
+    def add(self, schema: TableSchema, since: int) -> None:
+        """Take a table version."""
+        versions = self._versions.setdefault((schema.database, schema.table), [])
+        versions.append((since, schema))
+        versions.sort(key=lambda version: version[0])
+
+    def of(self, name: tuple[str, str]) -> list[TableSchema]:
+        """Return the versions of a table, in their order."""
+        return [schema for _, schema in self._versions.get(name, ())]
+
+    def era(self) -> Column:
+        """Return how many versions of its table begin before a row: int, null for a row with its own schema."""
+        since = [
+            (F.lit(f"{database}\0{table}"), F.array(*(F.lit(ts).cast("bigint") for ts, _ in versions)))
+            for (database, table), versions in self._versions.items()
+        ]
+        if not since:
+            return F.when(F.col("shape").isNull(), 0)
+        starts = F.create_map(*(part for pair in since for part in pair))
+        mine = F.try_element_at(starts, F.concat_ws("\0", "database", "table"))
+        begun = F.size(F.filter(mine, lambda ts: F.coalesce(ts <= F.col("commit_ts"), F.lit(True))))
+        return F.when(F.col("shape").isNull(), F.when(mine.isNull(), 0).otherwise(begun))
+
+    def within(self, name: tuple[str, str], era: int) -> Column:
+        """Return whether a row of a table is of an era, for a table and an era that there is."""
+        starts = [F.lit(since) for since, _ in self._versions.get(name, ())]
+        ts = F.col("commit_ts")
+        after = ts >= starts[era - 1] if era else F.lit(True)
+        before = ts < starts[era] if era < len(starts) else F.lit(True)
+        return F.coalesce(after & before, F.lit(era == len(starts)))
+
+
+def _schema_changes(parsed: DataFrame, known: _Known, position: str, zone: str) -> tuple[tuple[Ddl, ...], list[str]]:
+    """Read the schema changes, which come once or once per partition, on the driver; learn the tables they show."""
+    said = parsed.where(F.col("reason").isNull() & (F.col("op") == "ddl"))
+    once = said.groupBy("database", "table", "commit_ts", "ddl", "changes")
+    rows = once.agg(F.min("offset").alias("offset")).collect()
+    history, numbers = SchemaHistory(), _Numbers()
+    found, broken = [], []
+    for row in sorted(
+        rows, key=lambda r: (r["offset"],) if position == "offset" else (r["commit_ts"] or 0, r["offset"])
+    ):
+        statement = read_statement(row["ddl"])
+        try:
+            schema = _shown(row, statement, zone)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            broken.append(row["changes"])
+            continue
+        change = Ddl(ddl_type(statement) if statement else "QUERY", row["ddl"], row["commit_ts"] or 0, schema)
+        if schema:
+            number = numbers.of(schema, statement)
+            # The history tells virtual columns, and tells tables apart by numbers, which Debezium does not carry.
+            whole = history.add(replace(schema, table_id=number), change)
+            schema = replace(whole, table_id=0, columns=tuple(replace(c, id=None) for c in whole.columns))
+            known.add(schema, change.commit_ts)
+        found.append(replace(change, schema=schema, position=row[position]))
+    return tuple(found), broken
+
+
+class _Numbers:
+    """A number for each table, which it keeps when it is renamed."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str], int] = {}
+
+    def of(self, schema: TableSchema, statement: Statement | None) -> int:
+        """Return the number of a table after a statement."""
+        name = (schema.database, schema.table)
+        was = statement.name if statement and statement.renamed else name
+        before = (was[0] or schema.database, was[1])
+        created = statement is not None and statement.verb == "CREATE" and statement.subject == "TABLE"
+        number = None if created else self._numbers.pop(before, None)
+        self._numbers[name] = number or len(self._numbers) + 1
+        return self._numbers[name]
+
+
+def _shown(row: Row, statement: Statement | None, zone: str) -> TableSchema | None:
+    changes: list[dict[str, Any]] = json.loads(row["changes"] or "[]")
+    table = changes[0]["table"] if changes else None
+    name = (row["database"], row["table"] or "")
+    return read_table(table, name, row["commit_ts"] or 0, statement, zone) if table else None
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The rows that have the same schema, or were written under the same version of a table, and the same key."""
+
+    database: str
+    table: str
+    keys: tuple[str, ...] | None
+    shape: int | None
+    era: int | None
+    schema: bytes | None
+    since: int
+
+    @classmethod
+    def of(cls, row: Row) -> _Group:
+        """Return the group of a row of `_groups`."""
+        keys = None if row["keys"] is None else tuple(row["keys"])
+        schema = None if row["schema"] is None else bytes(row["schema"])
+        return cls(row["database"], row["table"], keys, row["shape"], row["era"], schema, row["since"] or 0)
+
+    def mine(self, known: _Known) -> Column:
+        """Return whether a row is of this group."""
+        keys = F.lit(None) if self.keys is None else F.array(*map(F.lit, self.keys)).cast("array<string>")
+        test = _is_row() & (F.col("database") == self.database) & (F.col("table") == self.table)
+        test &= F.col("keys").eqNullSafe(keys) & F.col("shape").eqNullSafe(F.lit(self.shape))
+        return test if self.era is None else test & known.within((self.database, self.table), self.era)
+
+
+def _groups(parsed: DataFrame, position: str) -> list[Row]:
+    ts = F.col("commit_ts")
+    schema = F.when(F.col("shape").isNotNull(), _schema("value")).alias("schema")
+    return (
+        parsed.where(_is_row())
+        .groupBy("database", "table", "keys", "shape", "era", schema)
+        .agg(
+            F.count("*").alias("rows"),
+            F.min(position).alias("rows_from"),
+            F.min(F.when(F.col("op") != Op.DELETE, F.col(position))).alias("upserts_from"),
+            F.min(ts).alias("since"),
+            F.max(ts.isNull()).alias("undated"),
+        )
+        .collect()
+    )
+
+
+def _read(group: _Group, known: _Known) -> tuple[TableSchema, tuple[Field, ...]] | str:
+    """Return the table of a group and how its values are read, or why they cannot be."""
+    name = (group.database, group.table)
+    versions = known.of(name)
+    if group.schema is None:
+        if not group.era:
+            return f"no schema of {group.database}.{group.table} before commit-ts {group.since}"
+        schema: TableSchema | None = versions[group.era - 1]
+        fields = fields_of(versions[group.era - 1])
+    else:
+        block = read_block(group.schema, versions)
+        if block is None:
+            return "the schema in the message is not one of Debezium's for a row"
+        schema, fields = block
+    if schema is None:
+        schema = TableSchema(*name, 0, group.since, tuple(f.column for f in fields))
+    unreadable = [f.column.name for f in fields if not readable(f)]
+    if unreadable:
+        return f"column {unreadable[0]} is a decimal of more digits than can be read"
+    if set(group.keys or ()) == set(schema.handle_key):
+        return schema, fields
+    key = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=group.keys or ())
+    return replace(schema, indexes=(key,) if group.keys else ()), fields
+
+
+def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...]) -> DataFrame:
+    # A virtual column has no value; TiCDC leaves it out.
+    image = T.StructType([T.StructField(f.column.name, json_type(f)) for f in fields if not f.column.virtual])
+    said = F.from_json(
+        _payload("value"), _message(before=image, after=image), {"columnNameOfCorruptRecord": _UNREADABLE}
+    )
+    rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", evaluated_once(said).alias("said"))
+    payload = F.col("said.payload")
+    sides = {"old": payload["before"], "data": payload["after"]}
+    images = F.struct(*(_image(side, fields).alias(name) for name, side in sides.items()))
+    typed = rows.select("*", (evaluated_once(images) if any(map(fallible, fields)) else images).alias("typed"))
+    deleted = F.col("op") == Op.DELETE
+    damaged = F.coalesce(*(_damaged(sides[name], F.col("typed")[name], fields) for name in sides))
+    missing = F.when(deleted, payload["before"].isNull()).otherwise(payload["after"].isNull())
+    detail = (
+        F.when(F.col("said")[_UNREADABLE].isNotNull(), "a value is not of its column's form")
+        .when(missing, "the row is missing")
+        .otherwise(damaged)
+    )
+    return typed.select(
+        *RECORD.fieldNames(),
+        F.when(F.col("op") == SNAPSHOT, Op.CREATE).otherwise(F.col("op")).alias("op"),
+        "commit_ts",
+        F.lit(None).cast("bigint").alias("table_id"),
+        F.when(F.col("op").isin(Op.UPDATE, Op.DELETE), F.col("typed.old")).alias("old"),
+        F.when(~deleted, F.col("typed.data")).alias("data"),
+        F.lit(None).cast(CHECKSUM).alias("checksum"),
+        F.when(detail.isNotNull(), F.when(missing, Reason.BAD_MESSAGE).otherwise(Reason.BAD_VALUE)).alias("reason"),
+        detail.alias("detail"),
+    )
+
+
+def _image(side: Column, fields: tuple[Field, ...]) -> Column:
+    types = {f.name: f.dataType for f in row_type(TableSchema("", "", 0, 0, tuple(f.column for f in fields)))}
+    values = [
+        (F.lit(None) if f.column.virtual else value(f, side[f.column.name]))
+        .cast(types[f.column.name])
+        .alias(f.column.name)
+        for f in fields
+    ]
+    return F.when(side.isNotNull(), F.struct(*values))
+
+
+def _damaged(said: Column, typed: Column, fields: tuple[Field, ...]) -> Column:
+    """Return what is wrong with the first value that is not of its column's type, null where all are."""
+    found = [
+        F.when(
+            said[f.column.name].isNotNull() & typed[f.column.name].isNull(), f"column {f.column.name} has a bad value"
+        )
+        for f in fields
+        if fallible(f) and not f.column.virtual
+    ]
+    return F.coalesce(*found, F.lit(None).cast("string"))
+
+
+def _watermarks(parsed: DataFrame) -> tuple[DataFrame | None, int | None]:
+    frame = parsed.where(F.col("reason").isNull() & (F.col("op") == WATERMARK)).select(
+        *RECORD.fieldNames(), "commit_ts"
+    )
+    highest = frame.agg(F.max("commit_ts")).collect()[0][0]
+    return (None if highest is None else frame), highest
+
+
+def _rejected(parsed: DataFrame, causes: list[tuple[Column, str, str]]) -> DataFrame:
+    reason, detail = F.col("reason"), F.lit(None).cast("string")
+    for mine, why, words in causes:
+        reason, detail = F.when(mine, F.lit(why)).otherwise(reason), F.when(mine, F.lit(words)).otherwise(detail)
+    hit = reduce(or_, (mine for mine, _, _ in causes), F.col("reason").isNotNull())
+    return parsed.where(hit).select(*RECORD.fieldNames(), reason.alias("reason"), detail.alias("detail"))

@@ -1,0 +1,43 @@
+"""What Debezium's forms do to values. Source: Debezium protocol, column types, NULL values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidecast.model import Column, Kind, TableSchema
+from tidecast.protocols.debezium._defaults import EXACT_DIGITS, null_stand_in
+from tidecast.protocols.debezium._options import DebeziumOptions
+
+_ALWAYS_DIGITS = 6
+"""DATETIME with so many digits after the point shows all of them."""
+
+
+def fidelity(schema: TableSchema, options: DebeziumOptions) -> list[tuple[str, str]]:
+    """Return the columns some of whose values no reader of the messages alone gets back, and what becomes of them.
+
+    A column may be named more than once. Who knows the table too (see `decode`) gets back the digits of times, and
+    without the extension bytes and unsigned numbers.
+    """
+    return [(c.name, damage) for c in schema.columns if not c.virtual for damage in _damages(c, options)]
+
+
+def _damages(column: Column, options: DebeziumOptions) -> Iterator[str]:
+    data_type, told = column.data_type, options.enable_tidb_extension
+    if column.nullable and null_stand_in(column, options) is not None:
+        yield "NULL becomes the default"
+    match data_type.kind:
+        case Kind.DECIMAL if not 0 < data_type.length <= EXACT_DIGITS:
+            yield f"a double keeps {EXACT_DIGITS} digits of a decimal, not always more"
+        case Kind.INTEGER if data_type.mysql_type == "bigint" and data_type.unsigned and not told:
+            yield "numbers from 2^63 on become negative"
+        case Kind.BINARY if not told:
+            yield "bytes become Base64 text"
+        case Kind.DATE | Kind.DATETIME:
+            yield "days that no calendar has become NULL or 1970-01-01, years below 100 become 1970 to 2069"
+    match data_type.kind:
+        case Kind.DATETIME if 0 < data_type.decimal < _ALWAYS_DIGITS:
+            yield "the number of digits after the point is lost"
+        case Kind.TIME if data_type.decimal:
+            yield "the number of digits after the point is lost"
+        case Kind.TIMESTAMP if data_type.decimal:
+            yield "the zero value has no digits after the point"

@@ -1,0 +1,276 @@
+"""Schemas in messages as tables of the model. Source: Debezium protocol, column types, tableChanges; the real consumer.
+
+A row's schema tells forms, and with the extension TiDB's types; a schema change tells more. What neither tells (the
+length of a VARCHAR, the digits of a DECIMAL, the sign of a number without the extension) is unknown.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from tidecast.model import Column, DataType, Index, Kind, TableSchema
+from tidecast.protocols.debezium._ddl import WIDTHS
+from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds
+from tidecast.protocols.debezium._names import split_options
+from tidecast.protocols.debezium._schema import Form, column_schema, form
+from tidecast.protocols.debezium._statement import Statement
+
+NOW = "CURRENT_TIMESTAMP"
+_EPOCH_DEFAULT = "1970-01-01 00:00:00"
+_EPOCH = dt.datetime(1970, 1, 1)
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_UTF8 = ("utf8mb4", "utf8mb4_bin")
+_COLLATIONS = {"binary": "binary", "gbk": "gbk_chinese_ci", "gb18030": "gb18030_chinese_ci"}
+
+_TYPES = {
+    ("boolean", None): "bit",
+    ("int8", None): "tinyint",
+    ("int16", None): "smallint",
+    ("int32", None): "int",
+    ("int64", None): "bigint",
+    ("float", None): "float",
+    ("double", None): "double",
+    ("string", None): "varchar",
+    ("bytes", None): "varbinary",
+    ("bytes", "io.debezium.data.Bits"): "bit",
+    ("bytes", _DECIMAL): "decimal",
+    ("string", "io.debezium.data.Enum"): "enum",
+    ("string", "io.debezium.data.EnumSet"): "set",
+    ("string", "io.debezium.data.Json"): "json",
+    ("string", "io.debezium.data.TiDBVectorFloat32"): "vector",
+    ("int32", "io.debezium.time.Date"): "date",
+    ("int64", "io.debezium.time.Timestamp"): "datetime",
+    ("int64", "io.debezium.time.MicroTimestamp"): "datetime",
+    ("string", "io.debezium.time.ZonedTimestamp"): "timestamp",
+    ("int64", "io.debezium.time.MicroTime"): "time",
+    ("int32", "io.debezium.time.Year"): "year",
+}
+"""The MySQL type that holds all values of a form, where the extension does not tell the real one."""
+
+_INT64_MAX = float(2**63 - 1)
+_MICRO = "io.debezium.time.MicroTimestamp"
+_UNKNOWN_DIGITS = -1
+"""The length of a FLOAT(M,D) whose M is not known."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of the model and the form of its values in a message.
+
+    `digits` tells that the column's fractional seconds are known, and not a guess from the form.
+    """
+
+    column: Column
+    form: Form
+    digits: bool = False
+
+
+def fields_of(schema: TableSchema) -> tuple[Field, ...]:
+    """Return the fields of a table that TiCDC writes."""
+    return tuple(Field(c, form(c.data_type), digits=True) for c in schema.columns)
+
+
+def read_block(text: bytes, known: Iterable[TableSchema]) -> tuple[TableSchema | None, tuple[Field, ...]] | None:
+    """Return the fields that a row's schema tells, and the table that it is of, if one of `known` would give it.
+
+    The last of those counts. None where the schema is none of Debezium's, or has a type that cannot be read. `text` is
+    without its first bracket; what follows its last one does not count.
+    """
+    try:
+        said, _ = json.JSONDecoder(parse_float=Decimal).raw_decode("{" + text.decode())
+        sides = {f.get("field"): f for f in said["fields"]}
+        columns: list[dict[str, Any]] = (sides.get("after") or sides["before"])["fields"]
+        names = frozenset(c["field"] for c in columns)
+        fitting = [schema for schema in known if _gives(schema, columns)]
+        if fitting:
+            # The smallest, since a column selector may have left columns out, but need not.
+            schema = min(reversed(fitting), key=lambda fit: len(fit.columns))
+            whole = names.issuperset(c.name for c in schema.columns)
+            schema = schema if whole else schema.selecting(names)
+            return schema, fields_of(schema)
+        seen: dict[str, Field] = {}
+        for column in columns:
+            field = _field(column)
+            twice = column["field"] in seen
+            seen[column["field"]] = replace(field, column=replace(field.column, virtual=twice))
+        return None, tuple(seen.values())
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _gives(schema: TableSchema, said: Sequence[dict[str, Any]]) -> bool:
+    mine = {c.name: c for c in schema.columns}
+    return all(c["field"] in mine and column_schema(mine[c["field"]], "tidb_type" in c) == _plain(c) for c in said)
+
+
+def _plain(said: dict[str, Any]) -> dict[str, Any]:
+    """Return a field's schema with a number's default as TiCDC takes it, which is as a double."""
+    default = said.get("default")
+    number = isinstance(default, int | Decimal) and not isinstance(default, bool) and "name" not in said
+    return said | {"default": float(str(default))} if number else said
+
+
+def _field(said: dict[str, Any]) -> Field:
+    shape = Form(said["type"], said.get("name"), said.get("parameters") or {}, said.get("version"))
+    data_type = _data_type(shape, said.get("tidb_type"))
+    default = said.get("default")
+    if data_type.mysql_type == "bigint" and default is not None and float(default) > _INT64_MAX:
+        data_type = replace(data_type, unsigned=True)
+    if default is not None:
+        default = _DEFAULTS.get(data_type.kind, _as_text)(data_type, default)
+    return Field(Column(said["field"], data_type, said.get("optional", False), default), shape)
+
+
+def _data_type(shape: Form, tidb_type: str | None) -> DataType:
+    name, _, sign = (tidb_type or _TYPES[shape.type, shape.name]).partition(" ")
+    data_type = DataType(name, unsigned=sign == "unsigned")
+    match data_type.kind:
+        case Kind.BINARY if not name.endswith(("binary", "blob")):
+            return replace(data_type, charset=_UTF8[0], collate=_UTF8[1])
+        case Kind.BIT:
+            return replace(data_type, length=int(shape.parameters.get("length", 1)), unsigned=True)
+        case Kind.FLOAT if shape.type == "double":
+            return replace(data_type, length=_UNKNOWN_DIGITS)
+        case Kind.DECIMAL if shape.name == _DECIMAL:
+            precision = int(shape.parameters.get("connect.decimal.precision", 0))
+            return replace(data_type, length=precision, decimal=int(shape.parameters["scale"]))
+        case Kind.ENUM | Kind.SET as kind:
+            elements = split_options(kind, shape.parameters["allowed"])
+            return replace(data_type, charset=_UTF8[0], collate=_UTF8[1], elements=elements)
+        case Kind.DATETIME if shape.name == _MICRO:
+            return replace(data_type, decimal=6)
+    return data_type
+
+
+def _as_text(data_type: DataType, default: Any) -> str:
+    return str(default)
+
+
+def _number(data_type: DataType, default: Any) -> str:
+    if data_type.kind is not Kind.INTEGER:
+        return format(Decimal(default), "f")
+    low, high = (0, 2**64 - 1) if data_type.unsigned else (-(2**63), 2**63 - 1)
+    return str(min(max(int(default), low), high))
+
+
+def _bits(data_type: DataType, default: Any) -> int:
+    return int(default) if isinstance(default, bool) else int.from_bytes(base64.b64decode(default), "little")
+
+
+def _date(data_type: DataType, default: Any) -> str:
+    return str(_EPOCH.date() + dt.timedelta(days=int(default)))
+
+
+def _datetime(data_type: DataType, default: Any) -> str:
+    if default == 0:
+        return NOW
+    unit = 1000 if in_milliseconds(data_type) else 1
+    return str(_EPOCH + dt.timedelta(microseconds=int(default) * unit))
+
+
+def _timestamp(data_type: DataType, default: Any) -> str:
+    return NOW if default in (0, EPOCH_TEXT) else str(default).replace("T", " ").rstrip("Z")
+
+
+def _time(data_type: DataType, default: Any) -> str:
+    seconds, fraction = divmod(abs(int(default)), 1_000_000)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return ("-" if default < 0 else "") + text + (f".{fraction:06}" if fraction else "")
+
+
+_DEFAULTS: dict[Kind, Callable[[DataType, Any], str | int]] = {
+    **dict.fromkeys((Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL), _number),
+    Kind.BIT: _bits,
+    Kind.DATE: _date,
+    Kind.DATETIME: _datetime,
+    Kind.TIMESTAMP: _timestamp,
+    Kind.TIME: _time,
+}
+
+
+def read_table(
+    said: dict[str, Any], name: tuple[str, str], version: int, statement: Statement | None, zone: str
+) -> TableSchema:
+    """Return the table that a schema change shows. `zone` is that of TIMESTAMP defaults which its statement gives.
+
+    Raises KeyError, TypeError or ValueError where it is not of that form.
+    """
+    keys = tuple(said["primaryKeyColumnNames"] or ())
+    defined = statement.definitions if statement else {}
+    columns = tuple(
+        _changed_column(c, zone if c["name"] in defined and defined[c["name"]].default else None)
+        for c in said["columns"]
+    )
+    primary = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=keys),) if keys else ()
+    return TableSchema(*name, 0, version, columns, primary)
+
+
+def _changed_column(said: dict[str, Any], zone: str | None) -> Column:
+    name, *flags = said["typeName"].lower().split()
+    length, scale, charset = said["length"], said["scale"], said["charsetName"] or "binary"
+    elements = tuple(e[1:-1] for e in said["enumValues"] or ())
+    data_type = DataType(
+        name,
+        charset if name != "unspecified" else "",
+        _COLLATIONS.get(charset, f"{charset}_bin"),
+        elements=elements,
+        unsigned="unsigned" in flags or name in ("bit", "year"),
+        zerofill="zerofill" in flags or name == "year",
+    )
+    if data_type.kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME):
+        data_type = replace(data_type, decimal=length or 0)
+    else:
+        decimal = scale if data_type.kind is Kind.DECIMAL else 0
+        data_type = replace(data_type, length=_length(data_type) if length is None else length, decimal=decimal)
+    default = said["defaultValueExpression"]
+    return Column(
+        said["name"], data_type, said["optional"], None if default is None else _stored(data_type, default, zone)
+    )
+
+
+def _length(data_type: DataType) -> int:
+    if data_type.kind is Kind.INTEGER:
+        return WIDTHS[data_type.mysql_type][data_type.unsigned]
+    return _HIDDEN_LENGTHS.get(data_type.mysql_type, 0)
+
+
+_HIDDEN_LENGTHS = {
+    "float": 12,
+    "double": 22,
+    "year": 4,
+    "vector": -1,
+    **dict.fromkeys(("bit", "char", "binary"), 1),
+    **dict.fromkeys(("varchar", "varbinary"), 5),
+    **dict.fromkeys(("tinytext", "tinyblob"), 2**8 - 1),
+    **dict.fromkeys(("text", "blob"), 2**16 - 1),
+    **dict.fromkeys(("mediumtext", "mediumblob"), 2**24 - 1),
+    **dict.fromkeys(("longtext", "longblob"), 2**32 - 1),
+}
+"""The lengths that a schema change does not show."""
+
+
+def _stored(data_type: DataType, default: str, zone: str | None) -> str | int | None:
+    if data_type.kind is Kind.BIT:
+        # TiCDC spoils bytes from 0x80 on; what comes of them has too many digits.
+        return int(default, 2) if len(default) <= max(data_type.length, 8) else None
+    if data_type.kind not in (Kind.DATETIME, Kind.TIMESTAMP):
+        return default
+    if default == _EPOCH_DEFAULT:
+        return NOW
+    if zone and data_type.kind is Kind.TIMESTAMP and not default.startswith("0000"):
+        local = dt.datetime.fromisoformat(default).replace(tzinfo=_zone(zone))
+        default = local.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f").removesuffix(".000000")
+    whole, _, fraction = default.partition(".")
+    return f"{whole}.{fraction:0<{data_type.decimal}.{data_type.decimal}}" if data_type.decimal else whole
+
+
+def _zone(name: str) -> dt.tzinfo:
+    offset = dt.datetime.strptime(name, "%z").tzinfo if name[:1] in "+-" else None
+    return offset or ZoneInfo(name)

@@ -1,0 +1,186 @@
+"""Values in messages as the model's columns. Source: Debezium protocol, column types; value decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Context, Decimal
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast.model import MAX_DECIMAL_PRECISION, DataType, Kind, shortest_text, spark_type
+from tidecast.protocols.debezium._defaults import EPOCH_TEXT, EXACT_DIGITS, bit_bytes, in_milliseconds
+from tidecast.protocols.debezium._read_schema import Field
+
+_UINT64 = 1 << 64
+_WIDE = Context(prec=MAX_DECIMAL_PRECISION)
+_DAY = 86400
+_LONG_BYTES = 8
+_LONG_DIGITS = 18
+
+
+def json_type(field: Field) -> T.DataType:
+    """Return the Spark type in which a field's value leaves the JSON text without a loss."""
+    data_type = field.column.data_type
+    match data_type.kind:
+        case Kind.INTEGER if _wraps(data_type):
+            return T.StringType()  # some writers give it as text
+        case Kind.INTEGER | Kind.YEAR | Kind.DATETIME | Kind.TIME:
+            return T.LongType()
+        case Kind.DATE:
+            return T.IntegerType()
+        case Kind.FLOAT | Kind.DOUBLE:
+            return T.DoubleType()
+        case Kind.DECIMAL if field.form.type == "double" and 0 < data_type.length <= EXACT_DIGITS:
+            return spark_type(data_type)
+        case Kind.BIT if field.form.type == "boolean":
+            return T.BooleanType()
+    return T.StringType()
+
+
+def readable(field: Field) -> bool:
+    """Tell whether a field's values can be read: Kafka Connect's decimals only up to 18 digits."""
+    data_type = field.column.data_type
+    return data_type.kind is not Kind.DECIMAL or field.form.type != "bytes" or 0 < data_type.length <= _LONG_DIGITS
+
+
+def fallible(field: Field) -> bool:
+    """Tell whether a value of `json_type` may fail to be one of the column's type."""
+    return json_type(field) == T.StringType() and field.column.data_type.kind in _READERS
+
+
+def value(field: Field, said: Column) -> Column:
+    """Return a value of the model from one of `json_type`; null where it is none of the column's type."""
+    return _READERS.get(field.column.data_type.kind, _as_is)(field, said)
+
+
+def _wraps(data_type: DataType) -> bool:
+    return data_type.mysql_type == "bigint" and data_type.unsigned
+
+
+def _is_narrow(data_type: DataType) -> bool:
+    return 0 < data_type.length <= MAX_DECIMAL_PRECISION
+
+
+def _as_is(field: Field, said: Column) -> Column:
+    return said
+
+
+def _integer(field: Field, said: Column) -> Column:
+    if not _wraps(field.column.data_type):
+        return said.cast(spark_type(field.column.data_type))
+    number = said.try_cast("decimal(20,0)")
+    wrapped = (number + F.lit(Decimal(_UINT64))).cast("decimal(20,0)")
+    return F.when(number < 0, wrapped).when(number < F.lit(Decimal(_UINT64)), number)
+
+
+def _float(field: Field, said: Column) -> Column:
+    return said.cast("float")
+
+
+def _decimal(field: Field, said: Column) -> Column:
+    data_type = field.column.data_type
+    if field.form.type == "bytes":
+        return _unscaled(F.try_to_binary(said, F.lit("base64")), data_type)
+    if json_type(field) != T.StringType():
+        return said
+    number = said.try_cast("double")
+    if _is_narrow(data_type):
+        # What was rounded to a double may have become too large by that. No minus in Spark: it rounds to 34 digits.
+        limit = Decimal(10**data_type.length - 1).scaleb(-data_type.decimal, _WIDE)
+        most, least = (F.lit(bound).cast(spark_type(data_type)) for bound in (limit, limit.copy_negate()))
+        return F.coalesce(said.try_cast(spark_type(data_type)), F.when(number > 0, most).when(number < 0, least))
+    text = shortest_text(number, is_float=False)
+    if not (data_type.length and data_type.decimal):
+        return text
+    rest = F.when(text.contains("."), F.substring_index(text, ".", -1)).otherwise("")
+    return F.concat(F.substring_index(text, ".", 1), F.lit("."), F.rpad(rest, data_type.decimal, "0"))
+
+
+def _unscaled(unscaled: Column, data_type: DataType) -> Column:
+    """Return the number of a two's complement, big-endian, of up to eight bytes."""
+    negative = F.substring(unscaled, 1, 1) >= F.lit(b"\x80")
+    sign = F.when(negative, F.lit(b"\xff")).otherwise(F.lit(b"\x00"))
+    digits = F.conv(F.hex(F.lpad(unscaled, F.lit(_LONG_BYTES), sign)), 16, -10).cast("decimal(19,0)")
+    shifted = digits * F.lit(Decimal(1).scaleb(-data_type.decimal)).cast(T.DecimalType(19, data_type.decimal))
+    return F.when(F.octet_length(unscaled) <= _LONG_BYTES, shifted.try_cast(spark_type(data_type)))
+
+
+def _binary(field: Field, said: Column) -> Column:
+    return F.try_to_binary(said, F.lit("base64"))
+
+
+def _bit(field: Field, said: Column) -> Column:
+    if field.form.type == "boolean":
+        return F.when(said, F.lit(b"\x01")).when(~said, F.lit(b"\x00"))
+    length = bit_bytes(field.column.data_type)
+    padded = F.rpad(F.try_to_binary(said, F.lit("base64")), F.lit(length), F.lit(b"\x00"))
+    return F.concat(*(F.substring(padded, n, 1) for n in range(length, 0, -1)))
+
+
+def _date(field: Field, said: Column) -> Column:
+    return F.date_from_unix_date(said).cast("string")
+
+
+def _datetime(field: Field, said: Column) -> Column:
+    unit, width = (1000, 3) if in_milliseconds(field.column.data_type) else (1_000_000, 6)
+    seconds = _div(said, unit)
+    day = F.date_from_unix_date(_div(seconds, _DAY).cast("int")).cast("string")
+    clock = _clock(F.pmod(seconds, F.lit(_DAY)))
+    always = field.digits or not in_milliseconds(field.column.data_type)
+    return F.concat(day, F.lit(" "), clock, _fraction(F.pmod(said, F.lit(unit)), width, field, always))
+
+
+def _time(field: Field, said: Column) -> Column:
+    size = F.abs(said)
+    fraction = _fraction(size % 1_000_000, 6, field, field.digits)
+    return F.concat(F.when(said < 0, "-").otherwise(""), _clock(_div(size, 1_000_000)), fraction)
+
+
+def _timestamp(field: Field, said: Column) -> Column:
+    length = F.length(said)
+    whole = said.endswith("Z") & (length >= len(EPOCH_TEXT)) & (length <= len(EPOCH_TEXT) + 7)
+    text = F.concat(F.substring(said, 1, 10), F.lit(" "), F.substring(said, 12, 15))
+    digits = field.column.data_type.decimal
+    zero = "0000-00-00 00:00:00" + ("." + "0" * digits if digits else "")
+    return F.when(said == EPOCH_TEXT, zero).when(whole, F.rtrim(text, F.lit("Z")))
+
+
+def _div(number: Column, by: int) -> Column:
+    """Return the whole quotient, rounded down."""
+    return F.call_function("div", number - F.pmod(number, F.lit(by)), F.lit(by))
+
+
+def _clock(seconds: Column) -> Column:
+    hours = _div(seconds, 3600).cast("string")
+    return F.concat(
+        F.lpad(hours, F.greatest(F.length(hours), F.lit(2)), F.lit("0")),
+        F.lit(":"),
+        F.lpad((_div(seconds, 60) % 60).cast("string"), 2, "0"),
+        F.lit(":"),
+        F.lpad((seconds % 60).cast("string"), 2, "0"),
+    )
+
+
+def _fraction(part: Column, width: int, field: Field, always: bool) -> Column:
+    """Return the fraction of a second with its point: as many digits as the column has, or all if they are unknown."""
+    digits = F.lpad(part.cast("string"), width, "0")
+    if not always:
+        return F.when(part == 0, "").otherwise(F.concat(F.lit("."), digits))
+    shown = field.column.data_type.decimal
+    return F.concat(F.lit("."), F.substring(digits, 1, shown)) if shown else F.lit("")
+
+
+_READERS: dict[Kind, Callable[[Field, Column], Column]] = {
+    Kind.INTEGER: _integer,
+    Kind.YEAR: lambda field, said: said.cast("int"),
+    Kind.FLOAT: _float,
+    Kind.DECIMAL: _decimal,
+    Kind.BINARY: _binary,
+    Kind.BIT: _bit,
+    Kind.DATE: _date,
+    Kind.DATETIME: _datetime,
+    Kind.TIMESTAMP: _timestamp,
+    Kind.TIME: _time,
+}

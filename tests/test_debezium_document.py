@@ -1,0 +1,235 @@
+"""The examples of the documents decode: TiCDC's page on Debezium, and the ways of Debezium's own connector."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tidecast.model import RECORD, Column, DataType, Events, Index, Kind, Reason, TableSchema
+from tidecast.protocols import debezium
+
+Json = dict[str, Any]
+
+SOURCE: Json = {
+    "version": "2.4.0.Final",
+    "connector": "TiCDC",
+    "name": "test_cluster",
+    "ts_ms": 0,
+    "snapshot": "false",
+    "db": "test",
+    "table": "table1",
+    "server_id": 0,
+    "gtid": None,
+    "file": "",
+    "pos": 0,
+    "row": 0,
+    "thread": 0,
+    "query": None,
+    "commit_ts": 1,
+    "cluster_id": "test_cluster",
+}
+TINY = {"type": "int16", "optional": True, "field": "tiny"}
+
+
+def envelope(*columns: Json) -> Json:
+    sides = [{"type": "struct", "optional": True, "field": side, "fields": columns} for side in ("before", "after")]
+    return {"type": "struct", "optional": False, "name": "c.test.table1.Envelope", "version": 1, "fields": sides}
+
+
+def records(spark: SparkSession, messages: Iterable[tuple[str | None, str | None]]) -> DataFrame:
+    rows = [
+        ("t", 0, n, None, key and key.encode(), value and value.encode(), None)
+        for n, (key, value) in enumerate(messages)
+    ]
+    return spark.createDataFrame(rows, RECORD)
+
+
+def read(spark: SparkSession, *messages: tuple[Any, Any], indent: int | None = None, **options: Any) -> Events:
+    def text(message: Any) -> str | None:
+        return message if message is None or isinstance(message, str) else json.dumps(message, indent=indent)
+
+    return debezium.decode(records(spark, [(text(k), text(v)) for k, v in messages]), ordered=True, **options)
+
+
+ROW_KEY = {"payload": {"tiny": 1}, "schema": {"type": "struct", "fields": [TINY], "optional": False}}
+ROW_VALUE: Json = {
+    "payload": {
+        "source": SOURCE,
+        "ts_ms": 1701326309000,
+        "transaction": None,
+        "op": "u",
+        "before": {"tiny": 2},
+        "after": {"tiny": 1},
+    },
+    "schema": envelope(TINY),
+}
+
+
+@pytest.mark.parametrize("indent", [None, 2], ids=["compact", "pretty"])
+def test_the_documents_row_is_read(indent: int | None, spark: SparkSession) -> None:
+    with read(spark, (ROW_KEY, ROW_VALUE), indent=indent) as events:
+        (table,) = events.tables
+        (row,) = table.frame.collect()
+        assert events.rejected.count() == 0
+    assert (table.schema.name, table.schema.handle_key, table.rows) == ("test.table1", ("tiny",), 1)
+    assert table.schema.column("tiny").data_type.kind is Kind.INTEGER
+    assert (row["op"], row["commit_ts"], row["old"]["tiny"], row["data"]["tiny"]) == ("u", 1, 2, 1)
+    assert (row["reason"], events.dated, events.position) == (None, True, "offset")
+
+
+@pytest.mark.parametrize("indent", [None, 2], ids=["compact", "pretty"])
+def test_the_documents_schema_change_is_read(indent: int | None, spark: SparkSession) -> None:
+    column = {
+        "name": "id",
+        "jdbcType": 4,
+        "nativeType": None,
+        "comment": None,
+        "defaultValueExpression": None,
+        "enumValues": None,
+        "typeName": "INT",
+        "typeExpression": "INT",
+        "charsetName": None,
+        "length": 0,
+        "scale": None,
+        "position": 1,
+        "optional": False,
+        "autoIncremented": False,
+        "generated": False,
+    }
+    content = {"defaultCharsetName": "", "primaryKeyColumnNames": ["id"], "columns": [column], "comment": None}
+    sql = "RENAME TABLE test.table1 to test.table2"
+    change = {"type": "ALTER", "id": '"test"."table2","test"."table1"', "table": content}
+    payload = {"source": SOURCE, "ts_ms": 1701326309000, "databaseName": "test", "schemaName": None, "ddl": sql}
+    key = {"payload": {"databaseName": "test"}, "schema": {"type": "struct", "optional": False}}
+    value = {"payload": payload | {"tableChanges": [change]}, "schema": {"type": "struct", "optional": False}}
+    with read(spark, (key, value), (key, value), indent=indent) as events:
+        (ddl,) = events.ddl  # once, though every partition has it
+        assert events.rejected.count() == 0
+    assert (ddl.type, ddl.sql, ddl.commit_ts, ddl.position) == ("RENAME", sql, 1, 0)
+    assert ddl.schema is not None
+    assert (ddl.schema.name, ddl.schema.handle_key) == ("test.table2", ("id",))
+    assert [(c.name, c.data_type.mysql_type, c.nullable) for c in ddl.schema.columns] == [("id", "int", False)]
+
+
+@pytest.mark.parametrize("indent", [None, 2], ids=["compact", "pretty"])
+def test_the_documents_watermark_is_read(indent: int | None, spark: SparkSession) -> None:
+    source = SOURCE | {"db": "", "table": "", "commit_ts": 3}
+    payload = {"source": source, "op": "m", "ts_ms": 1701326309000, "transaction": None}
+    key = {"payload": {}, "schema": {"fields": [], "optional": False, "type": "struct"}}
+    with read(spark, (key, {"payload": payload, "schema": envelope()}), indent=indent) as events:
+        assert events.watermark == 3
+        assert events.watermarks is not None
+        assert [row["commit_ts"] for row in events.watermarks.collect()] == [3]
+        assert (events.tables, events.ddl, events.rejected.count()) == ((), (), 0)
+
+
+NATIVE = {name: SOURCE[name] for name in ("version", "ts_ms", "db", "table")} | {"connector": "mysql", "ts_ms": 5}
+NATIVE_COLUMNS: list[Json] = [
+    {"type": "int32", "optional": False, "field": "id"},
+    {"type": "boolean", "optional": True, "field": "flag"},
+    {"type": "bytes", "optional": True, "field": "raw"},
+    {
+        "type": "bytes",
+        "optional": True,
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "version": 1,
+        "parameters": {"scale": "2", "connect.decimal.precision": "10"},
+        "field": "price",
+    },
+]
+
+
+def test_messages_of_debeziums_own_connector_are_read(spark: SparkSession) -> None:
+    """Schema first, payload in another order, snapshots, no key, no commit-ts, tombstones."""
+    row = {"id": 7, "flag": True, "raw": "AQI=", "price": "/4U="}
+    payload = {"before": None, "after": row, "source": NATIVE, "op": "r", "ts_ms": 6, "transaction": None}
+    key = {"schema": {"type": "struct", "fields": NATIVE_COLUMNS[:1], "optional": False}, "payload": {"id": 7}}
+    deleted = payload | {"before": row, "after": None, "op": "d"}
+    schema = envelope(*NATIVE_COLUMNS)
+
+    def compact(message: Json) -> str:
+        return json.dumps(message, separators=(",", ":"))
+
+    messages = [
+        (compact(key), compact({"schema": schema, "payload": payload})),
+        (compact(key), compact({"schema": schema, "payload": deleted})),
+        (compact(key), None),
+    ]
+    with read(spark, *messages) as events:
+        (table,) = events.tables
+        rows = table.frame.orderBy("offset").collect()
+        assert events.rejected.count() == 0
+    assert not events.dated
+    assert table.schema.handle_key == ("id",)
+    assert [r["op"] for r in rows] == ["c", "d"]
+    for image in (rows[0]["data"], rows[1]["old"]):
+        assert (image["id"], bytes(image["flag"]), bytes(image["raw"]), str(image["price"])) == (
+            7,
+            b"\1",
+            b"\1\2",
+            "-1.23",
+        )
+
+
+def test_messages_without_a_schema_need_one_from_elsewhere(spark: SparkSession) -> None:
+    table = TableSchema(
+        "test",
+        "table1",
+        0,
+        1,
+        (Column("tiny", DataType("tinyint", length=4), nullable=False),),
+        (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("tiny",)),),
+    )
+    key, value = {"payload": {"tiny": 1}}, {"payload": ROW_VALUE["payload"]}
+    bare = (json.dumps({"tiny": 1}), json.dumps(ROW_VALUE["payload"]))
+    with read(spark, (key, value)) as events:
+        assert events.tables == ()
+        assert [r["reason"] for r in events.rejected.collect()] == [Reason.UNKNOWN_TABLE]
+    with read(spark, (key, value), bare, schemas=[table]) as events:
+        (found,) = events.tables
+        assert found.schema == table
+        assert [tuple(r) for r in found.frame.select("op", "old.tiny", "data.tiny").collect()] == [("u", 2, 1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("{", Reason.BAD_JSON),
+        ("[]", Reason.BAD_JSON),
+        ('{"payload":{}}', Reason.BAD_MESSAGE),
+        ('{"payload":{"op":"x","source":{"db":"a","table":"b","commit_ts":1}}}', Reason.BAD_MESSAGE),
+        ('{"payload":{"op":"m","source":{}}}', Reason.BAD_MESSAGE),
+        ('{"payload":{"op":"c","source":{"db":"a","commit_ts":1}}}', Reason.BAD_MESSAGE),
+        ('{"payload":{"ddl":"x","source":{"db":"a"},"tableChanges":[{"table":{}}]}}', Reason.BAD_MESSAGE),
+        (
+            '{"payload":{"op":"c","source":{"db":"a","table":"b","commit_ts":1},"after":{}},"schema":{"fields":[]}}',
+            Reason.FOREIGN_SCHEMA,
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_rejected(message: str, reason: Reason, spark: SparkSession) -> None:
+    with read(spark, (None, message)) as events:
+        assert [row["reason"] for row in events.rejected.collect()] == [reason]
+        assert events.tables == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ({"type": "int32", "optional": True, "field": "c"}, '"text"'),
+        ({"type": "int64", "optional": True, "field": "c", "tidb_type": "bigint unsigned"}, "18446744073709551616"),
+        ({"type": "string", "optional": True, "field": "c", "tidb_type": "blob"}, '"*"'),
+        ({"type": "string", "optional": True, "field": "c", "name": "io.debezium.time.ZonedTimestamp"}, '"noon"'),
+    ],
+)
+def test_a_value_that_is_not_of_its_type_makes_the_row_bad(column: Json, value: str, spark: SparkSession) -> None:
+    payload = json.dumps(ROW_VALUE["payload"] | {"op": "c", "before": None, "after": {"c": "@"}}, separators=(",", ":"))
+    schema = json.dumps(envelope(column), separators=(",", ":"))
+    message = f'{{"payload":{payload.replace(chr(34) + "@" + chr(34), value)},"schema":{schema}}}'
+    with read(spark, (json.dumps({"payload": {}}), message)) as events:
+        (table,) = events.tables
+        assert [row["reason"] for row in table.frame.collect()] == [Reason.BAD_VALUE]
