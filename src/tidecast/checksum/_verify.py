@@ -14,7 +14,8 @@ def verify(events: Events) -> DataFrame:
 
     Out: `database`, `table`, `topic` string, `partition` int, `offset` bigint, `op` string, `commit_ts` bigint,
     `key` string (the handle key's columns as JSON), `verdict` string (see `Judged`), `expected`, `actual` bigint and
-    `corrupted` boolean (the source itself found the row damaged). A delete carries no checksum; a row without one,
+    `corrupted` boolean (the source itself found the row damaged). The row before a change counts where the source
+    carried a checksum of it, and a row does not match if either does not; a delete often has none. A row without one,
     or with 0, is not checked. Source: TiCDC's checksum document; Avro protocol, row checksum.
     """
     return union([_nothing(events), *(_judged(t) for t in events.tables)])
@@ -22,7 +23,10 @@ def verify(events: Events) -> DataFrame:
 
 def _judged(changes: TableChanges) -> DataFrame:
     schema = changes.schema
-    judged = verdict(schema, F.col("data"), F.col("checksum"))
+    judged = _worse(
+        verdict(schema, F.col("data"), F.col("checksum")),
+        verdict(schema, F.col("old"), F.col("checksum"), member="previous"),
+    )
     row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
     return changes.frame.select(
         F.lit(schema.database).alias("database"),
@@ -34,13 +38,21 @@ def _judged(changes: TableChanges) -> DataFrame:
         "commit_ts",
         _key(row, schema.handle_key).alias("key"),
         F.when(F.col("reason").isNotNull(), F.lit(Judged.UNREADABLE))
-        .when(F.col("op") == Op.DELETE, F.lit(Judged.DELETE))
+        .when((F.col("op") == Op.DELETE) & (judged["verdict"] == Judged.NONE), F.lit(Judged.DELETE))
         .otherwise(judged["verdict"])
         .alias("verdict"),
         judged["expected"].alias("expected"),
         judged["actual"].alias("actual"),
         judged["corrupted"].alias("corrupted"),
     )
+
+
+def _worse(data: Column, old: Column) -> Column:
+    """Return the verdict on both rows of a change: that of a mismatch, else that of a match, else the new row's."""
+    said = [
+        F.when(one["verdict"] == verdict_, one) for verdict_ in (Judged.MISMATCH, Judged.MATCH) for one in (data, old)
+    ]
+    return F.coalesce(*said, data)
 
 
 def _key(row: Column, names: tuple[str, ...]) -> Column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -204,6 +205,8 @@ class _Schemas:
                 self.ddl.append(replace(change, position=min(positions)))
             elif after:
                 self.bootstraps += [Bootstrap(after, position) for position in positions]
+            if before:
+                self.history.add(before)
             if after:
                 self.history.add(after, change)
 
@@ -230,24 +233,23 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, zone: str) -> Data
         "checksum",
         reader.row(schema, F.col("value")).alias("message"),
     )
-    gap = F.coalesce(
-        *(F.when(message["old"][c.name].isNull() & message["data"][c.name].isNotNull(), True) for c in schema.columns)
-    )
+    gap = _first((f"message.old.{n} IS NULL AND message.data.{n} IS NOT NULL", "true") for n in _names(schema))
     unnamed = F.array_except(F.array(*(F.lit(c.name) for c in schema.columns)), reader.names(message, F.col("value")))
     sides = F.struct(*(_typed(message[side], schema, reader, zone).alias(side) for side in _SIDES))
     typed_in = read.withColumns({"missing": F.when((F.col("op") == Op.UPDATE) & gap, unnamed), "sides": sides})
     decoded = typed_in.select("*", evaluated_once(F.col("sides")).alias("typed"))
-    filled = F.struct(
-        *(
-            F.when(F.array_contains(missing, c.name), typed["data"][c.name])
-            .otherwise(typed["old"][c.name])
-            .alias(c.name)
-            for c in schema.columns
-        )
+    filled = (
+        f"IF(array_contains(missing, {_literal(c.name)}), typed.data.{n}, typed.old.{n}) AS {n}"
+        for c, n in zip(schema.columns, _names(schema), strict=True)
     )
     whole = reader.whole(message)
     absent = F.when(F.col("op") == Op.DELETE, message["old"].isNull()).otherwise(message["data"].isNull())
-    wrong = _wrong(message, typed, schema, reader)
+    wrong = _first(
+        (f"message.{side}.{n} IS NOT NULL AND typed.{side}.{n} IS NULL", _literal(f"{side} {c.name}"))
+        for c, n in zip(schema.columns, _names(schema), strict=True)
+        if reader.fallible(c.data_type)
+        for side in _SIDES
+    )
     return decoded.select(
         *RECORD.fieldNames(),
         "op",
@@ -255,7 +257,7 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, zone: str) -> Data
         "table_id",
         F.when((F.col("op") == Op.CREATE) | message["old"].isNull(), None)
         .when(missing.isNull(), typed["old"])
-        .otherwise(filled)
+        .otherwise(F.expr(f"struct({', '.join(filled)})"))
         .alias("old"),
         F.when((F.col("op") != Op.DELETE) & message["data"].isNotNull(), typed["data"]).alias("data"),
         "checksum",
@@ -274,15 +276,23 @@ def _typed(side: Column, schema: TableSchema, reader: Any, zone: str) -> Column:
     return F.struct(*(reader.read_value(c.data_type, side[c.name], zone).alias(c.name) for c in schema.columns))
 
 
-def _wrong(message: Column, typed: Column, schema: TableSchema, reader: Any) -> Column:
-    """Return the first value that is not of its column's type, as text: the side and the column."""
-    tests = [
-        F.when(message[side][c.name].isNotNull() & typed[side][c.name].isNull(), F.lit(f"{side} {c.name}"))
-        for c in schema.columns
-        if reader.fallible(c.data_type)
-        for side in _SIDES
-    ]
-    return F.coalesce(*tests) if tests else F.lit(None).cast("string")
+def _first(cases: Iterable[tuple[str, str]]) -> Column:
+    """Return the value of the first condition that holds, null without one, from SQL.
+
+    A text for all columns of a table: Spark takes it in one call, and operators would be one each.
+    """
+    said = " ".join(f"WHEN {condition} THEN {value}" for condition, value in cases)
+    return F.expr(f"CASE {said} END" if said else "CAST(NULL AS STRING)")
+
+
+def _names(schema: TableSchema) -> list[str]:
+    """Return the columns' names as SQL writes them."""
+    return ["`" + c.name.replace("`", "``") + "`" for c in schema.columns]
+
+
+def _literal(text: str) -> str:
+    """Return a text as SQL writes it, whatever is in it."""
+    return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
 def _watermarks(parsed: DataFrame) -> DataFrame:

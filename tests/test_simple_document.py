@@ -1,0 +1,135 @@
+"""The example messages of the public document decode to what it says, and encode to the same text again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidecast.model import RECORD, Events
+from tidecast.protocols import simple
+from tidecast.protocols.simple import SimpleOptions
+
+OPTIONS = SimpleOptions()
+
+
+@pytest.fixture(scope="module")
+def examples() -> list[str]:
+    """The document's messages, one a line, without its indentation."""
+    return Path(__file__).with_name("golden").joinpath("simple-document.jsonl").read_text().splitlines()
+
+
+def decode(spark: SparkSession, messages: list[str | bytes], *, ordered: bool = True) -> Events:
+    values = [(n, m.encode() if isinstance(m, str) else m) for n, m in enumerate(messages)]
+    given = spark.createDataFrame(values, "n bigint, bytes binary")
+    known = {"offset": F.col("n"), "value": F.col("bytes"), "partition": F.lit(0), "topic": F.lit("t")}
+    columns = [known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD]
+    return simple.decode(given.select(*columns), ordered=ordered)
+
+
+def built(messages: list[str], kind: str) -> list[tuple[int, str]]:
+    """Return the messages of a type, with the time at which each was built."""
+    said = ((json.loads(m), m) for m in messages)
+    return [(one["buildTs"], m) for one, m in said if one["type"] == kind]
+
+
+def test_the_examples_come_back(examples: list[str], spark: SparkSession) -> None:
+    with decode(spark, [*examples]) as events:
+        ((ddl_built, ddl),) = built(examples, "ALTER")
+        assert [simple.encode_ddl(d, OPTIONS, ddl_built).decode() for d in events.ddl] == [ddl]
+        ((bootstrap_built, bootstrap),) = built(examples, "BOOTSTRAP")
+        (shown,) = events.bootstraps
+        assert simple.encode_bootstrap(shown.schema, OPTIONS, bootstrap_built).decode() == bootstrap
+        ((watermark_built, watermark),) = built(examples, "WATERMARK")
+        assert events.watermarks is not None
+        value = simple.encode_watermark(F.col("commit_ts"), OPTIONS, F.lit(watermark_built))
+        assert [bytes(r[0]).decode() for r in events.watermarks.select(value).collect()] == [watermark]
+        (table,) = events.tables
+        assert (table.schema.name, table.schema.version) == ("simple.user", 447984074911121426)
+        build_ts = F.get_json_object(F.col("value").cast("string"), "$.buildTs").cast("bigint")
+        value = simple.encode_value(table.schema, OPTIONS, build_ts=build_ts)
+        rows = {r[0]: bytes(r[1]).decode() for r in table.frame.select("offset", value).collect()}
+    assert rows == {n: m for n, m in enumerate(examples) if json.loads(m)["type"] in ("INSERT", "UPDATE", "DELETE")}
+    assert len(rows) == 3
+
+
+def test_the_examples_have_their_values(examples: list[str], spark: SparkSession) -> None:
+    with decode(spark, [*examples]) as events:
+        (table,) = events.tables
+        rows = table.frame.orderBy("offset").select("op", "table_id", "commit_ts", "old", "data").collect()
+    john = {"id": 1, "name": "John Doe", "age": 25, "score": 90.5}
+    better = john | {"score": 95.0}
+    assert [(r["op"], r["old"] and r["old"].asDict(), r["data"] and r["data"].asDict()) for r in rows] == [
+        ("c", None, john),
+        ("u", john, better),
+        ("d", better, None),
+    ]
+    assert {r["table_id"] for r in rows} == {148}
+    assert rows[0]["commit_ts"] == 447984084414103554
+
+
+def changed(message: str, **members: Any) -> str:
+    return json.dumps({k: v for k, v in (json.loads(message) | members).items() if v is not ...})
+
+
+def test_odd_messages_are_read_or_refused(examples: list[str], spark: SparkSession) -> None:
+    ddl, insert, update, delete, watermark = (
+        next(m for m in examples if json.loads(m)["type"] == kind)
+        for kind in ("ALTER", "INSERT", "UPDATE", "DELETE", "WATERMARK")
+    )
+    readable: dict[str | bytes, object] = {
+        changed(update, old={"id": "1", "score": "90.5"}): (90.5, "John Doe"),  # the rest did not change
+        changed(update, old={"id": "1", "score": "90.5", "name": None, "age": None}): (90.5, None),
+        changed(delete, data={"id": "2"}): (95.0, "John Doe"),
+    }
+    refused: dict[str | bytes, str] = {
+        insert[:-1]: "bad-json",
+        insert.encode().replace(b"John", b"J\xffhn"): "bad-json",
+        b"\x16\x06\x06\x02": "undecodable",
+        changed(insert, schemaVersion=7): "unknown-table",
+        changed(insert, handleKeyOnly=True): "incomplete-row",
+        changed(insert, claimCheckLocation="s3://bucket/1.json", handleKeyOnly=True): "incomplete-row",
+        changed(insert, type="UPSERT"): "bad-message",
+        changed(insert, data=...): "bad-message",
+        changed(insert, data={"id": "1", "age": "old"}): "bad-value",
+        changed(watermark, commitTs=...): "bad-message",
+        changed(ddl, tableSchema={"schema": "simple"}, buildTs=1): "bad-message",
+    }
+    with decode(spark, [ddl, *readable, *refused]) as events:
+        letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
+        (table,) = events.tables
+        rows = table.good.orderBy("offset").select("old.score", "old.name").collect()
+    assert [tuple(r) for r in rows] == list(readable.values())
+    assert letters == dict(enumerate(refused.values(), 1 + len(readable)))
+
+
+def test_a_table_without_handle_key_shows_whole_rows(examples: list[str], spark: SparkSession) -> None:
+    ddl = changed(examples[0], preTableSchema=json.loads(examples[0])["preTableSchema"] | {"indexes": []})
+    insert = next(m for m in examples if json.loads(m)["type"] == "INSERT")
+    with decode(spark, [ddl, insert]) as events:
+        (table,) = events.tables
+        value = simple.encode_value(table.schema, OPTIONS, handle_key_only=True, build_ts=F.lit(1708923662983))
+        (row,) = table.frame.select(value).collect()
+    assert table.schema.handle_key == ()
+    assert bytes(row[0]).decode() == insert
+
+
+def test_a_claim_check_says_where_the_row_lies(examples: list[str], spark: SparkSession) -> None:
+    with decode(spark, [*examples]) as events:
+        (table,) = events.tables
+        for options in (OPTIONS, SimpleOptions("avro")):
+            where = F.concat(F.lit("file:///claim/<"), F.col("offset").cast("string"))
+            value = simple.encode_value(table.schema, options, handle_key_only=True, claim_check=where)
+            (row,) = table.frame.where("op = 'c'").select("offset", value).collect()
+            text = bytes(row[1])
+            if options is OPTIONS:
+                assert (
+                    f'"claimCheckLocation":"file:///claim/\\u003c{row[0]}","handleKeyOnly":true,"data":{{"id":"1"}}}}'
+                    in text.decode()
+                )
+            else:
+                assert b"\x02\x20file:///claim/<1\x02\x01\x00\x02\x02\x04id\x02\x02\x00\x00" in text
