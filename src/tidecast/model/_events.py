@@ -6,7 +6,7 @@ import enum
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -15,6 +15,9 @@ from pyspark.sql import types as T
 from tidecast.model._plans import union
 from tidecast.model._schema import TableSchema
 from tidecast.model._types import spark_type
+
+if TYPE_CHECKING:
+    from tidecast.model._history import SchemaHistory
 
 HEADERS = T.ArrayType(T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())]))
 
@@ -172,6 +175,8 @@ class Events:
     bigint, a row for each partition that got one; `watermark` is the highest of them.
     `dated` says that every row, deletes included, has its commit-ts.
     `checksums` says that the source knows row checksums, so that a row without one stays without.
+    `history` is what the source has shown of schemas so far, to be given to the reading of its next batch; None where
+    schemas are kept elsewhere.
     `kept` are frames that Spark keeps for this batch; `release` lets go of them, and so does leaving a `with` block.
     """
 
@@ -185,6 +190,7 @@ class Events:
     position: str | None = None
     dated: bool = False
     checksums: bool = False
+    history: SchemaHistory | None = None
     kept: tuple[DataFrame, ...] = ()
 
     def release(self) -> None:

@@ -8,8 +8,10 @@ data must be rewritten is a new column to TiDB. Source: TiDB's rules of MODIFY C
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+
+from pydantic import TypeAdapter
 
 from tidecast.model._events import Ddl
 from tidecast.model._schema import Column, DataType, TableSchema
@@ -26,14 +28,19 @@ _LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|/\*(?!T).*?\*/", re.S)
 _HIDDEN = "_V$_"
 
 
+_STATE = TypeAdapter(list[tuple[TableSchema, int]])
+
+
 class SchemaHistory:
     """Every table version that a stream has shown, by database, table and version, with ids and virtual columns."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: bytes = b"[]") -> None:
         self._versions: dict[SchemaKey, TableSchema] = {}
         self._by_name: dict[tuple[str, str], TableSchema] = {}
         self._by_id: dict[int, TableSchema] = {}
         self._last_id: dict[int, int] = {}
+        for schema, last_id in _STATE.validate_json(state):
+            self._take(schema, last_id)
 
     def __getitem__(self, key: SchemaKey) -> TableSchema:
         return self._versions[key]
@@ -41,8 +48,21 @@ class SchemaHistory:
     def __contains__(self, key: SchemaKey) -> bool:
         return key in self._versions
 
-    def __iter__(self) -> Iterable[TableSchema]:
+    def __iter__(self) -> Iterator[TableSchema]:
         return iter(self._versions.values())
+
+    def newest(self) -> list[TableSchema]:
+        """Return the newest version of every table, by its latest name."""
+        return list(self._by_name.values())
+
+    def state(self) -> bytes:
+        """Return the history as JSON, from which another one can be made."""
+        return _STATE.dump_json([(schema, self._last_id[schema.table_id]) for schema in self._versions.values()])
+
+    def _take(self, schema: TableSchema, last_id: int) -> None:
+        self._versions.setdefault((schema.database, schema.table, schema.version), schema)
+        self._by_name[schema.database, schema.table] = self._by_id[schema.table_id] = schema
+        self._last_id[schema.table_id] = last_id
 
     def add(self, schema: TableSchema, ddl: Ddl | None = None) -> TableSchema:
         """Take the next schema of the stream, by a schema change or (without one) by a bootstrap; return it whole."""
@@ -52,9 +72,7 @@ class SchemaHistory:
         sql = _LITERAL.sub("''", ddl.sql) if ddl else ""
         before = self._before(schema, ddl, sql)
         schema = _with_virtual(_with_ids(schema, before, sql, self._last(before)), before, sql)
-        self._versions.setdefault(key, schema)
-        self._by_name[schema.database, schema.table] = self._by_id[schema.table_id] = schema
-        self._last_id[schema.table_id] = max(self._last(before), *(c.id or 0 for c in schema.columns), 0)
+        self._take(schema, max(self._last(before), *(c.id or 0 for c in schema.columns), 0))
         return schema
 
     def _last(self, before: TableSchema | None) -> int:

@@ -44,19 +44,21 @@ _KEPT = {
 """What is kept of a message, by its name there."""
 
 
-def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> Events:
+def decode(
+    records: DataFrame, *, ordered: bool = False, zone: str = "UTC", history: SchemaHistory | None = None
+) -> Events:
     """Return the events of Simple messages; each tells by its first byte whether it is JSON or Avro.
 
     In: the columns of `RECORD`. `ordered`: see `Events`. `zone`: that of TIMESTAMP values which name none, as old
     messages have them. Every schema that the batch shows, by a schema change or a bootstrap, serves all its rows,
-    whichever came first. A schema change or a bootstrap that came on several partitions counts once. The messages are
-    kept by Spark: see `Events.release`.
+    whichever came first; so does `history`, what earlier batches of the same source have shown. A schema change or a
+    bootstrap that came on several partitions counts once. The messages are kept by Spark: see `Events.release`.
     """
     parsed = _parse(records).persist()
     position = "offset" if ordered else "commit_ts"
     groups = _survey(parsed, position)
     types = {t for group in groups for t in group["types"]}
-    schemas = _Schemas()
+    schemas = _Schemas(SchemaHistory() if history is None else history)
     if types & {*DDL_TYPES, BOOTSTRAP}:
         schemas.read(_control(parsed, ordered, BOOTSTRAP in types), ordered)
     tables, unknown = [], []
@@ -82,6 +84,7 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
         position=position,
         dated=True,
         checksums=any(group["checksums"] for group in groups),
+        history=schemas.history,
         kept=(parsed,),
     )
 
@@ -176,8 +179,8 @@ def _control(parsed: DataFrame, ordered: bool, bootstrapped: bool) -> list[Row]:
 class _Schemas:
     """What the schema changes and bootstraps of a batch say, read on the driver."""
 
-    def __init__(self) -> None:
-        self.history = SchemaHistory()
+    def __init__(self, history: SchemaHistory) -> None:
+        self.history = history
         self.ddl: list[Ddl] = []
         self.bootstraps: list[Bootstrap] = []
         self.broken: list[bytes] = []
