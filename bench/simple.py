@@ -1,0 +1,196 @@
+"""Simple, in JSON and in Avro: tidecast beside Spark alone, fastavro and orjson, on one core each.
+
+The table, and how the contestants take turns, are those of the benchmark of Avro with row checksums. Spark alone reads
+the same bytes into the same columns as text, or writes the rows as they are; orjson and fastavro read into Python's
+objects, and write such objects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from typing import Any
+
+import fastavro
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.avro.functions import from_avro
+
+from bench.avro_checksum import SCHEMA, WHOLE, Contestant, consume, inserted_rows, race, report, show
+from tidecast.model import RECORD, TableChanges, union
+from tidecast.protocols import simple
+from tidecast.protocols.simple import SimpleOptions
+from tidecast.runtime import spark_session
+
+try:
+    import orjson
+except ImportError:  # shown where it is there; nothing is measured against it
+    orjson = None
+
+BUILD_TS = 1708936343598
+BEFORE_A_ROW = 3
+
+FROM_JSON, TO_JSON, FROM_AVRO = "Spark: from_json", "Spark: to_json", "Spark: from_avro"
+FASTAVRO_READ, FASTAVRO_WRITE = "fastavro: schemaless_reader", "fastavro: schemaless_writer"
+
+_VALUES: list[Any] = ["null", "long", "float", "double", "string", "bytes"]
+_TIMESTAMP = {
+    "type": "record",
+    "name": "Timestamp",
+    "fields": [{"name": n, "type": "string"} for n in ("location", "value")],
+}
+_UNSIGNED = {"type": "record", "name": "UnsignedBigint", "fields": [{"name": "value", "type": "long"}]}
+_CHECKSUM = {
+    "type": "record",
+    "name": "Checksum",
+    "fields": [
+        {"name": "version", "type": "int"},
+        {"name": "corrupted", "type": "boolean"},
+        {"name": "current", "type": "long"},
+        {"name": "previous", "type": "long"},
+    ],
+}
+ROW: dict[str, Any] = {
+    "type": "record",
+    "name": "DML",
+    "fields": [
+        {"name": "version", "type": "int"},
+        {"name": "database", "type": "string"},
+        {"name": "table", "type": "string"},
+        {"name": "tableID", "type": "long"},
+        {"name": "type", "type": {"type": "enum", "name": "DMLType", "symbols": ["INSERT", "UPDATE", "DELETE"]}},
+        {"name": "commitTs", "type": "long"},
+        {"name": "buildTs", "type": "long"},
+        {"name": "schemaVersion", "type": "long"},
+        {"name": "claimCheckLocation", "type": ["null", "string"]},
+        {"name": "handleKeyOnly", "type": ["null", "boolean"]},
+        {"name": "checksum", "type": ["null", _CHECKSUM]},
+        {"name": "data", "type": ["null", {"type": "map", "values": [*_VALUES, _TIMESTAMP, _UNSIGNED]}]},
+        {"name": "old", "type": ["null", {"type": "map", "values": [*_VALUES, "Timestamp", "UnsignedBigint"]}]},
+    ],
+}
+"""A row's record as others have it from the protocol's schema."""
+
+MESSAGE = T.StructType(
+    [
+        *(T.StructField(name, T.StringType()) for name in ("database", "table", "type")),
+        *(T.StructField(name, T.LongType()) for name in ("tableID", "commitTs", "buildTs", "schemaVersion")),
+        T.StructField("data", T.StructType([T.StructField(c.name, T.StringType()) for c in SCHEMA.columns])),
+        T.StructField("old", T.StructType([T.StructField(c.name, T.StringType()) for c in SCHEMA.columns])),
+    ]
+)
+
+
+def messages(changes: DataFrame, options: SimpleOptions) -> DataFrame:
+    """Return a table's bootstrap and its rows as a topic's records."""
+
+    def record(frame: DataFrame, **known: Any) -> DataFrame:
+        return frame.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
+
+    value = simple.encode_value(SCHEMA, options, build_ts=F.lit(BUILD_TS).cast("bigint"))
+    bootstrap = F.lit(simple.encode_bootstrap(SCHEMA, options, BUILD_TS))
+    head = record(changes.sparkSession.range(1), offset=F.lit(-1), value=bootstrap)
+    rows = record(changes, topic=F.lit("shop"), partition=F.lit(0), offset=F.col("n"), value=value)
+    return union([head, rows]).coalesce(1)
+
+
+def contestants(changes: DataFrame, records: dict[str, DataFrame]) -> list[Contestant]:
+    """Return the contestants, ready to run."""
+    rows = {name: frame.where("offset >= 0").select("value").cache() for name, frame in records.items()}
+    values = {name: frame.toArrow()["value"].to_pylist() for name, frame in rows.items()}
+    parsed = fastavro.parse_schema(ROW)
+
+    def read(value: bytes) -> Any:
+        return fastavro.schemaless_reader(io.BytesIO(value[BEFORE_A_ROW:]), parsed, return_record_name=True)
+
+    told = [read(value) for value in values["avro"]]
+
+    def fastavro_read() -> None:
+        for value in values["avro"]:
+            read(value)
+
+    def fastavro_write() -> None:
+        for row in told:
+            out = io.BytesIO()
+            fastavro.schemaless_writer(out, parsed, row)
+            out.getvalue()
+
+    def from_json() -> None:
+        consume(rows["json"].select(F.from_json(F.col("value").cast("string"), MESSAGE).alias("m")).select("m.*"))
+
+    def to_json() -> None:
+        said = {f.name: F.lit(0) for f in MESSAGE} | {"data": F.col("data"), "old": F.col("old")}
+        text = F.to_json(F.struct(*(c.alias(n) for n, c in said.items())), {"ignoreNullFields": "false"})
+        consume(changes.select(text.cast("binary")))
+
+    def bare_from_avro() -> None:
+        body = F.substring("value", BEFORE_A_ROW + 1, WHOLE)
+        consume(rows["avro"].select(from_avro(body, json.dumps(ROW), {"mode": "PERMISSIVE"}).alias("m")).select("m.*"))
+
+    def find(name: str) -> TableChanges:
+        (table,) = simple.decode(records[name], ordered=True).tables
+        return table
+
+    def find_anew(name: str) -> None:
+        simple.decode(records[name].where("offset >= -1"), ordered=True).release()
+
+    tables = {name: find(name) for name in records}
+    for name, table in tables.items():
+        wrong = table.frame.where("reason is not null").count()
+        assert wrong == 0, f"{wrong} rows cannot be read in {name}"
+
+    def decode(name: str) -> None:
+        consume(tables[name].frame.drop("key", "value"))
+
+    def encode(name: str) -> None:
+        consume(changes.select(simple.encode_value(SCHEMA, SimpleOptions(name))))  # type: ignore[arg-type]
+
+    racing = [
+        Contestant("tidecast: decode JSON", lambda: decode("json"), {FROM_JSON: 0.8}),
+        Contestant(FROM_JSON, from_json),
+        Contestant("tidecast: decode Avro", lambda: decode("avro"), {FROM_AVRO: 0.6, FASTAVRO_READ: 2.0}),
+        Contestant(FROM_AVRO, bare_from_avro),
+        Contestant(FASTAVRO_READ, fastavro_read),
+        Contestant("tidecast: find tables of JSON, once a batch", lambda: find_anew("json")),
+        Contestant("tidecast: find tables of Avro, once a batch", lambda: find_anew("avro")),
+        Contestant("tidecast: encode JSON", lambda: encode("json"), {TO_JSON: 0.7}),
+        Contestant(TO_JSON, to_json),
+        Contestant("tidecast: encode Avro", lambda: encode("avro"), {FASTAVRO_WRITE: 2.0}),
+        Contestant(FASTAVRO_WRITE, fastavro_write),
+    ]
+    if orjson:
+        objects = [orjson.loads(value) for value in values["json"]]
+        racing += [
+            Contestant("orjson: loads", lambda: [orjson.loads(value) for value in values["json"]]),
+            Contestant("orjson: dumps", lambda: [orjson.dumps(one) for one in objects]),
+        ]
+    return racing
+
+
+def main() -> None:
+    """Run the race."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ansi", action="store_true", help="with spark.sql.ansi.enabled")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args()
+    spark = spark_session("bench", cores=1, conf={"spark.sql.ansi.enabled": str(options.ansi).lower()})
+    changes = inserted_rows(spark, options.rows).withColumn("table_id", F.lit(None).cast("bigint")).cache()
+    records = {name: messages(changes, SimpleOptions(name)).cache() for name in ("json", "avro")}  # type: ignore[arg-type]
+    for frame in records.values():
+        frame.count()
+    racing = contestants(changes, records)
+    race(racing, options.rounds)
+    results = report(racing, options.rows)
+    spark.stop()
+    if options.json:
+        print(json.dumps({"rows": options.rows, "rounds": options.rounds, "ansi": options.ansi, "results": results}))
+    else:
+        show(results)
+
+
+if __name__ == "__main__":
+    main()
