@@ -120,9 +120,9 @@ def changes_of(spark: SparkSession, table: TableSchema, rows: dict[int, Example]
     types = {c.name: pa.int32() if c.name == "id" else COLUMNS[c.name][1] for c in table.columns}
     fields = [("n", pa.int64()), ("op", pa.string())]
     values: dict[str, list[Any]] = {"n": list(rows), "op": [op for _, op, _, _ in rows.values()]}
-    for side, place in (("old", 2), ("data", 3)):
+    for side in ("old", "data"):
         fields += [(side, pa.bool_()), *((f"{side}{n}", t) for n, t in enumerate(types.values()))]
-        said = [example[place] for example in rows.values()]
+        said = [old if side == "old" else data for _, _, old, data in rows.values()]
         values[side] = [row is not None for row in said]
         for n, name in enumerate(types):
             values[f"{side}{n}"] = [

@@ -23,12 +23,20 @@ def verify(events: Events) -> DataFrame:
 
 def _judged(changes: TableChanges) -> DataFrame:
     schema = changes.schema
-    judged = _worse(
-        verdict(schema, F.col("data"), F.col("checksum")),
-        verdict(schema, F.col("old"), F.col("checksum"), member="previous"),
-    )
     row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
-    return changes.frame.select(
+    both = changes.frame.select(
+        "topic",
+        "partition",
+        "offset",
+        "op",
+        "commit_ts",
+        "reason",
+        _key(row, schema.handle_key).alias("key"),
+        verdict(schema, F.col("data"), F.col("checksum")).alias("after"),
+        verdict(schema, F.col("old"), F.col("checksum"), member="previous").alias("before"),
+    )
+    judged = F.col("judged")
+    return both.withColumn("judged", _worse(F.col("after"), F.col("before"))).select(
         F.lit(schema.database).alias("database"),
         F.lit(schema.table).alias("table"),
         "topic",
@@ -36,7 +44,7 @@ def _judged(changes: TableChanges) -> DataFrame:
         "offset",
         "op",
         "commit_ts",
-        _key(row, schema.handle_key).alias("key"),
+        "key",
         F.when(F.col("reason").isNotNull(), F.lit(Judged.UNREADABLE))
         .when((F.col("op") == Op.DELETE) & (judged["verdict"] == Judged.NONE), F.lit(Judged.DELETE))
         .otherwise(judged["verdict"])
@@ -47,12 +55,12 @@ def _judged(changes: TableChanges) -> DataFrame:
     )
 
 
-def _worse(data: Column, old: Column) -> Column:
+def _worse(after: Column, before: Column) -> Column:
     """Return the verdict on both rows of a change: that of a mismatch, else that of a match, else the new row's."""
     said = [
-        F.when(one["verdict"] == verdict_, one) for verdict_ in (Judged.MISMATCH, Judged.MATCH) for one in (data, old)
+        F.when(one["verdict"] == known, one) for known in (Judged.MISMATCH, Judged.MATCH) for one in (after, before)
     ]
-    return F.coalesce(*said, data)
+    return F.coalesce(*said, after)
 
 
 def _key(row: Column, names: tuple[str, ...]) -> Column:
