@@ -41,7 +41,7 @@ SNAPSHOT = "r"
 
 _OPS = (Op.CREATE, Op.UPDATE, Op.DELETE, SNAPSHOT)
 _UNREADABLE = "unreadable"
-_PAYLOAD, _SCHEMA = '{"payload":', ',"schema":{'
+_PAYLOAD, _COMPACT, _SCHEMA = '{"payload":', '{"payload":{', ',"schema":{'
 _SCHEMA_FIRST, _PAYLOAD_LAST = '{"schema":{', ',"payload":'
 _WHOLE = (1 << 31) - 1
 
@@ -118,7 +118,7 @@ def _payload(name: str) -> Column:
     parts = F.from_json(text, _PARTS)
     after_schema = F.concat(F.lit(_PAYLOAD), F.substring_index(text, _PAYLOAD_LAST, -1))
     return (
-        F.when(text.startswith(_PAYLOAD), F.concat(F.substring_index(text, _SCHEMA, 1), F.lit("}")))
+        F.when(text.startswith(_COMPACT), F.concat(F.substring_index(text, _SCHEMA, 1), F.lit("}")))
         .when(text.startswith(_SCHEMA_FIRST) & text.contains(_PAYLOAD_LAST), after_schema)
         .otherwise(F.concat(F.lit(_PAYLOAD), F.coalesce(parts["payload"], text), F.lit("}")))
     )
@@ -132,7 +132,7 @@ def _schema(name: str) -> Column:
     first = F.substring_index(text, _PAYLOAD_LAST, 1)
     return (
         F.when(
-            text.startswith(_PAYLOAD), F.when(text.contains(_SCHEMA), F.substring(F.col(name), start, F.lit(_WHOLE)))
+            text.startswith(_COMPACT), F.when(text.contains(_SCHEMA), F.substring(F.col(name), start, F.lit(_WHOLE)))
         )
         .when(
             text.startswith(_SCHEMA_FIRST) & text.contains(_PAYLOAD_LAST),
@@ -268,8 +268,11 @@ class _Numbers:
 def _shown(row: Row, statement: Statement | None, zone: str) -> TableSchema | None:
     changes: list[dict[str, Any]] = json.loads(row["changes"] or "[]")
     table = changes[0]["table"] if changes else None
-    name = (row["database"], row["table"] or "")
-    return read_table(table, name, row["commit_ts"] or 0, statement, zone) if table else None
+    if table is None:
+        return None
+    renamed = statement.renamed if statement else None
+    database, name = renamed or (None, row["table"] or "")
+    return read_table(table, (database or row["database"], name), row["commit_ts"] or 0, statement, zone)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ def _damages(column: Column, options: DebeziumOptions) -> Iterator[str]:
     match data_type.kind:
         case Kind.DECIMAL if not 0 < data_type.length <= EXACT_DIGITS:
             yield f"a double keeps {EXACT_DIGITS} digits of a decimal, not always more"
+        case Kind.FLOAT | Kind.DOUBLE:
+            yield "-0 becomes 0 where a reader takes it for a whole number"
         case Kind.INTEGER if data_type.mysql_type == "bigint" and data_type.unsigned and not told:
             yield "numbers from 2^63 on become negative"
         case Kind.BINARY if not told:
