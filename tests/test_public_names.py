@@ -33,11 +33,11 @@ PUBLIC = {
         Registry open_registry subject_for
     """,
     "tidecast.topics": """
-        KafkaOptions Records TopicInfo Topics append_lines kafka_errors open_topics refuse_dead_letters
+        KafkaOptions Mark Records TopicInfo Topics append_lines kafka_errors open_topics refuse_dead_letters
         write_dead_letters
     """,
     "tidecast.sources": """
-        decode_records read_records read_topic
+        Batch Progress TopicStream decode_records read_records read_topic
     """,
     "tidecast.changefeed": """
         ChangefeedConfig Changefeeds ColumnMatcher Feed Job Moved Problem Published Router Runner Snapshot Sorted

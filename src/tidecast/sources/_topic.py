@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pyspark.errors import DateTimeException
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
 from tidecast._uri import parse_place
-from tidecast.model import Events
-from tidecast.protocols import avro, simple
+from tidecast.model import Events, SchemaHistory
+from tidecast.protocols import avro, debezium, simple
 from tidecast.registry import Registry
 from tidecast.topics import Records, open_topics
 
-Decoder = Callable[[Records, Registry | None, str], Events]
+Decoder = Callable[[Records, Registry | None, str, SchemaHistory | None], Events]
 
 
 def read_topic(spark: SparkSession, uri: str, *, registry: Registry | None = None, zone: str = "UTC") -> Events:
@@ -30,15 +31,26 @@ def read_topic(spark: SparkSession, uri: str, *, registry: Registry | None = Non
 
 def read_records(spark: SparkSession, uri: str) -> tuple[Records, str]:
     """Return the messages of a topic, up to its present end, and their protocol."""
-    place = parse_place(uri)
-    protocol = _known(place.params.get("protocol", ""))
-    return open_topics(place).read(spark), protocol
+    protocol = protocol_of(uri)
+    return open_topics(parse_place(uri)).read(spark), protocol
 
 
-def decode_records(records: Records, protocol: str, *, registry: Registry | None = None, zone: str = "UTC") -> Events:
-    """Return the events of messages in a protocol."""
+def protocol_of(uri: str) -> str:
+    """Return the protocol that a source's URI names. Raises ConfigError for none, or one that is not read here."""
+    return _known(parse_place(uri).params.get("protocol", ""))
+
+
+def decode_records(
+    records: Records,
+    protocol: str,
+    *,
+    registry: Registry | None = None,
+    zone: str = "UTC",
+    history: SchemaHistory | None = None,
+) -> Events:
+    """Return the events of messages in a protocol; `history` is what earlier messages have shown of schemas."""
     _check_zone(records.frame.sparkSession, zone)
-    return _DECODERS[_known(protocol)](records, registry, zone)
+    return _DECODERS[_known(protocol)](records, registry, zone, history)
 
 
 def _known(protocol: str) -> str:
@@ -60,11 +72,20 @@ def _check_zone(spark: SparkSession, zone: str) -> None:
         raise ConfigError(f"unknown time zone {zone!r}", code="CDC:ErrLoadTimezone", hint=hint) from None
 
 
-def _simple(records: Records, registry: Registry | None, zone: str) -> Events:
-    return simple.decode(records.frame, ordered=records.ordered, zone=zone)
+def _simple(records: Records, registry: Registry | None, zone: str, history: SchemaHistory | None) -> Events:
+    return simple.decode(records.frame, ordered=records.ordered, zone=zone, history=history)
 
 
-def _avro(records: Records, registry: Registry | None, zone: str) -> Events:
+def _debezium(records: Records, registry: Registry | None, zone: str, history: SchemaHistory | None) -> Events:
+    history = SchemaHistory() if history is None else history
+    events = debezium.decode(records.frame, ordered=records.ordered, zone=zone, schemas=tuple(history))
+    for change in events.ddl:
+        if change.schema:
+            history.add(change.schema, change)
+    return replace(events, history=history)
+
+
+def _avro(records: Records, registry: Registry | None, zone: str, history: SchemaHistory | None) -> Events:
     if registry is None:
         raise ConfigError(
             'Avro protocol requires parameter "schema-registry"',
@@ -75,4 +96,4 @@ def _avro(records: Records, registry: Registry | None, zone: str) -> Events:
     return avro.decode(records.frame, registry.schema, ordered=records.ordered, zone=zone)
 
 
-_DECODERS: dict[str, Decoder] = {"avro": _avro, "flat-avro": _avro, "simple": _simple}
+_DECODERS: dict[str, Decoder] = {"avro": _avro, "debezium": _debezium, "flat-avro": _avro, "simple": _simple}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+
+Mark = Mapping[str, int]
+"""A position in a place's topics, as plain data: by `topic/partition` the next offset, or by file its size."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,14 @@ class Topics(Protocol):
     def where(self) -> str:
         """What an error calls this place, without its secrets."""
 
-    def read(self, spark: SparkSession) -> Records:
-        """Return every record that lies here now, up to the present end."""
+    def mark(self, after: Mark | None = None, limit: int | None = None) -> Mark:
+        """Return the present end, or one nearer to `after`: at most `limit` messages of a partition beyond it.
+
+        Equal to `after` where nothing is new. Costs no read of messages.
+        """
+
+    def read(self, spark: SparkSession, after: Mark | None = None, until: Mark | None = None) -> Records:
+        """Return the records from `after`, by default the start, to `until`, by default the present end."""
 
     def ensure(self, topic: str) -> TopicInfo:
         """Make a topic ready to be written to, and return its partition count."""

@@ -23,7 +23,7 @@ from pyspark.sql.window import Window
 
 from tidecast._errors import ConfigError
 from tidecast.model import HEADERS, RECORD
-from tidecast.topics._base import Records, TopicInfo
+from tidecast.topics._base import Mark, Records, TopicInfo
 
 _log = logging.getLogger(__name__)
 
@@ -62,9 +62,23 @@ class FileTopics:
         """What an error calls this place."""
         return f"file://{self.path}"
 
-    def read(self, spark: SparkSession) -> Records:
-        """Return every record that lies here now. Raises ConfigError where there is none to read."""
+    def mark(self, after: Mark | None = None, limit: int | None = None) -> Mark:
+        """Return by file its size; see `Topics.mark`. A file is read as a whole, so that `limit` has no say."""
+        files = [self.path] if self.path.is_file() else self._present()
+        return {self._name(f): f.stat().st_size for f in files}
+
+    def _name(self, file: Path) -> str:
+        return str(file.relative_to(self.path.parent))
+
+    def read(self, spark: SparkSession, after: Mark | None = None, until: Mark | None = None) -> Records:
+        """Return every record of the files that are new or have grown since `after`, up to `until`.
+
+        A file that has grown is read from its start. Raises ConfigError where there is none to read.
+        """
         files = [self.path] if self.path.is_file() else self._files()
+        if until is not None:
+            fresh = {name for name, size in until.items() if (after or {}).get(name) != size}
+            files = [f for f in files if self._name(f) in fresh]
         lines = [f for f in files if f.name.endswith(_LINES)]
         parquet = [f for f in files if f.name.endswith(_PARQUET)]
         numbered = all(_has_offset(f) for f in lines)
@@ -76,9 +90,12 @@ class FileTopics:
         frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
         return Records(frame, ordered=not numbered and len(files) == 1)
 
-    def _files(self) -> list[Path]:
+    def _present(self) -> list[Path]:
         folders = self._folders()
-        files = sorted(f for folder in folders for f in folder.iterdir() if f.name.endswith((*_LINES, _PARQUET)))
+        return sorted(f for folder in folders for f in folder.iterdir() if f.name.endswith((*_LINES, _PARQUET)))
+
+    def _files(self) -> list[Path]:
+        files = self._present()
         if not files:
             raise ConfigError(
                 "no records to read",

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError, TerminalError, TidecastError, TransientError, Unreachable
 from tidecast.model import RECORD, physical_ms
-from tidecast.topics._base import Records, TopicInfo
+from tidecast.topics._base import Mark, Records, TopicInfo
 from tidecast.topics._kafka_options import KafkaOptions
 
 _DEFAULT_PARTITIONS = 3
@@ -65,14 +65,26 @@ class KafkaTopics:
         """
         return self._matching(pattern or ".*", self._partitions(self._admin()))
 
-    def read(self, spark: SparkSession) -> Records:
-        """Return the records from `start` up to the end of this moment: the columns of `RECORD`.
+    def mark(self, after: Mark | None = None, limit: int | None = None) -> Mark:
+        """Return by `topic/partition` the offset at which a read from `after` ends; see `Topics.mark`.
+
+        A partition that `after` does not know begins at `start`. Raises as `read`.
+        """
+        ends = {}
+        for topic, places in self._offsets().items():
+            for partition, (start, end) in places.items():
+                begin = (after or {}).get(_place(topic, partition), start)
+                ends[_place(topic, partition)] = max(begin, min(end, begin + limit) if limit else end)
+        return ends
+
+    def read(self, spark: SparkSession, after: Mark | None = None, until: Mark | None = None) -> Records:
+        """Return the records from `after` (else `start`) to `until` (else the end now): the columns of `RECORD`.
 
         Where a topic has nothing newer than a start time, nothing of it is read. Messages of transactions that
         were not committed are left out. Raises `ConfigError` where there is no topic to read or `start` is no
         start, `Unreachable` where no broker answers.
         """
-        offsets = self._offsets()
+        offsets = self._between(after or {}, until or {})
         frame = (
             spark.read.format("kafka")
             .options(**self.options.for_spark())
@@ -170,6 +182,15 @@ class KafkaTopics:
         with self._asking():
             topics: Mapping[str, Any] = admin.list_topics(timeout=self.options.dial_timeout).topics
         return {name: len(topic.partitions) for name, topic in topics.items() if not name.startswith("__")}
+
+    def _between(self, after: Mark, until: Mark) -> dict[str, dict[int, tuple[int, int]]]:
+        offsets = self._offsets()
+        for topic, places in offsets.items():
+            for partition, (start, end) in places.items():
+                place = _place(topic, partition)
+                last = until.get(place, end if not until else start)
+                places[partition] = (min(after.get(place, start), last), last)
+        return offsets
 
     def _offsets(self) -> dict[str, dict[int, tuple[int, int]]]:
         """Return by topic and partition the first offset to read and the one after the last."""
@@ -328,6 +349,10 @@ _KINDS: dict[str, _Kind] = {
     "Network": (Unreachable, "CDC:ErrKafkaAsyncSendMessage", "check that the broker runs"),
     "Disconnect": (Unreachable, "CDC:ErrKafkaAsyncSendMessage", "check that the broker runs"),
 }
+
+
+def _place(topic: str, partition: int) -> str:
+    return f"{topic}/{partition}"
 
 
 def _start(text: str) -> Any:

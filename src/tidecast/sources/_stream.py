@@ -1,0 +1,187 @@
+"""A topic read batch by batch, each where the last one ended, over restarts and crashes.
+
+What has been read is known by marks in a file. A batch counts as read when it is committed: until then it comes
+again, so that nothing is lost and whoever takes the batches must be able to meet one twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidecast._errors import DecodeError
+from tidecast._uri import parse_place
+from tidecast.model import RECORD, Events, Reason, SchemaHistory
+from tidecast.registry import Registry
+from tidecast.sources._topic import decode_records, protocol_of
+from tidecast.topics import Mark, Records, open_topics
+
+MAX_WAITING = 1_000_000
+_STATE, _WAITING = "progress.json", "waiting"
+_NO_HISTORY = b"[]"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stream has been read: the mark, the highest watermark by place, the batches that were committed.
+
+    `waiting` names the folder of rows whose schema has not come yet, and `rows_waiting` counts them.
+    """
+
+    mark: Mark | None = None
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+    highest: int = 0
+    batch: int = 0
+    waiting: str | None = None
+    rows_waiting: int = 0
+
+    @property
+    def watermark(self) -> int | None:
+        """The commit-ts up to which every partition has been read, None where the source tells none."""
+        return min(self.watermarks.values(), default=None)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Events that came since the last batch. `progress` is what is true once it is committed."""
+
+    events: Events
+    progress: Progress
+    more: bool = False
+
+
+class TopicStream:
+    """A topic as a source of batches; `folder` keeps what has been read of it.
+
+    `zone` and `registry` as in `read_topic`. Rows whose schema has not come yet wait in the folder, at most
+    `max_waiting` of them, until it does.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        uri: str,
+        folder: Path,
+        *,
+        registry: Registry | None = None,
+        zone: str = "UTC",
+        max_waiting: int = MAX_WAITING,
+    ) -> None:
+        self._spark, self._uri, self._folder = spark, uri, folder
+        self._registry, self._zone, self._max_waiting = registry, zone, max_waiting
+        self._protocol = protocol_of(uri)
+        self._topics = open_topics(parse_place(uri))
+        self._progress, self._history = self._load()
+
+    @property
+    def progress(self) -> Progress:
+        """How far the stream has been read and committed."""
+        return self._progress
+
+    @property
+    def history(self) -> SchemaHistory:
+        """What the stream has shown of schemas, up to its last commit."""
+        return SchemaHistory(self._history)
+
+    def rewind(self) -> None:
+        """Begin anew at the start, as if nothing had been read."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._progress, self._history = self._load()
+
+    def next(self, limit: int | None = None) -> Batch | None:
+        """Return what is new, at most `limit` messages of a partition; None where nothing is.
+
+        Raises DecodeError where more rows than `max_waiting` would wait for their schemas.
+        """
+        before = self._progress
+        mark = dict(self._topics.mark(before.mark, limit))
+        if mark == before.mark:
+            return None
+        records = self._topics.read(self._spark, before.mark, mark)
+        if before.waiting:
+            waiting = self._spark.read.schema(RECORD).parquet(str(self._folder / before.waiting))
+            records = replace(records, frame=waiting.unionByName(records.frame))
+        events = decode_records(
+            records, self._protocol, registry=self._registry, zone=self._zone, history=SchemaHistory(self._history)
+        )
+        events, waits, rows = self._set_aside(events, before.batch + 1)
+        progress = Progress(
+            mark=mark,
+            watermarks={**before.watermarks, **_watermarks(events, records)},
+            highest=max(before.highest, _highest(events)),
+            batch=before.batch + 1,
+            waiting=waits,
+            rows_waiting=rows,
+        )
+        more = limit is not None and dict(self._topics.mark(mark, 1)) != mark
+        return Batch(events, progress, more)
+
+    def commit(self, batch: Batch) -> None:
+        """Take note, for good, that a batch has been dealt with."""
+        if batch.events.history is not None:
+            self._history = batch.events.history.state()
+        state = {"progress": asdict(batch.progress), "schemas": json.loads(self._history)}
+        _write(self._folder / _STATE, json.dumps(state).encode())
+        if self._progress.waiting and self._progress.waiting != batch.progress.waiting:
+            shutil.rmtree(self._folder / self._progress.waiting, ignore_errors=True)
+        self._progress = batch.progress
+
+    def _load(self) -> tuple[Progress, bytes]:
+        file = self._folder / _STATE
+        if not file.exists():
+            return Progress(), _NO_HISTORY
+        state = json.loads(file.read_bytes())
+        return Progress(**state["progress"]), json.dumps(state["schemas"]).encode()
+
+    def _set_aside(self, events: Events, batch: int) -> tuple[Events, str | None, int]:
+        """Keep the rows whose schema has not come yet for the next batch; only a source with schemas in it has some."""
+        if events.history is None:
+            return events, None, 0
+        unknown = F.col("reason") == Reason.UNKNOWN_TABLE
+        rows = events.rejected.where(unknown).count()
+        if not rows:
+            return events, None, 0
+        if rows > self._max_waiting:
+            raise DecodeError(
+                f"{rows} rows wait for the schemas of their tables, and no more than {self._max_waiting} may",
+                where=str(self._folder),
+                hint="start where the topic has its schemas: at a BOOTSTRAP message, or at its beginning",
+            )
+        name = f"{_WAITING}-{batch}"
+        waiting = events.rejected.where(unknown).select(*RECORD.fieldNames())
+        waiting.write.mode("overwrite").parquet(str(self._folder / name))
+        return replace(events, rejected=events.rejected.where(~unknown)), name, rows
+
+
+def _highest(events: Events) -> int:
+    """Return the highest commit-ts of a batch that is known without another look at its rows."""
+    return max((d.commit_ts for d in events.ddl), default=events.watermark or 0)
+
+
+def _watermarks(events: Events, records: Records) -> dict[str, int]:
+    """Return the highest watermark of each partition; those of a source in one sequence count for all of them."""
+    if events.watermarks is None:
+        return {}
+    if records.ordered:
+        return {"": events.watermark or 0}
+    place = F.concat_ws("/", "topic", "partition")
+    rows = events.watermarks.groupBy(place.alias("place")).agg(F.max("commit_ts").alias("ts")).collect()
+    return {row["place"]: row["ts"] for row in rows}
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Write a file such that a crash leaves either the old one or the new one."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    staging = file.with_suffix(".staging")
+    with staging.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    staging.replace(file)
