@@ -23,6 +23,7 @@ from tidecast.changefeed._replica_config import (
     replica_config_for,
 )
 from tidecast.changefeed._runner import Job, Moved, Runner
+from tidecast.changefeed._spark_runner import SparkRunner
 
 __all__ = [
     "ChangefeedConfig",
@@ -37,6 +38,7 @@ __all__ = [
     "Runner",
     "Snapshot",
     "Sorted",
+    "SparkRunner",
     "State",
     "TableMatcher",
     "Timing",

@@ -30,7 +30,7 @@ from tidecast.changefeed._dispatch import Router, select_columns
 from tidecast.changefeed._feed import Feed, FeedFolder, Problem, State
 from tidecast.changefeed._matcher import SYSTEM_SCHEMAS, TableMatcher
 from tidecast.changefeed._runner import Job, Moved, Runner
-from tidecast.model import TableSchema, compose, physical_ms
+from tidecast.model import TableSchema, physical_ms
 
 _log = logging.getLogger(__name__)
 
@@ -158,7 +158,12 @@ class Changefeeds:
         self._changed = threading.Condition()
         self._closing = False
         self._live: dict[str, _Live] = {}
-        for feed in self._folder.load():
+        try:
+            kept = list(self._folder.load())
+        except BaseException:
+            self._lock_file.close()
+            raise
+        for feed in kept:
             self._live[feed.id] = live = _Live(feed, feed.start_ts)
             try:
                 live.checkpoint_ts = runner.checkpoint_ts(self._job(live))
@@ -295,17 +300,18 @@ class Changefeeds:
             live.due = live.wait = 0.0
             self._keep(live, replace(live.feed, state=State.NORMAL, error=None, since=None, retries=0))
 
-    def remove(self, feed_id: str) -> None:
-        """Forget a changefeed; one that is not there is forgotten already."""
+    def remove(self, feed_id: str) -> bool:
+        """Forget a changefeed, and tell whether there was one."""
         with self._changed:
             live = self._live.get(feed_id)
             if live is None or live.removing:
-                return
+                return False
             live.removing = True
             self._changed.wait_for(lambda: not live.busy)
             self._folder.remove(feed_id)
             del self._live[feed_id]
             self._changed.notify_all()
+            return True
 
     # Checks
 
@@ -468,11 +474,6 @@ def masked_sink_uri(uri: str) -> str:
     if query == uri.partition("?")[2]:
         return shown
     return before + mark + "&".join(sorted(query.split("&"), key=lambda p: p.partition("=")[0]))
-
-
-def tso_of(moment: dt.datetime) -> int:
-    """Return the first TSO of a moment."""
-    return compose(int(moment.timestamp() * 1000))
 
 
 def lag_seconds(now: int, checkpoint_ts: int) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
@@ -114,6 +114,29 @@ def publish(
     return run.publish(dead_letters, on_error)
 
 
+def announce(
+    spark: SparkSession,
+    config: ChangefeedConfig,
+    sink: Topics,
+    registry: Registry | None = None,
+    *,
+    topics: Iterable[str] = (),
+    bootstraps: Bootstraps,
+    watermark: int | None = None,
+    cluster_id: str = "default",
+) -> bool:
+    """Send what is due without any row: repeated schemas, and a watermark to `topics` and the default topic.
+
+    Tells whether there was something to send. Raises what `publish` raises.
+    """
+    if watermark is None and not (bootstraps.enabled and bootstraps.due()):
+        return False
+    codec = codec_for(config, registry, "UTC", cluster_id)
+    nothing = Events((), spark.createDataFrame([], RECORD), ordered=True, position="offset")
+    run = _Run(nothing, config, sink, codec, Router(config), EventFilters(()), bootstraps)
+    return run.announce(watermark, topics)
+
+
 def bootstraps_of(config: ChangefeedConfig, state: bytes = b"[]") -> Bootstraps:
     """Return when a changefeed repeats schemas; `state` is what an earlier run left."""
     sink = config.sink
@@ -180,6 +203,24 @@ class _Run:
         if stop:
             raise stop.error
         return self.report
+
+    def announce(self, watermark: int | None, topics: Iterable[str]) -> bool:
+        """Send what is due; see `tidecast.changefeed.announce`."""
+        controls = list(self._due(0))
+        said = self.codec.watermark(F.lit(watermark).cast("bigint")) if watermark is not None else None
+        if said:
+            spark = self.events.rejected.sparkSession
+            key, value = (
+                spark.range(1).select(*(part.alias(name) for part, name in zip(said, "kv", strict=True))).collect()[0]
+            )
+            message = self._packed((bytes(key) if key is not None else None, bytes(value)))
+            controls += [
+                Control(1, topic, self._topic(topic), message) for topic in {self.config.default_topic, *topics}
+            ]
+        stop = self._send(None, controls, None)
+        if stop:
+            raise stop.error
+        return bool(controls)
 
     def _passes(self, schema: TableSchema) -> bool:
         """Tell whether the rules let a table through and it has a key, or needs none."""
@@ -355,10 +396,7 @@ class _Run:
         rules = self.bootstraps
         if not rules.enabled:
             return
-        first = min((p.changes.rows_from for p in plans if p.changes.rows_from is not None), default=None)
-        for schema, topic in rules.due():
-            rules.repeated(schema, topic)
-            yield from self._bootstrap(schema, topic, first, ahead=True)
+        yield from self._due(min((p.changes.rows_from for p in plans if p.changes.rows_from is not None), default=None))
         told: dict[int, int] = {}
         for said in self.events.bootstraps:
             if self._passes(said.schema):
@@ -380,6 +418,13 @@ class _Run:
                 rules.repeated(schema, topic)
                 count = (before + count) % rules.every_rows
             rules.took(schema, topic, count)
+
+    def _due(self, position: int | None) -> Iterator[Control]:
+        """Yield the schemas whose time has come."""
+        if self.bootstraps.enabled:
+            for schema, topic in self.bootstraps.due():
+                self.bootstraps.repeated(schema, topic)
+                yield from self._bootstrap(schema, topic, position, ahead=True)
 
     def _every(self, leaving: DataFrame, number: int, every: int, before: int) -> list[int]:
         """Return the positions of a table's rows at which its schema is due again, by their number."""

@@ -1,0 +1,273 @@
+"""Changefeeds on Spark: each reads the source batch by batch, at its own pace, and publishes what it reads.
+
+A step is a plain batch, not a standing query of Spark: a hundred idle changefeeds then cost one look at the source's
+end each, and no thread, no listener and no job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from tidecast._uri import redact_uri
+from tidecast.changefeed._bootstrap import Bootstraps
+from tidecast.changefeed._config import ChangefeedConfig
+from tidecast.changefeed._publish import announce, bootstraps_of, publish
+from tidecast.changefeed._runner import Job, Moved
+from tidecast.model import Events, Op, TableChanges, TableSchema, compose, union
+from tidecast.registry import Registry, open_registry
+from tidecast.sources import TopicStream
+from tidecast.topics import kafka_errors, open_topics
+
+_STATE, _SOURCE, _LETTERS = "checkpoint.json", "source", "dead-letters"
+_STEP = 200_000
+
+
+@dataclass(frozen=True)
+class _Checkpoint:
+    """How far a changefeed has come.
+
+    It publishes what is later than `from_ts`. `seen` has the highest commit-ts of each partition, for a source without
+    watermarks; `topics` are those that rows went to; `bootstraps` is what is known of repeated schemas.
+    """
+
+    checkpoint_ts: int
+    from_ts: int
+    seen: dict[str, int] = field(default_factory=dict)
+    topics: list[str] = field(default_factory=list)
+    bootstraps: str = "[]"
+
+
+class SparkRunner:
+    """Moves changefeeds over the topic that `source` names.
+
+    `registry` is the source's, where its protocol needs one; `zone` and `cluster_id` are TiCDC's server options;
+    `folder` keeps what the runner itself reads of the source; `step` bounds the messages of a partition in a step.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        source: str,
+        folder: Path,
+        *,
+        registry: Registry | None = None,
+        zone: str = "UTC",
+        cluster_id: str = "default",
+        step: int = _STEP,
+    ) -> None:
+        self._spark, self._source, self._folder = spark, source, folder
+        self._registry, self._zone, self._cluster_id, self._step = registry, zone, cluster_id, step
+        self._streams: dict[str, TopicStream] = {}
+        self._known: dict[tuple[str, str], TableSchema] = {}
+        self._looking = threading.Lock()
+
+    def now(self) -> int:
+        """Return the present moment as a TSO."""
+        return compose(time.time_ns() // 1_000_000)
+
+    def check(self, config: ChangefeedConfig) -> None:
+        """Connect to the sink and its registry and make the default topic ready. Raises TidecastError."""
+        with _registry_of(config) as registry:
+            if registry:
+                registry.check()
+            open_topics(config.place).ensure(config.default_topic)
+
+    def tables(self) -> Sequence[TableSchema]:
+        """Return the newest schema of every table of the source, as far as it has been looked at now."""
+        with self._looking, kafka_errors(redact_uri(self._source)):
+            stream = self._stream("", self._folder)
+            found = stream.history.newest()
+            while (batch := stream.next(self._step)) is not None:
+                with batch.events as events:
+                    found += [changes.schema for changes in events.tables]
+                    found += events.history.newest() if events.history else []
+                stream.commit(batch)
+            self._known |= {(s.database, s.table): s for s in found}
+            return list(self._known.values())
+
+    def checkpoint_ts(self, job: Job) -> int:
+        """Return how far a changefeed has come."""
+        return self._checkpoint(job).checkpoint_ts
+
+    def overwrite(self, job: Job, checkpoint_ts: int) -> None:
+        """Set how far a changefeed has come; it reads its source anew and publishes what is later."""
+        state = replace(self._checkpoint(job), checkpoint_ts=checkpoint_ts, from_ts=checkpoint_ts)
+        self._stream(job.id, job.folder).rewind()
+        _save(job.folder, state)
+
+    def step(self, job: Job) -> Moved:
+        """Publish what the source holds beyond the checkpoint, and save the new checkpoint."""
+        state = self._checkpoint(job)
+        stream = self._stream(job.id, job.folder)
+        bootstraps = bootstraps_of(job.config, state.bootstraps.encode())
+        with kafka_errors(redact_uri(self._source)), _registry_of(job.config) as registry:
+            batch = stream.next(self._step)
+            if batch is None:
+                if self._announce(job, state, bootstraps, registry):
+                    _save(job.folder, replace(state, bootstraps=bootstraps.state().decode()))
+                return Moved(state.checkpoint_ts)
+            with batch.events as read:
+                events, seen = _between(read, state.from_ts, job.target_ts)
+                done = publish(
+                    events,
+                    job.config,
+                    open_topics(job.config.place),
+                    registry,
+                    zone=self._zone,
+                    cluster_id=self._cluster_id,
+                    bootstraps=bootstraps,
+                    dead_letters=job.folder / _LETTERS,
+                )
+                versions = {t.schema.name: t.schema.version for t in events.tables}
+            tells = bool(batch.progress.watermarks)
+            known = {**state.seen, **{k: max(v, state.seen.get(k, 0)) for k, v in seen.items()}}
+            passed = batch.progress.watermark if tells else min(known.values(), default=None)
+            reached = self._reached(job, state, passed)
+            topics = sorted({*state.topics, *(topic for _, topic in done.messages)})
+            after = replace(state, checkpoint_ts=reached, seen=known, topics=topics)
+            if not tells and reached > state.checkpoint_ts:
+                self._announce(job, after, bootstraps, registry, watermark=reached)
+        stream.commit(batch)
+        _save(job.folder, replace(after, bootstraps=bootstraps.state().decode()))
+        return Moved(
+            reached,
+            messages=done.messages,
+            versions=versions,
+            skipped=done.skipped,
+            dead_letters=sum(done.dead_letters.values()),
+            more=batch.more,
+        )
+
+    def _announce(
+        self,
+        job: Job,
+        state: _Checkpoint,
+        bootstraps: Bootstraps,
+        registry: Registry | None,
+        watermark: int | None = None,
+    ) -> bool:
+        """Send the schemas whose time has come, and a watermark that the source did not tell."""
+        return announce(
+            self._spark,
+            job.config,
+            open_topics(job.config.place),
+            registry,
+            topics=state.topics,
+            bootstraps=bootstraps,
+            watermark=watermark,
+            cluster_id=self._cluster_id,
+        )
+
+    def _reached(self, job: Job, state: _Checkpoint, passed: int | None) -> int:
+        """Return the checkpoint-ts after everything up to `passed` has left; it stops at the target and never falls."""
+        reached = max(state.checkpoint_ts, passed or 0)
+        return min(reached, job.target_ts) if job.target_ts else reached
+
+    def _stream(self, name: str, folder: Path) -> TopicStream:
+        if name not in self._streams:
+            self._streams[name] = TopicStream(
+                self._spark, self._source, folder / _SOURCE, registry=self._registry, zone=self._zone
+            )
+        return self._streams[name]
+
+    def _checkpoint(self, job: Job) -> _Checkpoint:
+        file = job.folder / _STATE
+        if not file.exists():
+            return _Checkpoint(job.start_ts, job.start_ts)
+        return _Checkpoint(**json.loads(file.read_bytes()))
+
+
+@contextmanager
+def _registry_of(config: ChangefeedConfig) -> Iterator[Registry | None]:
+    if config.protocol != "avro" or not config.schema_registry:
+        yield None
+        return
+    with open_registry(config.schema_registry) as registry:
+        yield registry
+
+
+def _save(folder: Path, state: _Checkpoint) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    staging = folder / f"{_STATE}.staging"
+    with staging.open("w") as out:
+        json.dump(state.__dict__, out)
+        out.flush()
+        os.fsync(out.fileno())
+    staging.replace(folder / _STATE)
+
+
+def _between(events: Events, start_ts: int, target_ts: int) -> tuple[Events, dict[str, int]]:
+    """Return the events after one commit-ts and up to another, 0 for no end, and each partition's highest commit-ts.
+
+    Rows without a commit-ts, which plain Avro has, all pass.
+    """
+
+    def within(ts: Column) -> Column:
+        wanted = ts > start_ts
+        return F.coalesce(wanted & (ts <= target_ts) if target_ts else wanted, F.lit(True))
+
+    if not events.tables:
+        return events, {}
+    place = F.lit("") if events.ordered else F.concat_ws("/", "topic", "partition")
+    position = F.col(events.position) if events.position else F.lit(0).cast("bigint")
+    passes = within(F.col("commit_ts"))
+    rows = (
+        union(
+            [
+                t.frame.select(
+                    F.lit(n).alias("table"),
+                    place.alias("place"),
+                    "commit_ts",
+                    (F.col("op") != Op.DELETE).alias("upsert"),
+                    position.alias("position"),
+                )
+                for n, t in enumerate(events.tables)
+            ]
+        )
+        .groupBy("table", "place")
+        .agg(
+            F.max("commit_ts").alias("highest"),
+            F.count_if(passes).alias("rows"),
+            F.min(F.when(passes, F.col("position"))).alias("rows_from"),
+            F.min(F.when(passes & F.col("upsert"), F.col("position"))).alias("upserts_from"),
+        )
+        .collect()
+    )
+    seen: dict[str, int] = {}
+    for row in rows:
+        seen[row["place"]] = max(seen.get(row["place"], 0), row["highest"] or 0)
+    if not start_ts and not target_ts:
+        return events, seen
+    tables: list[TableChanges] = []
+    for n, table in enumerate(events.tables):
+        mine = [row for row in rows if row["table"] == n and row["rows"]]
+        if mine:
+            changed = replace(
+                table, frame=table.frame.where(within(F.col("commit_ts"))), rows=sum(r["rows"] for r in mine)
+            )
+            if events.position:
+                firsts, upserts = (
+                    min((r[name] for r in mine if r[name] is not None), default=None)
+                    for name in ("rows_from", "upserts_from")
+                )
+                changed = replace(changed, rows_from=firsts, upserts_from=upserts)
+            tables.append(changed)
+    end = target_ts or (1 << 63)
+    watermarks = events.watermarks
+    kept = replace(
+        events,
+        tables=tuple(tables),
+        ddl=tuple(d for d in events.ddl if start_ts < d.commit_ts <= end),
+        watermarks=watermarks.where(within(F.col("commit_ts"))) if watermarks is not None else None,
+    )
+    return kept, seen
