@@ -48,6 +48,9 @@ PUBLIC = {
     "tidecast.replica": """
         ON_ERROR Replicated TableReport replicate
     """,
+    "tidecast.server": """
+        Access Listener Service build_app
+    """,
     "tidecast.runtime": """
         Java SPARK_JARS fetch_jars find_java local_zone spark_session
     """,

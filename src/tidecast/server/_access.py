@@ -1,0 +1,91 @@
+"""Who may talk to the server: anybody on this machine, or users over TLS."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tidecast._errors import ConfigError
+from tidecast.server._answers import failure
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may talk to the server.
+
+    `users` are names with passwords; without any, everybody on this machine may. `cert` and `key` are the files of
+    the server's certificate; with `ca` clients need one, too, that this authority signed.
+    """
+
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+    @property
+    def tls(self) -> bool:
+        """Whether the server speaks HTTPS."""
+        return bool(self.cert and self.key)
+
+    def check(self, host: str) -> None:
+        """Raise ConfigError where an address other than this machine's own would be open to everybody."""
+        if bool(self.cert) != bool(self.key) or (self.ca and not self.cert):
+            raise ConfigError("a server with TLS needs both --cert and --key", hint="--ca alone checks nothing")
+        if not (is_loopback(host) or (self.tls and self.users)):
+            raise ConfigError(
+                f"{host} can be reached from other machines, which takes TLS and users",
+                hint="give --cert, --key and --user or --users, or listen on 127.0.0.1",
+            )
+
+    def knows(self, authorization: str | None) -> bool:
+        """Tell whether the header `Authorization` names a user with the right password."""
+        kind, _, encoded = (authorization or "").partition(" ")
+        if kind.lower() != "basic":
+            return False
+        try:
+            user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            return False
+        # Compared in full whether or not there is such a user, so that the time taken tells nothing.
+        right = hmac.compare_digest(self.users.get(user, "").encode(), password.encode())
+        return right and user in self.users
+
+
+class Guard:
+    """Turns away who has no right to ask, and web pages of other origins, which ask in the name of a browser's user."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or let the app do so."""
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            host = headers.get("host", "")
+            origin = headers.get("origin")
+            here = is_loopback(urlsplit(f"//{host}").hostname or "")
+            if (origin and urlsplit(origin).netloc != host) or not (here or self._access.users):
+                response = failure("requests of other origins are refused", "", 403)
+                return await response(scope, receive, send)
+            if self._access.users and not self._access.knows(headers.get("authorization")):
+                message = "[CDC:ErrCredentialNotFound]credential not found: this server asks for a user and a password"
+                response = failure(message, "CDC:ErrCredentialNotFound", 401)
+                response.headers["WWW-Authenticate"] = 'Basic realm="tidecast", charset="UTF-8"'
+                return await response(scope, receive, send)
+        return await self._app(scope, receive, send)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine, reached from within."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

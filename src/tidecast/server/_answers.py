@@ -1,0 +1,182 @@
+"""What the API answers: JSON objects with TiCDC's members, in TiCDC's order. Source: TiCDC's API v2."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Any
+
+from fastapi import Response
+
+from tidecast._errors import TidecastError
+from tidecast._go import to_json
+from tidecast.changefeed import (
+    Problem,
+    Snapshot,
+    Sorted,
+    State,
+    lag_seconds,
+    mask_replica_config,
+    masked_sink_uri,
+)
+from tidecast.model import TableSchema, physical_ms
+
+TICDC_VERSION = "v8.5.4"
+"""The release of TiCDC whose API this is: clients of TiCDC refuse servers that call themselves older than 6.2.0."""
+
+KEYSPACE = "default"
+
+_BAD_REQUEST = (
+    *("ErrAPIInvalidParam", "ErrSinkURIInvalid", "ErrStartTsBeforeGC", "ErrChangeFeedNotExists"),
+    *("ErrTargetTsBeforeStartTs", "ErrTableIneligible", "ErrFilterRuleInvalid", "ErrChangefeedUpdateRefused"),
+    *("ErrMySQLConnectionError", "ErrMySQLInvalidConfig", "ErrCaptureNotExist", "ErrSchedulerRequestFailed"),
+    "ErrActiveActiveTSOIndexIncompatible",
+)
+_LISTED = (State.NORMAL, State.STOPPED, State.FAILED, State.WARNING)
+_INDENT = 4
+
+
+def answer(value: object, status: int = 200, *, indented: bool = False) -> Response:
+    """Return a value as JSON."""
+    text = to_json(value, _INDENT if indented else None)
+    return Response(text, status, media_type="application/json; charset=utf-8")
+
+
+def refusal(error: TidecastError) -> Response:
+    """Return an error: TiCDC's code, and a text that begins with it."""
+    code = error.code or ""
+    text = ", ".join(filter(None, (error.message, error.where))) + (f" ({error.hint})" if error.hint else "")
+    message = f"[{code}]{text}" if code else text
+    status = 400 if any(name in message for name in _BAD_REQUEST) else 500
+    return failure(message, code, status)
+
+
+def failure(message: str, code: str, status: int) -> Response:
+    """Return an error body with a status of one's own."""
+    return answer({"error_msg": message, "error_code": code}, status, indented=True)
+
+
+def info(shown: Snapshot) -> dict[str, Any]:
+    """Return a ChangeFeedInfo."""
+    feed = shown.feed
+    low, high = feed.gid
+    return _without_zeros(
+        {"id": feed.id, "keyspace": KEYSPACE, "sink_uri": masked_sink_uri(feed.sink_uri)}
+        | {"create_time": feed.create_time.isoformat(), "start_ts": feed.start_ts, "target_ts": feed.target_ts}
+        | {"config": mask_replica_config(feed.config), "state": str(feed.state), "error": _problem(shown.error)}
+        | {"creator_version": TICDC_VERSION, "resolved_ts": shown.checkpoint_ts, "checkpoint_ts": shown.checkpoint_ts}
+        | {"checkpoint_time": clock(shown.checkpoint_ts), "gid": {"low": low, "high": high}}
+    )
+
+
+def listed(shown: Iterable[Snapshot], state: str) -> list[dict[str, Any]]:
+    """Return the items of a list: of every state (`all`), of all but the finished (empty), or of one state."""
+    return [
+        {"upstream_id": 0, "id": one.feed.id, "keyspace": KEYSPACE, "state": str(one.feed.state)}
+        | {"checkpoint_tso": one.checkpoint_ts, "checkpoint_time": clock(one.checkpoint_ts)}
+        | {"error": _problem(one.error)}
+        for one in shown
+        if state == "all" or (one.feed.state == state if state else one.feed.state in _LISTED)
+    ]
+
+
+def status(shown: Snapshot) -> dict[str, Any]:
+    """Return a changefeed's state with its last error or warning, if that is newer than the checkpoint."""
+    problem = shown.error
+    if problem and problem.time.timestamp() * 1000 <= physical_ms(shown.checkpoint_ts):
+        problem = None
+    failed = shown.feed.state is State.FAILED
+    return _without_zeros(
+        {"state": str(shown.feed.state), "resolved_ts": shown.checkpoint_ts, "checkpoint_ts": shown.checkpoint_ts}
+        | {"last_error": _problem(problem) if failed else None}
+        | {"last_warning": None if failed else _problem(problem)}
+    )
+
+
+def synced(shown: Snapshot, now: int) -> dict[str, Any]:
+    """Return whether everything has arrived: nothing was sent for a while, and the checkpoint is fresh."""
+    config = shown.feed.config.get("synced_status", {})
+    last = shown.synced_ts or shown.feed.start_ts
+    quiet = lag_seconds(now, last) > config.get("synced_check_interval", 300)
+    fresh = lag_seconds(now, shown.checkpoint_ts) < config.get("checkpoint_interval", 15)
+    done = quiet and fresh
+    return {
+        "synced": done,
+        "sink_checkpoint_ts": clock(shown.checkpoint_ts),
+        "puller_resolved_ts": clock(shown.checkpoint_ts),
+        "last_synced_ts": clock(last),
+        "now_ts": clock(now),
+        "info": "Data syncing is finished" if done else "The data syncing is not finished, please wait",
+    }
+
+
+def tables(found: Sorted) -> dict[str, Any]:
+    """Return tables by their fitness, without the kinds that there are none of."""
+    kinds = {
+        "ineligible_tables": found.ineligible,
+        "eligible_tables": found.eligible,
+        "all_tables": found.every,
+    }
+    return {kind: [_table(t) for t in of] for kind, of in kinds.items() if of}
+
+
+def overview(shown: Iterable[Snapshot], now: int) -> dict[str, Any]:
+    """Return what the status page shows."""
+    return {"now": clock(now), "changefeeds": [_overview(one, now) for one in shown]}
+
+
+def clock(tso: int) -> str:
+    """Return a TSO's time on this server's clock, to the millisecond."""
+    seconds, milliseconds = divmod(physical_ms(tso), 1000)
+    return f"{dt.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}.{milliseconds:03d}"
+
+
+def _overview(one: Snapshot, now: int) -> dict[str, Any]:
+    feed = one.feed
+    counts: dict[str, int] = {}
+    for (table, _), count in one.messages.items():
+        counts[table] = counts.get(table, 0) + count
+    problem = one.error
+    return {
+        "id": feed.id,
+        "state": str(feed.state),
+        "runs": feed.state.runs,
+        "sink_uri": masked_sink_uri(feed.sink_uri),
+        "checkpoint_ts": str(one.checkpoint_ts),  # as text, for a browser's numbers end at 2^53
+        "checkpoint_time": clock(one.checkpoint_ts),
+        "lag_seconds": lag_seconds(now, one.checkpoint_ts),
+        "lag_tso": str(now - one.checkpoint_ts),
+        "rows_per_second": one.rate,
+        "dead_letters": one.dead_letters,
+        "error": _problem(problem),
+        "tables": [
+            {
+                "name": name,
+                "version": str(feed.versions[name]) if name in feed.versions else None,
+                "messages": counts.get(name, 0),
+                "skipped": one.skipped.get(name, 0),
+            }
+            for name in sorted({*feed.versions, *counts, *one.skipped})
+        ],
+    }
+
+
+def _problem(problem: Problem | None) -> dict[str, str] | None:
+    if problem is None:
+        return None
+    time = problem.time.isoformat()
+    return {"time": time, "addr": problem.addr, "code": problem.code, "message": problem.message}
+
+
+def _table(table: TableSchema) -> dict[str, Any]:
+    return {
+        "database_name": table.database,
+        "table_name": table.table,
+        "table_id": table.table_id,
+        "is_partition": False,
+    }
+
+
+def _without_zeros(members: dict[str, Any]) -> dict[str, Any]:
+    kept = ("resolved_ts", "checkpoint_ts")
+    return {name: value for name, value in members.items() if name in kept or value not in (None, "", 0)}

@@ -1,0 +1,261 @@
+"""The web application: TiCDC's API, versions 2 and 1, the status page, and metrics."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.responses import FileResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel, Field, ValidationError
+from starlette.exceptions import HTTPException
+
+from tidecast._errors import ConfigError, TidecastError
+from tidecast.changefeed import Changefeeds, Wish
+from tidecast.model import compose, physical_ms
+from tidecast.server import _answers
+from tidecast.server._access import Access, Guard
+from tidecast.server._answers import TICDC_VERSION, answer
+from tidecast.server._metrics import FeedMetrics
+
+_log = logging.getLogger(__name__)
+_PAGE = Path(__file__).with_name("page")
+_PAGE_RULES = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'",
+    "Cache-Control": "no-cache",
+}
+
+Tso = Annotated[int, Field(ge=0, lt=1 << 64)]
+
+
+class TableQuery(BaseModel):
+    """What `verify_table` and `get_all_tables` take."""
+
+    sink_uri: str = ""
+    start_ts: Tso = 0
+    replica_config: dict[str, Any] | None = None
+
+
+class FeedRequest(BaseModel):
+    """What creating and updating a changefeed take."""
+
+    changefeed_id: str = ""
+    start_ts: Tso = 0
+    target_ts: Tso = 0
+    sink_uri: str = ""
+    replica_config: dict[str, Any] | None = None
+
+    def wish(self) -> Wish:
+        """Return it in the words of `Changefeeds`."""
+        return Wish(self.changefeed_id, self.sink_uri, self.replica_config, self.start_ts, self.target_ts)
+
+
+class ResumeRequest(BaseModel):
+    """What resuming a changefeed takes."""
+
+    overwrite_checkpoint_ts: Tso = 0
+
+
+class LogRequest(BaseModel):
+    """What setting the log's level takes."""
+
+    log_level: str = ""
+
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+def build_app(feeds: Changefeeds, access: Access, *, addr: str, cluster_id: str = "default") -> FastAPI:
+    """Return the web application over some changefeeds. `addr` is where it says that it listens."""
+    app = FastAPI(
+        title="tidecast",
+        version=TICDC_VERSION,
+        description="TiCDC's API v2 over tidecast's changefeeds.",
+        redirect_slashes=False,
+    )
+    app.add_middleware(Guard, access=access)
+    app.add_exception_handler(TidecastError, _refused)
+    app.add_exception_handler(HTTPException, _not_found)
+    app.add_exception_handler(Exception, _broken)
+    capture = {"id": str(uuid.uuid4()), "is_owner": True, "address": addr, "cluster_id": cluster_id}
+    app.include_router(_api(feeds, capture, "/api/v2"))
+    app.include_router(_api(feeds, capture, "/api/v1", old=True), include_in_schema=False)
+    metrics = FeedMetrics(feeds)
+
+    @app.get("/status", include_in_schema=False)
+    def status() -> Response:
+        return _status(capture)
+
+    @app.get("/metrics", summary="Metrics for Prometheus")
+    def metrics_text() -> Response:
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/", include_in_schema=False)
+    def page() -> Response:
+        return FileResponse(_PAGE / "index.html", headers=_PAGE_RULES)
+
+    @app.get("/page/{name}", include_in_schema=False)
+    def page_file(name: str) -> Response:
+        if name not in ("page.js", "page.css"):
+            raise HTTPException(404)
+        return FileResponse(_PAGE / name, headers=_PAGE_RULES)
+
+    @app.get("/page", include_in_schema=False)
+    def page_content() -> Response:
+        return answer(_answers.overview(feeds.list(), feeds.runner.now()))
+
+    return app
+
+
+def _api(feeds: Changefeeds, capture: dict[str, Any], prefix: str, *, old: bool = False) -> APIRouter:
+    """Return the API's routes. The `old` version lists bare arrays, and accepts where the new one has done."""
+    api = APIRouter(prefix=prefix)
+    done = 202 if old else 200
+
+    def many(items: list[dict[str, Any]]) -> Response:
+        return answer(items if old else {"total": len(items), "items": items})
+
+    @api.get("/status", summary="This server")
+    def status() -> Response:
+        return _status(capture)
+
+    @api.get("/health", summary="Whether changefeeds can run")
+    def health() -> Response:
+        return answer({})
+
+    @api.post("/tso", summary="The present moment as a TSO")
+    def tso() -> Response:
+        now = feeds.runner.now()
+        physical = physical_ms(now)
+        return answer({"timestamp": physical, "logic_time": now - compose(physical)})
+
+    @api.get("/captures", summary="The servers: this one")
+    def captures() -> Response:
+        return many([capture])
+
+    @api.post("/verify_table", summary="What a filter does with the source's tables", openapi_extra=_takes(TableQuery))
+    def verify_table(query: Annotated[TableQuery, Depends(_body(TableQuery))]) -> Response:
+        return answer(_answers.tables(feeds.verify(query.sink_uri, query.replica_config)))
+
+    @api.post("/get_all_tables", summary="The same, whatever the sink", openapi_extra=_takes(TableQuery))
+    def get_all_tables(query: Annotated[TableQuery, Depends(_body(TableQuery))]) -> Response:
+        return answer(_answers.tables(feeds.sort_tables(query.replica_config)))
+
+    @api.get("/changefeeds", summary="Changefeeds: all, of one state, or all but the finished")
+    def list_feeds(state: str = "") -> Response:
+        return many(_answers.listed(feeds.list(), state))
+
+    @api.post("/changefeeds", summary="Create a changefeed", openapi_extra=_takes(FeedRequest), status_code=done)
+    def create(request: Annotated[FeedRequest, Depends(_body(FeedRequest))]) -> Response:
+        return answer(_answers.info(feeds.create(request.wish())), done)
+
+    @api.get("/changefeeds/{feed_id}", summary="A changefeed")
+    def get(feed_id: str) -> Response:
+        return answer(_answers.info(feeds.get(feed_id)))
+
+    @api.put("/changefeeds/{feed_id}", summary="Change a changefeed", openapi_extra=_takes(FeedRequest))
+    def update(feed_id: str, request: Annotated[FeedRequest, Depends(_body(FeedRequest))]) -> Response:
+        return answer(_answers.info(feeds.update(feed_id, request.wish())), done)
+
+    @api.delete("/changefeeds/{feed_id}", summary="Remove a changefeed", status_code=done)
+    def remove(feed_id: str) -> Response:
+        return answer({} if feeds.remove(feed_id) else None, done)
+
+    @api.post("/changefeeds/{feed_id}/pause", summary="Stop a changefeed", status_code=done)
+    def pause(feed_id: str) -> Response:
+        feeds.pause(feed_id)
+        return answer({}, done)
+
+    @api.post(
+        "/changefeeds/{feed_id}/resume",
+        summary="Let a changefeed go on",
+        openapi_extra=_takes(ResumeRequest),
+        status_code=done,
+    )
+    def resume(feed_id: str, request: Annotated[ResumeRequest, Depends(_body(ResumeRequest))]) -> Response:
+        feeds.resume(feed_id, request.overwrite_checkpoint_ts)
+        return answer({}, done)
+
+    @api.get("/changefeeds/{feed_id}/status", summary="A changefeed's state")
+    def feed_status(feed_id: str) -> Response:
+        return answer(_answers.status(feeds.get(feed_id)))
+
+    @api.get("/changefeeds/{feed_id}/synced", summary="Whether everything has arrived")
+    def synced(feed_id: str) -> Response:
+        return answer(_answers.synced(feeds.get(feed_id), feeds.runner.now()))
+
+    @api.get("/processors", summary="None: TiCDC's clients ask")
+    def processors() -> Response:
+        return many([])
+
+    @api.get("/processors/{feed_id}/{capture_id}", summary="None: TiCDC's clients ask")
+    def processor(feed_id: str, capture_id: str) -> Response:
+        return answer({"table_ids": None})
+
+    @api.post("/log", summary="Set the log's level", openapi_extra=_takes(LogRequest), status_code=done)
+    def log(request: Annotated[LogRequest, Depends(_body(LogRequest))]) -> Response:
+        level = logging.getLevelNamesMapping().get(request.log_level.upper())
+        if level is None:
+            raise ConfigError(f"fail to change log level: {request.log_level}", code="CDC:ErrAPIInvalidParam")
+        logging.getLogger("tidecast").setLevel(level)
+        return answer({}, done)
+
+    @api.post("/owner/resign", summary="Nothing: there is no other server", status_code=done)
+    def resign() -> Response:
+        return answer({}, done)
+
+    return api
+
+
+def _status(capture: dict[str, Any]) -> Response:
+    return answer(
+        {"version": TICDC_VERSION, "git_hash": "tidecast", "id": capture["id"]}
+        | {"cluster_id": capture["cluster_id"], "pid": os.getpid(), "is_owner": True, "liveness": 0},
+        indented=True,
+    )
+
+
+def _takes(model: type[BaseModel]) -> dict[str, Any]:
+    return {"requestBody": {"content": {"application/json": {"schema": model.model_json_schema()}}}}
+
+
+def _body(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
+    """Return what reads a request's body, as leniently as TiCDC: any content type, nothing for all defaults."""
+
+    async def read(request: Request) -> Body:
+        content = await request.body()
+        try:
+            members = json.loads(content) if content.strip() else {}
+            if not isinstance(members, dict):
+                raise ValueError("this is not a JSON object")
+            return model.model_validate({k: v for k, v in members.items() if v is not None})
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            raise _unreadable(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        except ValueError as error:
+            raise _unreadable(str(error)) from None
+
+    return read
+
+
+def _unreadable(why: str) -> ConfigError:
+    return ConfigError(f"invalid api parameter: {why}", code="CDC:ErrAPIInvalidParam")
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, TidecastError)
+    return _answers.refusal(error)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return PlainTextResponse("404 page not found", 404)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return _answers.failure(f"internal error: {type(error).__name__}", "", 500)

@@ -1,0 +1,61 @@
+"""Metrics for Prometheus, under TiCDC's names where TiCDC has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from tidecast.changefeed import Changefeeds, State, lag_seconds
+from tidecast.model import physical_ms
+from tidecast.server._answers import KEYSPACE
+
+_LABELS = ("namespace", "changefeed")
+_STATES = {State.NORMAL: 0, State.FAILED: 2, State.STOPPED: 3, State.FINISHED: 4, State.WARNING: 6}
+
+
+class FeedMetrics(Collector):
+    """Reads the changefeeds whenever somebody asks."""
+
+    def __init__(self, feeds: Changefeeds) -> None:
+        self._feeds = feeds
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def describe(self) -> list[Metric]:
+        """Return nothing: reading the changefeeds may not be needed to start."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric of every changefeed."""
+        now, shown = self._feeds.runner.now(), self._feeds.list()
+        for name, about, of in (
+            ("ticdc_owner_status", "state: 0 normal, 2 failed, 3 stopped, 4 finished, 6 warning", "state"),
+            ("ticdc_owner_checkpoint_ts", "checkpoint, in ms since the epoch", "physical"),
+            ("ticdc_owner_checkpoint_ts_lag", "how far the checkpoint is behind, in s", "lag"),
+            ("ticdc_owner_resolved_ts", "the same as the checkpoint", "physical"),
+            ("ticdc_owner_resolved_ts_lag", "the same as that of the checkpoint", "lag"),
+            ("ticdc_sink_total_flushed_rows_count", "messages of rows since the server started", "rows"),
+            ("tidecast_rows_per_second", "messages of rows a second, over the last ten", "rate"),
+            ("tidecast_dead_letters", "messages that could not be published, since the server started", "letters"),
+        ):
+            metric = GaugeMetricFamily(name, about, labels=_LABELS)
+            for one in shown:
+                values = {
+                    "state": _STATES[one.feed.state],
+                    "physical": physical_ms(one.checkpoint_ts),
+                    "lag": lag_seconds(now, one.checkpoint_ts),
+                    "rows": sum(one.messages.values()),
+                    "rate": one.rate,
+                    "letters": one.dead_letters,
+                }
+                metric.add_metric((KEYSPACE, one.feed.id), values[of])
+            yield metric
+
+    def text(self) -> bytes:
+        """Return everything in Prometheus's text format."""
+        return generate_latest(self._registry)

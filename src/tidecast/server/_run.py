@@ -1,0 +1,97 @@
+"""Listening: an address, TLS, and an end that lets every changefeed finish its step."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import ssl
+import threading
+from dataclasses import dataclass
+
+import uvicorn
+from fastapi import FastAPI
+
+from tidecast._errors import ConfigError, TerminalError
+from tidecast.server._access import Access
+
+_GRACE_S = 5
+
+
+@dataclass
+class Listener:
+    """An address that this process holds. Who asks before a `Service` runs waits for its answer."""
+
+    socket: socket.socket
+    access: Access
+
+    @classmethod
+    def open(cls, addr: str, access: Access) -> Listener:
+        """Take an address `host:port`. Raises ConfigError where it is none, or is open to others without TLS and users,
+        and TerminalError where it is taken."""
+        host, _, port = addr.rpartition(":")
+        host = host.strip("[]")
+        if not host or not port.isdecimal() or int(port) > 65535:
+            raise ConfigError(f"{addr!r} is not an address", hint="write host:port, for example 127.0.0.1:8300")
+        access.check(host)
+        try:
+            family = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0][0]
+            held = socket.socket(family, socket.SOCK_STREAM)
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind((host, int(port)))
+            held.listen()
+        except OSError as error:
+            raise TerminalError(f"cannot listen: {error.strerror}", where=addr) from None
+        return cls(held, access)
+
+    @property
+    def addr(self) -> str:
+        """`host:port`, the port being the one that was taken where 0 was asked for."""
+        host, port = self.socket.getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def url(self) -> str:
+        """Where a browser finds it."""
+        return f"{'https' if self.access.tls else 'http'}://{self.addr}"
+
+
+class Service:
+    """The answering of requests at an address. Raises ConfigError where the certificate cannot be used."""
+
+    def __init__(self, app: FastAPI, listener: Listener) -> None:
+        access = listener.access
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ssl_certfile=access.cert,
+            ssl_keyfile=access.key,
+            ssl_ca_certs=access.ca,
+            ssl_cert_reqs=ssl.CERT_REQUIRED if access.ca else ssl.CERT_NONE,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        try:
+            config.load()
+        except OSError as error:  # a file that is not there; an SSLError, too, is one
+            raise ConfigError(f"the certificate cannot be used: {error.strerror or error}") from None
+        self._server = uvicorn.Server(config)
+        self._listener = listener
+
+    def run(self) -> None:
+        """Answer until `stop` or, in the main thread, SIGTERM or SIGINT."""
+        if threading.current_thread() is not threading.main_thread():
+            return self._server.run(sockets=[self._listener.socket])
+        # uvicorn raises a signal once more after its own handling of it; without these the process would die of it,
+        # before the changefeeds have come to rest.
+        earlier = {s: signal.signal(s, lambda *_: None) for s in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            self._server.run(sockets=[self._listener.socket])
+        finally:
+            for number, handler in earlier.items():
+                signal.signal(number, handler)
+        return None
+
+    def stop(self) -> None:
+        """Let `run` return, from another thread."""
+        self._server.should_exit = True
