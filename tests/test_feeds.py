@@ -270,8 +270,9 @@ def test_a_hundred_waiting_changefeeds_cost_next_to_nothing(tmp_path: Path) -> N
 def test_secrets_stay_in_the_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sink = "kafka://127.0.0.1:9092/topic?protocol=simple&sasl-user=ann&sasl-password=pa55word&sasl-mechanism=PLAIN"
     runner = MemoryRunner(errors={"up": [RuntimeError(f"cannot open {sink} with pa55word and s3cret")]})
-    config = {"sink": {"schema_registry": "http://ann:s3cret@127.0.0.1:8081"}, "mounter": {"worker_num": 3}}
-    config["sink"]["kafka_config"] = {"sasl_oauth_client_secret": "s3cret"}  # type: ignore[assignment]
+    sink_config: dict[str, object] = {"schema_registry": "http://ann:s3cret@127.0.0.1:8081"}
+    sink_config["kafka_config"] = {"sasl_oauth_client_secret": "s3cret"}
+    config = {"sink": sink_config, "mounter": {"worker_num": 3}}
     with caplog.at_level(logging.DEBUG), running(tmp_path, runner, Timing(first_retry=60)) as feeds:
         feeds.create(Wish("up", sink, config))
         warned = wait_for(feeds, "up", State.WARNING)
