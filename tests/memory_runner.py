@@ -45,6 +45,7 @@ class MemoryRunner:
     entered: threading.Event = field(default_factory=threading.Event)
     steps: Counter[str] = field(default_factory=Counter)
     published: list[tuple[str, int, str]] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
 
@@ -70,6 +71,9 @@ class MemoryRunner:
         draft = job.folder / "checkpoint.draft"
         draft.write_text(str(checkpoint_ts))
         draft.replace(job.folder / "checkpoint")
+
+    def forget(self, job_id: str) -> None:
+        self.forgotten.append(job_id)
 
     def step(self, job: Job) -> Moved:
         with self._lock:

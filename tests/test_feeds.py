@@ -203,6 +203,7 @@ def test_nothing_is_left_of_a_changefeed_that_is_removed(tmp_path: Path) -> None
         feeds.create(Wish("up", SINK, None, start))
         until(lambda: feeds.get("up").checkpoint_ts > start)
         assert feeds.remove("up")
+        assert runner.forgotten == ["up"]
         assert not feeds.remove("up")
         assert [p.name for p in tmp_path.iterdir()] == [".lock"]
         runner.held.clear()

@@ -1,6 +1,6 @@
 """tidecast: TiCDC's protocols on Spark, in both directions."""
 
-from tidecast._api import Verified, convert, inspect, read, replicate, verify
+from tidecast._api import Verified, convert, inspect, read, replicate, serve, verify
 from tidecast._demo import Demo, DemoTable, demo
 from tidecast._errors import (
     ConfigError,
@@ -46,6 +46,7 @@ __all__ = [
     "inspect",
     "read",
     "replicate",
+    "serve",
     "spark_session",
     "verify",
 ]

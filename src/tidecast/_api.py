@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import overload
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidecast._errors import ConfigError
 from tidecast._inspect import Inspected, inspect_events, single_message
 from tidecast._progress import Progress, unseen
 from tidecast._uri import parse_place, redact_uri
-from tidecast.changefeed import Published, load_config, publish
+from tidecast.changefeed import Changefeeds, Published, SparkRunner, load_config, publish
 from tidecast.checksum import Judged
 from tidecast.checksum import verify as judge
 from tidecast.model import Events
@@ -28,6 +30,9 @@ from tidecast.topics import Records, append_lines, kafka_errors, open_topics, wr
 
 DEAD_LETTERS = "_dead_letters"
 SHOWN_MISMATCHES = 20
+_CLUSTER_ID = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
+_NO_CLUSTER_IDS = ("owner", "capture", "task", "changefeed", "job", "meta")
+_LAST_STEP_S = 60
 
 
 @dataclass
@@ -192,6 +197,57 @@ def replicate(
     letters = Path(dead_letters) if dead_letters else None
     with _asking(source), read(session, source, schema_registry=schema_registry, tz=tz) as events:
         return apply(session, events, to, dead_letters=letters, on_error=on_error, progress=progress)
+
+
+def serve(
+    source: str,
+    *,
+    addr: str = "127.0.0.1:8300",
+    data_dir: str = "tidecast-data",
+    schema_registry: str | None = None,
+    tz: str | None = None,
+    cluster_id: str = "default",
+    ca: str | None = None,
+    cert: str | None = None,
+    key: str | None = None,
+    users: Mapping[str, str] | None = None,
+    ready: Callable[[str], None] = lambda url: None,
+    spark: SparkSession | None = None,
+) -> None:
+    """Run changefeeds over a source until SIGTERM or SIGINT: TiCDC's HTTP API, a status page, metrics.
+
+    Changefeeds are kept in the folder `data_dir`; those that ran when the server ended go on. `addr` is `host:port`:
+    any but this machine's own takes TLS (`cert`, `key`; with `ca` clients need certificates, too) and `users`, names
+    with passwords. `tz` is the zone of TIMESTAMP text, by default the system's, `cluster_id` the cluster's id in
+    Debezium messages. `ready` gets the server's URL. Raises ConfigError, Unreachable, and TerminalError where the
+    address or the folder is taken.
+    """
+    from tidecast.server import Access, Listener, Service, build_app  # a web server, which only this command needs
+
+    parse_place(source)
+    if not _CLUSTER_ID.fullmatch(cluster_id) or cluster_id in _NO_CLUSTER_IDS:
+        raise ConfigError(
+            f"bad cluster-id {cluster_id!r}", hint="letters, digits and - between them, for example tidb-1"
+        )
+    listener = Listener.open(addr, Access(users or {}, ca, cert, key))
+    folder = Path(data_dir)
+    with ExitStack() as stack:
+        registry = _registry(schema_registry)
+        if registry is not None:
+            stack.enter_context(registry)
+        runner = SparkRunner(
+            spark or spark_session(),
+            source,
+            folder / "source",
+            registry=registry,
+            zone=tz or local_zone(),
+            cluster_id=cluster_id,
+        )
+        feeds = Changefeeds(folder / "changefeeds", runner, addr=listener.addr)
+        stack.callback(feeds.close, _LAST_STEP_S)
+        service = Service(build_app(feeds, listener.access, addr=listener.addr, cluster_id=cluster_id), listener)
+        ready(listener.url)
+        service.run()
 
 
 def inspect(

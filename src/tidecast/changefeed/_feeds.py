@@ -309,6 +309,7 @@ class Changefeeds:
             live.removing = True
             self._changed.wait_for(lambda: not live.busy)
             self._folder.remove(feed_id)
+            self.runner.forget(feed_id)
             del self._live[feed_id]
             self._changed.notify_all()
             return True

@@ -65,3 +65,6 @@ class Runner(Protocol):
 
         Raises TransientError for what may pass, any other TidecastError for what will not.
         """
+
+    def forget(self, job_id: str) -> None:
+        """Drop what is kept in memory of a changefeed that is being removed; its folder goes as well."""

@@ -148,6 +148,10 @@ class SparkRunner:
             more=batch.more,
         )
 
+    def forget(self, job_id: str) -> None:
+        """Drop what is kept in memory of a changefeed."""
+        self._streams.pop(job_id, None)
+
     def _announce(
         self,
         job: Job,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import typer
 import tidecast
 from tidecast._errors import TidecastError
 from tidecast.cli import _show
+from tidecast.cli._cdc import cdc
 from tidecast.cli._progress import progress
 
 app = typer.Typer(
@@ -170,6 +172,58 @@ def inspect(
             progress=step,
         )
     _show.inspected(result, as_json)
+
+
+@app.command()
+def server(
+    source: Annotated[str, typer.Option(metavar="URI", help="Where changes come from: kafka://… or file:///….")],
+    addr: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")] = "127.0.0.1:8300",
+    data_dir: Annotated[str, typer.Option(metavar="DIR", help="Where changefeeds are kept.")] = "tidecast-data",
+    schema_registry: Registry = None,
+    zone: Zone = None,
+    cluster_id: Annotated[str, typer.Option(metavar="ID", help="Cluster id in Debezium messages.")] = "default",
+    ca: Annotated[str | None, typer.Option(metavar="FILE", help="Authority of the clients' certificates.")] = None,
+    cert: Annotated[str | None, typer.Option(metavar="FILE", help="The server's certificate.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key.")] = None,
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="A user who may ask.", envvar="TICDC_USER")] = None,
+    password: Annotated[
+        str | None, typer.Option(metavar="WORD", help="That user's password.", envvar="TICDC_PASSWORD")
+    ] = None,
+    users: Annotated[
+        str | None, typer.Option(metavar="FILE.toml", help='More users, a line each: name = "password".')
+    ] = None,
+) -> None:
+    """Run changefeeds, with TiCDC's HTTP API, a status page and metrics, until SIGTERM or SIGINT."""
+    from tidecast.server import read_users  # a web server, which only this command needs
+
+    if bool(user) != bool(password):
+        raise typer.BadParameter("--user and --password go together")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    for noisy in ("py4j", "uvicorn"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    tidecast.serve(
+        source,
+        addr=addr,
+        data_dir=data_dir,
+        schema_registry=schema_registry,
+        tz=zone,
+        cluster_id=cluster_id,
+        ca=ca,
+        cert=cert,
+        key=key,
+        users={**(read_users(users) if users else {}), **({user: password} if user and password else {})},
+        ready=lambda url: print(f"tidecast listens at {url}", flush=True),
+    )
+
+
+@app.command(
+    "cli",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)
+def cdc_cli(context: typer.Context) -> None:
+    """Manage the changefeeds of a server, as TiCDC's `cdc cli` does, flag for flag."""
+    raise typer.Exit(cdc(context.args))
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """The server: TiCDC's HTTP API, a status page and metrics over changefeeds."""
 
-from tidecast.server._access import Access
+from tidecast.server._access import Access, read_users
 from tidecast.server._app import build_app
 from tidecast.server._run import Listener, Service
 
-__all__ = ["Access", "Listener", "Service", "build_app"]
+__all__ = ["Access", "Listener", "Service", "build_app", "read_users"]

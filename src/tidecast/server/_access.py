@@ -6,8 +6,12 @@ import base64
 import binascii
 import hmac
 import ipaddress
+import os
+import ssl
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -36,9 +40,17 @@ class Access:
         return bool(self.cert and self.key)
 
     def check(self, host: str) -> None:
-        """Raise ConfigError where an address other than this machine's own would be open to everybody."""
+        """Raise ConfigError for certificates that cannot be used, or an address that would be open to everybody."""
         if bool(self.cert) != bool(self.key) or (self.ca and not self.cert):
             raise ConfigError("a server with TLS needs both --cert and --key", hint="--ca alone checks nothing")
+        if self.cert:
+            try:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(self.cert, self.key)
+                if self.ca:
+                    context.load_verify_locations(self.ca)
+            except OSError as error:  # a file that is not there; an SSLError, too, is one
+                raise ConfigError(f"the certificate cannot be used: {error.strerror or error}") from None
         if not (is_loopback(host) or (self.tls and self.users)):
             raise ConfigError(
                 f"{host} can be reached from other machines, which takes TLS and users",
@@ -57,6 +69,19 @@ class Access:
         # Compared in full whether or not there is such a user, so that the time taken tells nothing.
         right = hmac.compare_digest(self.users.get(user, "").encode(), password.encode())
         return right and user in self.users
+
+
+def read_users(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the names and passwords in a TOML file, a line each: `name = "password"`. Raises ConfigError."""
+    try:
+        users = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"the users cannot be read: {error.strerror}", where=str(path)) from None
+    except ValueError:  # its text would quote the file
+        raise ConfigError("the users are not TOML", where=str(path), hint='write name = "password"') from None
+    if not users or not all(isinstance(password, str) and password for password in users.values()):
+        raise ConfigError("every user has a password", where=str(path), hint='write name = "password"')
+    return users
 
 
 class Guard:

@@ -56,7 +56,7 @@ class Listener:
 
 
 class Service:
-    """The answering of requests at an address. Raises ConfigError where the certificate cannot be used."""
+    """The answering of requests at an address."""
 
     def __init__(self, app: FastAPI, listener: Listener) -> None:
         access = listener.access
@@ -71,10 +71,6 @@ class Service:
             ssl_cert_reqs=ssl.CERT_REQUIRED if access.ca else ssl.CERT_NONE,
             timeout_graceful_shutdown=_GRACE_S,
         )
-        try:
-            config.load()
-        except OSError as error:  # a file that is not there; an SSLError, too, is one
-            raise ConfigError(f"the certificate cannot be used: {error.strerror or error}") from None
         self._server = uvicorn.Server(config)
         self._listener = listener
 

@@ -1,0 +1,167 @@
+"""The flags of `tidecast cli`: those of TiCDC's `cdc cli`, at any place where Go's would be taken."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+_TSO = 1 << 64
+_BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "FALSE", "false", "False"), False
+)
+
+
+class Usage(Exception):
+    """A wrong command line: what is wrong, and how it is right."""
+
+    def __init__(self, message: str, usage: str) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in the words of Go's flags, and leaves exiting to others."""
+
+    def error(self, message: str) -> NoReturn:
+        missing = message.partition("the following arguments are required: ")[2]
+        if missing:
+            names = ", ".join(f'"{name.rpartition("/")[2].lstrip("-")}"' for name in missing.split(", "))
+            message = f"required flag(s) {names} not set"
+        raise Usage(message, self.format_help())
+
+
+def _bool(text: str) -> bool:
+    if text not in _BOOLS:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return _BOOLS[text]
+
+
+def _tso(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) < _TSO):
+        raise argparse.ArgumentTypeError(f"{text!r} is no TSO")
+    return int(text)
+
+
+def _seconds(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return int(text)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the command as `command` ("changefeed create") and its flags. Raises Usage."""
+    shared = _Parser(add_help=False)
+    for name, about in (
+        ("server", "the server's address, by default http://127.0.0.1:8300"),
+        ("pd", "the same; the older name"),
+        ("ca", "the file of the authority that signed the server's certificate"),
+        ("cert", "the file of one's own certificate"),
+        ("key", "the file of its key"),
+        ("log-level", "taken and not used"),
+        ("user", "the user's name"),
+        ("password", "the user's password; better in the variable TICDC_PASSWORD"),
+    ):
+        shared.add_argument(f"--{name}", help=about, default=argparse.SUPPRESS)
+
+    def parser_of(into: argparse._SubParsersAction[_Parser], name: str, about: str) -> _Parser:
+        return into.add_parser(name, help=about, description=about, parents=[shared], allow_abbrev=False)
+
+    def flag(
+        parser: _Parser, *names: str, about: str | None, of: type | None = None, default: object = "", **more: object
+    ) -> None:
+        options: dict[str, object] = {"help": about or argparse.SUPPRESS, "default": default, **more}
+        if of is bool:
+            options |= {"type": _bool, "nargs": "?", "const": True, "default": False, "metavar": "true|false"}
+        parser.add_argument(*names, **options)  # type: ignore[arg-type]
+
+    def keyspace(parser: _Parser, default: str = "default") -> None:
+        flag(parser, "-k", "--keyspace", about="taken for TiCDC's sake", default=default)
+        flag(parser, "--namespace", about=None)
+
+    def one(parser: _Parser, *, required: bool = True) -> None:
+        flag(parser, "-c", "--changefeed-id", about="the changefeed's id", required=required)
+
+    def settings(parser: _Parser) -> None:
+        flag(parser, "--sink-uri", about="where to publish, kafka://host:port/topic?protocol=…")
+        flag(parser, "--schema-registry", about="the Schema Registry's URL")
+        flag(parser, "--config", about="the changefeed's configuration, a TOML file")
+        flag(parser, "--target-ts", about="the last commit-ts to publish", type=_tso, default=None, metavar="TSO")
+        for name in ("sort-engine", "sort-dir", "tz"):
+            flag(parser, f"--{name}", about=None)
+        upstream(parser)
+
+    def upstream(parser: _Parser) -> None:
+        for name in ("pd", "ca", "cert", "key"):
+            flag(parser, f"--upstream-{name}", about=None)
+
+    def asking(parser: _Parser) -> None:
+        flag(parser, "--no-confirm", about="do not ask", of=bool)
+        flag(parser, "-v", "--verbose", about="tell more", of=bool)
+
+    root = _Parser(
+        "tidecast cli", description="TiCDC's command line for changefeeds.", parents=[shared], allow_abbrev=False
+    )
+    groups = root.add_subparsers(dest="group", metavar="COMMAND", required=False)
+    feeds = parser_of(groups, "changefeed", "Manage changefeeds.")
+    verbs = feeds.add_subparsers(dest="verb", metavar="COMMAND", required=False)
+
+    create = parser_of(verbs, "create", "Create a changefeed.")
+    keyspace(create, default="")
+    one(create, required=False)
+    settings(create)
+    flag(create, "--start-ts", about="publish what is later, by default now", type=_tso, default=0, metavar="TSO")
+    flag(create, "--disable-gc-check", about="taken for TiCDC's sake", of=bool)
+    asking(create)
+
+    update = parser_of(verbs, "update", "Change a changefeed that is stopped or failed.")
+    keyspace(update)
+    one(update)
+    settings(update)
+    asking(update)
+
+    listing = parser_of(verbs, "list", "List changefeeds.")
+    keyspace(listing)
+    flag(listing, "-a", "--all", about="also those that have finished", of=bool)
+
+    query = parser_of(verbs, "query", "Show a changefeed.")
+    keyspace(query)
+    one(query)
+    flag(query, "-s", "--simple", about="only state and checkpoint", of=bool)
+
+    for name, about in (("pause", "Stop a changefeed."), ("remove", "Forget a changefeed.")):
+        simple = parser_of(verbs, name, about)
+        keyspace(simple, default="" if name == "pause" else "default")
+        one(simple)
+
+    resume = parser_of(verbs, "resume", "Let a changefeed go on.")
+    keyspace(resume)
+    one(resume)
+    asking(resume)
+    flag(resume, "--overwrite-checkpoint-ts", about="go on from here: now, or a TSO", metavar="TSO")
+    upstream(resume)
+
+    statistics = parser_of(verbs, "statistics", "Show how far a changefeed is behind, again and again.")
+    keyspace(statistics)
+    one(statistics)
+    flag(statistics, "-I", "--interval", about="seconds between two looks", type=_seconds, default=10)
+
+    for group, verb, of_group, of_verb in (
+        ("capture", "list", "Manage servers.", "List the servers."),
+        ("tso", "query", "Manage the clock.", "Print the present TSO."),
+    ):
+        inner = parser_of(groups, group, of_group).add_subparsers(dest="verb", metavar="COMMAND", required=False)
+        parser_of(inner, verb, of_verb)
+
+    found, rest = root.parse_known_args(arguments)
+    chosen = [name for name in (found.group, getattr(found, "verb", None)) if name]
+    if rest:
+        kind = "flag" if rest[0].startswith("-") else "command"
+        shown = rest[0].partition("=")[0] if kind == "flag" else f'"{rest[0]}" for "tidecast cli"'
+        raise Usage(f"unknown {kind}{':' if kind == 'flag' else ''} {shown}", root.format_help())
+    if len(chosen) < 2:
+        (feeds if chosen == ["changefeed"] else root).print_help()
+        sys.exit(0)
+    found.command = " ".join(chosen)
+    return found
