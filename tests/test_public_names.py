@@ -10,7 +10,7 @@ PUBLIC = {
     "tidecast": """
         ConfigError CorruptedData DecodeError Demo DemoTable EncodeError Inspected MissingRuntime Published
         RegistryError Replicated SchemaRefused TerminalError TidecastError TransientError Unreachable Verified
-        __version__ convert demo inspect read replicate spark_session verify
+        __version__ convert demo inspect read replicate serve spark_session verify
     """,
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD Reason
@@ -24,7 +24,8 @@ PUBLIC = {
         DdlHistory DebeziumOptions decode encode_ddl encode_key encode_value encode_watermark fidelity unencodable
     """,
     "tidecast.protocols.simple": """
-        SimpleOptions decode encode_bootstrap encode_ddl encode_value encode_watermark table_schema unencodable
+        SimpleOptions claim_check_location decode encode_bootstrap encode_ddl encode_value encode_watermark
+        table_schema unencodable
     """,
     "tidecast.checksum": """
         Judged explain row_checksum verdict verify
@@ -33,15 +34,16 @@ PUBLIC = {
         Registry open_registry subject_for
     """,
     "tidecast.topics": """
-        KafkaOptions Mark Records TopicInfo Topics append_lines kafka_errors open_topics refuse_dead_letters
-        write_dead_letters
+        KafkaOptions Mark Records TopicInfo Topics append_lines check_storage claim_location compress compressed
+        decompressed fetched_claims kafka_errors open_topics refuse_dead_letters store_claims write_dead_letters
     """,
     "tidecast.sources": """
         Batch Progress TopicStream decode_records read_records read_topic
     """,
     "tidecast.changefeed": """
         ChangefeedConfig Changefeeds ColumnMatcher Feed Job Moved Problem Published Router Runner Snapshot Sorted
-        State TableMatcher Timing Wish build_config default_replica_config file_content lag_seconds load_config
+        SparkRunner State TableMatcher Timing Wish build_config default_replica_config file_content lag_seconds
+        load_config
         mask_replica_config masked_sink_uri merge_replica_configs publish read_replica_config replica_config_for
         select_columns
     """,
@@ -49,7 +51,7 @@ PUBLIC = {
         ON_ERROR Replicated TableReport replicate
     """,
     "tidecast.server": """
-        Access Listener Service build_app
+        Access Listener Service build_app read_users
     """,
     "tidecast.runtime": """
         Java SPARK_JARS fetch_jars find_java local_zone spark_session

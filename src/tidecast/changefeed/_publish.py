@@ -23,21 +23,27 @@ from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.changefeed._controls import Control, Life, control_frame, ddl_topic, lives, row_sequence, watermark_frame
 from tidecast.changefeed._dispatch import Router, select_columns
 from tidecast.changefeed._filter import EventFilters
-from tidecast.changefeed._large import (
-    OVERHEAD,
-    check_storage,
-    claim_location,
-    compress,
-    compressed,
-    message_size,
-    store_claims,
-)
 from tidecast.changefeed._matcher import SYSTEM_SCHEMAS, TableMatcher
 from tidecast.changefeed._split import MOVED, split_key_updates
 from tidecast.checksum import row_checksum
 from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema, union
 from tidecast.registry import Registry
-from tidecast.topics import Topics, refuse_dead_letters, write_dead_letters
+from tidecast.topics import (
+    Topics,
+    check_storage,
+    claim_location,
+    compress,
+    compressed,
+    refuse_dead_letters,
+    store_claims,
+    write_dead_letters,
+)
+
+_OVERHEAD = 36
+"""What TiCDC adds to key and value for a message's own bytes."""
+
+_LIMIT_MARGIN = 128
+"""How much smaller than its topic allows TiCDC keeps a message."""
 
 
 @dataclass
@@ -168,6 +174,8 @@ class _Run:
         self._storage = large.claim_check_storage_uri.get_secret_value()
         self._raw_claims = large.claim_check_raw_value
         self._moved = False
+        allowed = sink.ensure(config.default_topic).max_message_bytes
+        self._limit = min(config.max_message_bytes, allowed - _LIMIT_MARGIN) if allowed else config.max_message_bytes
 
     def publish(self, dead_letters: Path, on_error: str) -> Published:
         """Publish the batch; see `tidecast.changefeed.publish`."""
@@ -304,7 +312,7 @@ class _Run:
         location, reduced = F.lit(None).cast("string"), F.lit(None).cast("binary")
         if self._large != "none":
             # Under compression nobody knows yet whether a message is too large.
-            doubtful = message_size(F.col("message_key"), F.col("message_value")) > self.config.max_message_bytes
+            doubtful = _size(F.col("message_key"), F.col("message_value")) > self._limit
             doubtful = doubtful if self._compression == "none" else F.col("message_value").isNotNull()
             if self._large == "claim-check":
                 location = F.when(doubtful, claim_location(self._storage, F.col("message_value")))
@@ -328,12 +336,12 @@ class _Run:
 
     def _sized(self, encoded: DataFrame) -> DataFrame:
         """Choose the form that fits: the whole message or the reduced one; `stop` tells the size that nothing fits."""
-        limit = self.config.max_message_bytes
+        limit = self._limit
         encoded = compressed(encoded, ("whole", "reduced"), self._compression)
-        fits = message_size(F.col("key"), F.col("whole")) <= limit
+        fits = _size(F.col("key"), F.col("whole")) <= limit
         value = F.when(fits | F.col("reduced").isNull(), F.col("whole")).otherwise(F.col("reduced"))
         chosen = encoded.withColumns({"value": value, "location": F.when(~fits, F.col("location"))})
-        size = message_size(F.col("key"), F.col("value"))
+        size = _size(F.col("key"), F.col("value"))
         stops = [F.when(size > limit, size)]
         if self.config.integrity.corruption_handle_level == "error":
             stops.append(F.when(F.col("corrupted"), F.lit(0)))
@@ -376,7 +384,7 @@ class _Run:
         return _Stop(place["position"] if self.events.position else None, error)
 
     def _too_large(self, topic: str, length: int, where: str) -> EncodeError:
-        limit = self.config.max_message_bytes
+        limit = self._limit
         other = ", or set large-message-handle-option" if self.config.protocol == "simple" else ""
         return EncodeError(
             f"message is too large. topic:{topic}, length:{length}, maxMessageBytes:{limit}",
@@ -468,9 +476,9 @@ class _Run:
         """Send the rows and controls that come before the stop; return it, or an earlier one of a control."""
         spark = self.events.rejected.sparkSession
         controls = [*controls, *self._ddl()]
-        sizes = ((c, OVERHEAD + len(c.message[0] or b"") + len(c.message[1])) for c in controls)
+        sizes = ((c, _OVERHEAD + len(c.message[0] or b"") + len(c.message[1])) for c in controls)
         for control, size in sizes:
-            if size > self.config.max_message_bytes:
+            if size > self._limit:
                 error = self._too_large(control.topic, size, f"schema of a table in topic {control.topic}")
                 stop = _first(stop, _Stop(control.position, error))
         frames = []
@@ -532,6 +540,11 @@ class _Survey:
     claims: int
     moved: bool
     stop: _Stop | None
+
+
+def _size(key: Column, value: Column) -> Column:
+    """Return the length of a message as TiCDC counts it, for the comparison with max-message-bytes."""
+    return F.coalesce(F.octet_length(key), F.lit(0)) + F.coalesce(F.octet_length(value), F.lit(0)) + _OVERHEAD
 
 
 def _first(one: _Stop | None, other: _Stop | None) -> _Stop | None:

@@ -21,6 +21,7 @@ from tidecast._uri import parse_place
 from tidecast.model import RECORD, Events, Reason, SchemaHistory
 from tidecast.registry import Registry
 from tidecast.sources._topic import decode_records, protocol_of
+from tidecast.sources._unpack import unpacked
 from tidecast.topics import Mark, Records, open_topics
 
 MAX_WAITING = 1_000_000
@@ -77,7 +78,8 @@ class TopicStream:
         self._spark, self._uri, self._folder = spark, uri, folder
         self._registry, self._zone, self._max_waiting = registry, zone, max_waiting
         self._protocol = protocol_of(uri)
-        self._topics = open_topics(parse_place(uri))
+        self._place = parse_place(uri)
+        self._topics = open_topics(self._place)
         self._progress, self._history = self._load()
 
     @property
@@ -104,7 +106,7 @@ class TopicStream:
         mark = dict(self._topics.mark(before.mark, limit))
         if mark == before.mark:
             return None
-        records = self._topics.read(self._spark, before.mark, mark)
+        records = unpacked(self._topics.read(self._spark, before.mark, mark), self._protocol, self._place.params)
         if before.waiting:
             waiting = self._spark.read.schema(RECORD).parquet(str(self._folder / before.waiting))
             records = replace(records, frame=waiting.unionByName(records.frame))

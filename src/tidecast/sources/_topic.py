@@ -13,6 +13,7 @@ from tidecast._uri import parse_place
 from tidecast.model import Events, SchemaHistory
 from tidecast.protocols import avro, debezium, simple
 from tidecast.registry import Registry
+from tidecast.sources._unpack import unpacked
 from tidecast.topics import Records, open_topics
 
 Decoder = Callable[[Records, Registry | None, str, SchemaHistory | None], Events]
@@ -31,8 +32,8 @@ def read_topic(spark: SparkSession, uri: str, *, registry: Registry | None = Non
 
 def read_records(spark: SparkSession, uri: str) -> tuple[Records, str]:
     """Return the messages of a topic, up to its present end, and their protocol."""
-    protocol = protocol_of(uri)
-    return open_topics(parse_place(uri)).read(spark), protocol
+    protocol, place = protocol_of(uri), parse_place(uri)
+    return unpacked(open_topics(place).read(spark), protocol, place.params), protocol
 
 
 def protocol_of(uri: str) -> str:

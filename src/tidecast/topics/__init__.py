@@ -5,6 +5,15 @@ from tidecast.topics._dead_letters import append_lines, refuse_dead_letters, wri
 from tidecast.topics._kafka import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
 from tidecast.topics._open import open_topics
+from tidecast.topics._packing import (
+    check_storage,
+    claim_location,
+    compress,
+    compressed,
+    decompressed,
+    fetched_claims,
+    store_claims,
+)
 
 __all__ = [
     "KafkaOptions",
@@ -13,8 +22,15 @@ __all__ = [
     "TopicInfo",
     "Topics",
     "append_lines",
+    "check_storage",
+    "claim_location",
+    "compress",
+    "compressed",
+    "decompressed",
+    "fetched_claims",
     "kafka_errors",
     "open_topics",
     "refuse_dead_letters",
+    "store_claims",
     "write_dead_letters",
 ]

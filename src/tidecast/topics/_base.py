@@ -25,10 +25,11 @@ class Records:
 
 @dataclass(frozen=True)
 class TopicInfo:
-    """A topic that can be written to, and how many partitions it has."""
+    """A topic that can be written to, how many partitions it has, and the largest message it takes, if any is."""
 
     name: str
     partitions: int
+    max_message_bytes: int | None = None
 
 
 class Topics(Protocol):

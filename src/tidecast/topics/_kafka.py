@@ -112,8 +112,8 @@ class KafkaTopics:
         known = self._partitions(admin)
         asked = self.options.partition_num
         if topic in known:
-            self._check_replicas(admin, ConfigResource(ConfigResource.Type.TOPIC, topic))
-            return TopicInfo(topic, self._usable(known[topic]) if topic == self.topic else known[topic])
+            limit = self._check(admin, ConfigResource(ConfigResource.Type.TOPIC, topic))
+            return TopicInfo(topic, self._usable(known[topic]) if topic == self.topic else known[topic], limit)
         if not self.options.auto_create_topic:
             raise ConfigError(
                 f"`auto-create-topic` is false, and {topic} not found",
@@ -123,10 +123,10 @@ class KafkaTopics:
             )
         with self._asking():
             broker = next(iter(admin.list_topics(timeout=self.options.dial_timeout).brokers))
-        self._check_replicas(admin, ConfigResource(ConfigResource.Type.BROKER, str(broker)))
+        limit = self._check(admin, ConfigResource(ConfigResource.Type.BROKER, str(broker)))
         partitions = asked or known.get(self.topic, _DEFAULT_PARTITIONS)
         self._create(admin, topic, partitions)
-        return TopicInfo(topic, self._seen(admin, topic) or partitions)
+        return TopicInfo(topic, self._seen(admin, topic) or partitions, limit)
 
     def write(self, frame: DataFrame) -> None:
         """Append records to their topics, in the order of `sequence` within a topic's partition.
@@ -240,20 +240,23 @@ class KafkaTopics:
             )
         return asked or real
 
-    def _check_replicas(self, admin: AdminClient, resource: ConfigResource) -> None:
-        """Refuse a replication factor with which no message could be acknowledged by all in-sync replicas."""
-        if self.options.required_acks != -1:
-            return
+    def _check(self, admin: AdminClient, resource: ConfigResource) -> int | None:
+        """Return the size of the largest message that a topic, or a broker, takes.
+
+        Refuses a replication factor with which no message could be acknowledged by all in-sync replicas.
+        """
         with self._asking():
-            answer = admin.describe_configs([resource], request_timeout=self.options.dial_timeout)[resource]
-            least = answer.result().get("min.insync.replicas")
-        if least is not None and int(least.value) > self.options.replication_factor:
+            said = admin.describe_configs([resource], request_timeout=self.options.dial_timeout)[resource].result()
+        least = said.get("min.insync.replicas")
+        if self.options.required_acks == -1 and least and int(least.value) > self.options.replication_factor:
             raise ConfigError(
                 f"replication-factor is {self.options.replication_factor}, but min.insync.replicas is {least.value}",
                 code="CDC:ErrKafkaInvalidConfig",
                 where=self.where,
                 hint="ask for at least as many replicas, or for required-acks=1",
             )
+        limit = said.get("max.message.bytes") or said.get("message.max.bytes")
+        return int(limit.value) if limit else None
 
     def _create(self, admin: AdminClient, topic: str, partitions: int) -> None:
         new = NewTopic(topic, partitions, self.options.replication_factor)

@@ -1,5 +1,6 @@
 """TiCDC's Simple protocol: bytes to events, and events to bytes."""
 
+from tidecast.protocols.simple._claim import claim_check_location
 from tidecast.protocols.simple._decode import decode
 from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_value, encode_watermark, unencodable
 from tidecast.protocols.simple._options import SimpleOptions
@@ -7,6 +8,7 @@ from tidecast.protocols.simple._schema import table_schema
 
 __all__ = [
     "SimpleOptions",
+    "claim_check_location",
     "decode",
     "encode_bootstrap",
     "encode_ddl",

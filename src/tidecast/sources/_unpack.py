@@ -1,0 +1,38 @@
+"""Messages as they were before they were packed. Source: Simple protocol, size limits, large messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql import functions as F
+
+from tidecast._errors import ConfigError
+from tidecast.protocols import simple
+from tidecast.topics import Records, decompressed, fetched_claims
+
+_COMPRESSIONS = ("none", "snappy", "lz4")
+
+
+def unpacked(records: Records, protocol: str, params: Mapping[str, str]) -> Records:
+    """Return messages with their values decompressed and fetched from the claim check's storage.
+
+    `params` are the source URI's: `large-message-handle-compression`, since no message tells it, and
+    `claim-check-storage-uri`. Without the latter, messages whose whole lies elsewhere are incomplete.
+    """
+    if protocol != "simple":
+        return records
+    compression = params.get("large-message-handle-compression", "none").lower()
+    if compression not in _COMPRESSIONS:
+        raise ConfigError(
+            f"unknown large-message-handle-compression {compression!r}",
+            code="CDC:ErrInvalidReplicaConfig",
+            hint=f"write one of {', '.join(_COMPRESSIONS)}",
+        )
+    frame = decompressed(records.frame, ("value",), compression)
+    if storage := params.get("claim-check-storage-uri"):
+        located = frame.withColumn("location", simple.claim_check_location(F.col("value")))
+        here = located.where(F.col("location").isNull()).drop("location")
+        there = fetched_claims(located.where(F.col("location").isNotNull()), storage, compression)
+        frame = here.unionByName(there)
+    return replace(records, frame=frame)
