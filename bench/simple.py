@@ -8,6 +8,7 @@ objects, and write such objects.
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import json
 from typing import Any
@@ -19,13 +20,14 @@ from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
 from bench.avro_checksum import SCHEMA, WHOLE, Contestant, consume, inserted_rows, race, report, show
-from tidecast.model import RECORD, TableChanges, union
+from tidecast.model import CHECKSUM, RECORD, TableChanges, union
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
 from tidecast.runtime import spark_session
 
+orjson: Any
 try:
-    import orjson
+    orjson = importlib.import_module("orjson")
 except ImportError:  # shown where it is there; nothing is measured against it
     orjson = None
 
@@ -178,7 +180,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
     spark = spark_session("bench", cores=1, conf={"spark.sql.ansi.enabled": str(options.ansi).lower()})
-    changes = inserted_rows(spark, options.rows).withColumn("table_id", F.lit(None).cast("bigint")).cache()
+    nothing = {"table_id": F.lit(None).cast("bigint"), "checksum": F.lit(None).cast(CHECKSUM)}
+    changes = inserted_rows(spark, options.rows).withColumns(nothing).cache()
     records = {name: messages(changes, SimpleOptions(name)).cache() for name in ("json", "avro")}  # type: ignore[arg-type]
     for frame in records.values():
         frame.count()

@@ -239,8 +239,8 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, zone: str) -> Data
     gap = _first((f"message.old.{n} IS NULL AND message.data.{n} IS NOT NULL", "true") for n in _names(schema))
     unnamed = F.array_except(F.array(*(F.lit(c.name) for c in schema.columns)), reader.names(message, F.col("value")))
     sides = F.struct(*(_typed(message[side], schema, reader, zone).alias(side) for side in _SIDES))
-    typed_in = read.withColumns({"missing": F.when((F.col("op") == Op.UPDATE) & gap, unnamed), "sides": sides})
-    decoded = typed_in.select("*", evaluated_once(F.col("sides")).alias("typed"))
+    wide = read.withColumns({"missing": F.when((F.col("op") == Op.UPDATE) & gap, unnamed), "sides": sides})
+    decoded = wide.select("*", evaluated_once(F.col("sides")).alias("typed"))
     filled = (
         f"IF(array_contains(missing, {_literal(c.name)}), typed.data.{n}, typed.old.{n}) AS {n}"
         for c, n in zip(schema.columns, _names(schema), strict=True)

@@ -57,8 +57,9 @@ def row_message(row: RowMessage, zone: str) -> Column:
     ]
     if row.claim_check is not None:
         location = F.struct(row.claim_check.alias("claimCheckLocation"))
-        said = _object(F.when(row.claim_check != "", location), [row.claim_check])
-        pieces.append(F.concat(F.lit(","), F.substr(said, F.lit(2), F.length(said) - 2)))
+        said = _object(location, [row.claim_check])
+        members = F.concat(F.lit(","), F.substr(said, F.lit(2), F.length(said) - 2))
+        pieces.append(F.when(row.claim_check != "", members))
     if row.handle_key_only:
         pieces.append(F.lit(',"handleKeyOnly":true'))
     pieces.append(F.concat(F.lit(',"checksum":'), F.to_json(row.checksum)))
@@ -80,11 +81,11 @@ def _row(columns: Sequence[TableColumn], side: str, present: Column, zone: str) 
     values = [_value(c.data_type, F.col(side)[c.name], zone).alias(c.name) for c in columns]
     texts = [F.col(side)[c.name] for c in columns if c.data_type.kind in _FREE_TEXT]
     odd_names = any(_ODD.search(c.name) for c in columns)
-    return _object(F.when(present, F.struct(*values)), texts, odd_names=odd_names)
+    return F.when(present, _object(F.struct(*values), texts, odd_names=odd_names))
 
 
 def _object(values: Column, texts: Sequence[Column], *, odd_names: bool = False) -> Column:
-    """Return the JSON object of a struct, null for null; `texts` are what it shows of free text.
+    """Return the JSON object of a struct; `texts` are what it shows of free text.
 
     Spark writes it, and rows with characters that Go writes otherwise are corrected: there are few.
     """
@@ -93,8 +94,7 @@ def _object(values: Column, texts: Sequence[Column], *, odd_names: bool = False)
         return said
     shown = F.concat_ws("", *texts)
     whole = F.is_valid_utf8(shown)
-    # A condition that names the object, too, has Spark compute it once for all branches.
-    odd = said.isNotNull() & (F.lit(odd_names) | shown.rlike(_ODD.pattern) | ~whole)
+    odd = F.lit(odd_names) | shown.rlike(_ODD.pattern) | ~whole
     corrected = F.replace(said, F.lit(_PAIR), F.lit(_MARK))
     for spark, go in (_LETTERED | _MARKUP).items():
         corrected = F.replace(corrected, F.lit(spark), F.lit(go))
