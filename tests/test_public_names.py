@@ -41,11 +41,10 @@ PUBLIC = {
         Batch Progress TopicStream decode_records read_records read_topic
     """,
     "tidecast.changefeed": """
-        ChangefeedConfig Changefeeds ColumnMatcher Feed Job Moved Problem Published Router Runner Snapshot Sorted
-        SparkRunner State TableMatcher Timing Wish build_config default_replica_config file_content lag_seconds
-        load_config
-        mask_replica_config masked_sink_uri merge_replica_configs publish read_replica_config replica_config_for
-        select_columns
+        ChangefeedConfig Changefeeds ColumnMatcher Feed Job Moved Problem Published Router Runner Snapshot
+        Sorted SparkRunner State TableMatcher Timing Wish build_config default_replica_config file_content
+        lag_seconds load_config mask_replica_config masked_sink_uri merge_replica_configs publish
+        read_replica_config replica_config_for select_columns
     """,
     "tidecast.replica": """
         ON_ERROR Replicated TableReport replicate
