@@ -182,7 +182,7 @@ def main() -> None:
     spark = spark_session("bench", cores=1, conf={"spark.sql.ansi.enabled": str(options.ansi).lower()})
     nothing = {"table_id": F.lit(None).cast("bigint"), "checksum": F.lit(None).cast(CHECKSUM)}
     changes = inserted_rows(spark, options.rows).withColumns(nothing).cache()
-    records = {name: messages(changes, SimpleOptions(name)).cache() for name in ("json", "avro")}  # type: ignore[arg-type]
+    records = {name: messages(changes, SimpleOptions(name)).cache() for name in ("json", "avro")}
     for frame in records.values():
         frame.count()
     racing = contestants(changes, records)
