@@ -24,7 +24,7 @@ PUBLIC = {
         DdlHistory DebeziumOptions decode encode_ddl encode_key encode_value encode_watermark fidelity unencodable
     """,
     "tidecast.protocols.simple": """
-        SimpleOptions claim_check_location decode encode_bootstrap encode_ddl encode_value encode_watermark
+        SimpleOptions claim_check_location decode describe encode_bootstrap encode_ddl encode_value encode_watermark
         table_schema unencodable
     """,
     "tidecast.checksum": """

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import overload
 
@@ -25,7 +25,7 @@ from tidecast.registry import Registry, open_registry
 from tidecast.replica import Replicated
 from tidecast.replica import replicate as apply
 from tidecast.runtime import local_zone, spark_session
-from tidecast.sources import decode_records, read_records, read_topic
+from tidecast.sources import TopicStream, decode_records, read_records, read_topic
 from tidecast.topics import Records, append_lines, kafka_errors, open_topics, write_dead_letters
 
 DEAD_LETTERS = "_dead_letters"
@@ -185,18 +185,37 @@ def replicate(
     *,
     schema_registry: str | None = None,
     tz: str | None = None,
+    checkpoint: str | None = None,
     dead_letters: str | None = None,
     on_error: str = "dead-letter",
     progress: Progress = unseen,
     spark: SparkSession | None = None,
 ) -> Replicated:
-    """Apply a topic to tables, once, up to its present end; see `tidecast.replica.replicate`."""
+    """Apply a topic to tables, once, up to its present end; see `tidecast.replica.replicate`.
+
+    The folder `checkpoint` keeps what has been applied, so that the next run goes on from there; rows whose schema has
+    not come yet wait in it. Without one every run reads the whole topic.
+    """
     parse_place(source)
     progress("reading", 0, 0)
     session = spark or spark_session()
     letters = Path(dead_letters) if dead_letters else None
-    with _asking(source), read(session, source, schema_registry=schema_registry, tz=tz) as events:
-        return apply(session, events, to, dead_letters=letters, on_error=on_error, progress=progress)
+    if checkpoint is None:
+        with _asking(source), read(session, source, schema_registry=schema_registry, tz=tz) as events:
+            return apply(session, events, to, dead_letters=letters, on_error=on_error, progress=progress)
+    registry, zone = _registry(schema_registry), tz or local_zone()
+    stream = TopicStream(session, source, Path(checkpoint), registry=registry, zone=zone)
+    with _asking(source):
+        batch = stream.next()
+        if batch is None:
+            return Replicated(())
+        with batch.events as events:
+            applied = apply(session, events, to, dead_letters=letters, on_error=on_error, progress=progress)
+        stream.commit(batch)
+    if not batch.progress.rows_waiting:
+        return applied
+    waiting = f"{batch.progress.rows_waiting:,} rows wait in {checkpoint} for the schemas of their tables"
+    return replace(applied, warnings=(*applied.warnings, waiting))
 
 
 def serve(

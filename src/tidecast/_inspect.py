@@ -15,12 +15,13 @@ from pyspark.sql import functions as F
 from tidecast._errors import ConfigError
 from tidecast.checksum import explain, verdict
 from tidecast.model import RECORD, Events, Kind, Op, Reason, TableChanges, to_datetime, union
+from tidecast.protocols import simple
 
 _OPS = {Op.CREATE: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _AVRO = ("avro", "flat-avro")
 _AVRO_MARK, _AVRO_DDL, _AVRO_WATERMARK = 0, 1, 2
 _MUTE = (Reason.BAD_JSON, Reason.BAD_MESSAGE)
-"""Why a Simple message cannot even tell what it is."""
+"""Why a message cannot even tell what it is."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,13 @@ def single_message(spark: SparkSession, *, hex: str | None, base64_text: str | N
     given = {"offset": 0, "value": bytearray(value)}
     record = (F.lit(given.get(f.name)).cast(f.dataType).alias(f.name) for f in RECORD.fields)
     frame = spark.range(1).select(*record)
-    return frame, "avro" if value[:1] == bytes([_AVRO_MARK]) else "simple"
+    return frame, _looks_like(value)
+
+
+def _looks_like(value: bytes) -> str:
+    if value[:1] == bytes([_AVRO_MARK]):
+        return "avro"
+    return "debezium" if value.startswith((b'{"payload"', b'{"schema"')) else "simple"
 
 
 def _place(row: Row) -> tuple[Any, ...]:
@@ -130,7 +137,7 @@ def _message(record: Row, protocol: str, row: Row | None, problem: str | None) -
         if row is None and value and problem is None:
             _control(said, value)
     elif row is None and value and not (problem or "").startswith(_MUTE):
-        _claimed(said, value)
+        _CLAIMS[protocol](said, value)
     if row is not None:
         judged = row["judged"]
         said.type, said.table, said.commit_ts = _OPS[Op(row["op"])], row["table"], row["commit_ts"]
@@ -157,7 +164,10 @@ def _control(said: Inspected, value: bytes) -> None:
 
 def _claimed(said: Inspected, value: bytes) -> None:
     """Add what a Simple message tells of itself: a schema change, a bootstrap, a watermark, or an unreadable row."""
-    message = json.loads(value)
+    try:
+        message = simple.describe(value)
+    except ValueError:
+        return
     table = message.get("tableSchema") or {}
     said.type, said.commit_ts, said.sql = message["type"], message.get("commitTs"), message.get("sql")
     names = (table["schema"], table["table"]) if table else (message.get("database"), message.get("table"))
@@ -165,3 +175,19 @@ def _claimed(said: Inspected, value: bytes) -> None:
     said.columns = [
         ColumnShown(c["name"], c["dataType"]["mysqlType"], None, None, None) for c in table.get("columns", [])
     ]
+
+
+def _debezium(said: Inspected, value: bytes) -> None:
+    """Add what a Debezium message tells of itself: a schema change, a watermark, or an unreadable row."""
+    try:
+        payload = json.loads(value).get("payload") or {}
+        source = payload.get("source") or {}
+    except (ValueError, AttributeError):
+        return
+    said.commit_ts, said.sql = source.get("commit_ts"), payload.get("ddl")
+    said.type = "DDL" if "ddl" in payload else _DEBEZIUM_OPS.get(payload.get("op"), "")
+    said.table = ".".join(filter(None, (source.get("db"), source.get("table"))))
+
+
+_DEBEZIUM_OPS: dict[str, str] = {**_OPS, "m": "WATERMARK"}
+_CLAIMS = {"simple": _claimed, "debezium": _debezium}

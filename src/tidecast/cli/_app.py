@@ -129,6 +129,9 @@ def replicate(
     zone: Zone = None,
     dead_letters: DeadLetters = None,
     on_error: Policy = OnError.DEAD_LETTER,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder that keeps what was applied; the next run goes on there.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Up to the source's present end; the default.")] = True,
     as_json: Json = False,
 ) -> None:
@@ -139,6 +142,7 @@ def replicate(
             to,
             schema_registry=schema_registry,
             tz=zone,
+            checkpoint=checkpoint,
             dead_letters=dead_letters,
             on_error=on_error,
             progress=step,

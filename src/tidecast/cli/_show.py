@@ -59,6 +59,10 @@ def published(result: Published, as_json: bool) -> None:
                 "messages": result.total,
                 "tables": messages,
                 "schemas": result.schemas,
+                "ddl": result.ddl,
+                "bootstraps": result.bootstraps,
+                "watermarks": result.watermarks,
+                "claims": result.claims,
                 "skipped": dict(result.skipped),
                 "dead_letters": dict(result.dead_letters),
             }
@@ -66,6 +70,14 @@ def published(result: Published, as_json: bool) -> None:
         return
     rows = [(m["table"], m["topic"], m["messages"]) for m in messages]
     _table(f"Published {result.total:,} messages", ("table", "topic", "messages"), rows, ("messages",))
+    beside = {
+        "schema changes": result.ddl,
+        "bootstraps": result.bootstraps,
+        "watermarks": result.watermarks,
+        "messages whose whole is in the claim-check storage": result.claims,
+    }
+    if told := ", ".join(f"{count:,} {what}" for what, count in beside.items() if count):
+        print(f"and {told}")
     for name, count in sorted(result.skipped.items()):
         print(
             f"skipped: {count:,} rows of {name}, which has neither a primary key nor a unique key on NOT NULL columns"

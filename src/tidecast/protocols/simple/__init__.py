@@ -2,6 +2,7 @@
 
 from tidecast.protocols.simple._claim import claim_check_location
 from tidecast.protocols.simple._decode import decode
+from tidecast.protocols.simple._describe import describe
 from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_value, encode_watermark, unencodable
 from tidecast.protocols.simple._options import SimpleOptions
 from tidecast.protocols.simple._schema import table_schema
@@ -10,6 +11,7 @@ __all__ = [
     "SimpleOptions",
     "claim_check_location",
     "decode",
+    "describe",
     "encode_bootstrap",
     "encode_ddl",
     "encode_value",

@@ -107,9 +107,7 @@ DML = _record(
     old=["null", {"type": "map", "values": [*_PLAIN, "Timestamp", "UnsignedBigint"]}],
 )
 MESSAGES: tuple[dict[str, Any], ...] = (WATERMARK, BOOTSTRAP, DDL, DML)
-_WHOLE = (BOOTSTRAP, DDL)
-"""What the driver writes and reads."""
-_PARSED = {record["name"]: avro.schema.parse(json.dumps(record)) for record in _WHOLE}
+_PARSED = {record["name"]: avro.schema.parse(json.dumps(record)) for record in MESSAGES}
 
 MARK = b"\x16"
 """What every message begins with: the branch of the union of all records that is a message."""
@@ -128,17 +126,16 @@ def message(record: dict[str, Any], said: dict[str, Any]) -> bytes:
 
 
 def read_message(data: bytes) -> dict[str, Any]:
-    """Return what a message of a schema change or a bootstrap says; raises ValueError where it is none."""
-    for record in _WHOLE:
+    """Return what a message says, and its `type`; raises ValueError where it is none. For few messages, not rows."""
+    for record in MESSAGES:
         if data.startswith(beginning(record)):
             decoder = avro.io.BinaryDecoder(io.BytesIO(data[len(beginning(record)) :]))
             try:
                 said = avro.io.DatumReader(_PARSED[record["name"]]).read(decoder)
             except (avro.errors.AvroException, AssertionError, IndexError, TypeError, UnicodeDecodeError) as error:
                 raise ValueError(f"not a {record['name']} record") from error
-            assert isinstance(said, dict)
-            return said
-    raise ValueError("neither a schema change nor a bootstrap")
+            return {"type": record["name"].upper(), **said}  # type: ignore[dict-item]
+    raise ValueError("no message of Simple")
 
 
 def row_message(row: RowMessage, zone: str) -> Column:
