@@ -106,7 +106,7 @@ def test_what_may_pass_is_retried_and_forgotten_when_it_has_passed(tmp_path: Pat
         warned = wait_for(feeds, "up", State.WARNING)
         assert warned.error
         assert warned.error.code == "CDC:ErrChangefeedRetryable"
-        assert warned.error.message == "127.0.0.1:9092: the broker does not answer"
+        assert warned.error.message == "the broker does not answer, 127.0.0.1:9092"
         assert warned.error.addr == "127.0.0.1:8300"
         feeds.resume("up")  # silently ignored: it runs
         assert state_of(feeds, "up") is State.WARNING

@@ -43,6 +43,12 @@ class TidecastError(Exception):
             text = f"{self.where}: {text}"
         return f"{text} ({self.hint})" if self.hint else text
 
+    @property
+    def coded(self) -> str:
+        """The text with the code in front, which is where clients of TiCDC look for it."""
+        text = ", ".join(filter(None, (self.message, self.where))) + (f" ({self.hint})" if self.hint else "")
+        return f"[{self.code}]{text}" if self.code else text
+
 
 class TransientError(TidecastError):
     """Something outside failed in a way that may pass; the same call may succeed later."""

@@ -520,7 +520,7 @@ def _is_fatal(error: Exception) -> bool:
 
 
 def _words(error: Exception) -> str:
-    return str(error) if isinstance(error, TidecastError) else f"{type(error).__name__}: {error}"
+    return error.coded if isinstance(error, TidecastError) else f"{type(error).__name__}: {error}"
 
 
 def _without_secrets(text: str, feed: Feed) -> str:

@@ -44,11 +44,8 @@ def answer(value: object, status: int = 200, *, indented: bool = False) -> Respo
 
 def refusal(error: TidecastError) -> Response:
     """Return an error: TiCDC's code, and a text that begins with it."""
-    code = error.code or ""
-    text = ", ".join(filter(None, (error.message, error.where))) + (f" ({error.hint})" if error.hint else "")
-    message = f"[{code}]{text}" if code else text
-    status = 400 if any(name in message for name in _BAD_REQUEST) else 500
-    return failure(message, code, status)
+    status = 400 if any(name in error.coded for name in _BAD_REQUEST) else 500
+    return failure(error.coded, error.code or "", status)
 
 
 def failure(message: str, code: str, status: int) -> Response:
