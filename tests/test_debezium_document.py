@@ -217,6 +217,12 @@ def test_what_cannot_be_read_is_rejected(message: str, reason: Reason, spark: Sp
         assert events.tables == ()
 
 
+def test_a_row_whose_key_cannot_be_read_is_rejected(spark: SparkSession) -> None:
+    with read(spark, ("{", ROW_VALUE)) as events:
+        assert [row["reason"] for row in events.rejected.collect()] == [Reason.BAD_JSON]
+        assert events.tables == ()
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [

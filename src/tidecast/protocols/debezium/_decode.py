@@ -7,7 +7,7 @@ off as bytes; the driver reads each once, and Spark reads what is left with the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -33,7 +33,7 @@ from tidecast.model import (
 )
 from tidecast.protocols.debezium._encode import WATERMARK
 from tidecast.protocols.debezium._read_schema import Field, fields_of, read_block, read_table
-from tidecast.protocols.debezium._read_values import fallible, json_type, readable, value
+from tidecast.protocols.debezium._read_values import damaged, json_type, readable, value
 from tidecast.protocols.debezium._statement import Statement, ddl_type, read_statement
 
 SNAPSHOT = "r"
@@ -68,8 +68,9 @@ def decode(
     that of TiCDC's server. A row is read by the schema in its message; without one, by the last schema change of its
     table before it, or by one of `schemas`, which are such as a Simple topic has. Where one of those gives the very
     schema in the message, it serves too, since it tells more. Rows of a table that nothing tells are rejected with
-    `Reason.UNKNOWN_TABLE`. Tombstones, which repeat a delete, are left out. The messages are read once and kept by
-    Spark: see `Events.release`.
+    `Reason.UNKNOWN_TABLE`. A table that only messages tell has the commit-ts of its first row as its version, and no
+    column ids. Tombstones, which repeat a delete, are left out. The messages are read once and kept by Spark: see
+    `Events.release`.
     """
     parsed = _parse(records).persist()
     position = "offset" if ordered else "commit_ts"
@@ -88,7 +89,7 @@ def decode(
             reason = Reason.FOREIGN_SCHEMA if group.schema else Reason.UNKNOWN_TABLE
             causes.append((group.mine(known), reason, read))
         else:
-            frame = _rows(parsed.where(group.mine(known)), *read)
+            frame = _rows(parsed.where(group.mine(known)), *read, group.schema is not None)
             tables.append(TableChanges(read[0], frame, row["rows"], row["rows_from"], row["upserts_from"]))
     tables.sort(key=lambda t: (t.rows_from is None, t.rows_from))
     watermarks, highest = _watermarks(parsed)
@@ -156,9 +157,10 @@ def _parse(records: DataFrame) -> DataFrame:
     head, payload, origin = F.col("head"), F.col("head.payload"), F.col("head.payload.source")
     row = payload["op"].isin(*_OPS)
     change = payload["op"].isNull() & payload["ddl"].isNotNull()
-    text = _text("value")
+    broken_key = (F.octet_length("key") > 0) & F.col("keys").isNull()
+    broken = head.isNull() | head[_UNREADABLE].isNotNull() | ~F.is_valid_utf8(_text("value"))
     reason = (
-        F.when(head.isNull() | head[_UNREADABLE].isNotNull() | ~F.is_valid_utf8(text), Reason.BAD_JSON)
+        F.when(broken | F.coalesce(broken_key, F.lit(False)), Reason.BAD_JSON)
         .when(payload["op"] == WATERMARK, F.when(origin["commit_ts"].isNull(), Reason.BAD_MESSAGE))
         .when(~F.coalesce(row, F.lit(False)) & ~change, Reason.BAD_MESSAGE)
         .when(origin["db"].isNull() | (row & origin["table"].isNull()), Reason.BAD_MESSAGE)
@@ -344,59 +346,49 @@ def _read(group: _Group, known: _Known) -> tuple[TableSchema, tuple[Field, ...]]
     return replace(schema, indexes=(key,) if group.keys else ()), fields
 
 
-def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...]) -> DataFrame:
+def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], has_schema: bool) -> DataFrame:
     # A virtual column has no value; TiCDC leaves it out.
     image = T.StructType([T.StructField(f.column.name, json_type(f)) for f in fields if not f.column.virtual])
-    said = F.from_json(
-        _payload("value"), _message(before=image, after=image), {"columnNameOfCorruptRecord": _UNREADABLE}
-    )
+    text, payload = _text("value"), _payload("value")
+    message = payload if has_schema else F.when(text.startswith(_COMPACT), text).otherwise(payload)
+    said = F.from_json(message, _message(before=image, after=image), {"columnNameOfCorruptRecord": _UNREADABLE})
     rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", evaluated_once(said).alias("said"))
-    payload = F.col("said.payload")
-    sides = {"old": payload["before"], "data": payload["after"]}
-    images = F.struct(*(_image(side, fields).alias(name) for name, side in sides.items()))
-    typed = rows.select("*", (evaluated_once(images) if any(map(fallible, fields)) else images).alias("typed"))
+    old, new = F.col("said.payload.before"), F.col("said.payload.after")
     deleted = F.col("op") == Op.DELETE
-    damaged = F.coalesce(*(_damaged(sides[name], F.col("typed")[name], fields) for name in sides))
-    missing = F.when(deleted, payload["before"].isNull()).otherwise(payload["after"].isNull())
-    detail = (
-        F.when(F.col("said")[_UNREADABLE].isNotNull(), "a value is not of its column's form")
-        .when(missing, "the row is missing")
-        .otherwise(damaged)
+    missing = F.when(deleted, old.isNull()).otherwise(new.isNull())
+    detail = F.coalesce(
+        F.when(F.col("said")[_UNREADABLE].isNotNull(), F.lit("a value is not of its column's form")),
+        F.when(missing, F.lit("the row is missing")),
+        *_damages((old, new), fields),
     )
-    return typed.select(
+    return rows.select(
         *RECORD.fieldNames(),
         F.when(F.col("op") == SNAPSHOT, Op.CREATE).otherwise(F.col("op")).alias("op"),
         "commit_ts",
         F.lit(None).cast("bigint").alias("table_id"),
-        F.when(F.col("op").isin(Op.UPDATE, Op.DELETE), F.col("typed.old")).alias("old"),
-        F.when(~deleted, F.col("typed.data")).alias("data"),
+        _image(F.col("op").isin(Op.UPDATE, Op.DELETE), old, fields).alias("old"),
+        _image(~deleted, new, fields).alias("data"),
         F.lit(None).cast(CHECKSUM).alias("checksum"),
         F.when(detail.isNotNull(), F.when(missing, Reason.BAD_MESSAGE).otherwise(Reason.BAD_VALUE)).alias("reason"),
         detail.alias("detail"),
     )
 
 
-def _image(side: Column, fields: tuple[Field, ...]) -> Column:
-    types = {f.name: f.dataType for f in row_type(TableSchema("", "", 0, 0, tuple(f.column for f in fields)))}
-    values = [
-        (F.lit(None) if f.column.virtual else value(f, side[f.column.name]))
-        .cast(types[f.column.name])
-        .alias(f.column.name)
-        for f in fields
-    ]
-    return F.when(side.isNotNull(), F.struct(*values))
+def _image(there: Column, side: Column, fields: tuple[Field, ...]) -> Column:
+    types = row_type(TableSchema("", "", 0, 0, tuple(f.column for f in fields)))
+    values = (F.lit(None) if f.column.virtual else value(f, side[f.column.name]) for f in fields)
+    row = F.struct(*(v.cast(t.dataType).alias(t.name) for v, t in zip(values, types, strict=True)))
+    return F.when(there & side.isNotNull(), row)
 
 
-def _damaged(said: Column, typed: Column, fields: tuple[Field, ...]) -> Column:
-    """Return what is wrong with the first value that is not of its column's type, null where all are."""
-    found = [
-        F.when(
-            said[f.column.name].isNotNull() & typed[f.column.name].isNull(), f"column {f.column.name} has a bad value"
-        )
-        for f in fields
-        if fallible(f) and not f.column.virtual
-    ]
-    return F.coalesce(*found, F.lit(None).cast("string"))
+def _damages(sides: Iterable[Column], fields: tuple[Field, ...]) -> Iterator[Column]:
+    """Yield for each column whose values may not be of its type what is wrong where one is not, else null."""
+    for side in sides:
+        for field in fields:
+            name = field.column.name
+            wrong = None if field.column.virtual else damaged(field, side[name])
+            if wrong is not None:
+                yield F.when(wrong, F.lit(f"column {name} has a bad value"))
 
 
 def _watermarks(parsed: DataFrame) -> tuple[DataFrame | None, int | None]:

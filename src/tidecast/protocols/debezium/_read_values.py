@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.model import MAX_DECIMAL_PRECISION, DataType, Kind, shortest_text, spark_type
-from tidecast.protocols.debezium._defaults import EPOCH_TEXT, EXACT_DIGITS, bit_bytes, in_milliseconds
+from tidecast.protocols.debezium._defaults import EPOCH_TEXT, bit_bytes, in_milliseconds
 from tidecast.protocols.debezium._read_schema import Field
 
 _UINT64 = 1 << 64
@@ -25,15 +25,17 @@ def json_type(field: Field) -> T.DataType:
     data_type = field.column.data_type
     match data_type.kind:
         case Kind.INTEGER if _wraps(data_type):
-            return T.StringType()  # some writers give it as text
+            return T.DecimalType(20, 0)
         case Kind.INTEGER | Kind.YEAR | Kind.DATETIME | Kind.TIME:
             return T.LongType()
         case Kind.DATE:
             return T.IntegerType()
         case Kind.FLOAT | Kind.DOUBLE:
             return T.DoubleType()
-        case Kind.DECIMAL if field.form.type == "double" and 0 < data_type.length <= EXACT_DIGITS:
-            return spark_type(data_type)
+        case Kind.DECIMAL if field.form.type == "double":
+            # What was rounded to a double may take a digit more.
+            narrow = 0 < data_type.length < MAX_DECIMAL_PRECISION
+            return T.DecimalType(data_type.length + 1, data_type.decimal) if narrow else T.DoubleType()
         case Kind.BIT if field.form.type == "boolean":
             return T.BooleanType()
     return T.StringType()
@@ -45,9 +47,16 @@ def readable(field: Field) -> bool:
     return data_type.kind is not Kind.DECIMAL or field.form.type != "bytes" or 0 < data_type.length <= _LONG_DIGITS
 
 
-def fallible(field: Field) -> bool:
-    """Tell whether a value of `json_type` may fail to be one of the column's type."""
-    return json_type(field) == T.StringType() and field.column.data_type.kind in _READERS
+def damaged(field: Field, said: Column) -> Column | None:
+    """Return whether a value of `json_type` is none of the column's type, None where every one is."""
+    data_type = field.column.data_type
+    if _wraps(data_type):
+        return said >= F.lit(Decimal(_UINT64))
+    if json_type(field) != T.StringType() or data_type.kind not in _READERS:
+        return None
+    if data_type.kind is Kind.TIMESTAMP:
+        return ~_is_instant(said)
+    return said.isNotNull() & value(field, said).isNull()
 
 
 def value(field: Field, said: Column) -> Column:
@@ -59,10 +68,6 @@ def _wraps(data_type: DataType) -> bool:
     return data_type.mysql_type == "bigint" and data_type.unsigned
 
 
-def _is_narrow(data_type: DataType) -> bool:
-    return 0 < data_type.length <= MAX_DECIMAL_PRECISION
-
-
 def _as_is(field: Field, said: Column) -> Column:
     return said
 
@@ -70,9 +75,8 @@ def _as_is(field: Field, said: Column) -> Column:
 def _integer(field: Field, said: Column) -> Column:
     if not _wraps(field.column.data_type):
         return said.cast(spark_type(field.column.data_type))
-    number = said.try_cast("decimal(20,0)")
-    wrapped = (number + F.lit(Decimal(_UINT64))).cast("decimal(20,0)")
-    return F.when(number < 0, wrapped).when(number < F.lit(Decimal(_UINT64)), number)
+    wrapped = (said + F.lit(Decimal(_UINT64))).cast("decimal(20,0)")
+    return F.when(said < 0, wrapped).otherwise(said)
 
 
 def _float(field: Field, said: Column) -> Column:
@@ -83,15 +87,12 @@ def _decimal(field: Field, said: Column) -> Column:
     data_type = field.column.data_type
     if field.form.type == "bytes":
         return _unscaled(F.try_to_binary(said, F.lit("base64")), data_type)
-    if json_type(field) != T.StringType():
-        return said
-    number = said.try_cast("double")
-    if _is_narrow(data_type):
-        # What was rounded to a double may have become too large by that. No minus in Spark: it rounds to 34 digits.
+    if 0 < data_type.length <= MAX_DECIMAL_PRECISION:
+        # No minus in Spark: it rounds to 34 digits.
         limit = Decimal(10**data_type.length - 1).scaleb(-data_type.decimal, _WIDE)
         most, least = (F.lit(bound).cast(spark_type(data_type)) for bound in (limit, limit.copy_negate()))
-        return F.coalesce(said.try_cast(spark_type(data_type)), F.when(number > 0, most).when(number < 0, least))
-    text = shortest_text(number, is_float=False)
+        return F.coalesce(said.try_cast(spark_type(data_type)), F.when(said > 0, most).when(said < 0, least))
+    text = shortest_text(said, is_float=False)
     if not (data_type.length and data_type.decimal):
         return text
     rest = F.when(text.contains("."), F.substring_index(text, ".", -1)).otherwise("")
@@ -138,13 +139,15 @@ def _time(field: Field, said: Column) -> Column:
     return F.concat(F.when(said < 0, "-").otherwise(""), _clock(_div(size, 1_000_000)), fraction)
 
 
+def _is_instant(said: Column) -> Column:
+    length = F.octet_length(said)
+    return said.endswith("Z") & (length >= len(EPOCH_TEXT)) & (length <= len(EPOCH_TEXT) + 7)
+
+
 def _timestamp(field: Field, said: Column) -> Column:
-    length = F.length(said)
-    whole = said.endswith("Z") & (length >= len(EPOCH_TEXT)) & (length <= len(EPOCH_TEXT) + 7)
-    text = F.concat(F.substring(said, 1, 10), F.lit(" "), F.substring(said, 12, 15))
     digits = field.column.data_type.decimal
     zero = "0000-00-00 00:00:00" + ("." + "0" * digits if digits else "")
-    return F.when(said == EPOCH_TEXT, zero).when(whole, F.rtrim(text, F.lit("Z")))
+    return F.when(said == EPOCH_TEXT, zero).otherwise(F.rtrim(F.replace(said, F.lit("T"), F.lit(" ")), F.lit("Z")))
 
 
 def _div(number: Column, by: int) -> Column:
@@ -153,14 +156,11 @@ def _div(number: Column, by: int) -> Column:
 
 
 def _clock(seconds: Column) -> Column:
-    hours = _div(seconds, 3600).cast("string")
-    return F.concat(
-        F.lpad(hours, F.greatest(F.length(hours), F.lit(2)), F.lit("0")),
-        F.lit(":"),
-        F.lpad((_div(seconds, 60) % 60).cast("string"), 2, "0"),
-        F.lit(":"),
-        F.lpad((seconds % 60).cast("string"), 2, "0"),
-    )
+    """Return seconds as `hh:mm:ss`, of two digits each, or three for the hours."""
+    minutes = _div(seconds, 60)
+    digits = (_div(minutes, 60) * 10_000 + minutes % 60 * 100 + seconds % 60 + 10_000_000).cast("string")
+    hours = F.when(digits >= "11000000", F.substring(digits, 2, 3)).otherwise(F.substring(digits, 3, 2))
+    return F.concat(hours, F.lit(":"), F.substring(digits, 5, 2), F.lit(":"), F.substring(digits, 7, 2))
 
 
 def _fraction(part: Column, width: int, field: Field, always: bool) -> Column:
