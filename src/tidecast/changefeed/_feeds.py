@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from tidecast._errors import ConfigError, TerminalError, TidecastError
 from tidecast._go import parse_duration
-from tidecast._uri import parse_place, redact_uri
+from tidecast._uri import Place, parse_place, redact_uri
 from tidecast.changefeed import _replica_config as replica
 from tidecast.changefeed._config import ChangefeedConfig, build_config
 from tidecast.changefeed._dispatch import Router, select_columns
@@ -209,6 +209,7 @@ class Changefeeds:
 
     def verify(self, sink_uri: str, config: Mapping[str, Any] | None) -> Sorted:
         """Check a sink URI and a replica config against each other, and sort the tables by them."""
+        _place_of(sink_uri)
         _configured(sink_uri, _over_defaults(config))
         return self.sort_tables(config)
 
@@ -223,11 +224,7 @@ class Changefeeds:
         with self._changed:
             self._wait_for_removal(feed_id)
             self._refuse_double(feed_id)
-        if not wish.sink_uri:
-            raise ConfigError(
-                "sink uri invalid 'sink_uri is empty, cannot create a changefeed without sink_uri'", code=_SINK_URI
-            )
-        parse_place(wish.sink_uri)
+        _place_of(wish.sink_uri)
         now = self.runner.now()
         start = wish.start_ts or now
         if start > now:
@@ -503,6 +500,14 @@ def _configured(sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:
 
 def _over_defaults(config: Mapping[str, Any] | None) -> dict[str, Any]:
     return replica.merge_replica_configs(replica.default_replica_config(), config or {})
+
+
+def _place_of(sink_uri: str) -> Place:
+    if not sink_uri:
+        raise ConfigError(
+            "sink uri invalid 'sink_uri is empty, cannot create a changefeed without sink_uri'", code=_SINK_URI
+        )
+    return parse_place(sink_uri)
 
 
 def _sink_invalid(sink_uri: str, error: TidecastError) -> ConfigError:
