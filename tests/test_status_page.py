@@ -75,7 +75,7 @@ class Page:
 
     @property
     def complaints(self) -> list[str]:
-        return [entry["message"] for entry in self.browser.get_log("browser")]
+        return [entry["message"] for entry in self.browser.get_log("browser")]  # type: ignore[no-untyped-call]
 
 
 def test_the_page_shows_what_changefeeds_do_and_lets_people_stop_them(
