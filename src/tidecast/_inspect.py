@@ -189,5 +189,5 @@ def _debezium(said: Inspected, value: bytes) -> None:
     said.table = ".".join(filter(None, (source.get("db"), source.get("table"))))
 
 
-_DEBEZIUM_OPS: dict[str, str] = {**_OPS, "m": "WATERMARK"}
+_DEBEZIUM_OPS: dict[object, str] = {**_OPS, "m": "WATERMARK"}
 _CLAIMS = {"simple": _claimed, "debezium": _debezium}

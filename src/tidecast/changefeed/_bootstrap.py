@@ -37,7 +37,7 @@ class Bootstraps:
     def __init__(self, interval_seconds: int, every_rows: int, state: bytes = b"[]") -> None:
         self._interval_ms = interval_seconds * 1000
         self.every_rows = every_rows
-        self._seen = {seen.schema.table_id: seen for seen in _STATE.validate_json(state)}
+        self._seen = {table_key(seen.schema): seen for seen in _STATE.validate_json(state)}
 
     @property
     def enabled(self) -> bool:
@@ -60,25 +60,30 @@ class Bootstraps:
 
     def is_new(self, schema: TableSchema) -> bool:
         """Tell whether a table's next row is its first one."""
-        return schema.table_id not in self._seen
+        return table_key(schema) not in self._seen
 
     def rows(self, schema: TableSchema) -> int:
         """Return how many rows of a table have left since its schema was repeated."""
-        seen = self._seen.get(schema.table_id)
+        seen = self._seen.get(table_key(schema))
         return seen.rows if seen else 0
 
     def repeated(self, schema: TableSchema, topic: str, now_ms: int | None = None) -> None:
         """Take note that a table's schema has been sent. A table keeps the topic that it was first seen with."""
         now = _now(now_ms)
-        seen = self._seen.setdefault(schema.table_id, _Seen(schema, topic, now, now))
+        seen = self._seen.setdefault(table_key(schema), _Seen(schema, topic, now, now))
         seen.sent_ms, seen.rows = now, 0
 
     def took(self, schema: TableSchema, topic: str, rows: int, now_ms: int | None = None) -> None:
         """Take note of rows that leave after the last time that their schema was repeated."""
         now = _now(now_ms)
-        seen = self._seen.setdefault(schema.table_id, _Seen(schema, topic, now, now))
+        seen = self._seen.setdefault(table_key(schema), _Seen(schema, topic, now, now))
         seen.schema, seen.row_ms = schema, now
         seen.rows += rows
+
+
+def table_key(schema: TableSchema) -> str:
+    """Return what makes a table the same one: its id, or its name where the source tells no id."""
+    return str(schema.table_id) if schema.table_id else schema.name
 
 
 def _now(now_ms: int | None) -> int:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from tidecast._errors import ConfigError, CorruptedData, EncodeError, SchemaRefused, TidecastError
-from tidecast.changefeed._bootstrap import Bootstraps
+from tidecast.changefeed._bootstrap import Bootstraps, table_key
 from tidecast.changefeed._codecs import AvroCodec, Codec, Leaving, Message, codec_for
 from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.changefeed._controls import Control, Life, control_frame, ddl_topic, lives, row_sequence, watermark_frame
@@ -405,18 +405,18 @@ class _Run:
         if not rules.enabled:
             return
         yield from self._due(min((p.changes.rows_from for p in plans if p.changes.rows_from is not None), default=None))
-        told: dict[int, int] = {}
+        told: dict[str, int] = {}
         for said in self.events.bootstraps:
             if self._passes(said.schema):
                 topic = self.router.topic_for(said.schema)
-                told.setdefault(said.schema.table_id, said.position or 0)
+                told.setdefault(table_key(said.schema), said.position or 0)
                 yield from self._bootstrap(said.schema, topic, said.position, ahead=not self.events.ordered)
         for number, plan in enumerate(plans):
             schema, topic, start = plan.table.schema, plan.table.topic, plan.changes.rows_from
             if number not in rows or start is None:
                 continue
             if rules.is_new(schema):
-                if schema.table_id not in told or told[schema.table_id] > start:
+                if told.get(table_key(schema), start + 1) > start:
                     yield from self._bootstrap(schema, topic, start, ahead=True)
                 rules.repeated(schema, topic)
             before, count = rules.rows(schema), rows[number]

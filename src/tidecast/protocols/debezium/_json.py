@@ -17,6 +17,7 @@ _CONTROLS = {chr(c): f"\\u{c:04x}" for c in range(0x20)} | {"\n": "\\n", "\r": "
 _ESCAPES = str.maketrans(_CONTROLS | dict([_BACKSLASH, _QUOTE]))
 
 _PLAIN_FROM, _PLAIN_TO = 1e-6, 1e21
+_JAVA_PLAIN_FROM, _JAVA_PLAIN_TO = 1e-2, 1e7
 _LEAST_EXPONENT_DIGITS = 2
 
 
@@ -61,7 +62,11 @@ def number(value: Column, is_float: bool) -> Column:
     low, high = (F.lit(bound).cast(spark_type) for bound in (_PLAIN_FROM, _PLAIN_TO))
     shortest = shortest_text(value, is_float)
     plain = (value == 0) | ((magnitude >= low) & (magnitude < high))
-    return F.when(plain, shortest).otherwise(_named(shortest, _with_exponent))
+    # Here Java has no exponent, and asking for it would make the text twice.
+    common = (magnitude >= _JAVA_PLAIN_FROM) & (magnitude < _JAVA_PLAIN_TO)
+    return (
+        F.when(common, trimmed(value.cast("string"))).when(plain, shortest).otherwise(_named(shortest, _with_exponent))
+    )
 
 
 def trimmed(text: Column) -> Column:
