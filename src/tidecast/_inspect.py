@@ -185,9 +185,9 @@ def _debezium(said: Inspected, value: bytes) -> None:
     except (ValueError, AttributeError):
         return
     said.commit_ts, said.sql = source.get("commit_ts"), payload.get("ddl")
-    said.type = "DDL" if "ddl" in payload else _DEBEZIUM_OPS.get(payload.get("op"), "")
+    said.type = "DDL" if "ddl" in payload else _DEBEZIUM_OPS.get(str(payload.get("op")), "")
     said.table = ".".join(filter(None, (source.get("db"), source.get("table"))))
 
 
-_DEBEZIUM_OPS: dict[object, str] = {**_OPS, "m": "WATERMARK"}
+_DEBEZIUM_OPS = {"m": "WATERMARK", **{str(op): name for op, name in _OPS.items()}}
 _CLAIMS = {"simple": _claimed, "debezium": _debezium}
