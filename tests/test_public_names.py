@@ -8,9 +8,9 @@ import pytest
 
 PUBLIC = {
     "tidecast": """
-        ConfigError CorruptedData DecodeError Demo DemoTable EncodeError Inspected MissingRuntime Published
+        ConfigError CorruptedData DecodeError Demo DemoTable EncodeError Inspected MissingRuntime PlannedTable Published
         RegistryError Replicated SchemaRefused TerminalError TidecastError TransientError Unreachable Verified
-        __version__ convert demo inspect read replicate serve spark_session verify
+        __version__ convert demo inspect plan read replicate serve spark_session verify
     """,
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD Reason
@@ -18,7 +18,8 @@ PUBLIC = {
         physical_ms_of row_type shift_zone shortest_text spark_type to_datetime union
     """,
     "tidecast.protocols.avro": """
-        AvroOptions decode encode_ddl encode_key encode_value encode_watermark key_schema unencodable value_schema
+        AvroOptions decode encode_ddl encode_key encode_value encode_watermark fidelity key_schema
+        unencodable value_schema
     """,
     "tidecast.protocols.debezium": """
         DdlHistory DebeziumOptions decode encode_ddl encode_key encode_value encode_watermark fidelity unencodable
@@ -41,9 +42,9 @@ PUBLIC = {
         Batch Progress TopicStream decode_records read_records read_topic
     """,
     "tidecast.changefeed": """
-        ChangefeedConfig Changefeeds ColumnMatcher Feed Job Moved Problem Published Router Runner Snapshot
-        Sorted SparkRunner State TableMatcher Timing Wish build_config default_replica_config file_content
-        lag_seconds load_config mask_replica_config masked_sink_uri merge_replica_configs publish
+        ChangefeedConfig Changefeeds ColumnMatcher Feed Job Moved PlannedSchema PlannedTable Problem Published Router Runner
+        Snapshot Sorted SparkRunner State TableMatcher Timing Wish build_config default_replica_config file_content
+        lag_seconds load_config mask_replica_config masked_sink_uri merge_replica_configs plan publish
         read_replica_config replica_config_for select_columns
     """,
     "tidecast.replica": """

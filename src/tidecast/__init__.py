@@ -1,6 +1,6 @@
 """tidecast: TiCDC's protocols on Spark, in both directions."""
 
-from tidecast._api import Verified, convert, inspect, read, replicate, serve, verify
+from tidecast._api import Verified, convert, inspect, plan, read, replicate, serve, verify
 from tidecast._demo import Demo, DemoTable, demo
 from tidecast._errors import (
     ConfigError,
@@ -16,7 +16,7 @@ from tidecast._errors import (
     Unreachable,
 )
 from tidecast._inspect import Inspected
-from tidecast.changefeed import Published
+from tidecast.changefeed import PlannedTable, Published
 from tidecast.replica import Replicated
 from tidecast.runtime import spark_session
 
@@ -31,6 +31,7 @@ __all__ = [
     "EncodeError",
     "Inspected",
     "MissingRuntime",
+    "PlannedTable",
     "Published",
     "RegistryError",
     "Replicated",
@@ -44,6 +45,7 @@ __all__ = [
     "convert",
     "demo",
     "inspect",
+    "plan",
     "read",
     "replicate",
     "serve",

@@ -17,7 +17,8 @@ from tidecast._errors import ConfigError
 from tidecast._inspect import Inspected, inspect_events, single_message
 from tidecast._progress import Progress, unseen
 from tidecast._uri import parse_place, redact_uri
-from tidecast.changefeed import Changefeeds, Published, SparkRunner, load_config, publish
+from tidecast.changefeed import Changefeeds, PlannedTable, Published, SparkRunner, load_config, publish
+from tidecast.changefeed import plan as make_plan
 from tidecast.checksum import Judged
 from tidecast.checksum import verify as judge
 from tidecast.model import Events
@@ -177,6 +178,38 @@ def convert(
             dead_letters=letters,
             on_error=on_error,
         )
+
+
+def plan(
+    source: str,
+    sink: str,
+    *,
+    config: str | None = None,
+    schema_registry: str | None = None,
+    source_schema_registry: str | None = None,
+    tz: str | None = None,
+    cluster_id: str = "default",
+    progress: Progress = unseen,
+    spark: SparkSession | None = None,
+) -> list[PlannedTable]:
+    """Return what `convert` with the same options would publish, without creating, registering or sending anything.
+
+    For each table version: topic, partitions and their rule, schemas and whether the registry would take them, and the
+    columns that the chosen modes damage. Raises as `convert`.
+    """
+    parse_place(source)
+    zone = tz or local_zone()
+    settings = load_config(sink, config, schema_registry)
+    with ExitStack() as stack:
+        registry = _registry(settings.schema_registry) if settings.protocol == "avro" else None
+        if registry is not None:
+            stack.enter_context(registry).check()
+        progress("reading", 0, 0)
+        read_from = _registry(source_schema_registry or schema_registry)
+        stack.enter_context(_asking(source))
+        events = stack.enter_context(read_topic(spark or spark_session(), source, registry=read_from, zone=zone))
+        topics = open_topics(settings.place)
+        return make_plan(events, settings, topics, registry, zone=zone, cluster_id=cluster_id)
 
 
 def replicate(

@@ -13,6 +13,7 @@ from tidecast.changefeed._feeds import (
     masked_sink_uri,
 )
 from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
+from tidecast.changefeed._planned import PlannedSchema, PlannedTable, plan
 from tidecast.changefeed._publish import Published, publish
 from tidecast.changefeed._replica_config import (
     default_replica_config,
@@ -32,6 +33,8 @@ __all__ = [
     "Feed",
     "Job",
     "Moved",
+    "PlannedSchema",
+    "PlannedTable",
     "Problem",
     "Published",
     "Router",
@@ -51,6 +54,7 @@ __all__ = [
     "mask_replica_config",
     "masked_sink_uri",
     "merge_replica_configs",
+    "plan",
     "publish",
     "read_replica_config",
     "replica_config_for",

@@ -46,6 +46,12 @@ class Codec(Protocol):
     def prepare_value(self, table: Leaving) -> None:
         """Do what must be done before a row that is not a delete leaves. Raises SchemaRefused, EncodeError."""
 
+    def schemas_of(self, table: Leaving) -> Sequence[tuple[str, str]]:
+        """Return subject and text of the schemas that a table's messages need in the registry."""
+
+    def damages(self, table: Leaving) -> Sequence[tuple[str, str]]:
+        """Return the columns some of whose values the protocol's form damages, and how."""
+
     def unencodable(self, table: Leaving) -> Column:
         """Return why a row has no form in the protocol, null for one that has."""
 
@@ -132,6 +138,17 @@ class AvroCodec:
         text = schema_of(table.selected, self._options)
         self._ids[_place(table, part)] = self._registry.register(subject_for(table.topic, part), text)
 
+    def schemas_of(self, table: Leaving) -> Sequence[tuple[str, str]]:
+        """Return the schemas of key and value."""
+        return [
+            (subject_for(table.topic, "key"), avro.key_schema(table.selected, self._options)),
+            (subject_for(table.topic, "value"), avro.value_schema(table.selected, self._options)),
+        ]
+
+    def damages(self, table: Leaving) -> Sequence[tuple[str, str]]:
+        """Return what a reader of Avro alone takes for something else."""
+        return avro.fidelity(table.selected, self._options)
+
     def unencodable(self, table: Leaving) -> Column:
         """Return why a row has no form in Avro."""
         return avro.unencodable(table.selected)
@@ -179,6 +196,14 @@ class SimpleCodec:
 
     def prepare_value(self, table: Leaving) -> None:
         """Do nothing: a row needs no schema to leave."""
+
+    def schemas_of(self, table: Leaving) -> Sequence[tuple[str, str]]:
+        """Return nothing: schemas travel with the messages."""
+        return []
+
+    def damages(self, table: Leaving) -> Sequence[tuple[str, str]]:
+        """Return nothing: Simple keeps every value."""
+        return []
 
     def unencodable(self, table: Leaving) -> Column:
         """Return why a row has no form in Simple."""
@@ -240,6 +265,14 @@ class DebeziumCodec:
 
     def prepare_value(self, table: Leaving) -> None:
         """Do nothing: a row needs no schema to leave."""
+
+    def schemas_of(self, table: Leaving) -> Sequence[tuple[str, str]]:
+        """Return nothing: messages bring their schemas."""
+        return []
+
+    def damages(self, table: Leaving) -> Sequence[tuple[str, str]]:
+        """Return what Debezium's forms do to values."""
+        return debezium.fidelity(table.selected, self._options)
 
     def unencodable(self, table: Leaving) -> Column:
         """Return why a row has no form in Debezium."""

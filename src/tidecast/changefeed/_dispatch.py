@@ -90,6 +90,14 @@ class Router:
         return F.coalesce(F.crc32(F.concat(F.lit(name).cast("binary"), text)), F.lit(0).cast("bigint"))
 
 
+def partition_rule(config: ChangefeedConfig, schema: TableSchema) -> str:
+    """Return the name of the rule by which a table's rows go to partitions, with what it is about."""
+    rule = _rule(config, schema)
+    kind = _partition_rule(rule)
+    about = rule.index if kind in ("index-value", "rowid") else ", ".join(rule.columns) if kind == "columns" else ""
+    return f"{kind or 'table'}({about})" if about else kind or "table"
+
+
 def select_columns(config: ChangefeedConfig, schema: TableSchema) -> TableSchema:
     """Return the table with only the columns that the first column selector that matches it lets through.
 

@@ -7,6 +7,7 @@ Schema changes, bootstraps and watermarks leave among the rows, each where it st
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,9 @@ from tidecast.topics import (
     store_claims,
     write_dead_letters,
 )
+
+_log = logging.getLogger(__name__)
+_warned: set[tuple[str, str]] = set()
 
 _OVERHEAD = 36
 """What TiCDC adds to key and value for a message's own bytes."""
@@ -259,7 +263,17 @@ class _Run:
             else:
                 self.report.skipped[schema.name] += changes.rows
         self.router.check_default_topic([table.selected for _, table in tables])
+        self._warn_of_damages(table for _, table in tables)
         return [_Plan(changes, table, len(self._topic(table.topic))) for changes, table in tables]
+
+    def _warn_of_damages(self, tables: Iterable[Leaving]) -> None:
+        """Tell in the log, once a table and topic, what the protocol's form does to values."""
+        for table in tables:
+            damages = dict(self.codec.damages(table))
+            if damages and (table.schema.name, table.topic) not in _warned:
+                _warned.add((table.schema.name, table.topic))
+                told = "; ".join(f"{column}: {damage}" for column, damage in damages.items())
+                _log.warning("topic %s, table %s: %s", table.topic, table.schema.name, told)
 
     def _prepare(self, plans: list[_Plan]) -> tuple[_Stop | None, list[_Plan]]:
         """Register every schema that a row needs, in the order in which rows need them; stop at the first refusal.

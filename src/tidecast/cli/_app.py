@@ -94,6 +94,34 @@ def convert(
 
 
 @app.command()
+def plan(
+    source: Source,
+    sink: Annotated[str, typer.Argument(help="Where it would be published: TiCDC's sink URI, kafka://… or file:///….")],
+    config: Annotated[str | None, typer.Option(metavar="FILE.toml", help="TiCDC's changefeed configuration.")] = None,
+    schema_registry: Registry = None,
+    source_schema_registry: Annotated[
+        str | None, typer.Option(metavar="URL", help="The source's Schema Registry, where it is another one.")
+    ] = None,
+    zone: Zone = None,
+    cluster_id: Annotated[str, typer.Option(metavar="ID", help="Cluster id in Debezium messages.")] = "default",
+    as_json: Json = False,
+) -> None:
+    """Show what convert would publish: topics, partitions, schemas, and the columns that the modes damage."""
+    with progress(as_json) as step:
+        result = tidecast.plan(
+            source,
+            sink,
+            config=config,
+            schema_registry=schema_registry,
+            source_schema_registry=source_schema_registry,
+            tz=zone,
+            cluster_id=cluster_id,
+            progress=step,
+        )
+    _show.planned(result, as_json)
+
+
+@app.command()
 def verify(
     source: Source,
     schema_registry: Registry = None,

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tidecast import Demo, Inspected, Published, Replicated, Verified
+from tidecast import Demo, Inspected, PlannedTable, Published, Replicated, Verified
 
 _VERDICTS = ("match", "mismatch", "none", "zero", "delete", "unreadable")
 _WIDTH = 160
@@ -83,6 +83,31 @@ def published(result: Published, as_json: bool) -> None:
             f"skipped: {count:,} rows of {name}, which has neither a primary key nor a unique key on NOT NULL columns"
         )
     _letters(result.dead_letters)
+
+
+def planned(tables: Sequence[PlannedTable], as_json: bool) -> None:
+    """Show what would be published."""
+    if as_json:
+        _print_json([_plain(t) for t in tables])
+        return
+    leaving = [t for t in tables if t.skipped is None]
+    names = ("table", "version", "topic", "partitions", "by", "handle key")
+    rows = [
+        (t.table, str(t.version), t.topic, t.partitions or "new", t.partition_rule, ", ".join(t.handle_key))
+        for t in leaving
+    ]
+    _table(f"{len(leaving):,} table versions would be published", names, rows, ("partitions",))
+    for t in tables:
+        for said in (s for s in t.schemas if s.refusal):
+            print(f"refused: {said.subject} of {t.table} version {t.version}: {said.refusal}")
+        if t.unencodable:
+            print(f"no form: {t.unencodable}")
+    skipped = {(t.table, t.skipped) for t in tables if t.skipped}
+    for table, why in sorted(skipped):
+        print(f"skipped: {table}: {why}")
+    damages = {(t.table, *damage) for t in leaving for damage in t.damages}
+    if damages:
+        _table("Values that the chosen modes damage", ("table", "column", "what becomes of them"), sorted(damages))
 
 
 def verified(result: Verified, as_json: bool) -> None:

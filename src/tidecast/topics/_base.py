@@ -48,6 +48,9 @@ class Topics(Protocol):
     def read(self, spark: SparkSession, after: Mark | None = None, until: Mark | None = None) -> Records:
         """Return the records from `after`, by default the start, to `until`, by default the present end."""
 
+    def look(self, topic: str) -> TopicInfo | None:
+        """Return what is known of a topic, None where there is none. Makes nothing."""
+
     def ensure(self, topic: str) -> TopicInfo:
         """Make a topic ready to be written to, and return its partition count."""
 

@@ -118,6 +118,10 @@ class FileTopics:
             _log.warning("there is no topic %s in %s: reading all topics there: %s", self.topic, beside, names)
         return there
 
+    def look(self, topic: str) -> TopicInfo | None:
+        """Return what is known of a topic, None where it has no folder."""
+        return TopicInfo(topic, self.partitions) if (self.path.parent / topic).is_dir() else None
+
     def ensure(self, topic: str) -> TopicInfo:
         """Return what is known of a topic that is going to be written; a folder is made when it is written."""
         return TopicInfo(topic, self.partitions)

@@ -99,6 +99,11 @@ class KafkaTopics:
         )
         return Records(frame.select([F.col(f.name).cast(f.dataType).alias(f.name) for f in RECORD.fields]))
 
+    def look(self, topic: str) -> TopicInfo | None:
+        """Return the partition count of a topic, None where there is none. Raises `Unreachable`, `ConfigError`."""
+        count = self._partitions(self._admin()).get(topic)
+        return TopicInfo(topic, count) if count else None
+
     def ensure(self, topic: str) -> TopicInfo:
         """Make sure that a topic is there, and return how many of its partitions are to be used.
 

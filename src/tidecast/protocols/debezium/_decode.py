@@ -152,7 +152,7 @@ def _parse(records: DataFrame) -> DataFrame:
         *RECORD.fieldNames(),
         evaluated_once(head).alias("head"),
         F.when(_schema("value").isNotNull(), F.xxhash64(_schema("value"))).alias("shape"),
-        F.when(F.octet_length("key") > 0, keys).alias("keys"),
+        F.when(F.json_object_keys(_payload("key")).isNotNull(), keys).alias("keys"),
     )
     head, payload, origin = F.col("head"), F.col("head.payload"), F.col("head.payload.source")
     row = payload["op"].isin(*_OPS)

@@ -49,11 +49,13 @@ def _number(value: float) -> str:
 
 def string(text: Column) -> Column:
     """Return text as a JSON string. Bytes that are no UTF-8 stay as they are."""
+    escaped = text
     for character, escape in (_BACKSLASH, _QUOTE):
-        text = F.replace(text, F.lit(character), F.lit(escape))
+        escaped = F.replace(escaped, F.lit(character), F.lit(escape))
     pairs = F.split(F.lit(" ".join(c + escape for c, escape in _CONTROLS.items())), " ")
-    escaped = F.aggregate(pairs, text, lambda done, pair: F.replace(done, pair.substr(1, 1), pair.substr(2, 6)))
-    return F.concat(F.lit('"'), F.when(text.rlike(r"[\x00-\x1f]"), escaped).otherwise(text), F.lit('"'))
+    wholly = F.aggregate(pairs, escaped, lambda done, pair: F.replace(done, pair.substr(1, 1), pair.substr(2, 6)))
+    safe = F.when(~text.rlike(r'["\\\x00-\x1f]'), text).when(text.rlike(r"[\x00-\x1f]"), wholly).otherwise(escaped)
+    return F.concat(F.lit('"'), safe, F.lit('"'))
 
 
 def number(value: Column, is_float: bool) -> Column:
@@ -71,7 +73,7 @@ def number(value: Column, is_float: bool) -> Column:
 
 def trimmed(text: Column) -> Column:
     """Return the text of a decimal number without the zeros that end its fraction; it must have a point."""
-    return F.rtrim(F.rtrim(text, F.lit("0")), F.lit("."))
+    return F.when(text.endswith("0"), F.rtrim(F.rtrim(text, F.lit("0")), F.lit("."))).otherwise(text)
 
 
 def _named(value: Column, use: Callable[[Column], Column]) -> Column:

@@ -1,0 +1,25 @@
+"""What Avro's forms do to values. Source: Avro protocol, data type mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidecast.model import Column, Kind, TableSchema
+from tidecast.protocols.avro._options import AvroOptions
+
+
+def fidelity(schema: TableSchema, options: AvroOptions) -> list[tuple[str, str]]:
+    """Return the columns some of whose values a reader of Avro alone takes for others, and what becomes of them.
+
+    A reader that knows TiDB's types (see `decode`) gets all of them back.
+    """
+    return [(c.name, damage) for c in schema.columns if not c.virtual for damage in _damages(c, options)]
+
+
+def _damages(column: Column, options: AvroOptions) -> Iterator[str]:
+    data_type = column.data_type
+    long = options.bigint_unsigned_handling_mode == "long"
+    if data_type.mysql_type == "bigint" and data_type.unsigned and long:
+        yield "numbers from 2^63 on become negative (avro-bigint-unsigned-handling-mode=string keeps them)"
+    if data_type.kind is Kind.TIMESTAMP:
+        yield f"the wall clock of {options.zone}, without saying so"
