@@ -281,6 +281,10 @@ def test_list_shows_what_there_is(lab: Lab) -> None:
     assert shown[1]["summary"]["error"] is None
     assert "Schema being registered is incompatible" in shown[0]["summary"]["error"]["message"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}", shown[0]["summary"]["checkpoint"])
+    # TiCDC's server tells an old error of a changefeed that is well again.
+    item = {"id": "up", "state": "normal", "checkpoint_tso": 1, "checkpoint_time": "", "error": {"message": "old"}}
+    lab.record.replies = {"/api/v2/changefeeds": (200, "application/json", json.dumps({"items": [item]}))}
+    assert json.loads(lab.run("changefeed list"))[0]["summary"]["error"] is None
 
 
 def test_query_shows_one(lab: Lab) -> None:
@@ -342,7 +346,10 @@ def test_update_shows_the_difference_and_sends_all(lab: Lab, tmp_path: Path, mon
     assert lab.run("changefeed update -c up") == "changefeed config is the same with the old one, do nothing\n"
     get = "GET /api/v2/changefeeds/up?keyspace=default"
     assert lab.calls == [get]
-    Path("new.toml").write_text("[filter]\nrules = ['test.*']\n[mounter]\nworker-num = 5\n")
+    Path("new.toml").write_text(
+        "[filter]\nrules = ['test.*']\n[mounter]\nworker-num = 5\n"
+        "[sink.kafka-config]\nsasl-gssapi-password = 'wh1sper'\n"
+    )
     other = secret.replace("topic", "other").replace("pa55word", "n3w")
     line = f"changefeed update -c up --no-confirm --target-ts={2**62} --config new.toml"
     out = lab.run(line, f"--sink-uri={other}")
@@ -355,6 +362,7 @@ def test_update_shows_the_difference_and_sends_all(lab: Lab, tmp_path: Path, mon
         f"{{Type:update Path:[TargetTs] From:0 To:{2**62}}}",
         '{Type:update Path:[Config Filter Rules] From:["*.*"] To:["test.*"]}',
         "{Type:update Path:[Config Mounter WorkerNum] From:16 To:5}",
+        '{Type:create Path:[Config Sink KafkaConfig] From:<nil> To:{"sasl_gssapi_password":"xxxxx"}}',
     ]
     assert rest.endswith("}\nIneligibleTablesCount: 0\nEligibleTablesCount: 1\nAllTablesCount: 1\n")
     body = lab.record.bodies[-1]

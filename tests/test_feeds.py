@@ -196,6 +196,28 @@ def test_a_file_of_secrets_is_for_nobody_else(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / "up").stat().st_mode) == 0o700
 
 
+def test_who_reads_the_file_never_sees_half_of_it(tmp_path: Path) -> None:
+    path, seen, done = tmp_path / "up" / "feed.json", set[object](), threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            try:
+                seen.add(json.loads(path.read_text())["state"])
+            except ValueError:
+                seen.add("half")
+
+    with running(tmp_path, MemoryRunner()) as feeds:
+        feeds.create(Wish("up", SINK, {"filter": {"rules": [f"test.t{n}" for n in range(20_000)]}}))
+        reader = threading.Thread(target=read)
+        reader.start()
+        for _ in range(15):
+            feeds.pause("up")
+            feeds.resume("up")
+        done.set()
+        reader.join()
+    assert seen == {"normal", "stopped"}
+
+
 def test_nothing_is_left_of_a_changefeed_that_is_removed(tmp_path: Path) -> None:
     runner = MemoryRunner()
     start = runner.now() - compose(10_000)
