@@ -43,7 +43,8 @@ PUBLIC = {
     """,
     "tidecast.changefeed": """
         ChangefeedConfig Changefeeds ColumnMatcher Feed Job Moved PlannedSchema PlannedTable Problem Published Router
-        Runner Snapshot Sorted SparkRunner State TableMatcher Timing Wish build_config default_replica_config file_content
+        Runner Snapshot Sorted SparkRunner State TableMatcher Timing Wish build_config default_replica_config
+        file_content
         lag_seconds load_config mask_replica_config masked_sink_uri merge_replica_configs plan publish
         read_replica_config replica_config_for select_columns
     """,
