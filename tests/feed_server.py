@@ -85,6 +85,7 @@ def serving(folder: Path, runner: MemoryRunner, access: Access | None = None) ->
     try:
         yield listener.url, feeds
     finally:
+        runner.held.set()
         service.stop()
         thread.join(30)
         feeds.close(30)
