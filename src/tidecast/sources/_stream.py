@@ -104,7 +104,7 @@ class TopicStream:
         """
         before = self._progress
         mark = dict(self._topics.mark(before.mark, limit))
-        if mark == before.mark:
+        if mark == (before.mark or {}):
             return None
         records = unpacked(self._topics.read(self._spark, before.mark, mark), self._protocol, self._place.params)
         if before.waiting:
