@@ -18,6 +18,7 @@ from certificates import Authority
 from feed_server import Client, basic, serving, until
 from memory_runner import MemoryRunner, table
 
+import tidecast
 from tidecast._errors import ConfigError, SchemaRefused, TerminalError, Unreachable
 from tidecast.changefeed import Changefeeds, State, default_replica_config
 from tidecast.model import compose, physical_ms
@@ -564,6 +565,24 @@ def test_other_addresses_take_users_and_tls(tmp_path: Path) -> None:
             Listener.open(addr, Access())
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(TerminalError, match="already in use"):
         Listener.open(f"127.0.0.1:{taken.getsockname()[1]}", Access())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"addr": "0.0.0.0:0"}, "takes TLS and users"),
+        ({"cluster_id": "owner"}, "bad cluster-id 'owner'"),
+        ({"cluster_id": "a_b"}, "bad cluster-id 'a_b'"),
+        ({"source": "nothing"}, "unknown scheme"),
+    ],
+)
+def test_a_server_that_cannot_be_is_refused_before_spark_starts(
+    tmp_path: Path, options: dict[str, str], words: str
+) -> None:
+    source = options.pop("source", f"file://{tmp_path}/topic?protocol=simple")
+    with pytest.raises(ConfigError, match=words):
+        tidecast.serve(source, data_dir=str(tmp_path / "data"), **{"addr": "127.0.0.1:0", **options})  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_users_come_from_a_file(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ class Page:
 
     def __init__(self, browser: Chrome, url: str) -> None:
         self.browser = browser
+        _ = self.complaints  # of the page before
         browser.get(url)
 
     def all(self, selector: str) -> list[WebElement]:
@@ -136,3 +137,14 @@ def test_a_refusal_and_a_lost_server_are_shown(browser: Chrome, tmp_path: Path, 
         until(lambda: "changefeed not exists, none" in page.text("good", ".refused"))
     until(lambda: page.all("#now.lost"))
     assert page.all("#now")[0].text.startswith("no connection")
+
+
+def test_the_api_is_described_without_anybody_else_s_help(browser: Chrome, served: tuple[str, Changefeeds]) -> None:
+    url, _ = served
+    page = Page(browser, f"{url}/docs")
+    until(lambda: len(page.all(".opblock")) > 15)
+    assert any("/api/v2/changefeeds/{feed_id}/pause" in e.text.replace("\u200b", "") for e in page.all(".opblock"))
+    asked: list[str] = browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
+    assert asked
+    assert all(address.startswith((url, "data:")) for address in asked)
+    assert page.complaints == []

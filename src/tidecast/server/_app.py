@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import FileResponse, PlainTextResponse
+from fastapi_offline import FastAPIOffline
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
@@ -73,7 +74,8 @@ Body = TypeVar("Body", bound=BaseModel)
 
 def build_app(feeds: Changefeeds, access: Access, *, addr: str, cluster_id: str = "default") -> FastAPI:
     """Return the web application over some changefeeds. `addr` is where it says that it listens."""
-    app = FastAPI(
+    app = FastAPIOffline(  # its page loads nothing from elsewhere
+        redoc_url=None,
         title="tidecast",
         version=TICDC_VERSION,
         description="TiCDC's API v2 over tidecast's changefeeds.",
