@@ -68,6 +68,9 @@ def test_the_tables_are_the_shop(tmp_path: Path, spark: SparkSession, capsys: py
         assert report.published == report.verified + report.deletes
         assert report.rows == len(table.rows)
         assert actual(report.where, table.key) == expected(table)
+    assert [(o.protocol, o.rows) for o in result.others] == [
+        (protocol, sum(t.published for t in result.tables)) for protocol in ("debezium", "simple")
+    ]
     assert not result.dead_letters
     assert [p.name for p in tables.iterdir()] == ["shop"]
     assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
@@ -76,8 +79,8 @@ def test_the_tables_are_the_shop(tmp_path: Path, spark: SparkSession, capsys: py
     assert json.loads(capsys.readouterr().out)["tables"][0]["rows"] == result.tables[0].rows
     _show.demo(result, as_json=False)
     told = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
-    assert [words[1] for words in told] == ["inspect", "verify", "-c"]
-    assert DeltaTable(told[2][2].split('"')[3]).version() == 0
+    assert [words[1] for words in told] == ["inspect", "verify", "inspect", "inspect", "-c"]
+    assert DeltaTable(told[4][2].split('"')[3]).version() == 0
     assert told[1][2:5] == [result.source, "--schema-registry", result.schema_registry]
 
 

@@ -8,7 +8,8 @@ import pytest
 
 PUBLIC = {
     "tidecast": """
-        ConfigError CorruptedData DecodeError Demo DemoTable EncodeError Inspected MissingRuntime PlannedTable Published
+        ConfigError CorruptedData DecodeError Demo DemoTable DemoTopic EncodeError Inspected MissingRuntime
+        PlannedTable Published
         RegistryError Replicated SchemaRefused TerminalError TidecastError TransientError Unreachable Verified
         __version__ convert demo inspect plan read replicate serve spark_session verify
     """,

@@ -1,7 +1,7 @@
 """tidecast: TiCDC's protocols on Spark, in both directions."""
 
 from tidecast._api import Verified, convert, inspect, plan, read, replicate, serve, verify
-from tidecast._demo import Demo, DemoTable, demo
+from tidecast._demo import Demo, DemoTable, DemoTopic, demo
 from tidecast._errors import (
     ConfigError,
     CorruptedData,
@@ -28,6 +28,7 @@ __all__ = [
     "DecodeError",
     "Demo",
     "DemoTable",
+    "DemoTopic",
     "EncodeError",
     "Inspected",
     "MissingRuntime",

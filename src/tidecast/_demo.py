@@ -10,20 +10,28 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidecast._api import convert, read
+from tidecast._api import DEAD_LETTERS, read
 from tidecast._errors import ConfigError, CorruptedData
 from tidecast._progress import Progress, unseen
+from tidecast.changefeed import ChangefeedConfig, Published, load_config, publish
 from tidecast.checksum import Judged
 from tidecast.checksum import verify as judge
 from tidecast.model import Events
+from tidecast.registry import Registry, open_registry
 from tidecast.replica import replicate
 from tidecast.runtime import spark_session
+from tidecast.topics import open_topics
 
 _SHOP = "shop"
 _DATA = Path(__file__).with_name("data")
 _LOG, _CHANGEFEED = _DATA / f"{_SHOP}.jsonl.gz", _DATA / f"{_SHOP}.toml"
 
 _TOPICS, _SCHEMAS, _TABLES = "topics", "schemas", "tables"
+_OTHERS = {
+    "debezium": "protocol=debezium&enable-tidb-extension=true",
+    "simple": "protocol=simple&encoding-format=avro",
+}
+"""The protocols in which the log is published beside Avro, each to one topic in a folder of its name."""
 _MARK = ".tidecast-demo"
 
 _QUICK = {
@@ -32,7 +40,7 @@ _QUICK = {
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
-_STAGES = 4
+_STAGES = 5
 
 
 @dataclass(frozen=True)
@@ -52,20 +60,32 @@ class DemoTable:
 
 
 @dataclass(frozen=True)
+class DemoTopic:
+    """The topic of another protocol than Avro: its URI, and how many rows and schema changes are in it."""
+
+    protocol: str
+    source: str
+    rows: int
+    ddl: int
+
+
+@dataclass(frozen=True)
 class Demo:
-    """What the demo did: `source` is the URI of all its topics, `schema_registry` that of their schemas."""
+    """What the demo did: `source` is the URI of all its Avro topics, `schema_registry` that of their schemas."""
 
     folder: str
     source: str
     schema_registry: str
     tables: tuple[DemoTable, ...]
+    others: tuple[DemoTopic, ...] = ()
     dead_letters: Mapping[str, int] = field(default_factory=dict)
 
 
 def demo(folder: str = "tidecast-demo", *, progress: Progress = unseen, spark: SparkSession | None = None) -> Demo:
     """Publish the change log of a small shop as Avro, verify every row's checksum, and replicate it into Delta tables.
 
-    Everything lies in `folder`: `topics`, the Schema Registry `schemas`, and `tables`. What an earlier run left there
+    The log is published as Debezium and as Simple, too. Everything lies in `folder`: the Avro `topics` and their
+    Schema Registry `schemas`, `debezium` and `simple` with a topic each, and `tables`. What an earlier run left there
     is replaced. Raises ConfigError for a folder that holds anything else, and CorruptedData where a checksum does not
     fit.
     """
@@ -78,20 +98,18 @@ def demo(folder: str = "tidecast-demo", *, progress: Progress = unseen, spark: S
 
     progress("starting Spark", 0, _STAGES)
     session = spark or SparkSession.getActiveSession() or spark_session(conf=_QUICK)
-    published = convert(
-        f"{_LOG.as_uri()}?protocol=simple",
-        sink,
-        config=str(_CHANGEFEED),
-        schema_registry=registry,
-        tz="UTC",
-        progress=stage(1),
-        spark=session,
-    )
-    progress("verifying every row's checksum", 2, _STAGES)
+    progress("publishing as Avro", 1, _STAGES)
+    with read(session, f"{_LOG.as_uri()}?protocol=simple", tz="UTC") as log:
+        settings = load_config(sink, str(_CHANGEFEED), registry)
+        with open_registry(registry) as schemas:
+            published = _publish(log, settings, schemas)
+        progress("publishing as Debezium and as Simple", 2, _STAGES)
+        others = tuple(_other(log, protocol, base) for protocol in _OTHERS)
+    progress("verifying every row's checksum", 3, _STAGES)
     with read(session, source, schema_registry=registry, tz="UTC") as events:
         verdicts = _verdicts(events, source, registry)
-        progress("applying to tables", 3, _STAGES)
-        applied = replicate(session, events, str(base / _TABLES), progress=stage(3))
+        progress("applying to tables", 4, _STAGES)
+        applied = replicate(session, events, str(base / _TABLES), progress=stage(4))
     reports = {report.name: report for report in applied.tables}
     tables = tuple(
         DemoTable(
@@ -105,7 +123,21 @@ def demo(folder: str = "tidecast-demo", *, progress: Progress = unseen, spark: S
         )
         for (table, topic), messages in sorted(published.messages.items())
     )
-    return Demo(str(base), source, registry, tables, Counter(published.dead_letters) + Counter(applied.dead_letters))
+    letters = Counter(published.dead_letters) + Counter(applied.dead_letters)
+    return Demo(str(base), source, registry, tables, others, letters)
+
+
+def _publish(log: Events, settings: ChangefeedConfig, registry: Registry | None = None) -> Published:
+    topics = open_topics(settings.place)
+    letters = Path(settings.place.path).parent / DEAD_LETTERS
+    return publish(log, settings, topics, registry, zone="UTC", dead_letters=letters)
+
+
+def _other(log: Events, protocol: str, base: Path) -> DemoTopic:
+    """Publish the log in a protocol that needs no registry."""
+    sink = f"{(base / protocol / _SHOP).as_uri()}?{_OTHERS[protocol]}"
+    done = _publish(log, load_config(sink))
+    return DemoTopic(protocol, sink, done.total, done.ddl)
 
 
 def _verdicts(events: Events, source: str, registry: str) -> Mapping[str, Counter[str]]:
@@ -122,7 +154,7 @@ def _verdicts(events: Events, source: str, registry: str) -> Mapping[str, Counte
 
 def _cleared(base: Path) -> Path:
     """Make the folder, or remove from it what an earlier run put there."""
-    ours = {_TOPICS, _SCHEMAS, _TABLES, _MARK}
+    ours = {_TOPICS, _SCHEMAS, _TABLES, *_OTHERS, _MARK}
     if base.exists() and not base.is_dir():
         raise ConfigError("this is not a folder", where=str(base), hint="--dir NAME of a new one")
     there = {entry.name for entry in base.iterdir()} if base.is_dir() else set()

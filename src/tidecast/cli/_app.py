@@ -55,7 +55,7 @@ def demo(
     ] = "tidecast-demo",
     as_json: Json = False,
 ) -> None:
-    """Go the whole way on files: a change log, an Avro topic, verified Delta tables."""
+    """Go the whole way on files: a change log, topics in every protocol, verified Delta tables."""
     with progress(as_json) as step:
         result = tidecast.demo(folder, progress=step)
     _show.demo(result, as_json)

@@ -174,6 +174,8 @@ def demo(result: Demo, as_json: bool) -> None:
     title = "A week of a tea shop: published as Avro, verified, applied to tables"
     names = ("table", "topic", *counts[:3], "rows in the table", "which lies in")
     _table(title, names, rows, (*counts, "rows in the table"))
+    for other in result.others:
+        print(f"as {other.protocol.capitalize()}, too: {other.rows:,} rows and {other.ddl:,} schema changes")
     _letters(result.dead_letters)
     busiest = max(result.tables, key=lambda t: t.published).where
     asked = f"{shlex.quote(result.source)} --schema-registry {shlex.quote(result.schema_registry)} --tz UTC"
@@ -181,6 +183,8 @@ def demo(result: Demo, as_json: bool) -> None:
     print(f"Everything lies in {result.folder}. To see the messages, to check them once more, to read a table:")
     print(f"  {_command('tidecast')} inspect {asked} --limit 3")
     print(f"  {_command('tidecast')} verify {asked}")
+    for other in result.others:
+        print(f"  {_command('tidecast')} inspect {shlex.quote(other.source)} --limit 9")
     print(f"  {_command('python')} -c {shlex.quote(load)}")
 
 
