@@ -576,7 +576,7 @@ def test_other_addresses_take_users_and_tls(tmp_path: Path) -> None:
         ({"source": "nothing"}, "unknown scheme"),
     ],
 )
-def test_a_server_that_cannot_be_is_refused_before_spark_starts(
+def test_a_server_that_cannot_be_is_refused_and_leaves_nothing(
     tmp_path: Path, options: dict[str, str], words: str
 ) -> None:
     source = options.pop("source", f"file://{tmp_path}/topic?protocol=simple")
