@@ -269,10 +269,10 @@ class _Run:
     def _warn_of_damages(self, tables: Iterable[Leaving]) -> None:
         """Tell in the log, once a table and topic, what the protocol's form does to values."""
         for table in tables:
-            damages = dict(self.codec.damages(table))
+            damages = self.codec.damages(table)
             if damages and (table.schema.name, table.topic) not in _warned:
                 _warned.add((table.schema.name, table.topic))
-                told = "; ".join(f"{column}: {damage}" for column, damage in damages.items())
+                told = "; ".join(f"{column}: {damage}" for column, damage in damages)
                 _log.warning("topic %s, table %s: %s", table.topic, table.schema.name, told)
 
     def _prepare(self, plans: list[_Plan]) -> tuple[_Stop | None, list[_Plan]]:

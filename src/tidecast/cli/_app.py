@@ -56,6 +56,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Go the whole way on files: a change log, topics in every protocol, verified Delta tables."""
+    logging.getLogger("tidecast").setLevel(logging.ERROR)  # what Debezium does to values is no matter of the demo
     with progress(as_json) as step:
         result = tidecast.demo(folder, progress=step)
     _show.demo(result, as_json)

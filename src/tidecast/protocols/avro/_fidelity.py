@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidecast.model import Column, Kind, TableSchema
+from tidecast.model import Column, TableSchema
 from tidecast.protocols.avro._options import AvroOptions
 
 
@@ -21,5 +21,3 @@ def _damages(column: Column, options: AvroOptions) -> Iterator[str]:
     long = options.bigint_unsigned_handling_mode == "long"
     if data_type.mysql_type == "bigint" and data_type.unsigned and long:
         yield "numbers from 2^63 on become negative (avro-bigint-unsigned-handling-mode=string keeps them)"
-    if data_type.kind is Kind.TIMESTAMP:
-        yield f"the wall clock of {options.zone}, without saying so"
