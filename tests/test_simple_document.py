@@ -133,3 +133,22 @@ def test_a_claim_check_says_where_the_row_lies(examples: list[str], spark: Spark
                 )
             else:
                 assert b"\x02\x20file:///claim/<1\x02\x01\x00\x02\x02\x04id\x02\x02\x00\x00" in text
+
+
+def test_a_row_of_an_unknown_time_zone_is_set_aside(spark: SparkSession) -> None:
+    kind = {"mysqlType": "timestamp", "charset": "binary", "collate": "binary", "length": 19}
+    columns = [{"name": "at", "dataType": kind, "nullable": True, "default": None}]
+    table = {"schema": "d", "table": "t", "tableID": 1, "version": 5, "columns": columns, "indexes": []}
+    told = {"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": table}
+    head = {"version": 1, "database": "d", "table": "t", "tableID": 1, "type": "INSERT", "buildTs": 1}
+    times = [
+        {"location": "Asia/Shanghai", "value": "2024-03-11 08:51:01"},
+        {"location": "Middle/Earth", "value": "2024-03-11 08:51:01"},
+        "2024-03-11 08:51:01",
+    ]
+    rows = [{**head, "commitTs": 6 + n, "schemaVersion": 5, "data": {"at": at}} for n, at in enumerate(times)]
+    with decode(spark, [json.dumps(m) for m in (told, *rows)]) as events:
+        (changes,) = events.tables
+        read = {r["offset"]: r["at"] for r in changes.good.select("offset", "data.at").collect()}
+        assert read == {1: "2024-03-11 00:51:01", 3: "2024-03-11 08:51:01"}
+        assert [(r["offset"], r["reason"]) for r in events.dead_letters().collect()] == [(2, "bad-value")]

@@ -8,9 +8,14 @@ from pyspark.sql import functions as F
 from tidecast.model import shift_zone
 
 _UTC = "UTC"
+_SOME_TIME = "2000-01-01 00:00:00 "
 
 
 def to_utc(value: Column, location: Column, zone: str) -> Column:
-    """Return TIMESTAMP text of the time zone `location`, `zone` where that is null, as UTC shows it."""
+    """Return TIMESTAMP text of the time zone `location`, `zone` where that is null, as UTC shows it.
+
+    Null for a location that is no time zone, over which Spark would fall.
+    """
     known = F.coalesce(location, F.lit(zone))
-    return F.when(known == _UTC, value).otherwise(shift_zone(value, known, _UTC))
+    real = (known == zone) | F.concat(F.lit(_SOME_TIME), known).try_cast("timestamp").isNotNull()
+    return F.when(known == _UTC, value).when(real, shift_zone(value, known, _UTC))
