@@ -28,6 +28,8 @@ from tidecast.topics._kafka_options import KafkaOptions
 
 ROWS = "topic string, partition int, key binary, value binary, sequence bigint"
 QUICK = 5.0
+LIMIT = 1_048_588
+"""The largest message that Kafka takes unless it is told otherwise."""
 
 
 def fresh(name: str = "t") -> str:
@@ -73,19 +75,19 @@ def wait_until_seen(broker: KafkaBroker, topic: str) -> None:
 class TestEnsure:
     def test_a_new_topic_has_three_partitions(self, broker: KafkaBroker) -> None:
         topic = fresh()
-        assert topics(broker, topic).ensure(topic) == TopicInfo(topic, 3)
+        assert topics(broker, topic).ensure(topic) == TopicInfo(topic, 3, LIMIT)
         assert partitions(broker, topic) == 3
-        assert topics(broker, topic).ensure(topic) == TopicInfo(topic, 3)
+        assert topics(broker, topic).ensure(topic) == TopicInfo(topic, 3, LIMIT)
 
     def test_a_new_topic_has_the_partitions_asked_for(self, broker: KafkaBroker) -> None:
         topic = fresh()
-        assert topics(broker, topic, partition_num="5").ensure(topic) == TopicInfo(topic, 5)
+        assert topics(broker, topic, partition_num="5").ensure(topic) == TopicInfo(topic, 5, LIMIT)
         assert partitions(broker, topic) == 5
 
     def test_other_new_topics_follow_the_default_one(self, broker: KafkaBroker) -> None:
         default, other = fresh(), fresh()
         broker.create_topic(default, partitions=2)
-        assert topics(broker, default).ensure(other) == TopicInfo(other, 2)
+        assert topics(broker, default).ensure(other) == TopicInfo(other, 2, LIMIT)
         assert partitions(broker, other) == 2
 
     def test_a_topic_that_is_there_keeps_its_partitions(self, broker: KafkaBroker) -> None:
@@ -93,8 +95,8 @@ class TestEnsure:
         broker.create_topic(default, partitions=4)
         broker.create_topic(other, partitions=2)
         asking = topics(broker, default, partition_num="3", auto_create_topic="false")
-        assert asking.ensure(other) == TopicInfo(other, 2)
-        assert asking.ensure(default) == TopicInfo(default, 3)  # the first three of the default topic are used
+        assert asking.ensure(other) == TopicInfo(other, 2, LIMIT)
+        assert asking.ensure(default) == TopicInfo(default, 3, LIMIT)  # the first three of the default topic are used
         assert partitions(broker, default) == 4
 
     def test_more_partitions_than_there_are(self, broker: KafkaBroker) -> None:
@@ -125,7 +127,15 @@ class TestEnsure:
         with pytest.raises(ConfigError, match=r"min\.insync\.replicas is 2") as error:
             topics(broker, topic).ensure(topic)
         assert error.value.code == "CDC:ErrKafkaInvalidConfig"
-        assert topics(broker, topic, required_acks="1").ensure(topic) == TopicInfo(topic, 1)
+        assert topics(broker, topic, required_acks="1").ensure(topic) == TopicInfo(topic, 1, LIMIT)
+
+    def test_a_topic_tells_how_large_a_message_may_be(self, broker: KafkaBroker) -> None:
+        topic = fresh()
+        with_settings(broker, topic, max_message_bytes="5000")
+        wait_until_seen(broker, topic)
+        assert topics(broker, topic).ensure(topic) == TopicInfo(topic, 1, 5000)
+        assert topics(broker, topic).look(topic) == TopicInfo(topic, 1)
+        assert topics(broker, topic).look(fresh()) is None
 
     def test_topics_are_listed_by_pattern(self, broker: KafkaBroker) -> None:
         one, two = fresh("listed"), fresh("listed")
@@ -308,7 +318,7 @@ class TestCredentials:
     def test_the_right_password(self, spark: SparkSession, broker: KafkaBroker) -> None:
         topic = fresh()
         here = self.secured(broker, topic, broker.user, broker.password)
-        assert here.ensure(topic) == TopicInfo(topic, 3)
+        assert here.ensure(topic) == TopicInfo(topic, 3, LIMIT)
         here.write(spark.createDataFrame([(topic, 0, b"k", b"v", 1)], ROWS))
         assert values(here.read(spark).frame) == [b"v"]
 
@@ -395,7 +405,7 @@ class TestTls:
         cert, key = tls_broker.authority.issue("client")
         params = {"ca": str(tls_broker.authority.ca), "cert": str(cert), "key": str(key)}
         here = KafkaTopics(tls_broker.tls_bootstrap, topic, KafkaOptions.from_params(params))
-        assert here.ensure(topic) == TopicInfo(topic, 3)
+        assert here.ensure(topic) == TopicInfo(topic, 3, LIMIT)
         here.write(spark.createDataFrame([(topic, 0, b"k", b"v", 1)], ROWS))
         assert values(here.read(spark).frame) == [b"v"]
 
