@@ -28,6 +28,10 @@ _ODD = re.compile("[\x0b\x0e\x0f\x1a-\x1f<>&\u2028\u2029]")
 _PAIR, _MARK = "\\\\", "\x01"  # an escaped backslash, and a character that JSON text never shows
 
 _FREE_TEXT = (Kind.TEXT, Kind.JSON, Kind.UNKNOWN)
+_SAFE = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.ENUM, Kind.SET, Kind.BIT, Kind.BINARY)
+"""Kinds whose texts need no escapes, whatever the source said."""
+_UNSAFE = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029]')
+"""What text cannot stand between quotation marks as it is."""
 
 
 def message(said: dict[str, Any]) -> bytes:
@@ -78,10 +82,38 @@ def watermark_message(commit_ts: Column, build_ts: Column) -> Column:
 
 
 def _row(columns: Sequence[TableColumn], side: str, present: Column, zone: str) -> Column:
+    """Return the JSON object of a row, null where it is not `present`.
+
+    Rows without a character to escape, which are most, are put together from their texts: that takes less than half
+    the time of `to_json`.
+    """
+    texts = [F.col(side)[c.name] for c in columns if c.data_type.kind not in _SAFE]
+    shown = F.concat_ws("", *texts)
+    plain = ~shown.rlike(_UNSAFE.pattern) & F.is_valid_utf8(shown) if texts else F.lit(True)
+    members = (_member(c, F.col(side)[c.name], zone) for c in columns)
+    quick = F.concat(F.lit("{"), F.concat_ws(",", *members), F.lit("}"))
+    return F.when(present, F.when(plain, quick).otherwise(_any_row(columns, side, zone)))
+
+
+def _member(column: TableColumn, value: Column, zone: str) -> Column:
+    """Return a member of a row's object whose text needs no escapes."""
+    kind, name = column.data_type.kind, _go(column.name)
+    before, after = f'{name}:"', '"'
+    if kind is Kind.BINARY:
+        said = F.translate(F.base64(value), "\r\n", "")
+    elif kind is Kind.TIMESTAMP:
+        said = shift_zone(value, "UTC", zone)
+        before, after = f'{name}:{{"location":{_go(zone)},"value":"', '"}'
+    else:
+        said = _value(column.data_type, value, zone)
+    return F.coalesce(F.concat(F.lit(before), said, F.lit(after)), F.lit(f"{name}:null"))
+
+
+def _any_row(columns: Sequence[TableColumn], side: str, zone: str) -> Column:
     values = [_value(c.data_type, F.col(side)[c.name], zone).alias(c.name) for c in columns]
     texts = [F.col(side)[c.name] for c in columns if c.data_type.kind in _FREE_TEXT]
     odd_names = any(_ODD.search(c.name) for c in columns)
-    return F.when(present, _object(F.struct(*values), texts, odd_names=odd_names))
+    return _object(F.struct(*values), texts, odd_names=odd_names)
 
 
 def _object(values: Column, texts: Sequence[Column], *, odd_names: bool = False) -> Column:
