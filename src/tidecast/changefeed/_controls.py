@@ -12,7 +12,7 @@ from pyspark.sql.window import Window
 
 from tidecast.changefeed._codecs import Codec, Message
 from tidecast.changefeed._dispatch import Router
-from tidecast.model import Ddl, Events, Op, TableSchema
+from tidecast.model import Ddl, Events, Op, TableSchema, ddl_action
 
 _LAST = (1 << 63) - 1
 _FIRST = -1
@@ -114,6 +114,9 @@ def lives(
         if (schema.database, schema.table) not in made and wanted(schema):
             alive[schema.database, schema.table] = Life(router.topic_for(schema))
     for change in ddl:
+        if ddl_action(change.sql).event == "drop schema":
+            dropped = [name for name in alive if name[0] == change.database]
+            ended += [replace(alive.pop(name), gone=change.position) for name in dropped]
         if change.schema is None or change.is_view:
             continue
         name = (change.database, change.table)

@@ -15,8 +15,9 @@ def verify(events: Events) -> DataFrame:
     Out: `database`, `table`, `topic` string, `partition` int, `offset` bigint, `op` string, `commit_ts` bigint,
     `key` string (the handle key's columns as JSON), `verdict` string (see `Judged`), `expected`, `actual` bigint and
     `corrupted` boolean (the source itself found the row damaged). The row before a change counts where the source
-    carried a checksum of it, and a row does not match if either does not; a delete often has none. A row without one,
-    or with 0, is not checked. Source: TiCDC's checksum document; Avro protocol, row checksum.
+    carried a checksum of it, and a row does not match if either does not. A delete is called one unless it carries a
+    checksum that its row does not fit. A row without a checksum, or with 0, is not checked.
+    Source: TiCDC's checksum document; Avro protocol, row checksum.
     """
     return union([_nothing(events), *(_judged(t) for t in events.tables)])
 
@@ -46,7 +47,7 @@ def _judged(changes: TableChanges) -> DataFrame:
         "commit_ts",
         "key",
         F.when(F.col("reason").isNotNull(), F.lit(Judged.UNREADABLE))
-        .when((F.col("op") == Op.DELETE) & (judged["verdict"] == Judged.NONE), F.lit(Judged.DELETE))
+        .when((F.col("op") == Op.DELETE) & (judged["verdict"] != Judged.MISMATCH), F.lit(Judged.DELETE))
         .otherwise(judged["verdict"])
         .alias("verdict"),
         judged["expected"].alias("expected"),

@@ -52,9 +52,11 @@ def decode(
     In: the columns of `RECORD`. `ordered`: see `Events`. `zone`: that of TIMESTAMP values which name none, as old
     messages have them. Every schema that the batch shows, by a schema change or a bootstrap, serves all its rows,
     whichever came first; so does `history`, what earlier batches of the same source have shown. A schema change or a
-    bootstrap that came on several partitions counts once. The messages are kept by Spark: see `Events.release`.
+    bootstrap that came on several partitions counts once. The messages are read once and kept by Spark.
     """
-    parsed = _parse(records).persist()
+    # Cut off from its plan: it would be planned anew for every table, and two threads that do so at once may collide,
+    # as what Spark makes of `from_avro`'s options is not safe for them.
+    parsed = _parse(records).localCheckpoint()
     position = "offset" if ordered else "commit_ts"
     groups = _survey(parsed, position)
     types = {t for group in groups for t in group["types"]}
@@ -85,7 +87,6 @@ def decode(
         dated=True,
         checksums=any(group["checksums"] for group in groups),
         history=schemas.history,
-        kept=(parsed,),
     )
 
 
