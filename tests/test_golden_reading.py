@@ -12,9 +12,8 @@ from golden_lines import lines
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast.model import Events, Kind, union
+from tidecast.model import Events, Kind, sanitize, union
 from tidecast.protocols import avro, simple
-from tidecast.protocols.avro._names import sanitize
 from tidecast.sources import read_records
 
 ZONE = "Asia/Shanghai"

@@ -16,7 +16,7 @@ PUBLIC = {
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD Reason
         SchemaHistory SchemaKey TableChanges TableSchema compose ddl_action decimal_text evaluated_once physical_ms
-        physical_ms_of row_type shift_zone shortest_text spark_type to_datetime union
+        physical_ms_of row_type sanitize shift_zone shortest_text small_table spark_type to_datetime union
     """,
     "tidecast.protocols.avro": """
         AvroOptions decode encode_ddl encode_key encode_value encode_watermark fidelity key_schema

@@ -8,7 +8,10 @@ import re
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 _DURATION = re.compile(rf"([+-]?)((?:{_PART})+|0)")
-_ESCAPES = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
+MARKUP = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+"""What Go's JSON escapes that other JSON shows as it is."""
+
+_ESCAPES = str.maketrans(MARKUP)
 
 
 def to_json(value: object, indent: int | None = None) -> str:

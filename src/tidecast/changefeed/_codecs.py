@@ -40,6 +40,10 @@ class Codec(Protocol):
     checksums: bool
     """Whether messages carry the row's checksum."""
 
+    @property
+    def schemas(self) -> int:
+        """How many registered schemas the rows have needed so far."""
+
     def prepare_key(self, table: Leaving) -> None:
         """Do what must be done before a row of this table leaves. Raises SchemaRefused, EncodeError."""
 
@@ -183,23 +187,32 @@ def _place(table: Leaving, part: str) -> tuple[str, str, str, int]:
     return table.topic, part, table.schema.name, table.schema.version
 
 
-class SimpleCodec:
-    """Simple, as JSON or as Avro: schemas travel with the messages."""
+class _WithoutRegistry:
+    """What is common to protocols whose messages bring their schemas: a row needs no other schema to leave."""
 
-    def __init__(self, config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str) -> None:
-        self.checksums = config.integrity.check_level == "correctness"
-        self._options = simple.SimpleOptions(encoding_format=config.encoding_format, zone=zone)
+    schemas = 0
+
+    def __init__(self) -> None:
         self._build_ts = _now_ms()
 
     def prepare_key(self, table: Leaving) -> None:
-        """Do nothing: a row needs no schema to leave."""
+        """Do nothing."""
 
     def prepare_value(self, table: Leaving) -> None:
-        """Do nothing: a row needs no schema to leave."""
+        """Do nothing."""
 
     def schemas_of(self, table: Leaving) -> Sequence[tuple[str, str]]:
-        """Return nothing: schemas travel with the messages."""
+        """Return nothing."""
         return []
+
+
+class SimpleCodec(_WithoutRegistry):
+    """Simple, as JSON or as Avro: schemas travel with the messages."""
+
+    def __init__(self, config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str) -> None:
+        super().__init__()
+        self.checksums = config.integrity.check_level == "correctness"
+        self._options = simple.SimpleOptions(encoding_format=config.encoding_format, zone=zone)
 
     def damages(self, table: Leaving) -> Sequence[tuple[str, str]]:
         """Return nothing: Simple keeps every value."""
@@ -244,12 +257,13 @@ class SimpleCodec:
         return _nothing(), simple.encode_watermark(commit_ts, self._options, F.lit(self._build_ts))
 
 
-class DebeziumCodec:
+class DebeziumCodec(_WithoutRegistry):
     """Debezium: every message brings its own schema, unless told not to."""
 
     checksums = False
 
     def __init__(self, config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str) -> None:
+        super().__init__()
         self._options = debezium.DebeziumOptions(
             disable_schema=config.debezium_disable_schema,
             output_old_value=config.debezium_output_old_value,
@@ -258,17 +272,6 @@ class DebeziumCodec:
             zone=zone,
         )
         self._history = debezium.DdlHistory()
-        self._build_ts = _now_ms()
-
-    def prepare_key(self, table: Leaving) -> None:
-        """Do nothing: a row needs no schema to leave."""
-
-    def prepare_value(self, table: Leaving) -> None:
-        """Do nothing: a row needs no schema to leave."""
-
-    def schemas_of(self, table: Leaving) -> Sequence[tuple[str, str]]:
-        """Return nothing: messages bring their schemas."""
-        return []
 
     def damages(self, table: Leaving) -> Sequence[tuple[str, str]]:
         """Return what Debezium's forms do to values."""

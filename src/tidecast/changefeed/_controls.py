@@ -12,7 +12,7 @@ from pyspark.sql.window import Window
 
 from tidecast.changefeed._codecs import Codec, Message
 from tidecast.changefeed._dispatch import Router
-from tidecast.model import Ddl, Events, Op, TableSchema, ddl_action
+from tidecast.model import Ddl, Events, Op, TableSchema, ddl_action, small_table
 
 _LAST = (1 << 63) - 1
 _FIRST = -1
@@ -76,11 +76,8 @@ def control_frame(spark: SparkSession, controls: Iterable[Control], events: Even
         "offset": pa.int64(),
         "number": pa.int32(),
     }
-    columns = zip(*rows, strict=True) if rows else ([] for _ in kinds)
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds.values(), strict=True)]
-    frame = spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(kinds)))
     sequence = F.struct("at", "late", "offset", "number").cast(SEQUENCE)
-    return frame.select("topic", "partition", "key", "value", sequence.alias("sequence"))
+    return small_table(spark, rows, kinds).select("topic", "partition", "key", "value", sequence.alias("sequence"))
 
 
 def ddl_topic(ddl: Ddl, router: Router, default: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from tidecast._atomic import sync_folder, write_whole
 from tidecast._errors import TerminalError
 
 _FILE = "feed.json"
@@ -97,33 +97,19 @@ class FeedFolder:
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(mode=0o700)
         self.save(feed)
-        _sync(self.root)
+        sync_folder(self.root)
 
     def save(self, feed: Feed) -> None:
         """Keep a changefeed as it is now: when this returns, it outlives the process and the machine."""
         path = self.of(feed.id) / _FILE
-        draft = path.with_suffix(".draft")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(asdict(feed), file, indent=2, default=str)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-        _sync(path.parent)
+        write_whole(path, json.dumps(asdict(feed), indent=2, default=str).encode(), mode=0o600)  # it holds secrets
 
     def remove(self, feed_id: str) -> None:
         """Forget a changefeed with all that is in its folder."""
         gone = self.root / f"{_REMOVED}{uuid.uuid4().hex}"
         self.of(feed_id).rename(gone)  # in one step, so that nothing of it is found after a crash
-        _sync(self.root)
+        sync_folder(self.root)
         shutil.rmtree(gone)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read(path: Path) -> Feed:

@@ -28,7 +28,7 @@ from tidecast.changefeed import _replica_config as replica
 from tidecast.changefeed._config import ChangefeedConfig, build_config
 from tidecast.changefeed._dispatch import Router, select_columns
 from tidecast.changefeed._feed import Feed, FeedFolder, Problem, State
-from tidecast.changefeed._matcher import SYSTEM_SCHEMAS, TableMatcher
+from tidecast.changefeed._matcher import TableFilter
 from tidecast.changefeed._runner import Job, Moved, Runner
 from tidecast.model import TableSchema, physical_ms
 
@@ -198,11 +198,11 @@ class Changefeeds:
     def sort_tables(self, config: Mapping[str, Any] | None) -> Sorted:
         """Return the source's tables by what the filter of a replica config does with them."""
         chosen, case_sensitive = replica.filter_of(_over_defaults(config))
-        matcher = TableMatcher(chosen.rules, case_sensitive=case_sensitive)
+        matcher = TableFilter(chosen.rules, case_sensitive=case_sensitive)
         every = [
             table
             for table in sorted(self.runner.tables(), key=lambda t: t.name)
-            if table.database.lower() not in SYSTEM_SCHEMAS and matcher.matches_schema(table.database)
+            if matcher.matches_schema(table.database)
         ]
         passing = [table for table in every if matcher.matches(table.database, table.table)]
         return Sorted(every, [t for t in passing if t.handle_key], [t for t in passing if not t.handle_key])

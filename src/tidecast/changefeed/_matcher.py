@@ -16,7 +16,7 @@ _REGEX = re.compile(r"/((?:\\.|[^/\\])*)/")
 _QUOTED = re.compile(r'"((?:[^"]|"")+)"|`((?:[^`]|``)+)`')
 _WILDCARDS = {"*": ".*", "?": "."}
 
-SYSTEM_SCHEMAS = {
+_SYSTEM_SCHEMAS = {
     "dm_heartbeat",
     "information_schema",
     "inspection_schema",
@@ -58,6 +58,18 @@ class TableMatcher:
     def matches_schema(self, schema: str) -> bool:
         """Tell whether the rules let any table of a schema in, as far as its name tells."""
         return any(rule.positive and rule.schema.search(schema) for rule in self._rules)
+
+
+class TableFilter(TableMatcher):
+    """The rules of `[filter]`: as `TableMatcher`, but for the schemas of the system, which never leave."""
+
+    def matches(self, schema: str, table: str) -> bool:
+        """Tell whether the rules let a table in."""
+        return schema.lower() not in _SYSTEM_SCHEMAS and super().matches(schema, table)
+
+    def matches_schema(self, schema: str) -> bool:
+        """Tell whether the rules let any table of a schema in, as far as its name tells."""
+        return schema.lower() not in _SYSTEM_SCHEMAS and super().matches_schema(schema)
 
 
 class ColumnMatcher:

@@ -8,7 +8,7 @@ from tidecast._errors import EncodeError
 from tidecast.changefeed._codecs import Codec, Leaving, codec_for
 from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.changefeed._dispatch import Router, partition_rule, select_columns
-from tidecast.changefeed._matcher import SYSTEM_SCHEMAS, TableMatcher
+from tidecast.changefeed._matcher import TableFilter
 from tidecast.model import Events, TableSchema
 from tidecast.registry import Registry
 from tidecast.topics import Topics
@@ -57,7 +57,7 @@ def plan(
     Nothing is registered, created or sent. Raises the errors of a configuration that does not fit the tables.
     """
     codec, router = codec_for(config, registry, zone, cluster_id), Router(config, zone)
-    wanted = TableMatcher(config.filter.rules, case_sensitive=config.case_sensitive)
+    wanted = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
     return [_planned(changes.schema, config, codec, router, wanted, sink, registry) for changes in events.tables]
 
 
@@ -66,11 +66,11 @@ def _planned(
     config: ChangefeedConfig,
     codec: Codec,
     router: Router,
-    wanted: TableMatcher,
+    wanted: TableFilter,
     sink: Topics,
     registry: Registry | None,
 ) -> PlannedTable:
-    if schema.database.lower() in SYSTEM_SCHEMAS or not wanted.matches(schema.database, schema.table):
+    if not wanted.matches(schema.database, schema.table):
         return PlannedTable(schema.name, schema.version, skipped="no filter rule lets it through")
     if not (schema.handle_key or config.force_replicate):
         reason = "it has neither a primary key nor a unique key on NOT NULL columns"

@@ -19,17 +19,18 @@ from pyspark.sql.window import Window
 
 from tidecast._errors import ConfigError, CorruptedData, EncodeError, SchemaRefused, TidecastError
 from tidecast.changefeed._bootstrap import Bootstraps, table_key
-from tidecast.changefeed._codecs import AvroCodec, Codec, Leaving, Message, codec_for
+from tidecast.changefeed._codecs import Codec, Leaving, Message, codec_for
 from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.changefeed._controls import Control, Life, control_frame, ddl_topic, lives, row_sequence, watermark_frame
 from tidecast.changefeed._dispatch import Router, select_columns
 from tidecast.changefeed._filter import EventFilters
-from tidecast.changefeed._matcher import SYSTEM_SCHEMAS, TableMatcher
+from tidecast.changefeed._matcher import TableFilter
 from tidecast.changefeed._split import MOVED, split_key_updates
 from tidecast.checksum import row_checksum
 from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema, union
 from tidecast.registry import Registry
 from tidecast.topics import (
+    TopicInfo,
     Topics,
     check_storage,
     claim_location,
@@ -170,15 +171,15 @@ class _Run:
         self.filters = filters
         self.bootstraps = bootstraps
         self.report = Published()
-        self._wanted = TableMatcher(config.filter.rules, case_sensitive=config.case_sensitive)
-        self._partitions: dict[str, int] = {}
+        self._wanted = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
+        self._topics: dict[str, TopicInfo] = {}
         large = config.large_message_handle
         self._compression = large.large_message_handle_compression if config.protocol == "simple" else "none"
         self._large = large.large_message_handle_option
         self._storage = large.claim_check_storage_uri.get_secret_value()
         self._raw_claims = large.claim_check_raw_value
         self._moved = False
-        allowed = sink.ensure(config.default_topic).max_message_bytes
+        allowed = self._ensured(config.default_topic).max_message_bytes
         self._limit = min(config.max_message_bytes, allowed - _LIMIT_MARGIN) if allowed else config.max_message_bytes
 
     def publish(self, dead_letters: Path, on_error: str) -> Published:
@@ -236,26 +237,26 @@ class _Run:
 
     def _passes(self, schema: TableSchema) -> bool:
         """Tell whether the rules let a table through and it has a key, or needs none."""
-        return self._named(schema.database, schema.table) and self._eligible(schema)
-
-    def _named(self, database: str, table: str) -> bool:
-        return database.lower() not in SYSTEM_SCHEMAS and self._wanted.matches(database, table)
+        return self._wanted.matches(schema.database, schema.table) and self._eligible(schema)
 
     def _eligible(self, schema: TableSchema) -> bool:
         return bool(schema.handle_key) or self.config.force_replicate
 
     def _topic(self, topic: str) -> range:
         """Return the partitions of a topic that is going to be written."""
-        if topic not in self._partitions:
-            self._partitions[topic] = self.sink.ensure(topic).partitions
-        return range(self._partitions[topic])
+        return range(self._ensured(topic).partitions)
+
+    def _ensured(self, topic: str) -> TopicInfo:
+        if topic not in self._topics:
+            self._topics[topic] = self.sink.ensure(topic)
+        return self._topics[topic]
 
     def _plans(self) -> list[_Plan]:
         """Choose the table versions that leave."""
         tables = []
         for changes in self.events.tables:
             schema = changes.schema
-            if not self._named(schema.database, schema.table):
+            if not self._wanted.matches(schema.database, schema.table):
                 continue
             if self._eligible(schema):
                 table = Leaving(schema, select_columns(self.config, schema), self.router.topic_for(schema))
@@ -295,8 +296,7 @@ class _Run:
                 break
             if not is_value:
                 ready.append(plan)
-        if isinstance(self.codec, AvroCodec):
-            self.report.schemas = self.codec.schemas
+        self.report.schemas = self.codec.schemas
         return stop, [plan for plan in plans if plan in ready]
 
     def _encode(self, number: int, plan: _Plan) -> DataFrame:
@@ -481,9 +481,8 @@ class _Run:
 
     def _tells(self, ddl: Ddl) -> bool:
         if ddl.schema is None:
-            named = ddl.database.lower() not in SYSTEM_SCHEMAS and self._wanted.matches_schema(ddl.database)
-            return named and not self.filters.drops_ddl(ddl)
-        named = self._named(*(ddl.renamed_from or (ddl.database, ddl.table)))
+            return self._wanted.matches_schema(ddl.database) and not self.filters.drops_ddl(ddl)
+        named = self._wanted.matches(*(ddl.renamed_from or (ddl.database, ddl.table)))
         return named and (ddl.is_view or self._eligible(ddl.schema)) and not self.filters.drops_ddl(ddl)
 
     def _send(self, encoded: DataFrame | None, controls: list[Control], stop: _Stop | None) -> _Stop | None:
@@ -519,8 +518,6 @@ class _Run:
         return stop
 
     def _watermarks(self) -> DataFrame | None:
-        if self.events.watermarks is None or self.codec.watermark(F.lit(0).cast("bigint")) is None:
-            return None
         tables: Iterable[TableSchema] = (changes.schema for changes in self.events.tables)
         homes = lives(self.events.ddl, tables, self._passes, self.router)
         homes = [Life(self.config.default_topic), *homes]

@@ -7,7 +7,6 @@ end each, and no thread, no listener and no job.
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from tidecast._atomic import write_whole
 from tidecast._uri import redact_uri
 from tidecast.changefeed._bootstrap import Bootstraps
 from tidecast.changefeed._config import ChangefeedConfig
@@ -201,13 +201,7 @@ def _registry_of(config: ChangefeedConfig) -> Iterator[Registry | None]:
 
 
 def _save(folder: Path, state: _Checkpoint) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    staging = folder / f"{_STATE}.staging"
-    with staging.open("w") as out:
-        json.dump(state.__dict__, out)
-        out.flush()
-        os.fsync(out.fileno())
-    staging.replace(folder / _STATE)
+    write_whole(folder / _STATE, json.dumps(state.__dict__).encode())
 
 
 def _between(events: Events, start_ts: int, target_ts: int) -> tuple[Events, dict[str, int]]:

@@ -3,7 +3,8 @@
 from tidecast.model._actions import Action, ddl_action
 from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Bootstrap, Ddl, Events, Op, Reason, TableChanges, row_type
 from tidecast.model._history import SchemaHistory, SchemaKey
-from tidecast.model._plans import evaluated_once, union
+from tidecast.model._names import sanitize
+from tidecast.model._plans import evaluated_once, small_table, union
 from tidecast.model._schema import Column, DataType, Index, TableSchema
 from tidecast.model._text import decimal_text, shortest_text
 from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
@@ -36,8 +37,10 @@ __all__ = [
     "physical_ms",
     "physical_ms_of",
     "row_type",
+    "sanitize",
     "shift_zone",
     "shortest_text",
+    "small_table",
     "spark_type",
     "to_datetime",
     "union",

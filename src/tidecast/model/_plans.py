@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 
@@ -31,3 +32,10 @@ def union(frames: Sequence[DataFrame]) -> DataFrame:
     spark = frames[0].sparkSession
     tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or len(frames))
     return spark.sql(statement, **named).coalesce(tasks)
+
+
+def small_table(spark: SparkSession, rows: Sequence[tuple[object, ...]], kinds: Mapping[str, pa.DataType]) -> DataFrame:
+    """Return a few rows as a frame. Through Arrow, as Spark starts Python workers to read a list."""
+    columns = zip(*rows, strict=True) if rows else ([] for _ in kinds)
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds.values(), strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(kinds)))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from tidecast._atomic import write_whole
 from tidecast._errors import RegistryError
 from tidecast.registry._base import API_ERROR, Registry, refused
 from tidecast.registry._compatibility import DEFAULT_LEVEL, LEVELS, refusal
@@ -61,7 +61,7 @@ class FolderRegistry(Registry):
             number = max((version.number for version in earlier), default=0) + 1
             schema_id = next(same, max((version.id for version in present), default=0) + 1)
             members = {"id": schema_id, "version": number, "schema": schema}
-            _write(home / f"{number}.json", json.dumps(members, indent=2, ensure_ascii=False) + "\n")
+            write_whole(home / f"{number}.json", (json.dumps(members, indent=2, ensure_ascii=False) + "\n").encode())
             return schema_id
 
     def _find(self, schema_id: int) -> str | None:
@@ -165,14 +165,3 @@ def _members(path: Path) -> dict[str, Any]:
     if not isinstance(members, dict):
         raise RegistryError("not a JSON object", where=str(path))
     return members
-
-
-def _write(path: Path, text: str) -> None:
-    """Let a file appear whole; the registry's lock keeps others from writing the same draft."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.draft")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)

@@ -7,7 +7,6 @@ again, so that nothing is lost and whoever takes the batches must be able to mee
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -16,6 +15,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tidecast._atomic import write_whole
 from tidecast._errors import DecodeError
 from tidecast._uri import parse_place
 from tidecast.model import RECORD, Events, Reason, SchemaHistory
@@ -130,7 +130,7 @@ class TopicStream:
         if batch.events.history is not None:
             self._history = batch.events.history.state()
         state = {"progress": asdict(batch.progress), "schemas": json.loads(self._history)}
-        _write(self._folder / _STATE, json.dumps(state).encode())
+        write_whole(self._folder / _STATE, json.dumps(state).encode())
         if self._progress.waiting and self._progress.waiting != batch.progress.waiting:
             shutil.rmtree(self._folder / self._progress.waiting, ignore_errors=True)
         self._progress = batch.progress
@@ -176,14 +176,3 @@ def _watermarks(events: Events, records: Records) -> dict[str, int]:
     place = F.concat_ws("/", "topic", "partition")
     rows = events.watermarks.groupBy(place.alias("place")).agg(F.max("commit_ts").alias("ts")).collect()
     return {row["place"]: row["ts"] for row in rows}
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Write a file such that a crash leaves either the old one or the new one."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    staging = file.with_suffix(".staging")
-    with staging.open("wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-    staging.replace(file)

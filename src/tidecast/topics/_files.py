@@ -11,7 +11,6 @@ import logging
 import re
 import shutil
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from tidecast._errors import ConfigError
-from tidecast.model import HEADERS, RECORD
+from tidecast.model import HEADERS, RECORD, small_table
 from tidecast.topics._base import Mark, Records, TopicInfo
 
 _log = logging.getLogger(__name__)
@@ -137,7 +136,7 @@ class FileTopics:
         base.mkdir(parents=True, exist_ok=True)
         line = Window.partitionBy("topic", "partition").orderBy("sequence")
         ends = self._ends(spark, frame) if _topics_in(base) else []
-        known = _small_table(spark, ends, {"topic": pa.string(), "partition": pa.int32(), "start": pa.int64()})
+        known = small_table(spark, ends, {"topic": pa.string(), "partition": pa.int32(), "start": pa.int64()})
         numbered = (
             frame.withColumn("n", F.row_number().over(line) - 1)
             .join(F.broadcast(known), ["topic", "partition"], "left")
@@ -233,16 +232,9 @@ def _number_lines(frame: DataFrame) -> DataFrame:
     if not starts:
         return frame
     kinds = {"file": pa.string(), "block": pa.int64(), "shift": pa.int64()}
-    known = _small_table(frame.sparkSession, starts, kinds)
+    known = small_table(frame.sparkSession, starts, kinds)
     joined = placed.join(F.broadcast(known), ["file", "block"])
     return joined.withColumn("offset", F.coalesce("offset", F.col("id") + F.col("shift")))
-
-
-def _small_table(spark: SparkSession, rows: Sequence[tuple[object, ...]], kinds: dict[str, pa.DataType]) -> DataFrame:
-    """Return a few rows as a frame. Through Arrow, as Spark starts Python workers to read a list."""
-    columns = zip(*rows, strict=True) if rows else ([] for _ in kinds)
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds.values(), strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(kinds)))
 
 
 def _as_lines(frame: DataFrame) -> DataFrame:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+from tidecast._go import to_json
 
-_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 def dumps(value: Json) -> str:
@@ -16,7 +16,7 @@ def dumps(value: Json) -> str:
         case float():
             return _number(value)
         case str():
-            return json.dumps(value, ensure_ascii=False).translate(_ESCAPES)
+            return to_json(value)
         case list():
             return "[" + ",".join(map(dumps, value)) + "]"
         case dict():

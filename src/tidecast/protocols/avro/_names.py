@@ -6,14 +6,6 @@ import re
 from collections.abc import Iterable
 
 
-def sanitize(name: str) -> str:
-    """Return a name as Avro allows it: a leading digit gets `_` before it, every other odd character becomes `_`."""
-    if not name:
-        return name
-    head = f"_{name[0]}" if "0" <= name[0] <= "9" else re.sub(r"[^A-Za-z_]", "_", name[0])
-    return head + re.sub(r"[^A-Za-z0-9_]", "_", name[1:])
-
-
 def unescape_quotes(text: str) -> str:
     """Return a default of ENUM or SET as a schema shows it."""
     return text.replace("\\'", "'").replace("''", "'")

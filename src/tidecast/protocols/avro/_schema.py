@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidecast._errors import EncodeError
-from tidecast.model import Column, DataType, Kind, TableSchema
+from tidecast.model import Column, DataType, Kind, TableSchema, sanitize
 from tidecast.protocols.avro._json import Json, dumps
-from tidecast.protocols.avro._names import join_options, sanitize, unescape_quotes
+from tidecast.protocols.avro._names import join_options, unescape_quotes
 from tidecast.protocols.avro._options import AvroOptions
 
 OP, COMMIT_TS, PHYSICAL_TIME = "_tidb_op", "_tidb_commit_ts", "_tidb_commit_physical_time"

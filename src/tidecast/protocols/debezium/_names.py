@@ -9,14 +9,6 @@ from tidecast.model import DataType, Kind
 _ENUM_ESCAPES = ((",", "\\,"), ("\\'", "'"), ("''", "'"))
 
 
-def sanitize(name: str) -> str:
-    """Return a cluster's or database's name as a schema name's part: `_` for what no identifier may hold."""
-    if not name:
-        return name
-    head = f"_{name[0]}" if "0" <= name[0] <= "9" else re.sub(r"[^A-Za-z_]", "_", name[0])
-    return head + re.sub(r"[^A-Za-z0-9_]", "_", name[1:])
-
-
 def sanitize_table(name: str) -> str:
     """Return a table's name as a schema name's part: digits and dots stay."""
     return re.sub(r"[^A-Za-z0-9_.]", "_", name)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, TableSchema
+from tidecast.model import DataType, Kind, TableSchema, sanitize
 from tidecast.protocols.debezium._defaults import in_milliseconds, schema_default
 from tidecast.protocols.debezium._json import Json
-from tidecast.protocols.debezium._names import join_options, sanitize, sanitize_table
+from tidecast.protocols.debezium._names import join_options, sanitize_table
 from tidecast.protocols.debezium._options import DebeziumOptions
 
 JsonObject = dict[str, Json]

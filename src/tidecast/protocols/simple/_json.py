@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,16 +10,15 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidecast._go import MARKUP, to_json
 from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind, decimal_text, shift_zone, shortest_text, spark_type
 from tidecast.protocols.simple._message import VERSION, WATERMARK, RowMessage
 from tidecast.protocols.simple._numbers import bit_number, enum_number, set_mask
 
-_MARKUP = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 _LOST = "\ufffd"
 _LOST_ESCAPED = "\\ufffd"
 _HALVES = dict.fromkeys(range(0xD800, 0xE000), _LOST_ESCAPED)  # halves of a pair, which are no text
-_GO: dict[int, str] = {ord(char): said for char, said in _MARKUP.items()} | _HALVES
 
 _LETTERED = {f"\\u{n:04X}": f"\\u{n:04x}" for n in (0x0B, 0x0E, 0x0F, *range(0x1A, 0x20))}
 _ODD = re.compile("[\x0b\x0e\x0f\x1a-\x1f<>&\u2028\u2029]")
@@ -41,7 +39,7 @@ def message(said: dict[str, Any]) -> bytes:
 
 
 def _go(said: Any) -> str:
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).translate(_GO)
+    return to_json(said).translate(_HALVES)
 
 
 def row_message(row: RowMessage, zone: str) -> Column:
@@ -130,7 +128,7 @@ def _object(values: Column, texts: Sequence[Column], *, odd_names: bool = False)
     whole = F.is_valid_utf8(shown)
     odd = F.lit(odd_names) | shown.rlike(_ODD.pattern) | ~whole
     corrected = F.replace(said, F.lit(_PAIR), F.lit(_MARK))
-    for spark, go in (_LETTERED | _MARKUP).items():
+    for spark, go in (_LETTERED | MARKUP).items():
         corrected = F.replace(corrected, F.lit(spark), F.lit(go))
     corrected = F.replace(corrected, F.lit(_MARK), F.lit(_PAIR))
     lost = F.when(whole, F.lit(_MARK)).otherwise(F.lit(_LOST))
