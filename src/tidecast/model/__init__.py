@@ -6,7 +6,7 @@ from tidecast.model._history import SchemaHistory, SchemaKey
 from tidecast.model._names import sanitize
 from tidecast.model._plans import evaluated_once, small_table, union
 from tidecast.model._schema import Column, DataType, Index, TableSchema
-from tidecast.model._text import decimal_text, shortest_text
+from tidecast.model._text import decimal_text, has_any, shortest_text, trimmed
 from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
 from tidecast.model._types import MAX_DECIMAL_PRECISION, Kind, spark_type
 from tidecast.model._zones import shift_zone
@@ -34,6 +34,7 @@ __all__ = [
     "ddl_action",
     "decimal_text",
     "evaluated_once",
+    "has_any",
     "physical_ms",
     "physical_ms_of",
     "row_type",
@@ -43,5 +44,6 @@ __all__ = [
     "small_table",
     "spark_type",
     "to_datetime",
+    "trimmed",
     "union",
 ]

@@ -1,9 +1,11 @@
-"""Numbers as the text that TiDB writes: plain digits, never an exponent."""
+"""Text: numbers as TiDB writes them, plain digits and never an exponent; what characters a text holds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -11,6 +13,8 @@ from pyspark.sql import functions as F
 from tidecast.model._types import MAX_DECIMAL_PRECISION
 
 _PLAIN_SCALE = 6
+_NO_EXPONENT_FROM, _NO_EXPONENT_TO = 1e-2, 1e7
+_BYTE = 0x100
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,30 @@ def shortest_text(column: Column, is_float: bool) -> Column:
     is the one nearest to the number. NaN and infinities, which MySQL does not have, come as Spark writes them.
     """
     # Java 17 writes some numbers with a digit too many, or the last digit off by one, but none without an exponent.
-    java = column.cast("string")
+    java, magnitude = column.cast("string"), F.abs(column)
     sign = F.when(column < 0, "-").otherwise("")
-    searched = F.concat(sign, _searched(F.abs(column), _FLOAT if is_float else _DOUBLE))
-    return F.when(java.contains("E"), searched).otherwise(F.rtrim(F.rtrim(java, F.lit("0")), F.lit(".")))
+    searched = F.concat(sign, _searched(magnitude, _FLOAT if is_float else _DOUBLE))
+    # Most numbers are in this range, and looking for an exponent there would make the text twice.
+    common = (magnitude >= _NO_EXPONENT_FROM) & (magnitude < _NO_EXPONENT_TO)
+    return F.when(common, trimmed(java)).when(java.contains("E"), searched).otherwise(trimmed(java))
+
+
+def trimmed(text: Column) -> Column:
+    """Return the text of a decimal number without the zeros that end its fraction; it must have a point."""
+    return F.when(text.endswith("0"), F.rtrim(F.rtrim(text, F.lit("0")), F.lit("."))).otherwise(text)
+
+
+def has_any(text: Column, characters: Iterable[str]) -> Column:
+    """Tell whether a text holds any of some characters. In: string. Out: boolean, null for null.
+
+    Java's regular expressions look a character up in one table where all of a class are below 256, and else try each
+    range in turn, which takes several times as long; a search for a whole text is faster than either.
+    """
+    low = "".join(f"\\x{ord(c):02x}" for c in sorted(characters) if ord(c) < _BYTE)
+    found = [text.contains(c) for c in sorted(characters) if ord(c) >= _BYTE]
+    if low:
+        found.insert(0, ~text.rlike(rf"^[^{low}]*+\z"))
+    return reduce(or_, found, F.lit(False))
 
 
 def _searched(number: Column, binary: _Binary) -> Column:

@@ -8,16 +8,16 @@ from decimal import Decimal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model import shortest_text
+from tidecast.model import has_any, shortest_text
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
 _BACKSLASH, _QUOTE = ("\\", "\\\\"), ('"', '\\"')
 _CONTROLS = {chr(c): f"\\u{c:04x}" for c in range(0x20)} | {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_UNSAFE = {*_CONTROLS, "\\", '"'}
 _ESCAPES = str.maketrans(_CONTROLS | dict([_BACKSLASH, _QUOTE]))
 
 _PLAIN_FROM, _PLAIN_TO = 1e-6, 1e21
-_JAVA_PLAIN_FROM, _JAVA_PLAIN_TO = 1e-2, 1e7
 _LEAST_EXPONENT_DIGITS = 2
 
 
@@ -54,7 +54,7 @@ def string(text: Column) -> Column:
         escaped = F.replace(escaped, F.lit(character), F.lit(escape))
     pairs = F.split(F.lit(" ".join(c + escape for c, escape in _CONTROLS.items())), " ")
     wholly = F.aggregate(pairs, escaped, lambda done, pair: F.replace(done, pair.substr(1, 1), pair.substr(2, 6)))
-    safe = F.when(~text.rlike(r'["\\\x00-\x1f]'), text).when(text.rlike(r"[\x00-\x1f]"), wholly).otherwise(escaped)
+    safe = F.when(~has_any(text, _UNSAFE), text).when(has_any(text, _CONTROLS), wholly).otherwise(escaped)
     return F.concat(F.lit('"'), safe, F.lit('"'))
 
 
@@ -64,16 +64,7 @@ def number(value: Column, is_float: bool) -> Column:
     low, high = (F.lit(bound).cast(spark_type) for bound in (_PLAIN_FROM, _PLAIN_TO))
     shortest = shortest_text(value, is_float)
     plain = (value == 0) | ((magnitude >= low) & (magnitude < high))
-    # Here Java has no exponent, and asking for it would make the text twice.
-    common = (magnitude >= _JAVA_PLAIN_FROM) & (magnitude < _JAVA_PLAIN_TO)
-    return (
-        F.when(common, trimmed(value.cast("string"))).when(plain, shortest).otherwise(_named(shortest, _with_exponent))
-    )
-
-
-def trimmed(text: Column) -> Column:
-    """Return the text of a decimal number without the zeros that end its fraction; it must have a point."""
-    return F.when(text.endswith("0"), F.rtrim(F.rtrim(text, F.lit("0")), F.lit("."))).otherwise(text)
+    return F.when(plain, shortest).otherwise(_named(shortest, _with_exponent))
 
 
 def _named(value: Column, use: Callable[[Column], Column]) -> Column:

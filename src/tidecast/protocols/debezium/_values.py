@@ -9,7 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind
+from tidecast.model import DataType, Kind, trimmed
 from tidecast.protocols.debezium import _json
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, EXACT_DIGITS, bit_bytes, in_milliseconds, null_stand_in
 from tidecast.protocols.debezium._options import DebeziumOptions
@@ -57,7 +57,7 @@ def _decimal(data_type: DataType, value: Column) -> Column:
     if not (0 < data_type.length <= EXACT_DIGITS and data_type.decimal <= _PLAIN_SCALE):
         return _json.number(value.try_cast("double"), is_float=False)
     text = value.cast("string")
-    return _json.trimmed(text) if data_type.decimal else text
+    return trimmed(text) if data_type.decimal else text
 
 
 def _bit(data_type: DataType, value: Column) -> Column:
