@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
 from pyspark.sql import Column
@@ -89,10 +90,11 @@ def _row(columns: Sequence[TableColumn], side: str, before: str, zone: str) -> C
     texts = [F.col(side)[c.name] for c in free]
     shown = F.concat_ws("", *texts)
     plain = ~has_any(shown, _UNSAFE) & F.is_valid_utf8(shown) if texts else F.lit(True)
+    values = [_value(c.data_type, F.col(side)[c.name], zone) for c in columns]
     begins = (before + "{", *"," * (len(columns) - 1))
-    members = (_member(c, F.col(side)[c.name], begin, zone) for c, begin in zip(columns, begins, strict=True))
+    members = map(_member, columns, values, begins, repeat(zone))
     quick = F.concat_ws("", *members, F.lit("}"))
-    return F.when(plain, quick).otherwise(F.concat(F.lit(before), _any_row(columns, side, zone)))
+    return F.when(plain, quick).otherwise(F.concat(F.lit(before), _any_row(columns, values, side, zone)))
 
 
 def _member(column: TableColumn, value: Column, begin: str, zone: str) -> Column:
@@ -100,20 +102,20 @@ def _member(column: TableColumn, value: Column, begin: str, zone: str) -> Column
     kind, name = column.data_type.kind, begin + _go(column.name)
     before, after = f'{name}:"', '"'
     if kind is Kind.BINARY:
-        said = F.translate(F.base64(value), "\r\n", "")
+        value = F.translate(F.base64(value), "\r\n", "")
     elif kind is Kind.TIMESTAMP:
-        said = shift_zone(value, "UTC", zone)
         before, after = f'{name}:{{"location":{_go(zone)},"value":"', '"}'
-    else:
-        said = _value(column.data_type, value, zone)
-    return F.coalesce(F.concat(F.lit(before), said, F.lit(after)), F.lit(f"{name}:null"))
+    return F.coalesce(F.concat(F.lit(before), value, F.lit(after)), F.lit(f"{name}:null"))
 
 
-def _any_row(columns: Sequence[TableColumn], side: str, zone: str) -> Column:
-    values = [_value(c.data_type, F.col(side)[c.name], zone).alias(c.name) for c in columns]
+def _any_row(columns: Sequence[TableColumn], values: Sequence[Column], side: str, zone: str) -> Column:
+    members = [
+        (_with_zone(value, zone) if column.data_type.kind is Kind.TIMESTAMP else value).alias(column.name)
+        for column, value in zip(columns, values, strict=True)
+    ]
     texts = [F.col(side)[c.name] for c in columns if c.data_type.kind in _FREE_TEXT]
     odd_names = any(_ODD.intersection(c.name) for c in columns)
-    return _object(F.struct(*values), texts, odd_names=odd_names)
+    return _object(F.struct(*members), texts, odd_names=odd_names)
 
 
 def _object(values: Column, texts: Sequence[Column], *, odd_names: bool = False) -> Column:
@@ -136,7 +138,7 @@ def _object(values: Column, texts: Sequence[Column], *, odd_names: bool = False)
 
 
 def _value(data_type: DataType, value: Column, zone: str) -> Column:
-    """Return a value of the model as what `to_json` makes its Simple form of. Source: section row values."""
+    """Return a value of the model as the text that Simple shows, but binary as it is. Source: section row values."""
     return _WRITERS.get(data_type.kind, _as_is)(data_type, value, zone)
 
 
@@ -157,8 +159,11 @@ def _decimal(data_type: DataType, value: Column, zone: str) -> Column:
 
 
 def _timestamp(data_type: DataType, value: Column, zone: str) -> Column:
-    said = F.struct(F.lit(zone).alias("location"), shift_zone(value, "UTC", zone).alias("value"))
-    return F.when(value.isNotNull(), said)
+    return shift_zone(value, "UTC", zone)
+
+
+def _with_zone(value: Column, zone: str) -> Column:
+    return F.when(value.isNotNull(), F.struct(F.lit(zone).alias("location"), value.alias("value")))
 
 
 _WRITERS: dict[Kind, Callable[[DataType, Column, str], Column]] = {
