@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,13 +25,12 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote_plus, urlencode
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from deltalake import DeltaTable
-from fastavro import parse_schema, schemaless_reader
+from fastavro_reader import by_fastavro
 from pyspark.sql import SparkSession
 from servers import KafkaBroker, SchemaRegistry
 from servers._process import free_ports
@@ -166,48 +165,9 @@ Lines = dict[tuple[str, int], list[tuple[Any, Any]]]
 """Keys and values by topic and partition, in the order of their offsets."""
 
 
-def in_kafka(broker: KafkaBroker, *topics: str) -> Lines:
-    """Return every message of some topics."""
-    settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap, "group.id": "e2e", "log_level": 0}
-    with closing(Consumer(settings)) as consumer:
-        known = consumer.list_topics(timeout=30).topics
-        places = [TopicPartition(t, p) for t in topics if t in known for p in known[t].partitions]
-        ends = [consumer.get_watermark_offsets(place, timeout=30) for place in places]
-        consumer.assign(
-            [TopicPartition(p.topic, p.partition, first) for p, (first, _) in zip(places, ends, strict=True)]
-        )
-        found: Lines = {(place.topic, place.partition): [] for place in places}
-        for _ in range(sum(end - first for first, end in ends)):
-            message = consumer.poll(30)
-            assert message is not None
-            assert message.error() is None
-            found[message.topic() or "", message.partition() or 0].append((message.key(), message.value()))
-    return found
-
-
 def partitions(broker: KafkaBroker) -> dict[str, int]:
     known = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0}).list_topics(timeout=30).topics
     return {name: len(topic.partitions) for name, topic in known.items()}
-
-
-def by_fastavro(registry: SchemaRegistry) -> Callable[[bytes | None], Any]:
-    """Return a reader of messages that asks the registry for each schema itself."""
-    known: dict[int, Any] = {}
-
-    def read(message: bytes | None) -> Any:
-        if message is None:
-            return None
-        magic, schema_id = struct.unpack(">bI", message[:5])
-        assert magic == 0
-        if schema_id not in known:
-            with urllib.request.urlopen(f"{registry.url}/schemas/ids/{schema_id}", timeout=30) as answer:
-                known[schema_id] = parse_schema(json.loads(json.load(answer)["schema"]))
-        body = io.BytesIO(message[5:])
-        record = schemaless_reader(body, known[schema_id], None)
-        assert not body.read()
-        return record
-
-    return read
 
 
 # ------------------------------------------------------------------------------------------------ what was in the log
@@ -309,12 +269,12 @@ def week(
     )
     source = uri("kafka", f"{broker.bootstrap}/shop", protocol="avro", topics="shop_.*")
     topics = [f"shop_{table.name}" for table in LOG.Shop().tables]
-    return Week(done.said, source, topics, in_kafka(broker, *topics))
+    return Week(done.said, source, topics, broker.messages(*topics))
 
 
 def test_other_programs_read_every_row(week: Week, registry: SchemaRegistry, log: list[dict[str, Any]]) -> None:
     want = published_rows(log)
-    read = by_fastavro(registry)
+    read = by_fastavro(registry.url)
     with SchemaRegistryClient({"url": registry.url}) as client:
         deserialize = AvroDeserializer(client)
         context = {f: SerializationContext("any", f) for f in (MessageField.KEY, MessageField.VALUE)}
@@ -477,9 +437,9 @@ def test_a_refused_schema_stops_the_changefeed_before_its_first_row(
     assert " ".join(words.split()) in complaint(done)
     assert "refused_grows-value" in done.err
     assert "CDC:ErrAvroSchemaAPIError" in done.err
-    read = by_fastavro(registry)
+    read = by_fastavro(registry.url)
     found: dict[str, list[int]] = defaultdict(list)
-    for (topic, _), messages in in_kafka(broker, "refused_grows", "refused_stays").items():
+    for (topic, _), messages in broker.messages("refused_grows", "refused_stays").items():
         found[topic] += [read(value)["id"] for _, value in messages]
     assert {topic: sorted(keys) for topic, keys in found.items()} == {
         "refused_grows": [1, 2, 3, 4, 5, 6, 7],
@@ -498,7 +458,7 @@ def test_with_the_right_passwords_everything_works(
     place = uri("kafka", f"{broker.sasl_bootstrap}/let_in", protocol="avro", **login)
     registry = ("--schema-registry", secured_registry.login_url)
     converted = run("convert", two_rows("let_in").write(tmp_path), place, *registry)
-    assert (converted.code, len(in_kafka(broker, "let_in"))) == (0, 3)
+    assert (converted.code, len(broker.messages("let_in"))) == (0, 3)
     verified = run("verify", place, *registry, "--json")
     assert verified.said["verdicts"]["none"] == 2
     for secret in (secured_registry.password, broker.password):
@@ -813,7 +773,7 @@ def test_two_tables_in_the_default_topic_publish_nothing(parts: Parts, broker: K
     sink = f"kafka://{parts.kafka}/nothing?protocol=avro"
     line = complaint(run("convert", parts.simple, sink, "--schema-registry", parts.registry, "--json"))
     assert "parts.t and parts.u" in line
-    assert not any(in_kafka(broker, "nothing").values())
+    assert not any(broker.messages("nothing").values())
 
 
 @pytest.mark.parametrize(
@@ -840,7 +800,7 @@ def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
 
 def test_inspect_explains_an_avro_message(week: Week, registry: SchemaRegistry) -> None:
     message = next(v for _, v in week.messages["shop_orders", 0] if v)
-    row = by_fastavro(registry)(message)
+    row = by_fastavro(registry.url)(message)
     options = ("--schema-registry", registry.url, "--tz", ZONE)
     (said,) = run("inspect", "--hex", message.hex(), *options, "--json").said
     (again,) = run("inspect", "--base64", base64.b64encode(message).decode(), *options, "--json").said
@@ -914,8 +874,8 @@ def test_the_program_publishes(broker: KafkaBroker, registry: SchemaRegistry, tm
     done = program("convert", source, sink, "--schema-registry", registry.url, "--json", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["messages"] == 2
-    read = by_fastavro(registry)
-    assert [(read(k)["id"], read(v)["name"]) for k, v in in_kafka(broker, "program")["program", 0]] == [
+    read = by_fastavro(registry.url)
+    assert [(read(k)["id"], read(v)["name"]) for k, v in broker.messages("program")["program", 0]] == [
         (1, "n1"),
         (2, "n2"),
     ]

@@ -1,120 +1,137 @@
-"""A server with Spark behind it: a changefeed that is killed in the middle loses nothing."""
+"""A server that is killed again and again while rows flow: nothing is lost, and little comes twice."""
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
-import os
 import random
-import shutil
-import signal
-import subprocess
-import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
-from golden_lines import lines
+from growing_topic import ID, Clock, GrowingTopic, ddl, row, table, watermark
+from running_server import running_server
+from servers import KafkaBroker
 from servers._process import free_ports
 
-LOG = Path(__file__).parents[1] / "src" / "tidecast" / "data" / "shop.jsonl.gz"
-PIECES, KILLS = 4, 3
-SLOW = 180
+VALUE = {**ID, "name": "value", "nullable": True}
+KEYS, PARTITIONS = 20, 2
 
-Row = tuple[str, int, str]
-
-
-def tidecast(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tidecast", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=SLOW, check=False)
+Change = tuple[str, int, str, str]
+"""Key, commit-ts, type and values of a row change."""
 
 
-@contextmanager
-def server(source: Path, data: Path, port: int) -> Iterator[subprocess.Popen[str]]:
-    """A running server, ready to be asked; killed without a word at the end."""
-    command = [sys.executable, "-m", "tidecast", "server", "--addr", f"127.0.0.1:{port}", "--data-dir", str(data)]
-    command += ["--source", f"file://{source}?protocol=simple", "--tz", "UTC"]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        assert running.stdout is not None
-        assert "listens" in running.stdout.readline()
-        yield running
-    finally:
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
-        assert running.stdout is not None
-        running.stdout.close()
+def change(said: dict[str, object]) -> Change:
+    values = said.get("data") or said["old"]
+    assert isinstance(values, dict)
+    assert isinstance(said["commitTs"], int)
+    return values["id"], said["commitTs"], str(said["type"]), json.dumps(values, sort_keys=True)
 
 
-def pieces(folder: Path) -> list[Path]:
-    """Cut the change log into files of a topic with one partition."""
-    folder.mkdir()
-    with gzip.open(LOG, "rt") as text:
-        records = [json.loads(line) for line in text]
-    size = len(records) // PIECES + 1
-    made = []
-    for number in range(PIECES):
-        part = folder / f"{number}.jsonl"
-        some = enumerate(records[number * size : (number + 1) * size], number * size)
-        part.write_text("".join(json.dumps({**r, "partition": 0, "offset": n}) + "\n" for n, r in some))
-        made.append(part)
-    return made
+@dataclass
+class Flow:
+    """Rows of a table that come and go all the time, a few of them at every commit."""
+
+    source: GrowingTopic
+    chance: random.Random
+    pause: float = 0.25
+    said: list[Change] = field(default_factory=list)
+    last: int = 0
+    _alive: set[int] = field(default_factory=set)
+    _now: Clock = field(default_factory=Clock)
+
+    @contextmanager
+    def flowing(self) -> Iterator[None]:
+        """Let rows flow until the block ends."""
+        ended = threading.Event()
+
+        def flow() -> None:
+            while not ended.wait(self.pause):
+                self.commit()
+
+        thread = threading.Thread(target=flow)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def commit(self) -> None:
+        """Change some rows at one commit-ts, and tell that it has passed."""
+        ts = self._now()
+        rows = []
+        for key in self.chance.sample(range(KEYS), self.chance.randint(1, 5)):
+            kind = self.chance.choice(["UPDATE", "DELETE"]) if key in self._alive else "INSERT"
+            self._alive ^= {key} if kind != "UPDATE" else set()
+            said = row(ts, 9, kind=kind, id=key, value=self.chance.randrange(1000))
+            rows.append(said | {"old": said["data"]} if kind == "UPDATE" else said)
+        self.source.grow([*rows, watermark(ts)])
+        self.said += map(change, rows)
+        self.last = ts
 
 
-def rows_in(messages: list[bytes]) -> list[Row]:
-    """Return table, commit-ts and values of the row changes among Simple messages, in their order."""
-    told = [json.loads(m) for m in messages]
-    return [
-        (m["table"], m["commitTs"], json.dumps([m["type"], m.get("data"), m.get("old")], sort_keys=True))
-        for m in told
-        if m["type"] in ("INSERT", "UPDATE", "DELETE")
-    ]
+def kill_again_and_again(broker: KafkaBroker, base: Path, kills: int, topic: str) -> None:
+    """Kill a server that many times, then compare the topic with its source.
+
+    At every start a changefeed may send again what is later than its checkpoint, and nothing else; while it lives, the
+    changes of a key follow their commit-ts.
+    """
+    chance = random.Random(7)
+    flow = Flow(GrowingTopic(base / "log"), chance)
+    flow.source.grow([ddl("CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY, `value` INT)", 5, table(9, ID, VALUE))])
+    state = base / "data" / "changefeeds" / "flow" / "checkpoint.json"
+    lives: list[tuple[int, dict[int, int]]] = []  # the checkpoint at a start, and where the partitions ended
+    (port,) = free_ports(1)
+    for life in range(kills + 1):
+        with running_server(flow.source.uri, base / "data", port) as server:
+            if life == 0:
+                sink = f"--sink-uri=kafka://{broker.bootstrap}/{topic}?protocol=simple&partition-num={PARTITIONS}"
+                rule = base / "rule.toml"
+                rule.write_text('[sink]\ndispatchers = [{matcher = ["*.*"], partition = "index-value"}]\n')
+                made = server.changefeed(
+                    "create", "-c", "flow", sink, "--no-confirm", "--start-ts=1", "--config", str(rule)
+                )
+                assert made.returncode == 0, made.stdout + made.stderr
+            with flow.flowing():
+                time.sleep(chance.uniform(1, 12))
+            if life == kills:
+                server.wait("flow", state="normal", checkpoint_ts=flow.last)
+        lives.append((json.loads(state.read_bytes())["checkpoint_ts"] if state.exists() else 1, ends(broker, topic)))
+
+    got: set[Change] = set()
+    for partition in range(PARTITIONS):
+        messages = [json.loads(value or b"") for _, value in broker.messages(topic)[topic, partition]]
+        checkpoint, begin = 1, 0
+        for after, reached in lives:
+            newest: dict[str, int] = {}
+            for said in messages[begin : reached[partition]]:
+                if said["type"] in ("INSERT", "UPDATE", "DELETE"):
+                    made_change = change(said)
+                    key, ts = made_change[:2]
+                    assert max(checkpoint + 1, newest.get(key, 0)) <= ts, f"{made_change} after {newest.get(key)}"
+                    newest[key] = ts
+                    got.add(made_change)
+            checkpoint, begin = after, reached[partition]
+    assert len(flow.said) > kills
+    assert got == set(flow.said)
 
 
-def published(folder: Path) -> list[dict[str, Any]]:
-    parts = sorted(folder.glob("*/*.jsonl.gz"))
-    return sorted((r for p in parts for r in lines(p)), key=lambda r: (r["partition"], r["offset"]))
-
-
-def query(port: int, feed: str) -> dict[str, Any]:
-    asked = tidecast("cli", "changefeed", "query", f"--server=http://127.0.0.1:{port}", "-c", feed, "-s")
-    return dict(json.loads(asked.stdout)) if asked.returncode == 0 else {}
+def ends(broker: KafkaBroker, topic: str) -> dict[int, int]:
+    """Return how many messages the partitions hold, once no killed producer's message is on its way."""
+    time.sleep(0.5)
+    return {partition: len(said) for (_, partition), said in broker.messages(topic).items()}
 
 
 @pytest.mark.timeout(900)
-def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
-    chance = random.Random(7)
-    parts = pieces(tmp_path / "log")
-    source = tmp_path / "topics" / "shop"
-    source.mkdir(parents=True)
-    out, (port,) = tmp_path / "out", free_ports(1)
-    sink = f"--sink-uri=file://{out}/feed?protocol=simple&format=jsonl&partition-num=1"
-    end = json.loads(base64.b64decode(json.loads(parts[-1].read_text().splitlines()[-1])["value"]))["commitTs"]
-    for life in range(KILLS + 1):
-        with server(source, tmp_path / "data", port):
-            if life == 0:
-                made = tidecast(
-                    "cli", "changefeed", "create", f"--server=127.0.0.1:{port}", "-c", "tea", sink, "--no-confirm",
-                    "--start-ts=1",
-                )  # fmt: skip
-                assert "Create changefeed successfully!" in made.stdout, made.stdout + made.stderr
-            part = parts[life]
-            shutil.copy(part, source / f"{part.stem}.tmp")
-            (source / f"{part.stem}.tmp").rename(source / part.name)
-            if life < KILLS:
-                time.sleep(chance.uniform(2, 12))
-                continue
-            deadline = time.monotonic() + SLOW
-            while query(port, "tea").get("checkpoint_tso") != end and time.monotonic() < deadline:
-                time.sleep(1)
-            assert query(port, "tea")["state"] == "normal"
-            assert query(port, "tea")["checkpoint_tso"] == end
+def test_a_killed_server_goes_on_where_it_was(broker: KafkaBroker, tmp_path: Path) -> None:
+    kill_again_and_again(broker, tmp_path, 3, "killed")
 
-    with gzip.open(LOG, "rt") as text:
-        wanted = rows_in([base64.b64decode(json.loads(line)["value"]) for line in text])
-    got = rows_in([base64.b64decode(r["value"]) for r in published(out)])
-    assert set(got) == set(wanted)
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_twenty_kills(broker: KafkaBroker, tmp_path: Path) -> None:
+    kill_again_and_again(broker, tmp_path, 20, "killed-often")

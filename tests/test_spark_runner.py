@@ -9,34 +9,13 @@ from typing import Any
 
 import pytest
 from golden_lines import lines
+from growing_topic import ID, GrowingTopic, ddl, row, table
 from pyspark.sql import SparkSession
 
 import tidecast
 from tidecast.changefeed import Job, SparkRunner, load_config
 
-ID = {
-    "name": "id",
-    "dataType": {"mysqlType": "int", "charset": "binary", "collate": "binary", "length": 11},
-    "nullable": False,
-    "default": None,
-}
 NEW = {**ID, "name": "must"}
-PRIMARY = {"name": "primary", "unique": True, "primary": True, "nullable": False, "columns": ["id"]}
-
-
-def table(version: int, *columns: dict[str, Any]) -> dict[str, Any]:
-    return {"schema": "d", "table": "t", "tableID": 7, "version": version, "columns": columns, "indexes": [PRIMARY]}
-
-
-def ddl(sql: str, ts: int, schema: dict[str, Any]) -> dict[str, Any]:
-    kind = sql.split()[0]
-    return {"version": 1, "type": kind, "sql": sql, "commitTs": ts, "buildTs": 1, "tableSchema": schema}
-
-
-def row(ts: int, version: int, **data: int) -> dict[str, Any]:
-    head = {"version": 1, "database": "d", "table": "t", "tableID": 7, "type": "INSERT", "commitTs": ts, "buildTs": 1}
-    return {**head, "schemaVersion": version, "data": {name: str(value) for name, value in data.items()}}
-
 
 FIRST = [ddl("CREATE TABLE `d`.`t`", 10, table(9, ID)), *(row(20 + n, 9, id=n) for n in range(5))]
 SECOND = [
@@ -49,23 +28,14 @@ class Place:
     """A source that grows, and a changefeed on it."""
 
     def __init__(self, base: Path, spark: SparkSession) -> None:
-        self.base, self._spark, self._offset = base, spark, 0
-        (base / "in" / "t").mkdir(parents=True)
+        self.base, self._spark = base, spark
+        self.source = GrowingTopic(base / "in" / "t")
         (base / "registry").mkdir()
         self.runner = self.restarted()
 
     def restarted(self) -> SparkRunner:
-        self.runner = SparkRunner(
-            self._spark, f"file://{self.base}/in/t?protocol=simple", self.base / "look", zone="UTC"
-        )
+        self.runner = SparkRunner(self._spark, self.source.uri, self.base / "look", zone="UTC")
         return self.runner
-
-    def grow(self, messages: list[dict[str, Any]]) -> None:
-        with (self.base / "in" / "t" / f"{self._offset}.jsonl").open("w") as out:
-            for message in messages:
-                value = base64.b64encode(json.dumps(message).encode()).decode()
-                out.write(json.dumps({"partition": 0, "offset": self._offset, "key": None, "value": value}) + "\n")
-                self._offset += 1
 
     def job(self, parameters: str, start_ts: int = 1, target_ts: int = 0) -> Job:
         sink = f"file://{self.base}/out/t?{parameters}&format=jsonl&partition-num=1"
@@ -91,14 +61,14 @@ def place(tmp_path: Path, spark: SparkSession) -> Place:
 def test_steps_go_on_where_the_last_one_ended(place: Place) -> None:
     job = place.job("protocol=simple")
     assert place.runner.step(job).checkpoint_ts == 1
-    place.grow(FIRST)
+    place.source.grow(FIRST)
     assert [t.name for t in place.runner.tables()] == ["d.t"]
     moved = place.runner.step(job)
     assert (moved.checkpoint_ts, sum(moved.messages.values()), moved.versions) == (24, 5, {"d.t": 9})
     again = place.restarted()
     assert again.checkpoint_ts(job) == 24
     assert again.step(job).messages.total() == 0
-    place.grow(SECOND)
+    place.source.grow(SECOND)
     assert again.step(job).checkpoint_ts == 44
     assert place.commits() == [*range(20, 25), *range(40, 45)]
     kinds = [m["type"] for m in place.said()]
@@ -111,7 +81,7 @@ def test_steps_go_on_where_the_last_one_ended(place: Place) -> None:
 
 
 def test_a_changefeed_begins_after_its_start_and_ends_with_its_target(place: Place) -> None:
-    place.grow(FIRST + SECOND)
+    place.source.grow(FIRST + SECOND)
     moved = place.runner.step(place.job("protocol=simple", start_ts=22, target_ts=41))
     assert moved.checkpoint_ts == 41
     assert place.commits() == [23, 24, 40, 41]
@@ -119,7 +89,7 @@ def test_a_changefeed_begins_after_its_start_and_ends_with_its_target(place: Pla
 
 def test_a_refused_schema_stops_what_comes_after_and_loses_nothing(place: Place) -> None:
     job = place.job("protocol=avro")
-    place.grow(FIRST + SECOND)
+    place.source.grow(FIRST + SECOND)
     with pytest.raises(tidecast.SchemaRefused, match="must"):
         place.runner.step(job)
     assert len(place.published()) == 5

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -102,6 +103,10 @@ appender.stdout.name = stdout
 """
 
 
+Messages = dict[tuple[str, int], list[tuple[bytes | None, bytes | None]]]
+"""Keys and values by topic and partition, in the order of their offsets."""
+
+
 class KafkaBroker(JavaServer):
     """A broker: `bootstrap` for anybody, `sasl_bootstrap` for `user` with `password` (SASL_PLAINTEXT, PLAIN).
 
@@ -117,6 +122,24 @@ class KafkaBroker(JavaServer):
         """Create a topic and wait until it is there."""
         creation = self._admin.create_topics([NewTopic(name, partitions, 1)])
         creation[name].result(timeout=30)
+
+    def messages(self, *topics: str) -> Messages:
+        """Return every message of some topics, as far as these are there."""
+        settings: dict[str, str | int] = {"bootstrap.servers": self.bootstrap, "group.id": "tests", "log_level": 0}
+        with closing(Consumer(settings)) as consumer:
+            known = consumer.list_topics(timeout=30).topics
+            places = [TopicPartition(t, p) for t in topics if t in known for p in known[t].partitions]
+            ends = [consumer.get_watermark_offsets(place, timeout=30) for place in places]
+            consumer.assign(
+                [TopicPartition(p.topic, p.partition, first) for p, (first, _) in zip(places, ends, strict=True)]
+            )
+            found: Messages = {(place.topic, place.partition): [] for place in places}
+            for _ in range(sum(end - first for first, end in ends)):
+                message = consumer.poll(30)
+                assert message is not None
+                assert message.error() is None
+                found[message.topic() or "", message.partition() or 0].append((message.key(), message.value()))
+        return found
 
     def _command(self) -> Sequence[str | Path]:
         plain, sasl, controller = free_ports(3)

@@ -14,16 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from tidecast._atomic import write_whole
 from tidecast._uri import redact_uri
 from tidecast.changefeed._bootstrap import Bootstraps
+from tidecast.changefeed._bounds import between
 from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.changefeed._publish import announce, bootstraps_of, publish
 from tidecast.changefeed._runner import Job, Moved
-from tidecast.model import Events, Op, TableChanges, TableSchema, compose, union
+from tidecast.model import TableSchema, compose
 from tidecast.registry import Registry, open_registry
 from tidecast.sources import TopicStream
 from tidecast.topics import kafka_errors, open_topics
@@ -117,7 +117,11 @@ class SparkRunner:
                     _save(job.folder, replace(state, bootstraps=bootstraps.state().decode()))
                 return Moved(state.checkpoint_ts)
             with batch.events as read:
-                events, seen = _between(read, state.from_ts, job.target_ts)
+                tells, seen = bool(batch.progress.watermarks), dict[str, int]()
+                if tells and state.checkpoint_ts > state.from_ts and not job.target_ts:
+                    events = read  # all that comes now is within the bounds: no need to look at it
+                else:
+                    events, seen = between(read, state.from_ts, job.target_ts)
                 done = publish(
                     events,
                     job.config,
@@ -129,7 +133,6 @@ class SparkRunner:
                     dead_letters=job.folder / _LETTERS,
                 )
                 versions = {t.schema.name: t.schema.version for t in events.tables}
-            tells = bool(batch.progress.watermarks)
             known = {**state.seen, **{k: max(v, state.seen.get(k, 0)) for k, v in seen.items()}}
             passed = batch.progress.watermark if tells else min(known.values(), default=None)
             reached = self._reached(job, state, passed)
@@ -202,70 +205,3 @@ def _registry_of(config: ChangefeedConfig) -> Iterator[Registry | None]:
 
 def _save(folder: Path, state: _Checkpoint) -> None:
     write_whole(folder / _STATE, json.dumps(state.__dict__).encode())
-
-
-def _between(events: Events, start_ts: int, target_ts: int) -> tuple[Events, dict[str, int]]:
-    """Return the events after one commit-ts and up to another, 0 for no end, and each partition's highest commit-ts.
-
-    Rows without a commit-ts, which plain Avro has, all pass.
-    """
-
-    def within(ts: Column) -> Column:
-        wanted = ts > start_ts
-        return F.coalesce(wanted & (ts <= target_ts) if target_ts else wanted, F.lit(True))
-
-    if not events.tables:
-        return events, {}
-    place = F.lit("") if events.ordered else F.concat_ws("/", "topic", "partition")
-    position = F.col(events.position) if events.position else F.lit(0).cast("bigint")
-    passes = within(F.col("commit_ts"))
-    rows = (
-        union(
-            [
-                t.frame.select(
-                    F.lit(n).alias("table"),
-                    place.alias("place"),
-                    "commit_ts",
-                    (F.col("op") != Op.DELETE).alias("upsert"),
-                    position.alias("position"),
-                )
-                for n, t in enumerate(events.tables)
-            ]
-        )
-        .groupBy("table", "place")
-        .agg(
-            F.max("commit_ts").alias("highest"),
-            F.count_if(passes).alias("rows"),
-            F.min(F.when(passes, F.col("position"))).alias("rows_from"),
-            F.min(F.when(passes & F.col("upsert"), F.col("position"))).alias("upserts_from"),
-        )
-        .collect()
-    )
-    seen: dict[str, int] = {}
-    for row in rows:
-        seen[row["place"]] = max(seen.get(row["place"], 0), row["highest"] or 0)
-    if not start_ts and not target_ts:
-        return events, seen
-    tables: list[TableChanges] = []
-    for n, table in enumerate(events.tables):
-        mine = [row for row in rows if row["table"] == n and row["rows"]]
-        if mine:
-            changed = replace(
-                table, frame=table.frame.where(within(F.col("commit_ts"))), rows=sum(r["rows"] for r in mine)
-            )
-            if events.position:
-                firsts, upserts = (
-                    min((r[name] for r in mine if r[name] is not None), default=None)
-                    for name in ("rows_from", "upserts_from")
-                )
-                changed = replace(changed, rows_from=firsts, upserts_from=upserts)
-            tables.append(changed)
-    end = target_ts or (1 << 63)
-    watermarks = events.watermarks
-    kept = replace(
-        events,
-        tables=tuple(tables),
-        ddl=tuple(d for d in events.ddl if start_ts < d.commit_ts <= end),
-        watermarks=watermarks.where(within(F.col("commit_ts"))) if watermarks is not None else None,
-    )
-    return kept, seen

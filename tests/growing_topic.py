@@ -1,0 +1,84 @@
+"""A topic of Simple messages in files that grows while others read it, and the messages of a small table."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tidecast.model import compose
+
+ID: dict[str, Any] = {
+    "name": "id",
+    "dataType": {"mysqlType": "int", "charset": "binary", "collate": "binary", "length": 11},
+    "nullable": False,
+    "default": None,
+}
+PRIMARY = {"name": "primary", "unique": True, "primary": True, "nullable": False, "columns": ["id"]}
+
+Said = dict[str, Any]
+"""A message of the Simple protocol."""
+
+
+def table(version: int, *columns: Said, database: str = "d", name: str = "t") -> Said:
+    """The schema of a table whose primary key is `id`."""
+    head = {"schema": database, "table": name, "tableID": 7, "version": version}
+    return {**head, "columns": columns, "indexes": [PRIMARY]}
+
+
+def ddl(sql: str, ts: int, schema: Said) -> Said:
+    """A schema change; the statement's first word is its type."""
+    kind = sql.split()[0]
+    return {"version": 1, "type": kind, "sql": sql, "commitTs": ts, "buildTs": 1, "tableSchema": schema}
+
+
+def row(ts: int, version: int, *, kind: str = "INSERT", database: str = "d", name: str = "t", **data: int) -> Said:
+    """A row change of numbers."""
+    head = {"version": 1, "database": database, "table": name, "tableID": 7, "type": kind, "commitTs": ts, "buildTs": 1}
+    told = {column: str(value) for column, value in data.items()}
+    return {**head, "schemaVersion": version, ("old" if kind == "DELETE" else "data"): told}
+
+
+def watermark(ts: int) -> Said:
+    """The end of all that happened up to a moment."""
+    return {"version": 1, "type": "WATERMARK", "commitTs": ts, "buildTs": 1}
+
+
+class Clock:
+    """Gives the present moment as a TSO, each time a later one."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def __call__(self) -> int:
+        self._last = max(compose(time.time_ns() // 1_000_000), self._last + 1)
+        return self._last
+
+
+class GrowingTopic:
+    """A topic of one partition in a folder; what is added appears at once and whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._offset = 0
+        folder.mkdir(parents=True)
+
+    @property
+    def uri(self) -> str:
+        """The topic as a source."""
+        return f"file://{self.folder}?protocol=simple"
+
+    def grow(self, messages: Iterable[Said]) -> None:
+        """Add messages."""
+        first = self._offset
+        lines = []
+        for message in messages:
+            value = base64.b64encode(json.dumps(message).encode()).decode()
+            lines.append(json.dumps({"partition": 0, "offset": self._offset, "key": None, "value": value}) + "\n")
+            self._offset += 1
+        draft = self.folder / f".{first:012}"
+        draft.write_text("".join(lines))
+        draft.rename(self.folder / f"{first:012}.jsonl")
