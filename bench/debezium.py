@@ -8,8 +8,6 @@ than fit into Spark's memory measure the disk.
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import replace
 
 import orjson
@@ -17,11 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from bench.avro_checksum import SCHEMA, Contestant, consume, inserted_rows, race, report, show
+from bench.orders import SCHEMA
+from bench.race import Contestant, consume, run
 from tidecast.model import RECORD, TableChanges
 from tidecast.protocols import debezium
 from tidecast.protocols.debezium import DebeziumOptions
-from tidecast.runtime import spark_session
 
 WITH_SCHEMA = DebeziumOptions(enable_tidb_extension=True)
 WITHOUT = replace(WITH_SCHEMA, disable_schema=True)
@@ -98,25 +96,5 @@ def contestants(changes: DataFrame) -> list[Contestant]:
     ]
 
 
-def main() -> None:
-    """Run the race."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=40_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--ansi", action="store_true", help="with spark.sql.ansi.enabled")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    options = parser.parse_args()
-    spark = spark_session("bench", cores=1, conf={"spark.sql.ansi.enabled": str(options.ansi).lower()})
-    changes = inserted_rows(spark, options.rows).cache()
-    racing = contestants(changes)
-    race(racing, options.rounds)
-    results = report(racing, options.rows)
-    spark.stop()
-    if options.json:
-        print(json.dumps({"rows": options.rows, "rounds": options.rounds, "ansi": options.ansi, "results": results}))
-    else:
-        show(results)
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, 40_000, contestants)

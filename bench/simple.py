@@ -7,7 +7,6 @@ objects, and write such objects.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import io
 import json
@@ -19,11 +18,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
-from bench.avro_checksum import SCHEMA, WHOLE, Contestant, consume, inserted_rows, race, report, show
+from bench.orders import SCHEMA
+from bench.race import Contestant, consume, run
 from tidecast.model import CHECKSUM, RECORD, TableChanges, union
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
-from tidecast.runtime import spark_session
 
 orjson: Any
 try:
@@ -33,6 +32,7 @@ except ImportError:  # shown where it is there; nothing is measured against it
 
 BUILD_TS = 1708936343598
 BEFORE_A_ROW = 3
+WHOLE = (1 << 31) - 1
 
 FROM_JSON, TO_JSON, FROM_AVRO = "Spark: from_json", "Spark: to_json", "Spark: from_avro"
 FASTAVRO_READ, FASTAVRO_WRITE = "fastavro: schemaless_reader", "fastavro: schemaless_writer"
@@ -98,8 +98,11 @@ def messages(changes: DataFrame, options: SimpleOptions) -> DataFrame:
     return union([head, rows]).coalesce(1)
 
 
-def contestants(changes: DataFrame, records: dict[str, DataFrame]) -> list[Contestant]:
+def contestants(changes: DataFrame) -> list[Contestant]:
     """Return the contestants, ready to run."""
+    nothing = {"table_id": F.lit(None).cast("bigint"), "checksum": F.lit(None).cast(CHECKSUM)}
+    changes = changes.withColumns(nothing).cache()
+    records = {name: messages(changes, SimpleOptions(name)).cache() for name in ("json", "avro")}
     rows = {name: frame.where("offset >= 0").select("value").cache() for name, frame in records.items()}
     values = {name: frame.toArrow()["value"].to_pylist() for name, frame in rows.items()}
     parsed = fastavro.parse_schema(ROW)
@@ -170,29 +173,5 @@ def contestants(changes: DataFrame, records: dict[str, DataFrame]) -> list[Conte
     return racing
 
 
-def main() -> None:
-    """Run the race."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--ansi", action="store_true", help="with spark.sql.ansi.enabled")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    options = parser.parse_args()
-    spark = spark_session("bench", cores=1, conf={"spark.sql.ansi.enabled": str(options.ansi).lower()})
-    nothing = {"table_id": F.lit(None).cast("bigint"), "checksum": F.lit(None).cast(CHECKSUM)}
-    changes = inserted_rows(spark, options.rows).withColumns(nothing).cache()
-    records = {name: messages(changes, SimpleOptions(name)).cache() for name in ("json", "avro")}
-    for frame in records.values():
-        frame.count()
-    racing = contestants(changes, records)
-    race(racing, options.rounds)
-    results = report(racing, options.rows)
-    spark.stop()
-    if options.json:
-        print(json.dumps({"rows": options.rows, "rounds": options.rounds, "ansi": options.ansi, "results": results}))
-    else:
-        show(results)
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, 200_000, contestants)

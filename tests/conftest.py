@@ -40,6 +40,15 @@ def compiled(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.set(name, value)
 
 
+@pytest.fixture(params=["true", "false"], ids=["ansi", "no-ansi"])
+def session(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """The Spark session of the run under ANSI rules and without them."""
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", request.param)
+    yield spark
+    spark.conf.set("spark.sql.ansi.enabled", before or "true")
+
+
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
     """A Kafka broker; tests share it, so each names its own topics."""

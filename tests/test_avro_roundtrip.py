@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import io
 import json
 from decimal import Decimal
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from values import fixed, plain, texts, utc_texts
 
 from tidecast.model import CHECKSUM, RECORD, Column, DataType, Index, TableSchema, row_type
 from tidecast.protocols import avro
@@ -33,18 +33,6 @@ OPTIONS = {
 }
 
 
-def fixed(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
-    limit = 10**precision - 1
-    return st.integers(-limit, limit).map(lambda n: Decimal((n < 0, tuple(map(int, str(abs(n)))), -scale)))
-
-
-def plain(number: Decimal) -> str:
-    return format(number, "f")
-
-
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-moments = st.datetimes(dt.datetime(1970, 1, 2), dt.datetime(2037, 12, 31))
-utc_texts = moments.map(lambda m: m.strftime("%Y-%m-%d %H:%M:%S.%f")) | st.just("0000-00-00 00:00:00.000000")
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 COLUMNS: dict[str, tuple[DataType, pa.DataType, st.SearchStrategy[Any]]] = {

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from golden_lines import lines
+from growing_topic import ID
 from pyspark.sql import SparkSession
 
 import tidecast
@@ -85,14 +86,7 @@ SCHEMA = {
     "table": "orders",
     "tableID": 7,
     "version": 400,
-    "columns": [
-        {
-            "name": "id",
-            "dataType": {"mysqlType": "int", "charset": "binary", "collate": "binary", "length": 11},
-            "nullable": False,
-            "default": None,
-        }
-    ],
+    "columns": [ID],
     "indexes": [{"name": "primary", "unique": True, "primary": True, "nullable": False, "columns": ["id"]}],
 }
 

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from values import fixed
 
 from tidecast.model import RECORD, Column, DataType, Index, Kind, TableSchema, row_type
 from tidecast.protocols import debezium
@@ -28,11 +29,6 @@ VARIANTS = {
     "known": DebeziumOptions(disable_schema=True, zone="Europe/Berlin"),
 }
 """Messages that hold their schema, and messages of a table that the reader knows."""
-
-
-def fixed(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
-    limit = 10**precision - 1
-    return st.integers(-limit, limit).map(lambda n: Decimal((n < 0, tuple(map(int, str(abs(n)))), -scale)))
 
 
 def integers(low: int, high: int) -> st.SearchStrategy[int]:

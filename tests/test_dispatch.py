@@ -6,7 +6,7 @@ import base64
 import gzip
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from functools import reduce
@@ -30,15 +30,6 @@ TABLES = {
     *("t_cpk", "t_cpk_nc", "t_pk_mix", "t_pk_str", "t_pk_bin", "t_pk_dec", "t_pk_ubig", "odd té名.1", "t_uk", "t_all"),
     *("t_time", "t_timedef", "t_int", "t_nokey", "t_uk_null", "t_num", "t_bit", "t_zero", "t_enum", "order", "t_range"),
 }
-
-
-@pytest.fixture(params=["true", "false"], ids=["ansi", "no-ansi"])
-def session(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """The session under ANSI rules and without them."""
-    before = spark.conf.get("spark.sql.ansi.enabled")
-    spark.conf.set("spark.sql.ansi.enabled", request.param)
-    yield spark
-    spark.conf.set("spark.sql.ansi.enabled", before or "true")
 
 
 def config(tmp_path: Path, rules: str = "", protocol: str = "simple") -> ChangefeedConfig:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from golden_lines import lines
+from growing_topic import ID
 from pyspark.sql import SparkSession
 
 import tidecast
@@ -22,12 +23,7 @@ TABLE = {
     "tableID": 7,
     "version": 400,
     "columns": [
-        {
-            "name": "id",
-            "dataType": {"mysqlType": "int", "charset": "binary", "collate": "binary", "length": 11},
-            "nullable": False,
-            "default": None,
-        },
+        ID,
         {
             "name": "body",
             "dataType": {"mysqlType": "text", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 65535},

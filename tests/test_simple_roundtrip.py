@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -13,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from values import fixed, plain, texts, utc_texts
 
 from tidecast.model import CHECKSUM, RECORD, Column, DataType, Index, TableSchema, union
 from tidecast.protocols import simple
@@ -24,18 +24,6 @@ ZONE = "Asia/Tokyo"  # no wall clock time of it comes twice since 1970
 COMMIT_TS = 447984074911121426
 
 
-def fixed(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
-    limit = 10**precision - 1
-    return st.integers(-limit, limit).map(lambda n: Decimal((n < 0, tuple(map(int, str(abs(n)))), -scale)))
-
-
-def plain(number: Decimal) -> str:
-    return format(number, "f")
-
-
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-moments = st.datetimes(dt.datetime(1970, 1, 2), dt.datetime(2037, 12, 31))
-utc_texts = moments.map(lambda m: m.strftime("%Y-%m-%d %H:%M:%S.%f")) | st.just("0000-00-00 00:00:00.000000")
 elements = ("a", "b,c", "it's")
 members = tuple(f"m{n}" for n in range(64))
 bits12 = st.integers(0, 4095).map(lambda n: n.to_bytes(2))

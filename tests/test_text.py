@@ -18,15 +18,6 @@ from pyspark.sql import types as T
 from tidecast.model import decimal_text, shift_zone, shortest_text
 
 
-@pytest.fixture(params=["true", "false"], ids=["ansi", "no-ansi"])
-def session(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """The session under ANSI rules and without them."""
-    before = spark.conf.get("spark.sql.ansi.enabled")
-    spark.conf.set("spark.sql.ansi.enabled", request.param)
-    yield spark
-    spark.conf.set("spark.sql.ansi.enabled", before or "true")
-
-
 def texts(spark: SparkSession, values: Iterable[object], kind: T.DataType, expression: Column) -> list[str | None]:
     """Evaluate an expression over the column `x`."""
     frame = spark.createDataFrame([(v,) for v in values], T.StructType([T.StructField("x", kind)]))

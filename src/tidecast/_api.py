@@ -17,7 +17,15 @@ from tidecast._errors import ConfigError
 from tidecast._inspect import Inspected, inspect_events, single_message
 from tidecast._progress import Progress, unseen
 from tidecast._uri import parse_place, redact_uri
-from tidecast.changefeed import Changefeeds, PlannedTable, Published, SparkRunner, load_config, publish
+from tidecast.changefeed import (
+    ChangefeedConfig,
+    Changefeeds,
+    PlannedTable,
+    Published,
+    SparkRunner,
+    load_config,
+    publish,
+)
 from tidecast.changefeed import plan as make_plan
 from tidecast.checksum import Judged
 from tidecast.checksum import verify as judge
@@ -157,16 +165,12 @@ def convert(
     place = settings.place
     letters = Path(dead_letters) if dead_letters else _beside(place.path if place.scheme == "file" else None)
     topics = open_topics(place)
-    registry = _registry(settings.schema_registry) if settings.protocol == "avro" else None
     with ExitStack() as stack:
-        if registry is not None:
-            stack.enter_context(registry)
-            registry.check()
+        registry = _sink_registry(stack, settings)
         topics.ensure(settings.default_topic)
         progress("reading", 0, 0)
         read_from = _registry(source_schema_registry or schema_registry)
-        stack.enter_context(_asking(source))
-        events = stack.enter_context(read_topic(spark or spark_session(), source, registry=read_from, zone=zone))
+        events = _source_events(stack, source, read_from, zone, spark)
         progress("publishing", 0, 0)
         return publish(
             events,
@@ -201,15 +205,26 @@ def plan(
     zone = tz or local_zone()
     settings = load_config(sink, config, schema_registry)
     with ExitStack() as stack:
-        registry = _registry(settings.schema_registry) if settings.protocol == "avro" else None
-        if registry is not None:
-            stack.enter_context(registry).check()
+        registry = _sink_registry(stack, settings)
         progress("reading", 0, 0)
         read_from = _registry(source_schema_registry or schema_registry)
-        stack.enter_context(_asking(source))
-        events = stack.enter_context(read_topic(spark or spark_session(), source, registry=read_from, zone=zone))
-        topics = open_topics(settings.place)
-        return make_plan(events, settings, topics, registry, zone=zone, cluster_id=cluster_id)
+        events = _source_events(stack, source, read_from, zone, spark)
+        return make_plan(events, settings, open_topics(settings.place), registry, zone=zone, cluster_id=cluster_id)
+
+
+def _sink_registry(stack: ExitStack, settings: ChangefeedConfig) -> Registry | None:
+    """Open the registry that a sink needs, if it needs one, and ask whether it is there."""
+    registry = _registry(settings.schema_registry) if settings.protocol == "avro" else None
+    if registry is not None:
+        stack.enter_context(registry).check()
+    return registry
+
+
+def _source_events(
+    stack: ExitStack, source: str, registry: Registry | None, zone: str, spark: SparkSession | None
+) -> Events:
+    stack.enter_context(_asking(source))
+    return stack.enter_context(read_topic(spark or spark_session(), source, registry=registry, zone=zone))
 
 
 def replicate(

@@ -40,6 +40,11 @@ Source = Annotated[
 Registry = Annotated[
     str | None, typer.Option(metavar="URL", help="Schema Registry: http(s)://[user:password@]host:port or file:///dir.")
 ]
+SourceRegistry = Annotated[
+    str | None, typer.Option(metavar="URL", help="The source's Schema Registry, where it is another one.")
+]
+Config = Annotated[str | None, typer.Option(metavar="FILE.toml", help="TiCDC's changefeed configuration.")]
+ClusterId = Annotated[str, typer.Option(metavar="ID", help="Cluster id in Debezium messages.")]
 Zone = Annotated[
     str | None, typer.Option("--tz", metavar="ZONE", help="Time zone of TIMESTAMP text. Default: the system's.")
 ]
@@ -66,13 +71,11 @@ def demo(
 def convert(
     source: Source,
     sink: Annotated[str, typer.Argument(help="Where to publish: TiCDC's sink URI, kafka://… or file:///….")],
-    config: Annotated[str | None, typer.Option(metavar="FILE.toml", help="TiCDC's changefeed configuration.")] = None,
+    config: Config = None,
     schema_registry: Registry = None,
-    source_schema_registry: Annotated[
-        str | None, typer.Option(metavar="URL", help="The source's Schema Registry, where it is another one.")
-    ] = None,
+    source_schema_registry: SourceRegistry = None,
     zone: Zone = None,
-    cluster_id: Annotated[str, typer.Option(metavar="ID", help="Cluster id in Debezium messages.")] = "default",
+    cluster_id: ClusterId = "default",
     dead_letters: DeadLetters = None,
     on_error: Policy = OnError.DEAD_LETTER,
     as_json: Json = False,
@@ -98,13 +101,11 @@ def convert(
 def plan(
     source: Source,
     sink: Annotated[str, typer.Argument(help="Where it would be published: TiCDC's sink URI, kafka://… or file:///….")],
-    config: Annotated[str | None, typer.Option(metavar="FILE.toml", help="TiCDC's changefeed configuration.")] = None,
+    config: Config = None,
     schema_registry: Registry = None,
-    source_schema_registry: Annotated[
-        str | None, typer.Option(metavar="URL", help="The source's Schema Registry, where it is another one.")
-    ] = None,
+    source_schema_registry: SourceRegistry = None,
     zone: Zone = None,
-    cluster_id: Annotated[str, typer.Option(metavar="ID", help="Cluster id in Debezium messages.")] = "default",
+    cluster_id: ClusterId = "default",
     as_json: Json = False,
 ) -> None:
     """Show what convert would publish: topics, partitions, schemas, and the columns that the modes damage."""
@@ -214,7 +215,7 @@ def server(
     data_dir: Annotated[str, typer.Option(metavar="DIR", help="Where changefeeds are kept.")] = "tidecast-data",
     schema_registry: Registry = None,
     zone: Zone = None,
-    cluster_id: Annotated[str, typer.Option(metavar="ID", help="Cluster id in Debezium messages.")] = "default",
+    cluster_id: ClusterId = "default",
     ca: Annotated[str | None, typer.Option(metavar="FILE", help="Authority of the clients' certificates.")] = None,
     cert: Annotated[str | None, typer.Option(metavar="FILE", help="The server's certificate.")] = None,
     key: Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key.")] = None,

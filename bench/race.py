@@ -1,0 +1,107 @@
+"""Contestants take turns in one run, so that what else the machine does meets all: compare ratios, not seconds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+from rich.console import Console
+from rich.table import Table
+
+from bench.orders import inserted_rows
+from tidecast.runtime import spark_session
+
+
+@dataclass
+class Contestant:
+    """A way to do the work. `beside` tells how many times as fast as others it is meant to be."""
+
+    name: str
+    run: Callable[[], object]
+    beside: dict[str, float] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """The middle one of its times."""
+        return statistics.median(self.seconds)
+
+
+def consume(frame: DataFrame) -> None:
+    """Compute every column of every row and drop it."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def run(about: str | None, rows: int, contestants: Callable[[DataFrame], Sequence[Contestant]]) -> None:
+    """Be the program of a benchmark: make the contestants from the changes of a table, and let them race."""
+    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=rows)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ansi", action="store_true", help="with spark.sql.ansi.enabled")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args()
+    spark = spark_session("bench", cores=1, conf={"spark.sql.ansi.enabled": str(options.ansi).lower()})
+    racing = contestants(inserted_rows(spark, options.rows).cache())
+    race(racing, options.rounds)
+    results = report(racing, options.rows)
+    spark.stop()
+    if options.json:
+        print(json.dumps({"rows": options.rows, "rounds": options.rounds, "ansi": options.ansi, "results": results}))
+    else:
+        show(results)
+
+
+def race(contestants: Sequence[Contestant], rounds: int) -> None:
+    """Let all run in turn, once to warm up and then for `rounds` rounds that count."""
+    for turn in range(rounds + 1):
+        for one in contestants:
+            start = time.perf_counter()
+            one.run()
+            if turn:
+                one.seconds.append(time.perf_counter() - start)
+
+
+def report(contestants: Sequence[Contestant], rows: int) -> list[dict[str, Any]]:
+    """Return each contestant's median, rows a second, and how it did beside others."""
+    by_name = {one.name: one for one in contestants}
+    return [
+        {
+            "name": one.name,
+            "seconds": round(one.median, 3),
+            "rows_per_second": round(rows / one.median),
+            "beside": [
+                {
+                    "name": other,
+                    "times_as_fast": round(by_name[other].median / one.median, 2),
+                    "target": target,
+                    "met": by_name[other].median / one.median >= target,
+                }
+                for other, target in one.beside.items()
+            ],
+        }
+        for one in contestants
+    ]
+
+
+def show(results: list[dict[str, Any]]) -> None:
+    """Print the results for a person."""
+    table = Table("", "median, s", "rows/s", "times as fast", "target", "")
+    table.columns[0].no_wrap = True
+    for one in results:
+        table.add_row(one["name"], f"{one['seconds']:.3f}", f"{one['rows_per_second']:,}")
+        for other in one["beside"]:
+            table.add_row(
+                f"  beside {other['name']}",
+                "",
+                "",
+                f"{other['times_as_fast']:.2f}",
+                f"{other['target']:.1f}",
+                "met" if other["met"] else "missed",
+            )
+    Console().print(table)
