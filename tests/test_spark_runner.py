@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from golden_lines import lines
-from growing_topic import ID, GrowingTopic, ddl, row, table
+from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 
 import tidecast
@@ -37,9 +37,12 @@ class Place:
         self.runner = SparkRunner(self._spark, self.source.uri, self.base / "look", zone="UTC")
         return self.runner
 
-    def job(self, parameters: str, start_ts: int = 1, target_ts: int = 0) -> Job:
+    def job(self, parameters: str, start_ts: int = 1, target_ts: int = 0, rules: str | None = None) -> Job:
         sink = f"file://{self.base}/out/t?{parameters}&format=jsonl&partition-num=1"
-        config = load_config(sink, None, f"file://{self.base}/registry" if "avro" in parameters else None)
+        file = self.base / "rules.toml" if rules else None
+        if file:
+            file.write_text(rules or "")
+        config = load_config(sink, file, f"file://{self.base}/registry" if "avro" in parameters else None)
         return Job("feed", config, start_ts, target_ts, self.base / "feed")
 
     def published(self) -> list[dict[str, Any]]:
@@ -85,6 +88,30 @@ def test_a_changefeed_begins_after_its_start_and_ends_with_its_target(place: Pla
     moved = place.runner.step(place.job("protocol=simple", start_ts=22, target_ts=41))
     assert moved.checkpoint_ts == 41
     assert place.commits() == [23, 24, 40, 41]
+
+
+def test_a_topic_gets_watermarks_while_its_table_is_there(place: Place) -> None:
+    """Though no row of it comes with them, and another process goes on."""
+    job = place.job(
+        "protocol=simple", rules='[sink]\ndispatchers = [{matcher = ["*.*"], topic = "{schema}_{table}"}]\n'
+    )
+    place.source.grow([*FIRST, watermark(25)])
+    place.runner.step(job)
+    place.source.grow([watermark(28)])
+    assert place.restarted().step(job).checkpoint_ts == 28
+    place.source.grow([ddl("ALTER TABLE `d`.`t` COMMENT 'x'", 30, table(29, ID)), watermark(31)])
+    place.runner.step(job)
+    erase = ddl("DROP TABLE `d`.`t`", 40, table(39, ID))
+    place.source.grow([{**erase, "type": "ERASE"}, watermark(41)])
+    place.restarted().step(job)
+    place.source.grow([watermark(51)])
+    place.runner.step(job)
+    told: dict[str, list[int]] = {}
+    for record in place.published():
+        said = json.loads(base64.b64decode(record["value"]))
+        if said["type"] == "WATERMARK":
+            told.setdefault(record["topic"], []).append(said["commitTs"])
+    assert told == {"t": [25, 28, 31, 41, 51], "d_t": [25, 28, 31]}
 
 
 def test_a_refused_schema_stops_what_comes_after_and_loses_nothing(place: Place) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from tidecast.model import Ddl, Events, Op, TableSchema, ddl_action, small_table
 
 _LAST = (1 << 63) - 1
 _FIRST = -1
+_FEW = 1_000
 
 SEQUENCE = "struct<at:bigint,late:boolean,offset:bigint,partition:int>"
 
@@ -97,14 +98,23 @@ class Life:
     gone: int | None = None
 
 
-def lives(
-    ddl: Iterable[Ddl], tables: Iterable[TableSchema], wanted: Callable[[TableSchema], bool], router: Router
-) -> list[Life]:
-    """Return when the topic of each table begins and ends to be one of a changefeed.
+Homes = Mapping[tuple[str, str], str]
+"""The topic of each table, by database and name."""
 
-    Without a schema change that made it, a table was there from the start. Source: Simple protocol, WATERMARK.
+
+def lives(
+    homes: Homes,
+    ddl: Iterable[Ddl],
+    tables: Iterable[TableSchema],
+    wanted: Callable[[TableSchema], bool],
+    router: Router,
+) -> tuple[list[Life], Homes]:
+    """Return when the topic of each table begins and ends to be one of a changefeed, and the homes that are left.
+
+    `homes` are the tables that were there before. Without a schema change that made it, any other table was there from
+    the start. Source: Simple protocol, WATERMARK.
     """
-    alive: dict[tuple[str, str], Life] = {}
+    alive = {name: Life(topic) for name, topic in homes.items()}
     ended: list[Life] = []
     made = {(d.database, d.table) for d in ddl if d.schema}
     for schema in tables:
@@ -122,15 +132,16 @@ def lives(
             ended.append(replace(alive.pop(gone), gone=change.position))
         if change.type != "ERASE" and wanted(change.schema) and name not in alive:
             alive[name] = Life(router.topic_for(change.schema), born=change.position)
-    return [*ended, *alive.values()]
+    return [*ended, *alive.values()], {name: life.topic for name, life in alive.items()}
 
 
 def watermark_frame(
     events: Events, codec: Codec, lives: Sequence[Life], partitions: Callable[[str], Sequence[int]]
-) -> DataFrame | None:
-    """Return the source's watermarks as messages to every topic that lives then, None where there are none.
+) -> tuple[DataFrame, int] | None:
+    """Return the source's watermarks as messages to every topic that lives then, and how many watermarks there are.
 
-    Columns as `control_frame`. A source of several partitions has passed a commit-ts when all of them have.
+    None where the source or the protocol has none. Columns as `control_frame`. A source of several partitions has
+    passed a commit-ts when all of them have.
     """
     commit_ts = F.col("commit_ts")
     said = codec.watermark(commit_ts)
@@ -142,6 +153,10 @@ def watermark_frame(
         ends = source.groupBy("topic", "partition").agg(F.max("commit_ts").alias("end"))
         source = source.crossJoin(ends.agg(F.min("end").alias("passed"))).where(commit_ts <= F.col("passed"))
     once = source.select(at.alias("at"), commit_ts).groupBy("at").agg(F.max("commit_ts").alias("commit_ts"))
+    few = once.limit(_FEW + 1).collect()
+    if len(few) <= _FEW:  # what the source has is then read once, and not again when the messages leave
+        kinds = {"at": pa.int64(), "commit_ts": pa.int64()}
+        once = small_table(once.sparkSession, [(row["at"], row["commit_ts"]) for row in few], kinds)
     homes = F.array(
         *(
             F.struct(
@@ -158,8 +173,9 @@ def watermark_frame(
     )
     key, value = said
     sequence = F.struct("at", F.lit(True), F.lit(0 if events.ordered else _LAST), F.lit(0)).cast(SEQUENCE)
-    return (
+    frame = (
         placed.select("at", "commit_ts", "home.topic", F.explode("home.partitions").alias("partition"))
         .distinct()
         .select("topic", "partition", key.alias("key"), value.alias("value"), sequence.alias("sequence"))
     )
+    return frame, len(few) if len(few) <= _FEW else once.count()

@@ -21,7 +21,16 @@ from tidecast._errors import ConfigError, CorruptedData, EncodeError, SchemaRefu
 from tidecast.changefeed._bootstrap import Bootstraps, table_key
 from tidecast.changefeed._codecs import Codec, Leaving, Message, codec_for
 from tidecast.changefeed._config import ChangefeedConfig
-from tidecast.changefeed._controls import Control, Life, control_frame, ddl_topic, lives, row_sequence, watermark_frame
+from tidecast.changefeed._controls import (
+    Control,
+    Homes,
+    Life,
+    control_frame,
+    ddl_topic,
+    lives,
+    row_sequence,
+    watermark_frame,
+)
 from tidecast.changefeed._dispatch import Router, select_columns
 from tidecast.changefeed._filter import EventFilters
 from tidecast.changefeed._matcher import TableFilter
@@ -57,7 +66,8 @@ class Published:
 
     `messages` are rows by table and topic; `ddl`, `bootstraps` and `watermarks` events that went to all partitions;
     `skipped` rows by table, left out for want of a key; `dead_letters` messages by reason; `schemas` those that the
-    registry was asked for; `claims` messages whose whole is in the claim check's storage.
+    registry was asked for; `claims` messages whose whole is in the claim check's storage; `homes` the tables that are
+    there at the end, each with its topic.
     """
 
     messages: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -68,6 +78,7 @@ class Published:
     bootstraps: int = 0
     watermarks: int = 0
     claims: int = 0
+    homes: Homes = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -101,17 +112,18 @@ def publish(
     zone: str = "UTC",
     cluster_id: str = "default",
     bootstraps: Bootstraps | None = None,
+    homes: Homes | None = None,
     dead_letters: Path,
     on_error: str = "dead-letter",
 ) -> Published:
     """Publish events to the topics that the configuration's rules name, in the configuration's protocol.
 
     `registry` serves Avro. `zone` is the time zone of TIMESTAMP text, `cluster_id` that of Debezium messages.
-    `bootstraps` is what earlier runs know of repeated schemas, by default nothing. Rows of table versions without a
-    handle key are skipped and counted, unless `force-replicate` is on. Messages that could not be read, and rows that
-    have no form in the protocol, go to the folder `dead_letters`; with `on_error="fail"` the first of them raises
-    DecodeError and nothing is published. Raises ConfigError, EncodeError, CorruptedData and SchemaRefused; see the
-    module for what is published then.
+    `bootstraps` is what earlier runs know of repeated schemas, `homes` the tables that they left with their topics; by
+    default there were none. Rows of table versions without a handle key are skipped and counted, unless
+    `force-replicate` is on. Messages that could not be read, and rows that have no form in the protocol, go to the
+    folder `dead_letters`; with `on_error="fail"` the first of them raises DecodeError and nothing is published.
+    Raises ConfigError, EncodeError, CorruptedData and SchemaRefused; see the module for what is published then.
     """
     if config.filter.ignore_txn_start_ts:
         raise ConfigError(
@@ -121,7 +133,9 @@ def publish(
         )
     codec = codec_for(config, registry, zone, cluster_id)
     filters = EventFilters(config.filter.event_filters, zone, case_sensitive=config.case_sensitive)
-    run = _Run(events, config, sink, codec, Router(config, zone), filters, bootstraps or bootstraps_of(config))
+    run = _Run(
+        events, config, sink, codec, Router(config, zone), filters, bootstraps or bootstraps_of(config), homes or {}
+    )
     return run.publish(dead_letters, on_error)
 
 
@@ -144,7 +158,7 @@ def announce(
         return False
     codec = codec_for(config, registry, "UTC", cluster_id)
     nothing = Events((), spark.createDataFrame([], RECORD), ordered=True, position="offset")
-    run = _Run(nothing, config, sink, codec, Router(config), EventFilters(()), bootstraps)
+    run = _Run(nothing, config, sink, codec, Router(config), EventFilters(()), bootstraps, {})
     return run.announce(watermark, topics)
 
 
@@ -166,10 +180,12 @@ class _Run:
         router: Router,
         filters: EventFilters,
         bootstraps: Bootstraps,
+        homes: Homes,
     ) -> None:
         self.events, self.config, self.sink, self.codec, self.router = events, config, sink, codec, router
         self.filters = filters
         self.bootstraps = bootstraps
+        self._homes = homes
         self.report = Published()
         self._wanted = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
         self._topics: dict[str, TopicInfo] = {}
@@ -518,15 +534,13 @@ class _Run:
         return stop
 
     def _watermarks(self) -> DataFrame | None:
-        tables: Iterable[TableSchema] = (changes.schema for changes in self.events.tables)
-        homes = lives(self.events.ddl, tables, self._passes, self.router)
-        homes = [Life(self.config.default_topic), *homes]
-        frame = watermark_frame(self.events, self.codec, homes, self._topic)
-        if frame is None:
+        tables = (changes.schema for changes in self.events.tables)
+        found, self.report.homes = lives(self._homes, self.events.ddl, tables, self._passes, self.router)
+        made = watermark_frame(self.events, self.codec, [Life(self.config.default_topic), *found], self._topic)
+        if made is None:
             return None
-        frame = compressed(frame, ("value",), self._compression)
-        self.report.watermarks = frame.select("sequence").distinct().count()
-        return frame
+        frame, self.report.watermarks = made
+        return compressed(frame, ("value",), self._compression)
 
 
 def _computed(schema: TableSchema) -> Column:

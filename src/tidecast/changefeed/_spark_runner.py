@@ -37,13 +37,13 @@ class _Checkpoint:
     """How far a changefeed has come.
 
     It publishes what is later than `from_ts`. `seen` has the highest commit-ts of each partition, for a source without
-    watermarks; `topics` are those that rows went to; `bootstraps` is what is known of repeated schemas.
+    watermarks; `homes` are its tables: database, name, topic; `bootstraps` is what is known of repeated schemas.
     """
 
     checkpoint_ts: int
     from_ts: int
     seen: dict[str, int] = field(default_factory=dict)
-    topics: list[str] = field(default_factory=list)
+    homes: list[tuple[str, str, str]] = field(default_factory=list)
     bootstraps: str = "[]"
 
 
@@ -101,7 +101,8 @@ class SparkRunner:
 
     def overwrite(self, job: Job, checkpoint_ts: int) -> None:
         """Set how far a changefeed has come; it reads its source anew and publishes what is later."""
-        state = replace(self._checkpoint(job), checkpoint_ts=checkpoint_ts, from_ts=checkpoint_ts)
+        bootstraps = self._checkpoint(job).bootstraps
+        state = _Checkpoint(checkpoint_ts, checkpoint_ts, bootstraps=bootstraps)  # the source shows the rest again
         self._stream(job.id, job.folder).rewind()
         _save(job.folder, state)
 
@@ -130,14 +131,15 @@ class SparkRunner:
                     zone=self._zone,
                     cluster_id=self._cluster_id,
                     bootstraps=bootstraps,
+                    homes={(database, table): topic for database, table, topic in state.homes},
                     dead_letters=job.folder / _LETTERS,
                 )
                 versions = {t.schema.name: t.schema.version for t in events.tables}
             known = {**state.seen, **{k: max(v, state.seen.get(k, 0)) for k, v in seen.items()}}
             passed = batch.progress.watermark if tells else min(known.values(), default=None)
             reached = self._reached(job, state, passed)
-            topics = sorted({*state.topics, *(topic for _, topic in done.messages)})
-            after = replace(state, checkpoint_ts=reached, seen=known, topics=topics)
+            homes = [(*table, topic) for table, topic in sorted(done.homes.items())]
+            after = replace(state, checkpoint_ts=reached, seen=known, homes=homes)
             if not tells and reached > state.checkpoint_ts:
                 self._announce(job, after, bootstraps, registry, watermark=reached)
         stream.commit(batch)
@@ -169,7 +171,7 @@ class SparkRunner:
             job.config,
             open_topics(job.config.place),
             registry,
-            topics=state.topics,
+            topics={topic for _, _, topic in state.homes},
             bootstraps=bootstraps,
             watermark=watermark,
             cluster_id=self._cluster_id,
