@@ -126,3 +126,15 @@ def test_a_refused_schema_stops_what_comes_after_and_loses_nothing(place: Place)
     assert moved.checkpoint_ts == 44
     keys = {base64.b64decode(r["key"])[5:] for r in place.published()}
     assert keys == {bytes([2 * n]) for n in (*range(5), *range(10, 15))}  # as Avro writes such an int
+
+
+def test_the_log_tells_once_what_a_protocol_does_to_values(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    job = place.job("protocol=debezium")
+    kind = {"mysqlType": "bigint", "charset": "binary", "collate": "binary", "length": 20, "unsigned": True}
+    schema = table(9, ID, {**ID, "name": "big", "dataType": kind})
+    place.source.grow([ddl("CREATE TABLE `d`.`t`", 10, schema), row(20, 9, id=1, big=2)])
+    place.runner.step(job)
+    place.source.grow([row(30, 9, id=2, big=2)])
+    assert place.restarted().step(job).messages.total() == 1
+    (said,) = (record.getMessage() for record in caplog.records if "big" in record.getMessage())
+    assert said.startswith("topic t, table d.t: big: ")

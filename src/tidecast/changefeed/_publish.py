@@ -51,7 +51,6 @@ from tidecast.topics import (
 )
 
 _log = logging.getLogger(__name__)
-_warned: set[tuple[str, str]] = set()
 
 _OVERHEAD = 36
 """What TiCDC adds to key and value for a message's own bytes."""
@@ -284,13 +283,15 @@ class _Run:
         return [_Plan(changes, table, len(self._topic(table.topic))) for changes, table in tables]
 
     def _warn_of_damages(self, tables: Iterable[Leaving]) -> None:
-        """Tell in the log, once a table and topic, what the protocol's form does to values."""
+        """Tell in the log, when a table comes to a topic, what the protocol's form does to values."""
+        told = dict(self._homes)
         for table in tables:
-            damages = self.codec.damages(table)
-            if damages and (table.schema.name, table.topic) not in _warned:
-                _warned.add((table.schema.name, table.topic))
-                told = "; ".join(f"{column}: {damage}" for column, damage in damages)
-                _log.warning("topic %s, table %s: %s", table.topic, table.schema.name, told)
+            name = (table.schema.database, table.schema.table)
+            damages = self.codec.damages(table) if told.get(name) != table.topic else ()
+            told[name] = table.topic
+            if damages:
+                words = "; ".join(f"{column}: {damage}" for column, damage in damages)
+                _log.warning("topic %s, table %s: %s", table.topic, table.schema.name, words)
 
     def _prepare(self, plans: list[_Plan]) -> tuple[_Stop | None, list[_Plan]]:
         """Register every schema that a row needs, in the order in which rows need them; stop at the first refusal.
