@@ -38,7 +38,6 @@ class Progress:
 
     mark: Mark | None = None
     watermarks: Mapping[str, int] = field(default_factory=dict)
-    highest: int = 0
     batch: int = 0
     waiting: str | None = None
     rows_waiting: int = 0
@@ -117,7 +116,6 @@ class TopicStream:
         progress = Progress(
             mark=mark,
             watermarks={**before.watermarks, **_watermarks(events, records)},
-            highest=max(before.highest, _highest(events)),
             batch=before.batch + 1,
             waiting=waits,
             rows_waiting=rows,
@@ -160,11 +158,6 @@ class TopicStream:
         waiting = events.rejected.where(unknown).select(*RECORD.fieldNames())
         waiting.write.mode("overwrite").parquet(str(self._folder / name))
         return replace(events, rejected=events.rejected.where(~unknown)), name, rows
-
-
-def _highest(events: Events) -> int:
-    """Return the highest commit-ts of a batch that is known without another look at its rows."""
-    return max((d.commit_ts for d in events.ddl), default=events.watermark or 0)
 
 
 def _watermarks(events: Events, records: Records) -> dict[str, int]:
