@@ -75,6 +75,14 @@ def _settings(cores: int) -> dict[str, str]:
         "spark.sql.codegen.hugeMethodLimit": "8000",
         # Otherwise Spark walks the Python stack for each part of an expression, and plans take twice as long.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # Otherwise Spark clones the session for every frame that is kept, and never lets the clone go.
+        "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+        "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+        # Without a UI nobody looks at what has been; a server runs for long.
+        "spark.sql.ui.retainedExecutions": "10",
+        "spark.ui.retainedJobs": "10",
+        "spark.ui.retainedStages": "10",
+        "spark.ui.retainedTasks": "100",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

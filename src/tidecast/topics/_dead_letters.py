@@ -21,14 +21,11 @@ def write_dead_letters(frame: DataFrame, folder: Path) -> dict[str, int]:
     In: the columns of `RECORD`, and `reason`, `detail`. Each line is a record as `FileTopics` reads it, with its
     topic, partition and offset, and `reason`, `detail` beside them. Nothing is written where there is nothing.
     """
-    letters = frame.select(*RECORD.fieldNames(), "reason", "detail").persist()
-    try:
-        counts = {row["reason"]: row["n"] for row in letters.groupBy("reason").agg(F.count("*").alias("n")).collect()}
-        if counts:
-            append_lines(letters.withColumn("timestamp", F.unix_millis("timestamp")), folder)
-        return counts
-    finally:
-        letters.unpersist()
+    letters = frame.select(*RECORD.fieldNames(), "reason", "detail")
+    counts = {row["reason"]: row["n"] for row in letters.groupBy("reason").agg(F.count("*").alias("n")).collect()}
+    if counts:
+        append_lines(letters.withColumn("timestamp", F.unix_millis("timestamp")), folder)
+    return counts
 
 
 def refuse_dead_letters(frame: DataFrame) -> None:
