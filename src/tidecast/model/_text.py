@@ -65,7 +65,7 @@ def shortest_text(column: Column, is_float: bool) -> Column:
     searched = F.concat(sign, _searched(magnitude, _FLOAT if is_float else _DOUBLE))
     # Most numbers are in this range, and looking for an exponent there would make the text twice.
     common = (magnitude >= _NO_EXPONENT_FROM) & (magnitude < _NO_EXPONENT_TO)
-    return F.when(common, trimmed(java)).when(java.contains("E"), searched).otherwise(trimmed(java))
+    return F.when(~common & java.contains("E"), searched).otherwise(trimmed(java))
 
 
 def trimmed(text: Column) -> Column:
