@@ -555,8 +555,9 @@ def simple_mixed(folder: Path) -> Mixed:
     little.raw(b"{this is no JSON", key=b"k")
     bad.append(Letter("bad-json", "little", 0, len(little.lines) - 1, b"k", b"{this is no JSON"))
     little.row("t", 2)
-    little.lines.append("neither is this")
-    bad.append(Letter("bad-json", "little", None, len(little.lines) - 1, None, b"neither is this"))
+    for line in ("neither is this", "[]", '[{"partition":0,"value":"e30="},{"partition":1}]', '"text"', "7", "null"):
+        little.lines.append(line)
+        bad.append(Letter("bad-json", "little", None, len(little.lines) - 1, None, line.encode()))
     little.row("never_seen", 3)
     last("unknown-table")
     little.row("t", 4, id="four")

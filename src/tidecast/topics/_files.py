@@ -198,26 +198,28 @@ def _has_offset(file: Path) -> bool:
 
 
 def _read_lines(spark: SparkSession, files: list[Path], numbered: bool, topic: str) -> DataFrame:
-    reader = spark.read.schema(_LINE).option("columnNameOfCorruptRecord", _BROKEN)
-    frame = reader.json([str(f) for f in files])
+    # As text first: Spark's reader of JSON files takes a line that is an array for as many records as are in it.
+    text = spark.read.text([str(f) for f in files]).where(F.trim("value") != "")
     if not numbered:
-        frame = _number_lines(frame)
-    broken = F.col(_BROKEN).isNotNull()
+        text = _number_lines(text)
+    record = F.from_json("value", _LINE, {"columnNameOfCorruptRecord": _BROKEN})
+    offset = [] if numbered else ["number"]
+    read = text.select(F.col("value").alias("line"), record.alias("record"), *offset)
+    said = {f.name: F.col("record")[f.name] for f in RECORD}
     # A line that is no JSON is kept whole as a value, so that it reaches the dead letters.
-    value = F.when(broken, F.col(_BROKEN).cast("binary")).otherwise(F.col("value"))
-    return frame.select(
-        F.coalesce("topic", F.lit(topic)).alias("topic"),
-        "partition",
-        "offset",
-        F.timestamp_millis("timestamp").alias("timestamp"),
-        "key",
-        value.alias("value"),
-        "headers",
-    )
+    broken = F.col("record").isNull() | F.col("record")[_BROKEN].isNotNull()
+    said |= {
+        "topic": F.coalesce(said["topic"], F.lit(topic)),
+        "timestamp": F.timestamp_millis(said["timestamp"]),
+        "value": F.when(broken, F.col("line").cast("binary")).otherwise(said["value"]),
+    }
+    if not numbered:
+        said["offset"] = F.coalesce(said["offset"], F.col("number"))
+    return read.select(*(column.alias(name) for name, column in said.items()))
 
 
 def _number_lines(frame: DataFrame) -> DataFrame:
-    """Give records without an offset their line's number as one; Spark may have cut a file in several pieces."""
+    """Add the number of each line in its file; Spark may have cut a file in several pieces."""
     placed = frame.select(
         "*",
         F.col("_metadata.file_path").alias("file"),
@@ -229,12 +231,10 @@ def _number_lines(frame: DataFrame) -> DataFrame:
     for piece in sorted(pieces, key=lambda p: (p["file"], p["block"])):
         starts.append((piece["file"], piece["block"], before[piece["file"]] - piece["first"]))
         before[piece["file"]] += piece["lines"]
-    if not starts:
-        return frame
     kinds = {"file": pa.string(), "block": pa.int64(), "shift": pa.int64()}
     known = small_table(frame.sparkSession, starts, kinds)
     joined = placed.join(F.broadcast(known), ["file", "block"])
-    return joined.withColumn("offset", F.coalesce("offset", F.col("id") + F.col("shift")))
+    return joined.withColumn("number", F.col("id") + F.col("shift"))
 
 
 def _as_lines(frame: DataFrame) -> DataFrame:
