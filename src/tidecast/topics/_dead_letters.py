@@ -16,7 +16,7 @@ _PLACE = ("topic", "partition", "offset")
 
 
 def write_dead_letters(frame: DataFrame, folder: Path) -> dict[str, int]:
-    """Append messages and why they could not be handled to a folder; return their number by reason.
+    """Add messages and why they could not be handled to a folder, each once; return their number by reason.
 
     In: the columns of `RECORD`, and `reason`, `detail`. Each line is a record as `FileTopics` reads it, with its
     topic, partition and offset, and `reason`, `detail` beside them. Nothing is written where there is nothing.
@@ -42,12 +42,19 @@ def refuse_dead_letters(frame: DataFrame) -> None:
 
 
 def append_lines(frame: DataFrame, folder: Path) -> None:
-    """Append each row of a frame as one JSON line to new `.jsonl` files of a folder, nulls included."""
+    """Add each row of a frame as one JSON line, nulls included, to a folder, in new `.jsonl` files.
+
+    A line that lies there stays the only one of its kind: who reads a topic again finds the same again.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    lines = frame.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("value"))
+    there = [str(file) for file in folder.glob("*.jsonl")]
+    if there:
+        lines = lines.join(frame.sparkSession.read.text(there), "value", "left_anti")
     batch = uuid.uuid4().hex[:12]
     staging = folder / f".staging-{batch}"
     try:
-        frame.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"})).write.text(str(staging))
+        lines.write.text(str(staging))
         for number, part in enumerate(sorted(p for p in staging.glob("part-*") if p.stat().st_size)):
             part.replace(folder / f"part-{batch}-{number:05}.jsonl")
     finally:
