@@ -112,7 +112,8 @@ def _append(plan: Plan) -> TableReport:
     try:
         read = changes.groupBy(line.alias("line"))
         lines = read.agg(F.max("offset").alias("end"), F.count_if("deleted").alias("deletes")).collect()
-        done = fresh.agg(F.count("*").alias("upserted"), *_formless(plan, F.col("after"))).collect()[0]
+        counts = (F.count("*").alias("upserted"), F.sum("repeats").alias("repeats"))
+        done = fresh.agg(*counts, *_formless(plan, F.col("after"))).collect()[0]
         ends = {row["line"]: row["end"] for row in lines}
         reached = {at: max(ends.get(at, -1), applied.get(at, -1)) for at in {**applied, **ends}}
         note = _NOTE + json.dumps(reached) + "}"
@@ -126,6 +127,11 @@ def _append(plan: Plan) -> TableReport:
     warnings, deletes = [], sum(row["deletes"] for row in lines)
     if deletes:
         warnings.append(f"{deletes} deletes were not applied: the table has no key")
+    if done["repeats"]:
+        warnings.append(
+            f"{done['repeats']} rows equal another of their commit-ts and were taken for repeats of it: without a key "
+            "nothing tells them apart"
+        )
     if any(ends.get(at, last) < last for at, last in applied.items()):
         warnings.append("a topic ends before what was appended from it: was it made anew? Its rows were not appended")
     upserted = done["upserted"]

@@ -38,8 +38,11 @@ def without_repeats(rows: DataFrame) -> DataFrame:
 
     In: `row` struct, `topic`, `partition`, `offset`, `commit_ts`. TiCDC repeats what follows its checkpoint, at later
     offsets: a row of the same commit-ts and content. The earliest offset stays. Equal rows that one transaction
-    inserted look the same, and count once. Without commit-ts only a message read twice can be told.
+    inserted look the same, and count once: column `repeats` is how many went with the one that stays. Without
+    commit-ts only a message read twice can be told.
     """
     once = rows.dropDuplicates(["topic", "partition", "offset"])
-    same = Window.partitionBy("topic", "commit_ts", "row").orderBy("offset", "partition")
-    return once.withColumn("n", F.row_number().over(same)).where("n = 1 OR commit_ts IS NULL").drop("n")
+    same = Window.partitionBy("topic", "commit_ts", "row")
+    first = F.row_number().over(same.orderBy("offset", "partition")) == 1
+    repeats = F.when(F.col("commit_ts").isNotNull(), F.count("*").over(same) - 1)
+    return once.withColumns({"first": first, "repeats": repeats}).where("first OR commit_ts IS NULL").drop("first")
