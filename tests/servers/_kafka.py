@@ -10,6 +10,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from confluent_kafka.cimpl import NewTopic
 
 from servers._process import JavaServer, free_ports
@@ -78,9 +79,11 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{s
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-sasl.enabled.mechanisms=PLAIN
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
 listener.name.sasl_plaintext.plain.sasl.jaas.config=\
 org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";
+listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=\
+org.apache.kafka.common.security.scram.ScramLoginModule required;
 log.dirs={data}
 num.partitions=1
 offsets.topic.replication.factor=1
@@ -108,9 +111,10 @@ Messages = dict[tuple[str, int], list[tuple[bytes | None, bytes | None]]]
 
 
 class KafkaBroker(JavaServer):
-    """A broker: `bootstrap` for anybody, `sasl_bootstrap` for `user` with `password` (SASL_PLAINTEXT, PLAIN).
+    """A broker: `bootstrap` for anybody, `sasl_bootstrap` for `user` with `password` (SASL_PLAINTEXT).
 
-    Topics are not created by themselves: use `create_topic`, or an admin client.
+    The password goes by PLAIN or, after `enable_scram`, by SCRAM-SHA-512. Topics are not created by themselves: use
+    `create_topic`, or an admin client.
     """
 
     user = "alice"
@@ -122,6 +126,12 @@ class KafkaBroker(JavaServer):
         """Create a topic and wait until it is there."""
         creation = self._admin.create_topics([NewTopic(name, partitions, 1)])
         creation[name].result(timeout=30)
+
+    def enable_scram(self) -> None:
+        """Give the user a SCRAM-SHA-512 credential, of which the broker keeps no password."""
+        kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        wanted = UserScramCredentialUpsertion(self.user, kind, self.password.encode())
+        self._admin.alter_user_scram_credentials([wanted])[self.user].result(timeout=30)
 
     def messages(self, *topics: str) -> Messages:
         """Return every message of some topics, as far as these are there."""
