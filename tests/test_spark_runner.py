@@ -11,6 +11,7 @@ import pytest
 from golden_lines import lines
 from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
 from pyspark.sql import SparkSession
+from servers import KafkaBroker
 
 import tidecast
 from tidecast.changefeed import Job, SparkRunner, load_config
@@ -112,6 +113,30 @@ def test_a_topic_gets_watermarks_while_its_table_is_there(place: Place) -> None:
         if said["type"] == "WATERMARK":
             told.setdefault(record["topic"], []).append(said["commitTs"])
     assert told == {"t": [25, 28, 31, 41, 51], "d_t": [25, 28, 31]}
+
+
+def test_no_watermark_leaves_before_the_rows_that_it_covers(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """Of three partitions one is read in several steps, and one is empty."""
+    topic = tmp_path.name
+    broker.create_topic(topic, 3)
+    create = ddl("CREATE TABLE `d`.`t`", 10, table(9, ID))
+    broker.send(topic, 0, [json.dumps(m) for m in (create, row(1000, 9, id=1), watermark(5000))])
+    late = [row(1500 + n, 9, id=2 + n) for n in range(5)]
+    broker.send(topic, 1, [json.dumps(m) for m in (create, *late, watermark(5000), watermark(6000))])
+    runner = SparkRunner(spark, f"kafka://{broker.bootstrap}/{topic}?protocol=simple", tmp_path / "look", step=3)
+    config = load_config(f"file://{tmp_path}/out/t?protocol=simple&format=jsonl&partition-num=1")
+    job = Job("feed", config, 1, 0, tmp_path / "feed")
+    reached = [runner.step(job).checkpoint_ts for _ in range(4)]
+    assert reached == [1, 1, 6000, 6000]
+    records = sorted(
+        (r for part in (tmp_path / "out").glob("*/*.jsonl.gz") for r in lines(part)), key=lambda r: r["offset"]
+    )
+    said = [json.loads(base64.b64decode(r["value"])) for r in records]
+    told = [(m["type"], m["commitTs"]) for m in said if m["type"] in ("INSERT", "WATERMARK")]
+    rows = [("INSERT", ts) for ts in (1000, *range(1500, 1505))]
+    assert told == [*rows, ("WATERMARK", 5000), ("WATERMARK", 6000)]
 
 
 def test_a_refused_schema_stops_what_comes_after_and_loses_nothing(place: Place) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from confluent_kafka.cimpl import NewTopic
@@ -126,6 +126,13 @@ class KafkaBroker(JavaServer):
         """Create a topic and wait until it is there."""
         creation = self._admin.create_topics([NewTopic(name, partitions, 1)])
         creation[name].result(timeout=30)
+
+    def send(self, topic: str, partition: int, values: Iterable[str]) -> None:
+        """Add messages without a key to a partition; when this returns, they can be read."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        for value in values:
+            producer.produce(topic, value=value.encode(), partition=partition)
+        assert producer.flush(30) == 0
 
     def enable_scram(self) -> None:
         """Give the user a SCRAM-SHA-512 credential, of which the broker keeps no password."""

@@ -137,8 +137,8 @@ def lives(
 
 def watermark_frame(
     events: Events, codec: Codec, lives: Sequence[Life], partitions: Callable[[str], Sequence[int]]
-) -> tuple[DataFrame, int] | None:
-    """Return the source's watermarks as messages to every topic that lives then, and how many watermarks there are.
+) -> tuple[DataFrame, int, int | None] | None:
+    """Return the source's watermarks as messages to every topic that lives then, how many there are, and the highest.
 
     None where the source or the protocol has none. Columns as `control_frame`. A source of several partitions has
     passed a commit-ts when all of them have.
@@ -178,4 +178,7 @@ def watermark_frame(
         .distinct()
         .select("topic", "partition", key.alias("key"), value.alias("value"), sequence.alias("sequence"))
     )
-    return frame, len(few) if len(few) <= _FEW else once.count()
+    if len(few) <= _FEW:
+        return frame, len(few), max((row["commit_ts"] for row in few), default=None)
+    counted = once.agg(F.count("*").alias("count"), F.max("commit_ts").alias("highest")).collect()[0]
+    return frame, counted["count"], counted["highest"]

@@ -63,10 +63,10 @@ _LIMIT_MARGIN = 128
 class Published:
     """What a run published.
 
-    `messages` are rows by table and topic; `ddl`, `bootstraps` and `watermarks` events that went to all partitions;
-    `skipped` rows by table, left out for want of a key; `dead_letters` messages by reason; `schemas` those that the
-    registry was asked for; `claims` messages whose whole is in the claim check's storage; `homes` the tables that are
-    there at the end, each with its topic.
+    `messages` are rows by table and topic; `ddl`, `bootstraps` and `watermarks` events that went to all partitions, and
+    `watermark` the highest of the last; `skipped` rows by table, left out for want of a key; `dead_letters` messages by
+    reason; `schemas` those that the registry was asked for; `claims` messages whose whole is in the claim check's
+    storage; `homes` the tables that are there at the end, each with its topic.
     """
 
     messages: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -76,6 +76,7 @@ class Published:
     ddl: int = 0
     bootstraps: int = 0
     watermarks: int = 0
+    watermark: int | None = None
     claims: int = 0
     homes: Homes = field(default_factory=dict)
 
@@ -540,7 +541,7 @@ class _Run:
         made = watermark_frame(self.events, self.codec, [Life(self.config.default_topic), *found], self._topic)
         if made is None:
             return None
-        frame, self.report.watermarks = made
+        frame, self.report.watermarks, self.report.watermark = made
         return compressed(frame, ("value",), self._compression)
 
 

@@ -140,7 +140,7 @@ class SparkRunner:
             reached = self._reached(job, state, passed)
             homes = [(*table, topic) for table, topic in sorted(done.homes.items())]
             after = replace(state, checkpoint_ts=reached, seen=known, homes=homes)
-            if not tells and reached > state.checkpoint_ts:
+            if reached > max(state.checkpoint_ts, done.watermark or 0):
                 self._announce(job, after, bootstraps, registry, watermark=reached)
         stream.commit(batch)
         _save(job.folder, replace(after, bootstraps=bootstraps.state().decode()))

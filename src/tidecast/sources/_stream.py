@@ -33,24 +33,24 @@ _NO_HISTORY = b"[]"
 class Progress:
     """How far a stream has been read: the mark, the highest watermark by place, the batches that were committed.
 
-    `waiting` names the folder of rows whose schema has not come yet, and `rows_waiting` counts them.
+    `watermark` is the commit-ts up to which every partition has been read, None as long as that is not known. `waiting`
+    names the folder of rows whose schema has not come yet, and `rows_waiting` counts them.
     """
 
     mark: Mark | None = None
     watermarks: Mapping[str, int] = field(default_factory=dict)
+    watermark: int | None = None
     batch: int = 0
     waiting: str | None = None
     rows_waiting: int = 0
 
-    @property
-    def watermark(self) -> int | None:
-        """The commit-ts up to which every partition has been read, None where the source tells none."""
-        return min(self.watermarks.values(), default=None)
-
 
 @dataclass(frozen=True)
 class Batch:
-    """Events that came since the last batch. `progress` is what is true once it is committed."""
+    """Events that came since the last batch. `progress` is what is true once it is committed.
+
+    Of the watermarks it has those that hold for all partitions.
+    """
 
     events: Events
     progress: Progress
@@ -113,14 +113,22 @@ class TopicStream:
             records, self._protocol, registry=self._registry, zone=self._zone, history=SchemaHistory(self._history)
         )
         events, waits, rows = self._set_aside(events, before.batch + 1)
+        watermarks = {**before.watermarks, **_watermarks(events, records)}
+        ends = dict(self._topics.mark(mark))
+        grown = {place for place, end in ends.items() if end != mark.get(place)}
+        passed = None if rows else _passed(watermarks, mark, grown)  # rows that wait have still to leave
+        if events.watermarks is not None:
+            known = F.col("commit_ts") <= F.lit(passed).cast("bigint")
+            events = replace(events, watermarks=events.watermarks.where(known))
         progress = Progress(
             mark=mark,
-            watermarks={**before.watermarks, **_watermarks(events, records)},
+            watermarks=watermarks,
+            watermark=max((ts for ts in (before.watermark, passed) if ts is not None), default=None),
             batch=before.batch + 1,
             waiting=waits,
             rows_waiting=rows,
         )
-        more = limit is not None and dict(self._topics.mark(mark, 1)) != mark
+        more = limit is not None and ends != mark
         return Batch(events, progress, more)
 
     def commit(self, batch: Batch) -> None:
@@ -169,3 +177,18 @@ def _watermarks(events: Events, records: Records) -> dict[str, int]:
     place = F.concat_ws("/", "topic", "partition")
     rows = events.watermarks.groupBy(place.alias("place")).agg(F.max("commit_ts").alias("ts")).collect()
     return {row["place"]: row["ts"] for row in rows}
+
+
+def _passed(watermarks: Mapping[str, int], mark: Mark, grown: set[str]) -> int | None:
+    """Return the commit-ts up to which every partition has been read, None where one has more to tell first.
+
+    `grown` are the places of the mark that have got more since they were read. The others have passed the highest
+    watermark of all: TiCDC sends one after everything up to it, wherever that went. So a partition that nothing is
+    written to, or whose tables are gone, holds nothing up.
+    """
+    highest = max(watermarks.values(), default=None)
+    if highest is None or not grown:
+        return highest
+    own = {place: ts for place, ts in watermarks.items() if place in mark} or watermarks  # else the mark is of files
+    passed = [own.get(place) if place in grown or place not in mark else highest for place in {*own, *mark}]
+    return None if None in passed else min(ts for ts in passed if ts is not None)
