@@ -394,6 +394,10 @@ def test_remove_makes_sure(lab: Lab) -> None:
     get = "GET /api/v2/changefeeds/up?keyspace=default"
     assert lab.calls == [get, "DELETE /api/v2/changefeeds/up?keyspace=default", get]
     assert lab.run("changefeed remove -c up") == "Changefeed not found.\nID: up\n"
+    lab.create()
+    for strange in ("up?really", "up#1", "é up"):
+        assert lab.run(f"changefeed remove -c '{strange}'") == f"Changefeed not found.\nID: {strange}\n"
+    assert lab.feeds.get("up")
     lab.record.replies = {"/api/v2/changefeeds/up": (500, "application/json", '{"error_msg":"[CDC:ErrX]no"}')}
     assert lab.run("changefeed remove -c up", exits=1) == "Changefeed remove failed.\nID: up\nError: [CDC:ErrX]no\n"
 
@@ -490,6 +494,7 @@ def test_the_handshake(lab: Lab, version: str, words: str | None) -> None:
         (502, "text/html", "<p>no</p>", "code=502, contentType=text/html, response=<p>no</p>"),
         (500, "application/json", "{}", "Error: \n"),
         (200, "application/json", "", "[CDC:ErrZeroLengthResponseBody]0-length response with status code: 200"),
+        (200, "text/html", "<p>hi</p>", "contentType=text/html, response=<p>hi</p>"),
     ],
 )
 def test_strange_answers(lab: Lab, status: int, kind: str, text: str, words: str) -> None:
@@ -502,6 +507,8 @@ def test_nobody_answers(lab: Lab) -> None:
     lab.capture.readouterr()
     assert cdc(["changefeed", "list", "--server", "http://127.0.0.1:9/prefix/"]) == 1
     assert lab.capture.readouterr().err == 'Error: Get "http://127.0.0.1:9/prefix/api/v2/status": connection refused\n'
+    assert cdc(["changefeed", "list", "--server", "http://[::1"]) == 1
+    assert "http://[::1 is no address of a server" in lab.capture.readouterr().err
 
 
 def test_credentials_and_certificates(

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import random
+import shutil
 import signal
 import stat
 import subprocess
@@ -22,6 +23,7 @@ from memory_runner import CHUNK, MemoryRunner, table
 
 from tidecast._errors import SchemaRefused, TerminalError, TidecastError, Unreachable
 from tidecast.changefeed import Changefeeds, Snapshot, State, Timing, Wish
+from tidecast.changefeed._feed import FeedFolder
 from tidecast.model import compose
 
 SINK = "kafka://127.0.0.1:9092/topic?protocol=simple"
@@ -232,11 +234,44 @@ def test_nothing_is_left_of_a_changefeed_that_is_removed(tmp_path: Path) -> None
         assert feeds.create(Wish("up", SINK, None, start)).checkpoint_ts == start
     # What a crash leaves of creating and removing is no changefeed.
     (tmp_path / "half").mkdir()
-    (tmp_path / "half" / "checkpoint").write_text("5")
+    (tmp_path / "half" / ".feed.json.draft").write_text("{")
     (tmp_path / "up").rename(tmp_path / ".removed-1")
+    # This somebody else has put there.
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "notes.txt").write_text("5")
     with running(tmp_path, runner) as feeds:
         assert feeds.list() == []
-        assert [p.name for p in tmp_path.iterdir()] == [".lock"]
+        assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", "precious"]
+        with pytest.raises(TerminalError, match="precious: something else is in the place"):
+            feeds.create(Wish("precious", SINK))
+        assert (tmp_path / "precious" / "notes.txt").read_text() == "5"
+
+
+def test_removing_what_cannot_be_removed_leaves_it_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(folder: FeedFolder, feed_id: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    with running(tmp_path, MemoryRunner()) as feeds:
+        feeds.create(Wish("up", SINK))
+        with monkeypatch.context() as patch:
+            patch.setattr(FeedFolder, "remove", full)
+            with pytest.raises(OSError, match="No space"):
+                feeds.remove("up")
+        assert state_of(feeds, "up") is State.NORMAL
+        shutil.rmtree(tmp_path / "up")
+        assert feeds.remove("up")
+        assert feeds.create(Wish("up", SINK)).feed.state is State.NORMAL
+
+
+def test_a_changefeed_whose_progress_is_damaged_stops_no_other(tmp_path: Path) -> None:
+    runner = MemoryRunner()
+    with running(tmp_path, runner) as feeds:
+        feeds.create(Wish("good", SINK))
+        feeds.create(Wish("torn", SINK))
+    (tmp_path / "torn" / "checkpoint").write_text("{")
+    with running(tmp_path, runner) as feeds:
+        assert wait_for(feeds, "torn", State.WARNING).feed.error
+        assert state_of(feeds, "good") is State.NORMAL
 
 
 def test_removing_waits_for_the_step_and_creating_for_the_removal(tmp_path: Path) -> None:

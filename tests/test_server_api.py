@@ -21,6 +21,7 @@ from memory_runner import MemoryRunner, table
 import tidecast
 from tidecast._errors import ConfigError, SchemaRefused, TerminalError, Unreachable
 from tidecast.changefeed import Changefeeds, State, default_replica_config
+from tidecast.changefeed._feed import Feed, FeedFolder
 from tidecast.model import compose, physical_ms
 from tidecast.server import Access, Listener, read_users
 
@@ -220,7 +221,10 @@ def test_update_takes_what_it_names_and_defaults_for_the_rest(client: Client) ->
 def test_secrets_are_shown_to_nobody_and_survive_an_update(client: Client, feeds: Changefeeds) -> None:
     sink = "kafka://127.0.0.1:9092/topic?sasl-password=pa55word&protocol=avro&sasl-user=ann&sasl-mechanism=PLAIN"
     secret = {"sasl_gssapi_password": "s3cret"}
-    config = {"sink": {"schema_registry": "http://ann:s3cret@127.0.0.1:8081", "kafka_config": secret}}
+    pulsar = {"oauth2": {"oauth2-password": "s3cret", "oauth2-scope": "all"}}
+    config = {
+        "sink": {"schema_registry": "http://ann:s3cret@127.0.0.1:8081", "kafka_config": secret, "pulsar_config": pulsar}
+    }
     body = {"changefeed_id": "up", "sink_uri": sink, "replica_config": config}
     made = client("POST", FEEDS, body)
     client("POST", f"{FEEDS}/up/pause")
@@ -229,6 +233,7 @@ def test_secrets_are_shown_to_nobody_and_survive_an_update(client: Client, feeds
     assert shown["sink_uri"] == hidden
     assert shown["config"]["sink"]["schema_registry"] == "http://ann:xxxxx@127.0.0.1:8081"
     assert shown["config"]["sink"]["kafka_config"] == {"sasl_gssapi_password": "xxxxx"}
+    assert shown["config"]["sink"]["pulsar_config"] == {"oauth2": {"oauth2-password": "xxxxx", "oauth2-scope": "all"}}
     shown["config"]["case_sensitive"] = True
     put = client("PUT", f"{FEEDS}/up", {"sink_uri": shown["sink_uri"], "replica_config": shown["config"]})
     assert put.json["config"] == shown["config"]
@@ -236,6 +241,7 @@ def test_secrets_are_shown_to_nobody_and_survive_an_update(client: Client, feeds
     assert kept.sink_uri == sink
     assert kept.config["sink"]["schema_registry"] == "http://ann:s3cret@127.0.0.1:8081"
     assert kept.config["sink"]["kafka_config"] == {"sasl_gssapi_password": "s3cret"}
+    assert kept.config["sink"]["pulsar_config"] == pulsar
     answers = [made, put, client("GET", FEEDS), client("GET", f"{FEEDS}/up"), client("GET", "/page")]
     answers += [client("GET", "/metrics"), client("POST", FEEDS, body | {"changefeed_id": "b", "start_ts": 2**63})]
     for answer in answers:
@@ -371,7 +377,7 @@ def test_a_sink_that_cannot_be_used_is_refused(client: Client, runner: MemoryRun
     )
 
 
-@pytest.mark.parametrize("body", [b"{", b"[]", b"nothing", b"\xff"])
+@pytest.mark.parametrize("body", [b"{", b"[]", b"nothing", b"\xff", b"[" * 200_000, b'{"sink_uri": "\\ud800"}'])
 def test_a_body_that_is_no_json_is_refused(client: Client, body: bytes) -> None:
     for method, path in (("POST", FEEDS), ("POST", "/api/v2/verify_table"), ("POST", f"{FEEDS}/up/resume")):
         answer = client(method, path, body)
@@ -477,6 +483,20 @@ def test_a_defect_is_no_secret_and_tells_none(client: Client, runner: MemoryRunn
     runner.known = None  # type: ignore[assignment]
     answer = client("POST", "/api/v2/get_all_tables", {})
     assert (answer.status, answer.json) == (500, {"error_msg": "internal error: TypeError", "error_code": ""})
+
+
+def test_a_disk_that_takes_nothing_is_named(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    created(client)
+
+    def full(folder: FeedFolder, feed: Feed) -> None:
+        raise OSError(28, "No space left on device", "feed.json")
+
+    monkeypatch.setattr(FeedFolder, "save", full)
+    answer = client("POST", f"{FEEDS}/up/pause")
+    assert (answer.status, answer.json["error_msg"]) == (
+        500,
+        "the server cannot keep its changefeeds: feed.json: No space left on device",
+    )
 
 
 def test_the_api_describes_itself(client: Client) -> None:
@@ -602,6 +622,7 @@ def test_pages_of_other_origins_are_turned_away(client: Client) -> None:
     pause = f"{FEEDS}/up/pause"
     assert client("POST", pause, Origin="http://evil.example").status == 403
     assert client("POST", pause, Origin="null").status == 403
+    assert client("POST", pause, Origin="http://[").status == client("POST", pause, Host="[").status == 403
     # A name of the page's own that leads to this machine: its pages would have the same origin.
     assert client("POST", pause, Host="evil.example", Origin="http://evil.example").status == 403
     assert client("GET", f"{FEEDS}/up").json["state"] == "normal"

@@ -84,6 +84,20 @@ def test_steps_go_on_where_the_last_one_ended(place: Place) -> None:
     assert again.step(job).messages.total() == 3
 
 
+@pytest.mark.parametrize("file", ["checkpoint.json", "source/progress.json"])
+def test_a_damaged_state_is_named_and_another_checkpoint_mends_it(place: Place, file: str) -> None:
+    job = place.job("protocol=simple")
+    place.source.grow(FIRST)
+    place.runner.step(job)
+    (place.base / "feed" / file).write_text("{")
+    again = place.restarted()
+    with pytest.raises(tidecast.TerminalError, match=file):
+        again.step(job)
+    again.overwrite(job, 22)
+    assert again.checkpoint_ts(job) == 22
+    assert again.step(job).messages.total() == 2
+
+
 def test_a_changefeed_begins_after_its_start_and_ends_with_its_target(place: Place) -> None:
     place.source.grow(FIRST + SECOND)
     moved = place.runner.step(place.job("protocol=simple", start_ts=22, target_ts=41))

@@ -155,5 +155,3 @@ def test_a_batch_that_was_not_committed_comes_again(
     assert drain(stream) == whole
     assert stream.next() is None
     assert stream_of(spark, tmp_path).next() is None
-    stream.rewind()
-    assert drain(stream) == whole

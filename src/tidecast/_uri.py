@@ -12,9 +12,12 @@ from pydantic import SecretStr
 from tidecast._errors import ConfigError
 
 _HIDDEN = "xxxxx"
-_SECRET = re.compile(r"password|secret|token|access-?key", re.I)
-_USERINFO = re.compile(r"^([^:/?#]+://[^:/?#@]*):[^?#]*@")
-_PARAM = re.compile(r"([?&])([^=&#]*)=([^&#]*)")
+_SECRET = re.compile(
+    r"pass|pwd|secret|token|credential|signature|(access|account|shared)[-_. ]?key|(?<![a-z])sas(?![a-z])", re.I
+)
+# A password may hold what should have been escaped; only a port cannot be one.
+_USERINFO = re.compile(r"^([^:/?#]+://[^:/?#@]*):(?![0-9]+(?:[/?#,]|$))(?:[^/?#]*|.*)@")
+_PARAM = re.compile(r"([?&])([^=&#]*)=([^&]*)")
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 _KAFKA = ("kafka", "kafka+ssl")
 _KAFKA_PORT = 9092
@@ -90,13 +93,18 @@ def redact_uri(uri: str) -> str:
 
     def parameter(match: re.Match[str]) -> str:
         before, name, value = match.groups()
-        if _SECRET.search(unquote(name)):
+        if is_secret_name(unquote(name)):
             value = _HIDDEN
         elif "://" in unquote(value):
             value = redact_uri(unquote(value))
         return f"{before}{name}={value}"
 
     return _PARAM.sub(parameter, _USERINFO.sub(rf"\1:{_HIDDEN}@", uri))
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a setting of this name holds a secret."""
+    return bool(_SECRET.search(name))
 
 
 def _host(uri: str, text: str) -> str:

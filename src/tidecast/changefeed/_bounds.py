@@ -18,7 +18,7 @@ def between(events: Events, start_ts: int, target_ts: int) -> tuple[Events, dict
 
     Rows without a commit-ts, which plain Avro has, all pass. The rows are read once for that.
     """
-    end = target_ts or _LAST
+    end = min(target_ts or _LAST, _LAST)
 
     def within(ts: Column) -> Column:
         return F.coalesce((ts > start_ts) & (ts <= end), F.lit(True))

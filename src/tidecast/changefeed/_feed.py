@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,8 @@ from typing import Any
 
 from tidecast._atomic import sync_folder, write_whole
 from tidecast._errors import TerminalError
+
+_log = logging.getLogger(__name__)
 
 _FILE = "feed.json"
 _REMOVED = ".removed-"
@@ -84,16 +87,23 @@ class FeedFolder:
 
     def load(self) -> Iterator[Feed]:
         """Yield every changefeed, and clear away what is left of those that were being created or removed."""
-        for path in sorted(self.root.iterdir()):
-            if path.is_dir():
-                if path.name.startswith(_REMOVED) or not (path / _FILE).is_file():
-                    shutil.rmtree(path)
-                else:
-                    yield _read(path / _FILE)
+        for path in sorted(p for p in self.root.iterdir() if p.is_dir()):
+            if path.name.startswith(_REMOVED) or _unborn(path):
+                shutil.rmtree(path)
+            elif (path / _FILE).is_file():
+                yield _read(path / _FILE)
+            else:
+                _log.warning("%s is left alone: it holds no %s, so it is no changefeed", path, _FILE)
 
     def create(self, feed: Feed) -> None:
-        """Keep a new changefeed, in a folder that has nothing of an older one of its id."""
+        """Keep a new changefeed, in a folder of its own. Raises TerminalError where there is another one in its place.
+
+        What a creation that a crash has cut short left there is cleared away.
+        """
         home = self.of(feed.id)
+        if home.exists() and not _unborn(home):
+            why = "something else is in the place of this changefeed"
+            raise TerminalError(why, where=str(home), hint="move it away")
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(mode=0o700)
         self.save(feed)
@@ -106,10 +116,16 @@ class FeedFolder:
 
     def remove(self, feed_id: str) -> None:
         """Forget a changefeed with all that is in its folder."""
-        gone = self.root / f"{_REMOVED}{uuid.uuid4().hex}"
-        self.of(feed_id).rename(gone)  # in one step, so that nothing of it is found after a crash
-        sync_folder(self.root)
-        shutil.rmtree(gone)
+        home, gone = self.of(feed_id), self.root / f"{_REMOVED}{uuid.uuid4().hex}"
+        if home.exists():
+            home.rename(gone)  # in one step, so that nothing of it is found after a crash
+            sync_folder(self.root)
+            shutil.rmtree(gone, ignore_errors=True)  # the next start clears away what stays
+
+
+def _unborn(home: Path) -> bool:
+    """Tell whether a folder holds nothing, or nothing but the draft of a changefeed."""
+    return home.is_dir() and all(entry.name == f".{_FILE}.draft" for entry in home.iterdir())
 
 
 def _read(path: Path) -> Feed:

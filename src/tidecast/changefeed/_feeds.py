@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from tidecast._errors import ConfigError, TerminalError, TidecastError
 from tidecast._go import parse_duration
-from tidecast._uri import Place, parse_place, redact_uri
+from tidecast._uri import Place, is_secret_name, parse_place, redact_uri
 from tidecast.changefeed import _replica_config as replica
 from tidecast.changefeed._config import ChangefeedConfig, build_config
 from tidecast.changefeed._dispatch import Router, select_columns
@@ -55,6 +55,7 @@ _RETRIED = ("CDC:ErrMessageTooLarge",)
 """Errors that TiCDC retries although the same call would meet the same wall: somebody may raise the broker's limit."""
 
 _WINDOW_S = 10.0
+_REMOVAL_S = 50.0
 _NANO = 10**9
 
 
@@ -163,12 +164,13 @@ class Changefeeds:
         except BaseException:
             self._lock_file.close()
             raise
-        for feed in kept:
-            self._live[feed.id] = live = _Live(feed, feed.start_ts)
-            try:
-                live.checkpoint_ts = runner.checkpoint_ts(self._job(live))
-            except Exception as error:
-                self._stumble(live, error)
+        with self._changed:
+            for feed in kept:
+                self._live[feed.id] = live = _Live(feed, feed.start_ts)
+                try:
+                    live.checkpoint_ts = runner.checkpoint_ts(self._job(live))
+                except Exception as error:
+                    self._stumble(live, error)
         self._workers = [threading.Thread(target=self._work, name=f"feed-{n}", daemon=True) for n in range(workers)]
         for worker in self._workers:
             worker.start()
@@ -298,14 +300,19 @@ class Changefeeds:
             self._keep(live, replace(live.feed, state=State.NORMAL, error=None, since=None, retries=0))
 
     def remove(self, feed_id: str) -> bool:
-        """Forget a changefeed, and tell whether there was one."""
+        """Forget a changefeed, and tell whether there was one. Raises OSError, and it is still there."""
         with self._changed:
             live = self._live.get(feed_id)
             if live is None or live.removing:
                 return False
             live.removing = True
-            self._changed.wait_for(lambda: not live.busy)
-            self._folder.remove(feed_id)
+            try:
+                self._changed.wait_for(lambda: not live.busy)
+                self._folder.remove(feed_id)
+            except BaseException:
+                live.removing = False
+                self._changed.notify_all()
+                raise
             self.runner.forget(feed_id)
             del self._live[feed_id]
             self._changed.notify_all()
@@ -324,7 +331,7 @@ class Changefeeds:
             raise TerminalError(f"changefeed already exists, {feed_id}", code="CDC:ErrChangeFeedAlreadyExists")
 
     def _wait_for_removal(self, feed_id: str) -> None:
-        self._changed.wait_for(lambda: not (feed_id in self._live and self._live[feed_id].removing))
+        self._changed.wait_for(lambda: not (feed_id in self._live and self._live[feed_id].removing), _REMOVAL_S)
 
     def _check(self, feed_id: str, sink_uri: str, config: Mapping[str, Any]) -> None:
         """Refuse a configuration that cannot be, that does not fit the tables, or whose sink cannot be used."""
@@ -531,7 +538,7 @@ def _words(error: Exception) -> str:
 def _without_secrets(text: str, feed: Feed) -> str:
     """Hide what an error of somebody else's might quote."""
     place = parse_place(feed.sink_uri)
-    passwords = [place.password.get_secret_value(), *(v for k, v in place.params.items() if replica.is_secret_key(k))]
+    passwords = [place.password.get_secret_value(), *(v for k, v in place.params.items() if is_secret_name(k))]
     for secret in {feed.sink_uri, *passwords, *replica.secrets(feed.config)} - {""}:
         text = text.replace(secret, redact_uri(secret) if "://" in secret else replica.HIDDEN)
     return text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple, get_args
 from pydantic import SecretStr
 
 from tidecast._go import duration_text, parse_duration
-from tidecast._uri import parse_place, redact_uri
+from tidecast._uri import is_secret_name, parse_place, redact_uri
 from tidecast.changefeed._config import read_file, tables_of, validate_file
 from tidecast.changefeed._tables import DURATION, Changefeed, CodecConfig, Dispatcher, Filter, Sink, Table
 
@@ -56,8 +55,6 @@ _NO_EFFECT = frozenset(
     )
 )
 """Settings that mean something to other sinks, other protocols, or a cluster."""
-
-_SECRET_KEY = re.compile(r"password|secret|token|access.?key", re.I)
 
 
 class _Member(NamedTuple):
@@ -172,11 +169,6 @@ def secrets(config: Mapping[str, Any]) -> Iterator[str]:
             yield from _differing(value, shown[name])
 
 
-def is_secret_key(name: str) -> bool:
-    """Tell whether a setting of this name holds a secret."""
-    return bool(_SECRET_KEY.search(name))
-
-
 def _to_api(model: type[Table], file: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for member in _members(model):
@@ -249,12 +241,24 @@ def _masked(model: type[Table], config: Mapping[str, Any]) -> dict[str, Any]:
         member = members.get(name)
         if member and member.inner:
             value = _each(value, lambda inner, of=member.inner: _masked(of, inner))
-        elif isinstance(value, Mapping):  # settings of sinks that this program has none of
-            value = {k: _hidden(v) if is_secret_key(k) else v for k, v in value.items()}
+        elif isinstance(value, Mapping):
+            value = _masked_by_name(value)
         elif member and member.secret and value:
             value = _hidden(value)
         found[name] = value
     return found
+
+
+def _masked_by_name(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of a sink that this program has none of, at any depth, without their secrets."""
+    return {
+        name: _masked_by_name(value)
+        if isinstance(value, Mapping)
+        else _hidden(value)
+        if value and is_secret_name(name)
+        else value
+        for name, value in config.items()
+    }
 
 
 def _hidden(value: object) -> str:

@@ -7,6 +7,7 @@ end each, and no thread, no listener and no job.
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tidecast._atomic import write_whole
+from tidecast._errors import TerminalError
 from tidecast._uri import redact_uri
 from tidecast.changefeed._bootstrap import Bootstraps
 from tidecast.changefeed._bounds import between
@@ -101,10 +103,13 @@ class SparkRunner:
 
     def overwrite(self, job: Job, checkpoint_ts: int) -> None:
         """Set how far a changefeed has come; it reads its source anew and publishes what is later."""
-        bootstraps = self._checkpoint(job).bootstraps
-        state = _Checkpoint(checkpoint_ts, checkpoint_ts, bootstraps=bootstraps)  # the source shows the rest again
-        self._stream(job.id, job.folder).rewind()
-        _save(job.folder, state)
+        try:
+            bootstraps = self._checkpoint(job).bootstraps
+        except TerminalError:  # this mends it
+            bootstraps = _Checkpoint.bootstraps
+        self.forget(job.id)
+        shutil.rmtree(job.folder / _SOURCE, ignore_errors=True)  # the source shows the rest again
+        _save(job.folder, _Checkpoint(checkpoint_ts, checkpoint_ts, bootstraps=bootstraps))
 
     def step(self, job: Job) -> Moved:
         """Publish what the source holds beyond the checkpoint, and save the new checkpoint."""
@@ -193,7 +198,11 @@ class SparkRunner:
         file = job.folder / _STATE
         if not file.exists():
             return _Checkpoint(job.start_ts, job.start_ts)
-        return _Checkpoint(**json.loads(file.read_bytes()))
+        try:
+            return _Checkpoint(**json.loads(file.read_bytes()))
+        except (ValueError, TypeError) as error:
+            hint = "tidecast cli changefeed resume --overwrite-checkpoint-ts TSO begins anew from there"
+            raise TerminalError(f"this is no checkpoint: {error}", where=str(file), hint=hint) from None
 
 
 @contextmanager

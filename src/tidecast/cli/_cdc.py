@@ -12,6 +12,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
+from urllib.parse import quote
 
 from tidecast import ConfigError, TidecastError
 from tidecast._go import to_json
@@ -125,9 +126,7 @@ def _update(flags: Namespace, client: Client) -> None:
         _confirm("Could you agree to apply changes above to changefeed [Y/N]", declined="No update to changefeed.")
     found = _all_tables(flags, client, old["checkpoint_ts"], config)
     body = {"changefeed_id": "", "start_ts": 0, "target_ts": target, "sink_uri": flags.sink_uri}
-    new = client(
-        "PUT", f"changefeeds/{flags.changefeed_id}", body | {"replica_config": config} | _FILES, keyspace=flags.keyspace
-    )
+    new = client("PUT", _path(flags), body | {"replica_config": config} | _FILES, keyspace=flags.keyspace)
     print(f"Update changefeed config successfully! \nID: {flags.changefeed_id}\nInfo: {to_json(new)}")
     _print_tables(found)
 
@@ -180,7 +179,7 @@ def _query(flags: Namespace, client: Client) -> None:
 
 
 def _pause(flags: Namespace, client: Client) -> None:
-    client("POST", f"changefeeds/{flags.changefeed_id}/pause", answers=False, keyspace=flags.keyspace)
+    client("POST", _path(flags, "pause"), answers=False, keyspace=flags.keyspace)
 
 
 def _resume(flags: Namespace, client: Client) -> None:
@@ -192,7 +191,7 @@ def _resume(flags: Namespace, client: Client) -> None:
     if checkpoint:
         found = _all_tables(flags, client, checkpoint, _get(flags, client)["config"])
     body = _FILES | {"overwrite_checkpoint_ts": checkpoint}
-    client("POST", f"changefeeds/{flags.changefeed_id}/resume", body, answers=False, keyspace=flags.keyspace)
+    client("POST", _path(flags, "resume"), body, answers=False, keyspace=flags.keyspace)
     print(f"Resume changefeed successfully! \nID: {flags.changefeed_id}")
     if found is not None:
         _print_tables(found, flags.verbose)
@@ -211,7 +210,7 @@ def _remove(flags: Namespace, client: Client) -> None:
             return
         fail(error)
     try:
-        client("DELETE", f"changefeeds/{flags.changefeed_id}", answers=False, keyspace=flags.keyspace)
+        client("DELETE", _path(flags), answers=False, keyspace=flags.keyspace)
     except ApiError as error:
         fail(error)
     try:
@@ -278,8 +277,14 @@ _COMMANDS: dict[str, Callable[[Namespace, Client], None]] = {
 }
 
 
+def _path(flags: Namespace, verb: str = "") -> str:
+    """Return the path of the changefeed that the flags name, whatever its id is made of."""
+    path = f"changefeeds/{quote(flags.changefeed_id, safe='')}"
+    return f"{path}/{verb}" if verb else path
+
+
 def _get(flags: Namespace, client: Client) -> dict[str, Any]:
-    found: dict[str, Any] = client("GET", f"changefeeds/{flags.changefeed_id}", keyspace=flags.keyspace)
+    found: dict[str, Any] = client("GET", _path(flags), keyspace=flags.keyspace)
     return found
 
 

@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -86,7 +87,7 @@ class Client:
             "X-Client-Version": f"tidecast-{__version__}",
         }
         handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPSHandler(context=_tls(credentials))]
-        if urlsplit(self._base).hostname in _LOOPBACK:
+        if _host(self._base) in _LOOPBACK:
             handlers.append(urllib.request.ProxyHandler({}))
         self._opener = urllib.request.build_opener(*handlers)
 
@@ -122,6 +123,8 @@ class Client:
         except urllib.error.HTTPError as error:
             with error:
                 status, kind, text = error.code, error.headers.get("Content-Type", ""), error.read().decode()
+        except HTTPException as error:  # the answer is none of HTTP's
+            raise ApiError(f'{method.capitalize()} "{url}": {type(error).__name__}') from None
         except OSError as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             words = reason.strerror if isinstance(reason, OSError) and reason.strerror else reason
@@ -132,7 +135,17 @@ class Client:
             return None
         if not text:
             raise ApiError(f"0-length response with status code: {status}", code="CDC:ErrZeroLengthResponseBody")
-        return json.loads(text)
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise ApiError(_refusal(url, status, kind, text)) from None
+
+
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError as error:
+        raise ConfigError(f"{url} is no address of a server: {error}", hint="write http://host:port") from None
 
 
 def address_of(server: str, pd: str) -> str:

@@ -96,8 +96,8 @@ class Guard:
             headers = Headers(scope=scope)
             host = headers.get("host", "")
             origin = headers.get("origin")
-            here = is_loopback(urlsplit(f"//{host}").hostname or "")
-            if (origin and urlsplit(origin).netloc != host) or not (here or self._access.users):
+            here = is_loopback(_name(host))
+            if (origin and origin.partition("://")[2] != host) or not (here or self._access.users):
                 response = failure("requests of other origins are refused", "", 403)
                 return await response(scope, receive, send)
             if self._access.users and not self._access.knows(headers.get("authorization")):
@@ -106,6 +106,14 @@ class Guard:
                 response.headers["WWW-Authenticate"] = 'Basic realm="tidecast", charset="UTF-8"'
                 return await response(scope, receive, send)
         return await self._app(scope, receive, send)
+
+
+def _name(host: str) -> str:
+    """Return the name in a header `Host`, empty where there is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def is_loopback(host: str) -> bool:

@@ -84,6 +84,7 @@ def build_app(feeds: Changefeeds, access: Access, *, addr: str, cluster_id: str 
     app.add_middleware(Guard, access=access)
     app.add_exception_handler(TidecastError, _refused)
     app.add_exception_handler(HTTPException, _not_found)
+    app.add_exception_handler(OSError, _unusable)
     app.add_exception_handler(Exception, _broken)
     capture = {"id": str(uuid.uuid4()), "is_owner": True, "address": addr, "cluster_id": cluster_id}
     app.include_router(_api(feeds, capture, "/api/v2"))
@@ -234,13 +235,16 @@ def _body(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
         content = await request.body()
         try:
             members = json.loads(content) if content.strip() else {}
+            json.dumps(members, ensure_ascii=False).encode()  # half a surrogate pair could not be sent back
             if not isinstance(members, dict):
                 raise ValueError("this is not a JSON object")
             return model.model_validate({k: v for k, v in members.items() if v is not None})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             raise _unreadable(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-        except ValueError as error:
+        except UnicodeError:
+            raise _unreadable("this is not Unicode text") from None
+        except (ValueError, RecursionError) as error:
             raise _unreadable(str(error)) from None
 
     return read
@@ -257,6 +261,12 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _not_found(request: Request, error: Exception) -> Response:
     return PlainTextResponse("404 page not found", 404)
+
+
+async def _unusable(request: Request, error: Exception) -> Response:
+    assert isinstance(error, OSError)
+    where = f"{error.filename}: " if error.filename else ""
+    return _answers.failure(f"the server cannot keep its changefeeds: {where}{error.strerror or error}", "", 500)
 
 
 async def _broken(request: Request, error: Exception) -> Response:

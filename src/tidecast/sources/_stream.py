@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidecast._atomic import write_whole
-from tidecast._errors import DecodeError
+from tidecast._errors import DecodeError, TerminalError
 from tidecast._uri import parse_place
 from tidecast.model import RECORD, Events, Reason, SchemaHistory
 from tidecast.registry import Registry
@@ -91,11 +91,6 @@ class TopicStream:
         """What the stream has shown of schemas, up to its last commit."""
         return SchemaHistory(self._history)
 
-    def rewind(self) -> None:
-        """Begin anew at the start, as if nothing had been read."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._progress, self._history = self._load()
-
     def next(self, limit: int | None = None) -> Batch | None:
         """Return what is new, at most `limit` messages of a partition; None where nothing is.
 
@@ -145,8 +140,12 @@ class TopicStream:
         file = self._folder / _STATE
         if not file.exists():
             return Progress(), _NO_HISTORY
-        state = json.loads(file.read_bytes())
-        return Progress(**state["progress"]), json.dumps(state["schemas"]).encode()
+        try:
+            state = json.loads(file.read_bytes())
+            return Progress(**state["progress"]), json.dumps(state["schemas"]).encode()
+        except (ValueError, TypeError, KeyError) as error:
+            hint = "remove the folder to read the topic from its start"
+            raise TerminalError(f"this is no state of a topic: {error}", where=str(file), hint=hint) from None
 
     def _set_aside(self, events: Events, batch: int) -> tuple[Events, str | None, int]:
         """Keep the rows whose schema has not come yet for the next batch; only a source with schemas in it has some."""
