@@ -91,11 +91,70 @@ def offsets(frame: DataFrame) -> list[int]:
         ({"ignore-insert-value-expr": "substr(paid, 1, 10) = '2024-01-02'"}, [1, 2, 3, 4, 5]),
         ({"matcher": ["other.*"], "ignore-event": ["all dml"]}, [0, 1, 2, 3, 4, 5]),
         ({"matcher": ["SHOP.*"], "ignore-event": ["all dml"]}, []),
+        ({"matcher": ["SHOP.*"], "ignore-insert-value-expr": "1 = 1"}, [0, 1, 2, 3, 4, 5]),
     ],
 )
 def test_filters_leave_out_what_they_say(said: dict[str, object], left: list[int], changes: TableChanges) -> None:
     one = EventFilter.model_validate({"matcher": ["shop.*"], **said})
     assert offsets(EventFilters([one], "Asia/Shanghai").kept(changes)) == left
+
+
+SORTS: dict[str, tuple[DataType, object]] = {
+    "big": (DataType("decimal", length=65, decimal=30), "5.5"),
+    "at": (DataType("datetime", decimal=3), "2024-05-01 10:00:00.000"),
+    "d": (DataType("date"), "2024-05-01"),
+    "t": (DataType("time"), "09:30:00"),
+    "st": (DataType("enum", "utf8mb4", elements=("new", "paid")), "paid"),
+    "se": (DataType("set", "utf8mb4", elements=("a", "b", "c")), "a,c"),
+    "name": (DataType("varchar", "utf8mb4", length=20), "5.5abc"),
+    "flags": (DataType("bit", length=4, unsigned=True), b"\x05"),
+    "isok": (DataType("tinyint", length=1), 1),
+    "two": (DataType("tinyint"), 2),
+    "nothing": (DataType("datetime"), None),
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds"),
+    [
+        ("big > 5", True),
+        ("big > 5.6", False),
+        ("at = '2024-05-01 10:00:00'", True),
+        ("at > '2024-05-01 10:00:00'", False),
+        ("at between '2024-05-01' and '2024-05-01 10:00:00'", True),
+        ("at >= 20240501100000", True),
+        ("at like '2024-05-01%'", True),
+        ("d > 20240430", True),
+        ("d = at", False),
+        ("d in ('2024-04-30', '2024-05-01')", True),
+        ("t > '9:00:00'", True),
+        ("t > '-10:00:00' and t < '10:00'", True),
+        ("st = 2", True),
+        ("st = 'paid'", True),
+        ("se = 5", True),
+        ("se = 'a,c'", True),
+        ("name > 5", True),
+        ("name = '5.5abc'", True),
+        ("flags = 5", True),
+        ("flags & 4 = 4", True),
+        ("isok", True),
+        ("two", False),
+        ("not isok", False),
+        ("not (isok and flags)", False),
+        ("two and big > 5 or st = 9", True),
+        ("nothing > '2024-01-01'", False),
+        ("nothing is null", True),
+    ],
+)
+def test_expressions_compare_as_mysql_does(spark: SparkSession, expression: str, holds: bool) -> None:
+    columns = tuple(Column(name, data_type) for name, (data_type, _) in SORTS.items())
+    table = TableSchema("shop", "sorts", 1, 1, columns)
+    row = F.struct(
+        *(F.lit(v).cast(f.dataType).alias(f.name) for f, (_, v) in zip(row_type(table), SORTS.values(), strict=True))
+    )
+    frame = spark.range(1).select(F.lit(Op.CREATE).alias("op"), row.alias("data"))
+    one = EventFilter.model_validate({"matcher": ["*.*"], "ignore-insert-value-expr": expression})
+    assert EventFilters([one]).kept(TableChanges(table, frame, 1)).count() == (0 if holds else 1)
 
 
 @pytest.mark.parametrize(
@@ -125,11 +184,33 @@ def test_expressions_that_cannot_be_are_refused(expression: str, code: str, chan
         ({"ignore-sql": ["^truncate"]}, "TRUNCATE TABLE `shop`.`orders`", True),
         ({"ignore-sql": ["^drop", "orders$"]}, "TRUNCATE TABLE `shop`.`orders`", False),
         ({"matcher": ["a.b"], "ignore-event": ["all ddl"]}, "TRUNCATE TABLE `shop`.`orders`", False),
+        ({"ignore-event": ["alter ttl info"]}, "ALTER TABLE `shop`.`orders` TTL_ENABLE = 'OFF'", True),
+        ({"ignore-event": ["add column"]}, "ALTER TABLE `shop`.`orders` ADD COLUMN (`a` INT, `b` INT)", False),
+        ({"ignore-event": ["add column"]}, "ALTER TABLE `shop`.`orders` ADD COLUMN (`a` DECIMAL(5,2))", True),
+        (
+            {"ignore-event": ["create view"]},
+            "CREATE ALGORITHM = UNDEFINED DEFINER = `root`@`%` SQL SECURITY DEFINER VIEW `shop`.`v` AS SELECT 1",
+            True,
+        ),
     ],
 )
 def test_schema_changes_are_left_out_by_type_and_text(said: dict[str, object], sql: str, dropped: bool) -> None:
     one = EventFilter.model_validate({"matcher": ["shop.*"], **said})
     assert EventFilters([one]).drops_ddl(Ddl("ALTER", sql, 1, TABLE)) is dropped
+
+
+def test_a_schema_s_changes_go_by_the_schema() -> None:
+    one = EventFilter.model_validate({"matcher": ["shop.orders"], "ignore-event": ["create schema"]})
+    assert EventFilters([one]).drops_ddl(Ddl("QUERY", "CREATE DATABASE `shop`", 1))
+    assert not EventFilters([one]).drops_ddl(Ddl("QUERY", "CREATE DATABASE `other`", 1))
+
+
+@pytest.mark.parametrize("definer", ["CURRENT_USER", "`root`@`%`", "`the (VIEW`@`h`"])
+def test_a_view_is_told_from_a_table(definer: str) -> None:
+    head = f"CREATE OR REPLACE ALGORITHM = UNDEFINED DEFINER = {definer} SQL SECURITY DEFINER"
+    assert Ddl("CREATE", f"{head} VIEW `d`.`v` (`id`) AS SELECT `id` FROM `d`.`t`", 1).is_view
+    assert Ddl("ERASE", "DROP VIEW `d`.`v`", 1).is_view
+    assert not Ddl("CREATE", "CREATE TABLE `d`.`view` (`view` INT COMMENT 'VIEW')", 1).is_view
 
 
 def test_an_unknown_event_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tidecast._errors import ConfigError
 from tidecast.changefeed import ColumnMatcher, TableMatcher
+from tidecast.changefeed._matcher import TableFilter
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,9 @@ from tidecast.changefeed import ColumnMatcher, TableMatcher
         (["`we``ird`.t"], [("we`ird", "t")], [("we``ird", "t")]),
         (['"a""b"."*"'], [('a"b', "*")], [('a"b', "t")]),
         (["db.t"], [], [("db", "t\n"), "db.tt", "xdb.t"]),
+        (["/^t[[:digit:]]+$/.*"], ["t12.a"], ["td.a"]),
+        ([r"/^\w+$/.*"], ["abc.t"], ["表.t"]),
+        ([r"/\p{Han}/.*"], ["表.t"], ["abc.t"]),
     ],
 )
 def test_the_last_rule_that_matches_decides(
@@ -44,6 +48,23 @@ def test_the_last_rule_that_matches_decides(
 
     assert [n for n in inside if not matches(n)] == []
     assert [n for n in outside if matches(n)] == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "inside", "outside"),
+    [
+        (["*.*"], ["shop"], ["mysql"]),
+        (["*.*", "!shop.*"], ["a"], ["shop"]),
+        (["*.*", "!shop.orders"], ["shop"], []),
+        (["!shop.*", "shop.orders"], ["shop"], ["a"]),
+        (["!shop.*"], [], ["shop", "a"]),
+        ([], ["shop"], ["mysql"]),
+    ],
+)
+def test_a_schema_is_in_where_a_table_of_it_may_be(rules: list[str], inside: list[str], outside: list[str]) -> None:
+    chosen = TableFilter(rules)
+    assert [s for s in inside if not chosen.matches_schema(s)] == []
+    assert [s for s in outside if chosen.matches_schema(s)] == []
 
 
 def test_a_dot_is_escaped_in_a_bare_pattern() -> None:
@@ -78,7 +99,8 @@ def test_letter_case_counts_where_it_is_asked_for(rule: str) -> None:
         ("a b.c", "unexpected special character ' '"),
         ("a-b.c", "unexpected special character '-'"),
         (r"a\b.c", r"cannot escape a letter or number (\b)"),
-        ("/(/.c", "error parsing regexp"),
+        ("/(/.c", "error parsing regexp: missing )"),
+        ("/(?!a)b/.c", "error parsing regexp: invalid perl operator"),
         ("@file", "importing filter rules from a file is not supported"),
     ],
 )

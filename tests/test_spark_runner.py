@@ -177,3 +177,32 @@ def test_the_log_tells_once_what_a_protocol_does_to_values(place: Place, caplog:
     assert place.restarted().step(job).messages.total() == 1
     (said,) = (record.getMessage() for record in caplog.records if "big" in record.getMessage())
     assert said.startswith("topic t, table d.t: big: ")
+
+
+def test_rules_choose_databases_and_views_and_refuse_what_is_renamed_under_them(place: Place) -> None:
+    def of(name: str, sql: str, ts: int, database: str = "d") -> dict[str, Any]:
+        return {**ddl(sql, ts, table(ts - 1, ID, database=database, name=name)), "type": sql.split()[0]}
+
+    view = "CREATE ALGORITHM = UNDEFINED DEFINER = `root`@`%` SQL SECURITY DEFINER VIEW `d`.`v` AS SELECT 1"
+    renamed = {**of("kept", "RENAME TABLE `other`.`was` TO `d`.`kept`", 30), "type": "RENAME"}
+    place.source.grow(
+        [
+            *(
+                {"version": 1, "type": "QUERY", "sql": f"CREATE DATABASE `{db}`", "commitTs": 5}
+                for db in ("d", "other")
+            ),
+            of("t", "CREATE TABLE `d`.`t`", 10),
+            {**of("v", view, 12), "tableSchema": {**table(11, ID, name="v"), "indexes": []}},
+            of("was", "CREATE TABLE `other`.`was`", 14, database="other"),
+            row(15, 9, id=1),
+            row(16, 13, database="other", name="was", id=2),
+            watermark(20),
+            renamed,
+            row(31, 29, name="kept", id=3),
+        ]
+    )
+    job = place.job("protocol=simple", rules='[filter]\nrules = ["*.*", "!other.*"]\n')
+    with pytest.raises(tidecast.TerminalError, match=r"CDC:ErrSyncRenameTableFailed.*d\.kept.*other\.was"):
+        place.runner.step(job)
+    told = [m.get("sql") or m["type"] for m in place.said() if m["type"] not in ("BOOTSTRAP", "WATERMARK")]
+    assert told == ["CREATE DATABASE `d`", "CREATE TABLE `d`.`t`", view, "INSERT"]

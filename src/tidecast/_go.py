@@ -1,9 +1,12 @@
-"""What Go writes and reads, for the programs that expect it: JSON with Go's escapes, durations such as `1m30s`."""
+"""What Go writes and reads: JSON with Go's escapes, durations such as `1m30s`, regular expressions."""
 
 from __future__ import annotations
 
 import json
 import re
+from typing import Protocol
+
+import re2
 
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
@@ -37,3 +40,26 @@ def duration_text(nanoseconds: int) -> str:
         if nanoseconds % _UNITS[unit] == 0:
             return f"{nanoseconds // _UNITS[unit]}{unit}"
     return f"{nanoseconds}ns"
+
+
+class Regexp(Protocol):
+    """A regular expression, ready to use."""
+
+    def search(self, text: str) -> object | None:
+        """Return what it finds in a text, None for nothing."""
+
+
+def parse_regexp(pattern: str, *, fold: bool = False) -> Regexp:
+    """Return a regular expression as Go reads it, which is RE2; with `fold` letter case does not count.
+
+    Raises ValueError where it is none, such as one that looks ahead.
+    """
+    options = re2.Options()
+    options.case_sensitive = not fold
+    options.log_errors = False
+    try:
+        compiled: Regexp = re2.compile(pattern, options)
+    except (re2.error, UnicodeError) as error:
+        words = error.args[0].decode(errors="replace") if isinstance(error, re2.error) else "it is not Unicode text"
+        raise ValueError(f"error parsing regexp: {words}") from None
+    return compiled

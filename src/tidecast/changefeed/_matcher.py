@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from tidecast._errors import ConfigError
+from tidecast._go import Regexp, parse_regexp
 
 _LITERAL = re.compile(r"[0-9A-Za-z$_\u0080-\U0010ffff]")
 _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
@@ -33,9 +34,12 @@ _SYSTEM_SCHEMAS = {
 
 @dataclass(frozen=True)
 class _Rule:
+    """A rule; `whole` tells that its table part is a lone `*`, which is every table."""
+
     positive: bool
-    schema: re.Pattern[str]
-    table: re.Pattern[str]
+    schema: Regexp
+    table: Regexp
+    whole: bool
 
 
 class TableMatcher:
@@ -57,11 +61,20 @@ class TableMatcher:
 
     def matches_schema(self, schema: str) -> bool:
         """Tell whether the rules let any table of a schema in, as far as its name tells."""
-        return any(rule.positive and rule.schema.search(schema) for rule in self._rules)
+        for rule in reversed(self._rules):
+            if rule.schema.search(schema) and (rule.positive or rule.whole):
+                return rule.positive
+        return False
 
 
 class TableFilter(TableMatcher):
-    """The rules of `[filter]`: as `TableMatcher`, but for the schemas of the system, which never leave."""
+    """The rules of `[filter]`: as `TableMatcher`, but for the schemas of the system, which never leave.
+
+    No rules at all let everything in.
+    """
+
+    def __init__(self, rules: Sequence[str], *, case_sensitive: bool = False) -> None:
+        super().__init__(rules or ["*.*"], case_sensitive=case_sensitive)
 
     def matches(self, schema: str, table: str) -> bool:
         """Tell whether the rules let a table in."""
@@ -93,7 +106,7 @@ class _Reader:
     def __init__(self, rule: str, rules: Sequence[str], case_sensitive: bool) -> None:
         self._rest = rule.strip(" \t")
         self._rules = rules
-        self._flags = re.NOFLAG if case_sensitive else re.IGNORECASE
+        self._fold = not case_sensitive
 
     def table_rule(self) -> _Rule | None:
         if self._is_comment():
@@ -107,12 +120,13 @@ class _Reader:
         if not self._rest.startswith("."):
             self._fail("syntax error: missing '.' between schema and table patterns")
         self._rest = self._rest[1:]
+        whole = self._rest == "*"
         table = self._pattern()
         if self._rest:
             self._fail("syntax error: stray characters after table pattern")
-        return _Rule(positive, schema, table)
+        return _Rule(positive, schema, table, whole)
 
-    def column_rule(self) -> tuple[bool, re.Pattern[str]] | None:
+    def column_rule(self) -> tuple[bool, Regexp] | None:
         if self._is_comment():
             return None
         positive = self._sign()
@@ -129,7 +143,7 @@ class _Reader:
         self._rest = self._rest[negative:]
         return not negative
 
-    def _pattern(self) -> re.Pattern[str]:
+    def _pattern(self) -> Regexp:
         match self._rest[:1]:
             case "":
                 self._fail("syntax error: missing pattern")
@@ -139,17 +153,17 @@ class _Reader:
                 return self._quoted()
         return self._bare()
 
-    def _regex(self) -> re.Pattern[str]:
+    def _regex(self) -> Regexp:
         found = _REGEX.match(self._rest)
         if not found:
             self._fail("syntax error: incomplete regexp")
         self._rest = self._rest[found.end() :]
         try:
-            return re.compile(found[1].replace(r"\/", "/"), self._flags)
-        except re.error as error:
-            self._fail(f"error parsing regexp: {error}")
+            return parse_regexp(found[1].replace(r"\/", "/"), fold=self._fold)
+        except ValueError as error:
+            self._fail(str(error))
 
-    def _quoted(self) -> re.Pattern[str]:
+    def _quoted(self) -> Regexp:
         found = _QUOTED.match(self._rest)
         if not found:
             self._fail("syntax error: incomplete quoted identifier")
@@ -157,7 +171,7 @@ class _Reader:
         name = (found[1] or "").replace('""', '"') or (found[2] or "").replace("``", "`")
         return self._whole(re.escape(name))
 
-    def _bare(self) -> re.Pattern[str]:
+    def _bare(self) -> Regexp:
         pieces: list[str] = []
         while self._rest and not self._rest.startswith("."):
             pieces.append(self._piece(self._rest[0]))
@@ -187,10 +201,10 @@ class _Reader:
         self._rest = self._rest[length:]
         return piece
 
-    def _whole(self, expression: str) -> re.Pattern[str]:
+    def _whole(self, expression: str) -> Regexp:
         try:
-            return re.compile(rf"\A(?:{expression})\Z", self._flags | re.DOTALL)
-        except re.error:
+            return parse_regexp(rf"(?s)\A(?:{expression})\z", fold=self._fold)
+        except ValueError:
             self._fail("syntax error: failed to parse character class")
 
     def _fail(self, why: str) -> NoReturn:

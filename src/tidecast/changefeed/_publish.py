@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from tidecast._errors import ConfigError, CorruptedData, EncodeError, SchemaRefused, TidecastError
+from tidecast._errors import ConfigError, CorruptedData, EncodeError, SchemaRefused, TerminalError, TidecastError
 from tidecast.changefeed._bootstrap import Bootstraps, table_key
 from tidecast.changefeed._codecs import Codec, Leaving, Message, codec_for
 from tidecast.changefeed._config import ChangefeedConfig
@@ -206,6 +206,7 @@ class _Run:
         if on_error == "fail":
             refuse_dead_letters(self.events.rejected)
         stop, plans = self._prepare(plans)
+        stop = _first(stop, self._renamed_in())
         parts = [self._encode(number, plan) for number, plan in enumerate(plans)]
         # Rows are encoded once, and what follows need not plan so many tables again.
         encoded = self._sized(union(parts)).localCheckpoint() if parts else None
@@ -502,6 +503,21 @@ class _Run:
             return self._wanted.matches_schema(ddl.database) and not self.filters.drops_ddl(ddl)
         named = self._wanted.matches(*(ddl.renamed_from or (ddl.database, ddl.table)))
         return named and (ddl.is_view or self._eligible(ddl.schema)) and not self.filters.drops_ddl(ddl)
+
+    def _renamed_in(self) -> _Stop | None:
+        """Return the stop before a RENAME that brings a table under the rules: the sink lacks what it had before."""
+        for ddl in self.events.ddl:
+            before = ddl.renamed_from
+            if before and self._wanted.matches(ddl.database, ddl.table) and not self._wanted.matches(*before):
+                now, then = f"{ddl.database}.{ddl.table}", ".".join(before)
+                error = TerminalError(
+                    f"the filter rules let table {now} in, but not {then}, as it was called before",
+                    code="CDC:ErrSyncRenameTableFailed",
+                    where=f"commit-ts {ddl.commit_ts}",
+                    hint=f"let {then} in by [filter] rules, or start after the RENAME",
+                )
+                return _Stop(ddl.position, error)
+        return None
 
     def _send(self, encoded: DataFrame | None, controls: list[Control], stop: _Stop | None) -> _Stop | None:
         """Send the rows and controls that come before the stop; return it, or an earlier one of a control."""

@@ -23,7 +23,7 @@ _ACTIONS: tuple[tuple[str, Action], ...] = (
     (r"ALTER (DATABASE|SCHEMA)\b", Action(26, "modify schema charset and collate")),
     (r"CREATE TABLE\b", Action(3, "create table")),
     (r"DROP TABLE\b", Action(4, "drop table")),
-    (r"CREATE\b[^`(]*\bVIEW\b", Action(21, "create view")),
+    (r"CREATE (OR REPLACE )?((ALGORITHM|DEFINER|SQL SECURITY)\b[^(]*? )?VIEW\b", Action(21, "create view")),
     (r"DROP VIEW\b", Action(24, "drop view")),
     (r"TRUNCATE TABLE\b", Action(11, "truncate table")),
     (r"RENAME TABLE\b", Action(14, "rename table")),
@@ -49,7 +49,7 @@ _ACTIONS: tuple[tuple[str, Action], ...] = (
     (_OF_TABLE + r"(MODIFY|CHANGE|RENAME) COLUMN\b", Action(12, "modify column")),
     (_OF_TABLE + r"ALTER COLUMN\b", Action(15, "set default value")),
     (_OF_TABLE + r"REMOVE TTL\b", Action(66, "alter ttl remove")),
-    (_OF_TABLE + r"TTL\b", Action(65, "alter ttl info")),
+    (_OF_TABLE + r"TTL(_ENABLE|_JOB_INTERVAL)?\b", Action(65, "alter ttl info")),
     (_OF_TABLE + r"(FORCE )?AUTO_INCREMENT\b", Action(13, "rebase auto id")),
     (_OF_TABLE + r"COMMENT\b", Action(17, "modify table comment")),
     (
@@ -78,6 +78,19 @@ def _is_multi(plain: str) -> bool:
     for character in plain:
         depth += {"(": 1, ")": -1}.get(character, 0)
         top.append(character if depth == 0 else " ")
-    if re.search(r"ADD CONSTRAINT .*FOREIGN KEY\b", plain, re.I):
+    if re.search(r"ADD CONSTRAINT .*FOREIGN KEY\b", plain, re.I) or _adds_several(plain):
         return True
     return any(re.match(_SPEC, part.strip(), re.I) for part in "".join(top).split(",")[1:])
+
+
+def _adds_several(plain: str) -> bool:
+    """Tell whether an ALTER TABLE adds several columns in one bracket."""
+    bracket = re.match(_OF_TABLE + r"ADD COLUMN (IF NOT EXISTS )?\(", plain, re.I | re.S)
+    depth = 1
+    for character in plain[bracket.end() :] if bracket else "":
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth == 0:
+            break
+        if depth == 1 and character == ",":
+            return True
+    return False

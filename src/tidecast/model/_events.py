@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidecast.model._actions import ddl_action
 from tidecast.model._plans import union
 from tidecast.model._schema import TableSchema
 from tidecast.model._types import spark_type
@@ -108,7 +109,6 @@ class TableChanges:
 
 _NAME = r"`((?:[^`]|``)+)`"
 _OF_DATABASE = re.compile(rf"(?:CREATE|ALTER|DROP) (?:DATABASE|SCHEMA) (?:IF (?:NOT )?EXISTS )?{_NAME}", re.I)
-_OF_VIEW = re.compile(r"(?:CREATE|DROP)\b[^`(]*?\bVIEW\b", re.I)
 _RENAME = re.compile(rf"RENAME TABLE {_NAME}\.{_NAME} TO ", re.I)
 
 
@@ -152,7 +152,7 @@ class Ddl:
     @property
     def is_view(self) -> bool:
         """Whether it is about a view."""
-        return _OF_VIEW.match(self.sql) is not None
+        return ddl_action(self.sql).event in ("create view", "drop view")
 
 
 @dataclass(frozen=True)

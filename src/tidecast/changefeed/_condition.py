@@ -1,0 +1,173 @@
+"""A condition in MySQL's words on the columns of a row, as one that Spark computes.
+
+MySQL compares by what stands on the other side: text with a number as numbers, times by the moment and not by their
+text, ENUM and SET with a number by their own. Source: TiCDC's event filters, value expressions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import sqlglot
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from sqlglot import exp
+
+from tidecast._errors import ConfigError
+from tidecast.model import Column as TableColumn
+from tidecast.model import DataType, Kind, TableSchema, shift_zone
+
+_SEEN = "seen by a filter: "
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In)
+_MOMENTS = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
+_NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
+_CLOCK = re.compile(r"(-?)([0-9]+):([0-9]+)(?::([0-9]+(?:\.[0-9]*)?))?")
+_DIGITS = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:([0-9]{2})([0-9]{2})([0-9]{2}))?")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition as SQL of Spark, never null, on columns that are named so only here: `values`."""
+
+    sql: str
+    values: dict[str, Column] = field(default_factory=dict)
+
+
+def read_condition(text: str, schema: TableSchema, row: str, zone: str) -> Condition:
+    """Return a condition on the row of a table that column `row` holds.
+
+    `zone` is the time zone in which it sees TIMESTAMP values. It holds where MySQL's result is 1. Raises ConfigError
+    where it is none (`CDC:ErrInvalidFilterExpression`) or names a column that there is not
+    (`CDC:ErrExpressionColumnNotFound`).
+    """
+    try:
+        tree = exp.Paren(this=sqlglot.parse_one(text, read="mysql"))
+    except sqlglot.errors.SqlglotError as error:
+        described = error.errors if isinstance(error, sqlglot.ParseError) else []
+        raise unusable(text, described[0]["description"] if described else "it is not SQL", schema) from None
+    columns = {c.name.lower(): c for c in schema.columns if not c.virtual}
+    values: dict[str, Column] = {}
+    for node in list(tree.find_all(exp.Column)):
+        column = columns.get(node.name.lower())
+        if column is None:
+            raise ConfigError(
+                f"cannot find column {node.name!r} of filter expression {text!r}",
+                code="CDC:ErrExpressionColumnNotFound",
+                where=f"table {schema.name}",
+            )
+        if isinstance(node.parent, exp.Not | exp.And | exp.Or):  # a number is true unless it is 0
+            node = node.replace(exp.NEQ(this=node.copy(), expression=exp.Literal.number(0))).this
+        others = list(_others(node))
+        form = _form(column.data_type, others)
+        value = F.col(row)[column.name]
+        if column.data_type.kind is Kind.TIMESTAMP:
+            value = shift_zone(value, "UTC", zone)
+        name = f"{_SEEN}{column.name} {form.__name__}"
+        values[name] = form(column, value)
+        for other in others:
+            _adapt(other, column.data_type.kind)
+        node.replace(exp.column(name, quoted=True))
+    return Condition(f"coalesce(try_cast({tree.sql(dialect='spark')} AS BIGINT) = 1, false)", values)
+
+
+def unusable(text: str, why: str, schema: TableSchema) -> ConfigError:
+    """Return the error of an expression that cannot be computed."""
+    return ConfigError(
+        f"invalid filter expression {text!r}: {why}",
+        code="CDC:ErrInvalidFilterExpression",
+        where=f"table {schema.name}",
+    )
+
+
+def _others(node: exp.Expression) -> Iterator[exp.Expression]:
+    """Yield what an operand of a comparison is compared with; nothing for any other."""
+    if isinstance(node.parent, _COMPARISONS):
+        yield from (other for other in node.parent.iter_expressions() if other is not node)
+
+
+def _is_number(node: exp.Expression) -> bool:
+    return isinstance(node.this if isinstance(node, exp.Neg) else node, exp.Literal) and not node.is_string
+
+
+def _form(data_type: DataType, others: list[exp.Expression]) -> Callable[[TableColumn, Column], Column]:
+    kind = data_type.kind
+    if others and kind in _MOMENTS:
+        return _moment
+    if others and kind is Kind.TIME:
+        return _seconds
+    if kind in _ALWAYS or any(map(_is_number, others)):
+        return _NUMBERS.get(kind, _value)
+    return _value
+
+
+def _adapt(other: exp.Expression, kind: Kind) -> None:
+    """Give a literal the form of the column of a time that it is compared with."""
+    if not isinstance(other, exp.Literal):
+        return
+    if kind in _MOMENTS:
+        digits = _DIGITS.fullmatch(other.name)
+        day = "-".join(digits.groups()[:3]) if digits else other.name
+        clock = ":".join(digits.groups()[3:]) if digits and digits[4] else ""
+        moment = exp.Literal.string(f"{day} {clock}".strip())
+        other.replace(exp.TryCast(this=moment, to=exp.DataType.build("TIMESTAMP_NTZ", dialect="spark")))
+    elif kind is Kind.TIME and (said := _CLOCK.fullmatch(other.name)):
+        sign, hours, minutes, seconds = said.groups()
+        other.replace(exp.Literal.number(f"{sign}{int(hours) * 3600 + int(minutes) * 60 + float(seconds or 0):.6f}"))
+
+
+def _value(column: TableColumn, value: Column) -> Column:
+    return value
+
+
+def _moment(column: TableColumn, value: Column) -> Column:
+    return value.try_cast("timestamp_ntz")
+
+
+def _seconds(column: TableColumn, value: Column) -> Column:
+    hours, minutes, seconds = (
+        F.split_part(F.ltrim(value, F.lit("-")), F.lit(":"), F.lit(n)).try_cast("decimal(9,6)") for n in (1, 2, 3)
+    )
+    whole = hours * 3600 + minutes * 60 + seconds
+    return F.when(value.startswith("-"), -whole).otherwise(whole).cast("decimal(18,6)")
+
+
+def _number(column: TableColumn, value: Column) -> Column:
+    """The number that a text begins with, and 0 for one that begins with none."""
+    found = F.regexp_extract(value, _NUMBER, 0).try_cast("double")
+    return F.when(value.isNotNull(), F.coalesce(found, F.lit(0.0)))
+
+
+def _decimal(column: TableColumn, value: Column) -> Column:
+    return value.try_cast("double") if column.data_type.length > _EXACT else value
+
+
+def _bits(column: TableColumn, value: Column) -> Column:
+    return F.conv(F.hex(value), 16, 10).cast("decimal(20,0)" if column.data_type.length == _LONG else "bigint")
+
+
+def _element(column: TableColumn, value: Column) -> Column:
+    elements = F.array(*map(F.lit, column.data_type.elements))
+    return F.when(value.isNotNull(), F.array_position(elements, value))
+
+
+def _mask(column: TableColumn, value: Column) -> Column:
+    chosen = F.split(value, ",")
+    bits = (
+        F.when(F.array_contains(chosen, element), F.lit(Decimal(1 << n))).otherwise(0).cast("decimal(20,0)")
+        for n, element in enumerate(column.data_type.elements)
+    )
+    return F.when(value.isNotNull(), sum(bits, start=F.lit(0).cast("decimal(20,0)")))
+
+
+_EXACT, _LONG = 38, 64
+_ALWAYS = (Kind.BIT, Kind.DECIMAL)
+_NUMBERS: dict[Kind, Callable[[TableColumn, Column], Column]] = {
+    Kind.BIT: _bits,
+    Kind.DECIMAL: _decimal,
+    Kind.ENUM: _element,
+    Kind.SET: _mask,
+    Kind.TEXT: _number,
+}
