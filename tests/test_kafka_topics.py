@@ -464,6 +464,7 @@ class TestOptions:
         [
             ({"partition-num": "0"}, "CDC:ErrKafkaInvalidPartitionNum"),
             ({"partition-num": "three"}, "CDC:ErrSinkURIInvalid"),
+            ({"partition-num": "1_0"}, "CDC:ErrSinkURIInvalid"),
             ({"required-acks": "2"}, "CDC:ErrKafkaInvalidRequiredAcks"),
             ({"kafka-client-id": "a b"}, "CDC:ErrKafkaInvalidClientID"),
             ({"max-message-bytes": "0"}, "CDC:ErrCodecInvalidConfig"),

@@ -340,6 +340,7 @@ def refusals() -> dict[str, tuple[dict[str, object], int, str, str]]:
             "ErrSinkURIInvalid",
             f"sink uri invalid '{SINK}&partition-num=0': [CDC:ErrKafkaInvalidPartitionNum]",
         ),
+        "text": ({"start_ts": "5"}, 400, "ErrAPIInvalidParam", "invalid api parameter: start_ts"),
         "word": ({"start_ts": "x"}, 400, "ErrAPIInvalidParam", "invalid api parameter: start_ts"),
         "negative": ({"start_ts": -1}, 400, "ErrAPIInvalidParam", "invalid api parameter: start_ts"),
     }

@@ -206,3 +206,24 @@ def test_rules_choose_databases_and_views_and_refuse_what_is_renamed_under_them(
         place.runner.step(job)
     told = [m.get("sql") or m["type"] for m in place.said() if m["type"] not in ("BOOTSTRAP", "WATERMARK")]
     assert told == ["CREATE DATABASE `d`", "CREATE TABLE `d`.`t`", view, "INSERT"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rules", "words"),
+    [
+        ("protocol=canal-json", None, "protocol canal-json is not written by tidecast"),
+        ("protocol=simple", "[filter]\nignore-txn-start-ts = [1]\n", "ignore-txn-start-ts cannot be applied"),
+        (
+            "protocol=simple&large-message-handle-option=claim-check",
+            '[sink.kafka-config.large-message-handle]\nlarge-message-handle-option = "claim-check"\n'
+            'claim-check-storage-uri = "s3://b/?nonsense=s3cret"\n',
+            "the claim-check storage cannot be used",
+        ),
+    ],
+)
+def test_what_can_never_be_published_is_refused_at_once(
+    place: Place, parameters: str, rules: str | None, words: str
+) -> None:
+    with pytest.raises(tidecast.TidecastError, match=words) as caught:
+        place.runner.check(place.job(parameters, rules=rules).config)
+    assert "s3cret" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""What Go writes and reads: JSON with Go's escapes, durations such as `1m30s`, regular expressions."""
+"""What Go writes and reads: JSON with Go's escapes, durations such as `1m30s`, numbers, regular expressions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ import re2
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 _DURATION = re.compile(rf"([+-]?)((?:{_PART})+|0)")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "FALSE", "false", "False"), False
+)
 MARKUP = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 """What Go's JSON escapes that other JSON shows as it is."""
 
@@ -32,6 +36,20 @@ def parse_duration(text: str) -> int:
     parts = re.findall(_PART, found[2])
     nanoseconds = sum(round(float(number) * _UNITS[unit]) for number, unit in parts)
     return -nanoseconds if found[1] == "-" else nanoseconds
+
+
+def parse_int(text: str) -> int:
+    """Return a whole number; ValueError where it is none, such as `1_0`, which only Python takes for one."""
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"{text!r} is no whole number")
+    return int(text)
+
+
+def parse_bool(text: str) -> bool:
+    """Return a truth value; ValueError where it is none."""
+    if text not in _BOOLS:
+        raise ValueError(f"{text!r} is no truth value: write true or false")
+    return _BOOLS[text]
 
 
 def duration_text(nanoseconds: int) -> str:

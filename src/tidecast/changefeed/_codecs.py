@@ -83,14 +83,18 @@ def codec_for(config: ChangefeedConfig, registry: Registry | None, zone: str, cl
 
     Raises ConfigError for a protocol that is not written here, and for Avro without a registry.
     """
-    make = _CODECS.get(config.protocol)
-    if make is None:
+    check_protocol(config.protocol)
+    return _CODECS[config.protocol](config, registry, zone, cluster_id)
+
+
+def check_protocol(protocol: str) -> None:
+    """Raise ConfigError for a protocol of TiCDC's that is not written here."""
+    if protocol not in _CODECS:
         raise ConfigError(
-            f"protocol {config.protocol} is not written by tidecast",
+            f"protocol {protocol} is not written by tidecast",
             code="CDC:ErrSinkUnknownProtocol",
             hint=f"use one of {', '.join(_CODECS)}",
         )
-    return make(config, registry, zone, cluster_id)
 
 
 def _now_ms() -> int:

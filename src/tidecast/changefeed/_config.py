@@ -16,7 +16,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from tidecast._errors import ConfigError
-from tidecast._go import parse_duration
+from tidecast._go import parse_bool, parse_duration, parse_int
 from tidecast._uri import Place, parse_place, redact_uri
 from tidecast.changefeed._filter import check_event_filters
 from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
@@ -63,9 +63,6 @@ _IN_SINK = (
     "debezium-disable-schema",
 )
 _FILE_ONLY = ("sasl-oauth-", "output-raw-change-event", "codec-config", "large-message-handle", "glue-schema-registry")
-_BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
-    ("0", "f", "F", "FALSE", "false", "False"), False
-)
 _CODES = {
     "avro-decimal-handling-mode": _CODEC,
     "avro-bigint-unsigned-handling-mode": _CODEC,
@@ -300,8 +297,8 @@ def _table(data: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 def _value(name: str, field: FieldInfo, text: str) -> object:
     types = (field.annotation, *get_args(field.annotation))
     try:
-        return _BOOLS[text] if bool in types else int(text) if int in types else text
-    except (KeyError, ValueError):
+        return parse_bool(text) if bool in types else parse_int(text) if int in types else text
+    except ValueError:
         wanted = "true or false" if bool in types else "a whole number"
         raise _error("CDC:ErrSinkURIInvalid", f"{name} cannot be {text!r}", f"write {wanted}", "sink URI") from None
 

@@ -19,7 +19,7 @@ from pyspark.sql.window import Window
 
 from tidecast._errors import ConfigError, CorruptedData, EncodeError, SchemaRefused, TerminalError, TidecastError
 from tidecast.changefeed._bootstrap import Bootstraps, table_key
-from tidecast.changefeed._codecs import Codec, Leaving, Message, codec_for
+from tidecast.changefeed._codecs import Codec, Leaving, Message, check_protocol, codec_for
 from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.changefeed._controls import (
     Control,
@@ -125,18 +125,27 @@ def publish(
     folder `dead_letters`; with `on_error="fail"` the first of them raises DecodeError and nothing is published.
     Raises ConfigError, EncodeError, CorruptedData and SchemaRefused; see the module for what is published then.
     """
-    if config.filter.ignore_txn_start_ts:
-        raise ConfigError(
-            "[filter] ignore-txn-start-ts cannot be applied: no protocol carries a transaction's start-ts",
-            code="CDC:ErrFilterRuleInvalid",
-            hint="take it out, and filter with rules or event-filters",
-        )
+    check_publishable(config)
     codec = codec_for(config, registry, zone, cluster_id)
     filters = EventFilters(config.filter.event_filters, zone, case_sensitive=config.case_sensitive)
     run = _Run(
         events, config, sink, codec, Router(config, zone), filters, bootstraps or bootstraps_of(config), homes or {}
     )
     return run.publish(dead_letters, on_error)
+
+
+def check_publishable(config: ChangefeedConfig) -> None:
+    """Raise ConfigError where nothing can be published under a configuration, whatever the events are."""
+    if config.filter.ignore_txn_start_ts:
+        raise ConfigError(
+            "[filter] ignore-txn-start-ts cannot be applied: no protocol carries a transaction's start-ts",
+            code="CDC:ErrFilterRuleInvalid",
+            hint="take it out, and filter with rules or event-filters",
+        )
+    check_protocol(config.protocol)
+    large = config.large_message_handle
+    if large.large_message_handle_option == "claim-check":
+        check_storage(large.claim_check_storage_uri.get_secret_value())
 
 
 def announce(
@@ -200,8 +209,6 @@ class _Run:
 
     def publish(self, dead_letters: Path, on_error: str) -> Published:
         """Publish the batch; see `tidecast.changefeed.publish`."""
-        if self._large == "claim-check":
-            check_storage(self._storage)
         plans = self._plans()
         if on_error == "fail":
             refuse_dead_letters(self.events.rejected)

@@ -23,7 +23,7 @@ from tidecast._uri import redact_uri
 from tidecast.changefeed._bootstrap import Bootstraps
 from tidecast.changefeed._bounds import between
 from tidecast.changefeed._config import ChangefeedConfig
-from tidecast.changefeed._publish import announce, bootstraps_of, publish
+from tidecast.changefeed._publish import announce, bootstraps_of, check_publishable, publish
 from tidecast.changefeed._runner import Job, Moved
 from tidecast.model import TableSchema, compose
 from tidecast.registry import Registry, open_registry
@@ -79,6 +79,7 @@ class SparkRunner:
 
     def check(self, config: ChangefeedConfig) -> None:
         """Connect to the sink and its registry and make the default topic ready. Raises TidecastError."""
+        check_publishable(config)
         with _registry_of(config) as registry:
             if registry:
                 registry.check()

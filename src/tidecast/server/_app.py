@@ -32,7 +32,7 @@ _PAGE_RULES = {
     "Cache-Control": "no-cache",
 }
 
-Tso = Annotated[int, Field(ge=0, lt=1 << 64)]
+Tso = Annotated[int, Field(ge=0, lt=1 << 64, strict=True)]
 
 
 class TableQuery(BaseModel):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tidecast._errors import ConfigError
+from tidecast._go import parse_bool, parse_duration, parse_int
 
 _log = logging.getLogger(__name__)
 
@@ -22,22 +23,14 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-_TRUTHS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
-    ("0", "f", "F", "FALSE", "false", "False", ""), False
-)
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_DURATION = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|µs|ns)")
 
 
 def _truth(text: str) -> bool:
-    return _TRUTHS[text]
+    return bool(text) and parse_bool(text)
 
 
 def _seconds(text: str) -> float:
-    """Return the seconds of a Go duration such as `10s` or `1m30s`."""
-    if not text or _DURATION.sub("", text):
-        raise ValueError(text)
-    return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(text))
+    return parse_duration(text) / 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +68,7 @@ class KafkaOptions:
                 read = next(reader for kind, reader in _READERS.items() if str(member.type).startswith(kind))
                 try:
                     given[member.name] = read(params[name])
-                except (ValueError, KeyError):
+                except ValueError:
                     raise ConfigError(
                         f"{name} cannot be {params[name]!r}",
                         code="CDC:ErrSinkURIInvalid",
@@ -219,9 +212,9 @@ class KafkaOptions:
         return self.for_spark() | {f"kafka.{name}": value for name, value in settings.items()}
 
 
-_READERS: dict[str, Callable[[str], object]] = {"int": int, "bool": _truth, "float": _seconds, "str": str}
+_READERS: dict[str, Callable[[str], object]] = {"int": parse_int, "bool": _truth, "float": _seconds, "str": str}
 _HINTS: dict[Callable[[str], object], str] = {
-    int: "write a whole number",
+    parse_int: "write a whole number",
     _truth: "write true or false",
     _seconds: "write a number with a unit, such as 10s",
 }

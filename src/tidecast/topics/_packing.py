@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError
+from tidecast._uri import redact_uri
 
 Compression = Literal["none", "snappy", "lz4"]
 
@@ -112,8 +113,9 @@ def check_storage(storage: str) -> None:
         system, folder = pafs.FileSystem.from_uri(storage)
         system.create_dir(folder, recursive=True)
     except (OSError, ValueError, pa.ArrowException) as error:
+        words = str(error).splitlines()[0].replace(storage, redact_uri(storage))
         raise ConfigError(
-            f"the claim-check storage cannot be used: {str(error).splitlines()[0]}",
+            f"the claim-check storage cannot be used: {words}",
             code=_UNUSABLE,
             hint="claim-check-storage-uri takes file:///folder, s3://bucket/folder, gs:// or hdfs://",
         ) from None
