@@ -166,12 +166,12 @@ def _report(
     warnings: list[str] | None = None,
 ) -> TableReport:
     said = list(warnings or [])
-    said += [f"refused: {cause}" for cause in dict.fromkeys(cause for _, cause in plan.refused)]
+    said += [f"refused: {cause}" for cause in dict.fromkeys(cause for _, _, cause in plan.refused)]
     said += [
         f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()
     ]
     said += [f"column {name}: null, its values are computed when read and in no message" for name in plan.virtual()]
-    refused = sum(c.rows for c, _ in plan.refused)
+    refused = sum(c.rows for c, _, _ in plan.refused)
     return TableReport(
         plan.database,
         plan.table,

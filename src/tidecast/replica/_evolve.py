@@ -38,12 +38,14 @@ class Evolution:
 
     `shape` is the one that it must have, without columns where there is nothing to put into a table. `defined` has
     each column as the version defines it where it came first. `refused` has, for each version whose rows cannot
-    be applied, the cause. `changes` tells that the present table must be rewritten.
+    be applied, the cause; `clash` is the cause where the present table takes nothing at all. `changes` tells that the
+    present table must be rewritten.
     """
 
     shape: Shape
     defined: Mapping[str, model.Column] = field(default_factory=dict)
     refused: Mapping[TableSchema, str] = field(default_factory=dict)
+    clash: str | None = None
     changes: bool = False
 
 
@@ -71,9 +73,37 @@ def reconcile(versions: Iterable[TableSchema], present: Shape | None) -> Evoluti
         return Evolution(shape, first, refused)
     cause = _clash(present, shape)
     if cause:
-        return Evolution(present, {}, dict.fromkeys(ordered, cause))
+        return Evolution(present, {}, dict.fromkeys(ordered, cause), clash=cause)
     merged = _widened(present, shape)
     return Evolution(merged, first, refused, changes=merged.columns != present.columns)
+
+
+def with_wider_key(evolution: Evolution, deletes: Iterable[TableSchema]) -> Evolution:
+    """Return the evolution after versions that only deletes show: a key that became wider may come in those first."""
+    shape = evolution.shape
+    if evolution.refused or shape.key is None:
+        return evolution
+    for version in deletes:
+        keys = {name: table_type(version.column(name).data_type) for name in version.handle_key}
+        there = {name: shape.columns.get(name) for name in keys}
+        if set(keys) == set(shape.key) and all(here and holds(keys[name], here) for name, here in there.items()):
+            shape = _widened(shape, Shape(keys))
+    return replace(evolution, shape=shape, changes=evolution.changes or shape.columns != evolution.shape.columns)
+
+
+def delete_objection(evolution: Evolution, version: TableSchema) -> str | None:
+    """Return why deletes of a version, which may show nothing but its key, cannot be applied."""
+    shape, key = evolution.shape, version.handle_key
+    if evolution.clash:
+        return evolution.clash
+    if shape.key is not None and set(key) != set(shape.key):
+        return "deletes by another key than the table's"
+    for name in key if shape.columns else ():
+        here, there = shape.columns.get(name), table_type(version.column(name).data_type)
+        # A cast would make another key of it, and delete another row.
+        if here is None or not holds(here, there):
+            return f"deletes by a key of another type: {name} is {there.simpleString()}"
+    return None
 
 
 def holds(wide: T.DataType, narrow: T.DataType) -> bool:

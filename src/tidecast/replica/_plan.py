@@ -13,10 +13,12 @@ from pyspark.sql import types as T
 
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema, union
 from tidecast.replica._columns import fill, may_be_formless, table_value
-from tidecast.replica._evolve import Evolution, Shape, reconcile
+from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
 from tidecast.replica._target import DeltaPlace
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
+
+Refused = tuple[TableChanges, Reason, str]
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Plan:
     """One table's part of a batch.
 
     `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
-    the others with the cause.
+    the others with the reason and the cause.
     """
 
     database: str
@@ -33,12 +35,12 @@ class Plan:
     present: Shape | None
     evolution: Evolution
     accepted: tuple[TableChanges, ...]
-    refused: tuple[tuple[TableChanges, str], ...]
+    refused: tuple[Refused, ...]
 
     @property
     def rows(self) -> int:
         """The number of row changes that came in."""
-        return sum(c.rows for c in self.accepted) + sum(c.rows for c, _ in self.refused)
+        return sum(c.rows for c in self.accepted) + sum(c.rows for c, _, _ in self.refused)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -48,12 +50,12 @@ class Plan:
     @property
     def frames(self) -> list[DataFrame]:
         """The frames of all its changes."""
-        return [c.frame for c in (*self.accepted, *(c for c, _ in self.refused))]
+        return [c.frame for c in (*self.accepted, *(c for c, _, _ in self.refused))]
 
     def dead_letters(self) -> DataFrame:
         """Return the messages that cannot be read or that the table cannot take: `RECORD`, `reason`, `detail`."""
         letters = [frame.where(F.col("reason").isNotNull()).select(_LETTER) for frame in self.frames]
-        letters += [_letters(c.good, Reason.SCHEMA_CHANGE, cause) for c, cause in self.refused]
+        letters += [_letters(c.good, reason, cause) for c, reason, cause in self.refused]
         for change in self.accepted:
             wrong = _formless_key(change.schema)
             if wrong is not None:
@@ -84,8 +86,9 @@ class Plan:
 def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[TableSchema]) -> Plan:
     """Return what the changes of one table mean for it. `told` are its versions by schema changes alone."""
     schema, key = changes[0].schema, changes[0].schema.handle_key
+    strays = _without_their_key(changes)
     # A group of deletes may show nothing of its table but the key; it is no version of its own.
-    versions = [c.schema for c in changes if c.upserts_from is not None]
+    versions = [c.schema for c in changes if c.upserts_from is not None and c not in strays]
     present = place.present()
     if versions:
         # A table may have been dropped and made anew before its first row; that concerns no row.
@@ -95,21 +98,29 @@ def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[Tabl
         evolution = Evolution(Shape())
     else:
         evolution = Evolution(replace(present, key=key) if present.key is None else present)
-    accepted, refused = [], []
+    deletes = [c.schema for c in changes if c.upserts_from is None]
+    evolution = with_wider_key(evolution, deletes)
+    accepted, refused = [], list[Refused]()
     for change in changes:
-        cause = _refusal(change, evolution)
-        if cause:
-            refused.append((change, cause))
+        if change in strays:
+            refused.append((change, Reason.BAD_MESSAGE, "no key, which other rows of the same schema have"))
+        elif cause := _refusal(change, evolution):
+            refused.append((change, Reason.SCHEMA_CHANGE, cause))
         else:
             accepted.append(change)
     return Plan(schema.database, schema.table, place, present, evolution, tuple(accepted), tuple(refused))
 
 
+def _without_their_key(changes: Sequence[TableChanges]) -> list[TableChanges]:
+    """Return the changes that came without a key where others of the very same version have one."""
+    keyed = {c.schema.version for c in changes if c.upserts_from is not None and c.schema.handle_key}
+    return [c for c in changes if c.schema.version in keyed and not c.schema.handle_key]
+
+
 def _refusal(change: TableChanges, evolution: Evolution) -> str | None:
     if change.upserts_from is not None:
         return evolution.refused.get(change.schema)
-    key, here = change.schema.handle_key, evolution.shape.key
-    return "deletes by another key than the table's" if here is not None and set(key) != set(here) else None
+    return delete_objection(evolution, change.schema)
 
 
 def _letters(rows: DataFrame, reason: Reason, detail: str) -> DataFrame:

@@ -1,0 +1,85 @@
+"""What a topic of Avro messages may do to a table that is there: other keys, other types, other tables' rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from avro_topic import BIGINT, INT, TEXT, AvroTopic, column
+from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def topic(spark: SparkSession, tmp_path: Path) -> AvroTopic:
+    return AvroTopic(spark, tmp_path)
+
+
+# --- deletes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("other", "key", "said"), [(BIGINT, 2**32 + 5, "bigint"), (column("string", "TEXT"), "abc", "string")]
+)
+def test_a_delete_by_a_key_of_another_type_deletes_nothing(
+    session: SparkSession, topic: AvroTopic, other: Any, key: Any, said: str
+) -> None:
+    """The table was dropped and made anew: as an INT the new key would be another row's, or none."""
+    topic.register(1, id=INT)
+    topic.register(2, id=INT, a=TEXT)
+    topic.register(3, id=other)
+    topic.register(4, id=other, b=TEXT)
+    topic.put(1, 2, id=5, a="precious")
+    topic.put(3, 4, id=key, b="new")
+    topic.delete(3, id=key)
+    topic.replicate()
+    assert topic.rows() == [(5, "precious")]
+    assert topic.letters()[1] == (2, "schema-change", f"deletes by a key of another type: id is {said}")
+
+
+def test_deletes_before_and_after_a_key_became_wider(topic: AvroTopic) -> None:
+    topic.register(1, id=INT)
+    topic.register(2, id=INT, a=TEXT)
+    topic.register(3, id=BIGINT)
+    topic.register(4, id=BIGINT, a=TEXT)
+    for n in range(4):
+        topic.put(1, 2, id=n, a="x")
+    topic.replicate()
+    topic.delete(3, id=0)
+    topic.delete(3, id=2**32 + 1)
+    topic.replicate()
+    assert topic.rows() == [(1, "x"), (2, "x"), (3, "x")]
+    topic.delete(1, id=1)
+    topic.put(3, 4, id=2**32 + 2, a="y")
+    topic.delete(3, id=2)
+    topic.replicate()
+    assert topic.rows() == [(3, "x"), (2**32 + 2, "y")]
+    assert topic.letters() == []
+
+
+def test_deletes_of_a_table_that_takes_no_rows(spark: SparkSession, topic: AvroTopic, tmp_path: Path) -> None:
+    """The table there is somebody else's: nothing of the topic fits, and nothing is lost without a word."""
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/tables/d/t` (id INT, note STRING) USING delta")
+    spark.sql(f"INSERT INTO delta.`{tmp_path}/tables/d/t` VALUES (2, 'mine')")
+    topic.register(1, id=INT)
+    topic.register(2, id=INT, a=TEXT)
+    topic.put(1, 2, id=1, a="x")
+    topic.delete(1, id=2)
+    (table,) = topic.replicate().tables
+    assert topic.rows() == [(2, "mine")]
+    assert topic.letters() == [(n, "schema-change", "column note is gone or was renamed") for n in (0, 1)]
+    assert (table.refused, table.warnings) == (2, ("refused: column note is gone or was renamed",))
+
+
+# --- keys -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_message_without_a_key_leaves_the_table_its_key(topic: AvroTopic) -> None:
+    topic.register(1, id=INT)
+    topic.register(2, id=INT, a=TEXT)
+    topic.put(None, 2, id=0, a="stray")
+    topic.put(1, 2, id=1, a="x")
+    topic.put(1, 2, id=1, a="y", ts=1)
+    topic.replicate()
+    assert topic.rows() == [(1, "y")]
+    assert topic.letters() == [(0, "bad-message", "no key, which other rows of the same schema have")]
