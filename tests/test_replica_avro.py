@@ -83,3 +83,35 @@ def test_a_message_without_a_key_leaves_the_table_its_key(topic: AvroTopic) -> N
     topic.replicate()
     assert topic.rows() == [(1, "y")]
     assert topic.letters() == [(0, "bad-message", "no key, which other rows of the same schema have")]
+
+
+# --- tables of one name ---------------------------------------------------------------------------------------------
+
+
+def test_tables_of_different_keyspaces_do_not_mix(topic: AvroTopic) -> None:
+    for first, keyspace in ((1, "ks1"), (3, "ks2")):
+        topic.register(first, keyspace=keyspace, id=INT)
+        topic.register(first + 1, keyspace=keyspace, id=INT, a=TEXT)
+    topic.put(1, 2, id=1, a="of ks1")
+    topic.put(3, 4, id=2, a="of ks2")
+    topic.delete(3, id=1)
+    topic.replicate()
+    topic.put(3, 4, id=1, a="of ks2")
+    topic.replicate()
+    assert topic.rows() == [(1, "of ks1")]
+    told = {(offset, reason, detail[:60]) for offset, reason, detail in topic.letters()}
+    assert told == {
+        (n, "foreign-schema", "of keyspace ks2, and the table there is of keyspace ks1: giv") for n in (1, 2, 3)
+    }
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_tables_whose_names_become_the_same_are_warned_of(topic: AvroTopic, key: bool) -> None:
+    """MySQL's a-b and a_b are both a_b in Avro, but have topics of their own."""
+    topic.register(1, "a_b", id=INT)
+    topic.register(2, "a_b", id=INT, a=TEXT)
+    topic.put(1 if key else None, 2, topic="d_a-b", id=1, a="of a-b")
+    assert topic.replicate().tables[0].warnings == ()
+    topic.put(1 if key else None, 2, topic="d_a_b", id=2, a="of a_b")
+    (warning,) = topic.replicate().tables[0].warnings
+    assert warning.startswith("messages of several topics are named d.a_b: d_a-b, d_a_b; if these are different tables")

@@ -92,7 +92,8 @@ class TableChanges:
     - `reason` string (see `Reason`) and `detail` string: why the row cannot be read, null for a good row.
 
     `rows` counts them. `rows_from` and `upserts_from` are the positions (see `Events.position`) of the first row,
-    and of the first row that is not a delete, None where there is none.
+    and of the first row that is not a delete, None where there is none. `keyspace` is that of the database, None where
+    the protocol does not tell.
     """
 
     schema: TableSchema
@@ -100,6 +101,7 @@ class TableChanges:
     rows: int = 0
     rows_from: int | None = None
     upserts_from: int | None = None
+    keyspace: str | None = None
 
     @property
     def good(self) -> DataFrame:

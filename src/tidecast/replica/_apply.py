@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import reduce
 from operator import and_
 
@@ -28,6 +29,8 @@ def apply(plan: Plan, *, dated: bool, ordered: bool) -> TableReport:
         return _report(plan, unchanged=sum(c.rows for c in plan.accepted))
     if plan.evolution.changes:
         _rewrite(plan)
+    if plan.present and plan.notes:
+        plan.place.remember(plan.notes)
     if plan.key:
         return _merge(plan, dated=dated, ordered=ordered)
     return _append(plan)
@@ -56,17 +59,18 @@ def _merge(plan: Plan, *, dated: bool, ordered: bool) -> TableReport:
             F.count("*").alias("keys"),
             F.count_if(F.col("action").isin(_INSERT, _UPDATE)).alias("upserted"),
             F.count_if(F.col("action") == _DELETE).alias("deleted"),
-            F.count_if("scattered").alias("scattered"),
+            F.count_if(F.col("first_place") != F.col("last_place")).alias("scattered"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_set(_topics())))).alias("topics"),
             *_formless(plan, F.col("after")),
         ).collect()[0]
         if plan.present is None:
             rows = judged.where(F.col("action").isNotNull()).select("after.row.*")
-            plan.place.create(rows, plan.key)
+            plan.place.create(rows, plan.key, plan.notes)
         elif done["upserted"] or done["deleted"]:
             _execute(plan, judged.where(F.col("action").isNotNull()))
     finally:
         judged.unpersist()
-    warnings = []
+    warnings = _of_several_topics(plan, done["topics"])
     if done["scattered"] and not (dated or ordered):
         warnings.append(
             f"{done['scattered']} keys came in several partitions, and without a commit-ts in every message "
@@ -88,7 +92,22 @@ def _judged(plan: Plan, changes: DataFrame) -> DataFrame:
         .when(present.isNull(), F.lit(_INSERT))
         .when(~same, F.lit(_UPDATE))
     )
-    return changes.join(there, mine, "left").select("key", "after", "scattered", action.alias("action"))
+    return changes.join(there, mine, "left").select("key", "after", "first_place", "last_place", action.alias("action"))
+
+
+def _topics() -> Column:
+    return F.array("first_place.topic", "last_place.topic")
+
+
+def _of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
+    """Return a warning where tables with different names may have come together under one: Avro has no a-b."""
+    if len(topics) < 2:
+        return []
+    name = f"{plan.database}.{plan.table}"
+    return [
+        f"messages of several topics are named {name}: {', '.join(topics)}; if these are different tables, their rows "
+        "are mixed now: remove this one, and replicate each topic to a place of its own"
+    ]
 
 
 def _execute(plan: Plan, judged: DataFrame) -> None:
@@ -110,7 +129,7 @@ def _append(plan: Plan) -> TableReport:
     rows = changes.where(~F.col("deleted")).select("*", F.col("after.row").alias("row"))
     fresh = without_repeats(rows).where(F.col("offset") > F.coalesce(F.element_at(known, line), F.lit(-1))).persist()
     try:
-        read = changes.groupBy(line.alias("line"))
+        read = changes.groupBy("topic", line.alias("line"))
         lines = read.agg(F.max("offset").alias("end"), F.count_if("deleted").alias("deletes")).collect()
         counts = (F.count("*").alias("upserted"), F.sum("repeats").alias("repeats"))
         done = fresh.agg(*counts, *_formless(plan, F.col("after"))).collect()[0]
@@ -119,12 +138,13 @@ def _append(plan: Plan) -> TableReport:
         note = _NOTE + json.dumps(reached) + "}"
         if plan.present is None:
             # Delta leaves no note on the commit that makes a table.
-            plan.place.create(fresh.select("row.*").limit(0), ())
+            plan.place.create(fresh.select("row.*").limit(0), (), plan.notes)
         if done["upserted"]:
             plan.place.append(fresh.select("row.*"), note)
     finally:
         fresh.unpersist()
-    warnings, deletes = [], sum(row["deletes"] for row in lines)
+    warnings = _of_several_topics(plan, sorted({row["topic"] for row in lines}))
+    deletes = sum(row["deletes"] for row in lines)
     if deletes:
         warnings.append(f"{deletes} deletes were not applied: the table has no key")
     if done["repeats"]:

@@ -11,7 +11,8 @@ def newest(changes: DataFrame, *, dated: bool) -> DataFrame:
     """Return the newest change of each key.
 
     In: `key` struct, `deleted` boolean, `after` (anything), `topic`, `partition`, `offset`, `commit_ts`. Out: `key`,
-    `deleted`, `after`, and `scattered` boolean: whether the key's changes came in several partitions.
+    `deleted`, `after`, and the first and the last of the places, structs of `topic` and `partition`, that the key's
+    changes came from: `first_place`, `last_place`.
 
     `dated`: every change has its commit-ts, which decides; at one commit-ts a delete comes before an insert or update.
     Else the partition's order does: a delete, which has no commit-ts, ends what came before it, and between two
@@ -28,9 +29,10 @@ def newest(changes: DataFrame, *, dated: bool) -> DataFrame:
     place = F.struct("topic", "partition")
     grouped = aged.groupBy("key").agg(
         F.max_by(F.struct("deleted", "after"), order).alias("newest"),
-        (F.min(place) != F.max(place)).alias("scattered"),
+        F.min(place).alias("first_place"),
+        F.max(place).alias("last_place"),
     )
-    return grouped.select("key", "newest.deleted", "newest.after", "scattered")
+    return grouped.select("key", "newest.deleted", "newest.after", "first_place", "last_place")
 
 
 def without_repeats(rows: DataFrame) -> DataFrame:

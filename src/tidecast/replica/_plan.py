@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
+from urllib.parse import quote, unquote
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,6 +19,8 @@ from tidecast.replica._target import DeltaPlace
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
+_KEYSPACE = "tidecast.keyspace"
+
 Refused = tuple[TableChanges, Reason, str]
 
 
@@ -26,7 +29,7 @@ class Plan:
     """One table's part of a batch.
 
     `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
-    the others with the reason and the cause.
+    the others with the reason and the cause. `notes` is what the table shall remember, and does not yet.
     """
 
     database: str
@@ -36,6 +39,7 @@ class Plan:
     evolution: Evolution
     accepted: tuple[TableChanges, ...]
     refused: tuple[Refused, ...]
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -86,10 +90,14 @@ class Plan:
 def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[TableSchema]) -> Plan:
     """Return what the changes of one table mean for it. `told` are its versions by schema changes alone."""
     schema, key = changes[0].schema, changes[0].schema.handle_key
-    strays = _without_their_key(changes)
+    there = place.present()
+    present, notes = (there.shape, there.notes) if there else (None, dict[str, str]())
+    keyspace = unquote(notes.get(_KEYSPACE, "")) or next((c.keyspace for c in changes if c.keyspace), None)
+    mine = [c for c in changes if c.keyspace in (None, "", keyspace)]
+    unfit = _of_others(changes, keyspace) + _without_their_key(mine)
+    fit = [c for c in mine if all(c is not stray for stray, _, _ in unfit)]
     # A group of deletes may show nothing of its table but the key; it is no version of its own.
-    versions = [c.schema for c in changes if c.upserts_from is not None and c not in strays]
-    present = place.present()
+    versions = [c.schema for c in fit if c.upserts_from is not None]
     if versions:
         # A table may have been dropped and made anew before its first row; that concerns no row.
         first = min(v.version for v in versions)
@@ -98,23 +106,38 @@ def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[Tabl
         evolution = Evolution(Shape())
     else:
         evolution = Evolution(replace(present, key=key) if present.key is None else present)
-    deletes = [c.schema for c in changes if c.upserts_from is None]
-    evolution = with_wider_key(evolution, deletes)
+    evolution = with_wider_key(evolution, [c.schema for c in fit if c.upserts_from is None])
     accepted, refused = [], list[Refused]()
-    for change in changes:
-        if change in strays:
-            refused.append((change, Reason.BAD_MESSAGE, "no key, which other rows of the same schema have"))
-        elif cause := _refusal(change, evolution):
+    for change in fit:
+        if cause := _refusal(change, evolution):
             refused.append((change, Reason.SCHEMA_CHANGE, cause))
         else:
             accepted.append(change)
-    return Plan(schema.database, schema.table, place, present, evolution, tuple(accepted), tuple(refused))
+    shall = {_KEYSPACE: quote(keyspace)} if keyspace else {}
+    return Plan(
+        schema.database,
+        schema.table,
+        place,
+        present,
+        evolution,
+        tuple(accepted),
+        (*unfit, *refused),
+        {name: value for name, value in shall.items() if notes.get(name) != value},
+    )
 
 
-def _without_their_key(changes: Sequence[TableChanges]) -> list[TableChanges]:
+def _of_others(changes: Sequence[TableChanges], keyspace: str | None) -> list[Refused]:
+    """Return the changes of a table that has the same name, but another keyspace."""
+    rest = f"and the table there is of keyspace {keyspace}: give each keyspace a place of its own"
+    others = [c for c in changes if c.keyspace not in (None, "", keyspace)]
+    return [(c, Reason.FOREIGN_SCHEMA, f"of keyspace {c.keyspace}, {rest}") for c in others]
+
+
+def _without_their_key(changes: Sequence[TableChanges]) -> list[Refused]:
     """Return the changes that came without a key where others of the very same version have one."""
     keyed = {c.schema.version for c in changes if c.upserts_from is not None and c.schema.handle_key}
-    return [c for c in changes if c.schema.version in keyed and not c.schema.handle_key]
+    strays = [c for c in changes if c.schema.version in keyed and not c.schema.handle_key]
+    return [(c, Reason.BAD_MESSAGE, "no key, which other rows of the same schema have") for c in strays]
 
 
 def _refusal(change: TableChanges, evolution: Evolution) -> str | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 from tidecast._errors import ConfigError
 from tidecast.replica._evolve import Shape
 
-_KEY = "tidecast.key"
+_OURS, _KEY = "tidecast.", "tidecast.key"
 _MAPPING = {"delta.columnMapping.mode": "name"}
 _LONG_LOG = {"delta.logRetentionDuration": "interval 365 days"}
 _UNMAPPED = set(" ,;{}()\n\t=")
@@ -62,6 +63,14 @@ def _segment(name: str) -> str:
 
 
 @dataclass(frozen=True)
+class Present:
+    """A table as it lies there: its shape, and what it remembers in properties of ours, such as `tidecast.key`."""
+
+    shape: Shape
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class DeltaPlace:
     """One Delta table: `name` as Spark SQL names it, `path` where it is one of a folder."""
 
@@ -69,14 +78,15 @@ class DeltaPlace:
     name: str
     path: str | None = None
 
-    def present(self) -> Shape | None:
-        """Return the table's shape, None where there is no table."""
+    def present(self) -> Present | None:
+        """Return what is there, None where there is no table."""
         if self.path is not None and not DeltaTable.isDeltaTable(self.spark, self.path):
             return None
         if self.path is None and not self.spark.catalog.tableExists(self.name):
             return None
-        key = self._properties().get(_KEY)
-        return Shape({f.name: f.dataType for f in self.read().schema.fields}, tuple(json.loads(key)) if key else None)
+        notes = {name: value for name, value in self._properties().items() if name.startswith(_OURS)}
+        key = tuple(json.loads(notes[_KEY])) if _KEY in notes else None
+        return Present(Shape({f.name: f.dataType for f in self.read().schema.fields}, key), notes)
 
     def read(self) -> DataFrame:
         """Return the table's rows."""
@@ -86,10 +96,10 @@ class DeltaPlace:
         """Return Delta's own handle of the table."""
         return DeltaTable.forName(self.spark, self.name)
 
-    def create(self, rows: DataFrame, key: tuple[str, ...]) -> None:
-        """Make the table, with rows, in one commit."""
+    def create(self, rows: DataFrame, key: tuple[str, ...], notes: Mapping[str, str]) -> None:
+        """Make the table, with rows and what it shall remember, in one commit."""
         writer = rows.writeTo(self.name).using("delta")
-        properties = {_KEY: json.dumps(key), **({} if key else _LONG_LOG), **_mapping(rows.columns)}
+        properties = {_KEY: json.dumps(key), **notes, **({} if key else _LONG_LOG), **_mapping(rows.columns)}
         for name, value in properties.items():
             writer = writer.tableProperty(name, value)
         writer.create()
@@ -108,11 +118,15 @@ class DeltaPlace:
         """Replace the table's rows and columns in one commit; `rows` may read the table itself."""
         mapping = _mapping(rows.columns)
         if mapping.items() - self._properties().items():
-            said = ", ".join(f"'{name}' = '{value}'" for name, value in mapping.items())
-            self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({said})")
+            self.remember(mapping)
         # `saveAsTable` and `writeTo` would replace the table's properties too.
         location = self._detail("location")
         rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(location)
+
+    def remember(self, notes: Mapping[str, str]) -> None:
+        """Keep notes with the table, in one commit. None has a single quote or a backslash."""
+        said = ", ".join(f"'{name}' = '{value}'" for name, value in notes.items())
+        self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({said})")
 
     def _properties(self) -> dict[str, str]:
         properties: dict[str, str] = self._detail("properties")

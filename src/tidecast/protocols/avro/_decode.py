@@ -199,7 +199,8 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
         F.when(~is_whole(m), F.lit(Reason.UNDECODABLE)).alias("reason"),
         F.when(~is_whole(m), F.lit(f"not a record of schema id {schema.version}")).alias("detail"),
     )
-    return TableChanges(schema, frame, group.rows, group.first, group.first if group.value else None)
+    upserts_from = group.first if group.value else None
+    return TableChanges(schema, frame, group.rows, group.first, upserts_from, writer.keyspace)
 
 
 def _extension(writer: WriterSchema, m: Column, name: str) -> Column | None:

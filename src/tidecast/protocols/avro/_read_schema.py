@@ -25,11 +25,15 @@ class Field:
 
 @dataclass(frozen=True)
 class WriterSchema:
-    """A registered schema: the table that it names, its columns, and the extension's fields after them."""
+    """A registered schema: the table that it names, its columns, and the extension's fields after them.
+
+    `keyspace` is the name of the database's tenant, `default` where there are none.
+    """
 
     database: str
     table: str
     fields: tuple[Field, ...]
+    keyspace: str
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -66,8 +70,8 @@ def read_schema(text: str) -> WriterSchema | None:
         said = json.loads(text)
         if said["type"] != "record":
             return None
-        _, _, database = said.get("namespace", "").partition(".")
-        return WriterSchema(database, said["name"], tuple(map(_field, said["fields"])))
+        keyspace, _, database = said.get("namespace", "").partition(".")
+        return WriterSchema(database, said["name"], tuple(map(_field, said["fields"])), keyspace)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
