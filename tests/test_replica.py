@@ -8,6 +8,7 @@ import gzip
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from tidecast.replica import Replicated, TableReport, replicate
 from tidecast.replica._columns import fill
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._evolve import Shape, reconcile
+from tidecast.replica._memory import Memory
 from tidecast.topics._files import FileTopics
 
 ZONE = "Asia/Shanghai"
@@ -515,6 +517,10 @@ def decimal(length: int, scale: int) -> DataType:
     return DataType("decimal", length=length, decimal=scale)
 
 
+def enum(mysql_type: str, *elements: str) -> DataType:
+    return DataType(mysql_type, "utf8mb4", "utf8mb4_bin", elements=elements)
+
+
 def schema_of(version: int, key: str = "id", **columns: DataType) -> TableSchema:
     index = (Index("PRIMARY", True, True, False, (key,)),) if key else ()
     return TableSchema("d", "t", 1, version, tuple(Column(n, c) for n, c in columns.items()), index)
@@ -530,13 +536,43 @@ def schema_of(version: int, key: str = "id", **columns: DataType) -> TableSchema
         (decimal(10, 2), decimal(12, 4), T.DecimalType(12, 4)),
         (decimal(12, 2), decimal(10, 2), T.DecimalType(12, 2)),
         (DataType("float"), DataType("double"), T.DoubleType()),
-        (TEXT, DataType("json"), T.StringType()),
+        (DataType("json"), TEXT, T.StringType()),
+        (DataType("time"), TEXT, T.StringType()),
+        (enum("set", "a", "b"), enum("set", "c", "a", "b"), T.StringType()),
+        (DataType("year"), INT, T.IntegerType()),
+        (decimal(12, 0), BIGINT, T.LongType()),
+        (DataType("bit", length=1), DataType("bit", length=8), T.BinaryType()),
         (DataType("datetime"), DataType("datetime", decimal=6), T.TimestampNTZType()),
     ],
 )
 def test_types_that_widen(before: DataType, after: DataType, table: T.DataType) -> None:
     done = reconcile([schema_of(1, id=INT, a=before), schema_of(2, id=INT, a=after)], None)
     assert (done.shape.columns["a"], done.refused) == (table, {})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cause"),
+    [
+        (decimal(14, 2), INT, "column a lost digits after the point"),
+        (DataType("double"), DataType("float"), "column a changed from double to float"),
+        (TEXT, DataType("json"), "column a changed from varchar(20) to json"),
+        (TEXT, DataType("time"), "column a changed from varchar(20) to time"),
+        (TEXT, decimal(0, 0), "column a changed from varchar(20) to decimal"),
+        (TEXT, enum("enum", "a"), "column a changed from varchar(20) to enum('a')"),
+        (INT, DataType("year"), "column a changed from int to year"),
+        (DataType("blob"), DataType("bit", length=8), "column a changed from blob to bit(8)"),
+        (DataType("bit", length=8), DataType("bit", length=16), "column a is 2 bytes long now, not 1"),
+        (enum("set", "a", "b"), enum("set", "b", "a"), "column a has its elements in another order"),
+    ],
+)
+def test_types_that_change_values_in_rows_that_no_message_shows(before: DataType, after: DataType, cause: str) -> None:
+    first, later = schema_of(1, id=INT, a=before), schema_of(2, id=INT, a=after)
+    refused = {later: f"{cause}, in rows too that no message shows"}
+    done = reconcile([first, later], None)
+    assert done.refused == refused
+    # In a batch of its own it is the same.
+    done = reconcile([first], None)
+    assert reconcile([later], done.shape, done.memory).refused == refused
 
 
 @pytest.mark.parametrize(
@@ -566,6 +602,51 @@ def test_a_present_table() -> None:
     assert reconcile([new], Shape({"id": T.IntegerType()}, ("id",))).changes
     # Nothing says that the column comes later: it is gone.
     assert reconcile([old], there).refused == {old: "column a is gone or was renamed"}
+
+
+def test_versions_that_a_table_remembers() -> None:
+    """An older one that comes again is taken; one that looks like it, but is younger, has lost a column."""
+    old, new, same = schema_of(1, id=INT), schema_of(2, id=INT, a=INT), schema_of(7, id=INT, a=INT)
+    made = reconcile([old, new], None)
+    memory = Memory.from_text(made.memory.text())
+    assert memory == made.memory
+    for again in ([old], [new], [new, old], [same]):
+        assert reconcile(again, made.shape, memory) == replace(made, defined={c.name: c for c in new.columns})
+    dropped = schema_of(3, id=INT)
+    assert reconcile([dropped], made.shape, memory).refused == {dropped: "column a is gone or was renamed"}
+    # Numbers of schemas tell no time: nobody knows whether this is the old one.
+    assert reconcile([dropped], made.shape, memory, dated=False).refused == {}
+
+
+def test_columns_keep_the_default_that_they_came_with() -> None:
+    def version(number: int, default: str, *more: Column) -> TableSchema:
+        return replace(schema_of(number, id=INT), columns=(Column("id", INT), Column("a", INT, True, default), *more))
+
+    made = reconcile([schema_of(1, id=INT), version(2, "5")], None)
+    later = reconcile([version(3, "6", Column("b", INT))], made.shape, made.memory)
+    assert later.defined["a"].default == "5"
+    assert reconcile([schema_of(1, id=INT)], later.shape, later.memory).defined["a"].default == "5"
+
+
+def test_versions_whose_numbers_tell_no_time() -> None:
+    """A registry gives the number that a schema got when it came first, to whichever topic."""
+    old, new, newest = schema_of(8, id=INT), schema_of(5, id=INT, a=INT), schema_of(3, id=INT, a=INT, b=INT)
+    done = reconcile([old, new], None, dated=False)
+    assert (list(done.shape.columns), done.refused) == (["id", "a"], {})
+    done = reconcile([new, newest], done.shape, done.memory, dated=False)
+    assert (list(done.shape.columns), done.refused) == (["id", "a", "b"], {})
+    assert reconcile([new, old], None, dated=True).refused == {old: "column a is gone or was renamed"}
+
+
+def test_a_version_from_before_a_table_s_first_one() -> None:
+    """It is taken where it fits, and spoils nothing where it does not."""
+    made = reconcile([schema_of(3, id=INT, a=INT)], None)
+    fits, alien, later = schema_of(1, id=INT), schema_of(2, id=INT, z=INT), schema_of(4, id=INT, a=INT, b=INT)
+    done = reconcile([fits, later], made.shape, made.memory)
+    assert (list(done.shape.columns), done.refused) == (["id", "a", "b"], {})
+    done = reconcile([alien, later], made.shape, made.memory)
+    assert list(done.shape.columns) == ["id", "a", "b"]
+    assert done.refused == {alien: "a version from before those in the table, which does not fit them"}
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from avro_topic import BIGINT, INT, TEXT, AvroTopic, column
+from avro_topic import BIGINT, INT, NUMBER, TEXT, AvroTopic, column
 from pyspark.sql import SparkSession
 
 
@@ -115,3 +116,35 @@ def test_tables_whose_names_become_the_same_are_warned_of(topic: AvroTopic, key:
     topic.put(1 if key else None, 2, topic="d_a_b", id=2, a="of a_b")
     (warning,) = topic.replicate().tables[0].warnings
     assert warning.startswith("messages of several topics are named d.a_b: d_a-b, d_a_b; if these are different tables")
+
+
+# --- versions -------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_of_an_older_version_comes_again(topic: AvroTopic, tmp_path: Path) -> None:
+    """TiCDC sends again what follows its checkpoint; another batch has it, and nothing of the newer version."""
+    options = {"checkpoint": str(tmp_path / "state"), "on_error": "fail"}
+    topic.register(1, id=INT)
+    topic.register(2, id=INT, a=TEXT)
+    topic.register(3, id=INT, a=TEXT, c=NUMBER)
+    topic.put(1, 2, id=1, a="x", ts=1)
+    topic.put(1, 3, id=2, a="x", c=5, ts=3)
+    topic.replicate(**options)
+    topic.put(1, 2, id=1, a="x", ts=1)
+    topic.put(1, 2, id=3, a="late", ts=2)
+    assert topic.replicate(**options).tables[0].upserted == 1
+    assert topic.rows() == [(1, "x", None), (2, "x", 5), (3, "late", None)]
+
+
+def test_values_that_changed_between_two_batches(topic: AvroTopic) -> None:
+    amount = column("bytes", "DECIMAL", null=True, logicalType="decimal", precision=14, scale=2)
+    topic.register(1, id=INT)
+    topic.register(2, id=INT, a=amount)
+    topic.register(3, id=INT, a=NUMBER)
+    topic.put(1, 2, id=1, a=Decimal("1.55"))
+    topic.replicate()
+    topic.put(1, 3, id=2, a=2)
+    topic.replicate()
+    assert topic.rows() == [(1, Decimal("1.55"))]
+    ((_, _, cause),) = topic.letters()
+    assert cause == "column a lost digits after the point, in rows too that no message shows"

@@ -7,16 +7,31 @@ table's rows are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import types as T
 
 from tidecast import model
-from tidecast.model import Kind, TableSchema
+from tidecast.model import DataType, Kind, TableSchema
 from tidecast.replica._columns import table_type
+from tidecast.replica._memory import Memory
+
+_NOTHING = Memory()
+_TOO_OLD = "a version from before those in the table, which does not fit them"
 
 _ROUNDED = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_EXACT = (*_ROUNDED, Kind.INTEGER)
+
+_KEPT = {
+    (Kind.YEAR, Kind.INTEGER),
+    (Kind.YEAR, Kind.DECIMAL),
+    (Kind.INTEGER, Kind.DECIMAL),
+    (Kind.DECIMAL, Kind.INTEGER),
+    (Kind.FLOAT, Kind.DOUBLE),
+    *((kind, Kind.TEXT) for kind in (Kind.ENUM, Kind.SET, Kind.JSON, Kind.TIME, Kind.VECTOR, Kind.DECIMAL)),
+}
+"""Changes of a kind after which a table's old values are still MySQL's."""
 
 
 @dataclass(frozen=True)
@@ -36,46 +51,71 @@ class Shape:
 class Evolution:
     """What a batch makes of a table.
 
-    `shape` is the one that it must have, without columns where there is nothing to put into a table. `defined` has
-    each column as the version defines it where it came first. `refused` has, for each version whose rows cannot
-    be applied, the cause; `clash` is the cause where the present table takes nothing at all. `changes` tells that the
-    present table must be rewritten.
+    `shape` is the one that it must have, without columns where there is nothing to put into a table; `memory` is what
+    it shall remember. `defined` has each column as the version defines it where it came first. `refused` has, for each
+    version whose rows cannot be applied, the cause; `clash` is the cause where the present table takes nothing at all.
+    `changes` tells that the present table must be rewritten.
     """
 
     shape: Shape
     defined: Mapping[str, model.Column] = field(default_factory=dict)
     refused: Mapping[TableSchema, str] = field(default_factory=dict)
+    memory: Memory = _NOTHING
     clash: str | None = None
     changes: bool = False
 
 
-def reconcile(versions: Iterable[TableSchema], present: Shape | None) -> Evolution:
+def reconcile(
+    versions: Iterable[TableSchema], present: Shape | None, memory: Memory = _NOTHING, *, dated: bool = True
+) -> Evolution:
     """Return the shape that holds the rows of all versions of a table, and which versions it cannot hold.
 
-    `versions` may hold versions without rows: schema changes tell them, and only they show when a column was first
-    there. `present` is the table as it lies there, None where there is none. A version that lacks columns which come
-    later in the batch is an older one, so that a topic may be applied again from its start.
+    `versions`, in the order in which they came, may hold versions without rows: schema changes tell them, and only
+    they show when a column was first there. `present` is the table as it lies there, None where there is none, and
+    `memory` what it remembers. A version that it knows, or that lacks columns which come later in the batch, is an
+    older one, so that a topic may be applied again from its start. `dated` tells that versions are numbered by time;
+    else they are so mostly, and the order in which they came counts where it fits better.
     """
-    ordered = sorted(dict.fromkeys(versions), key=lambda v: v.version)
-    accepted, refused = ordered[:1], dict[TableSchema, str]()
-    shape = _shape_of(ordered[0])
-    for version in ordered[1:]:
+    given = list(dict.fromkeys(versions))
+    fresh = [v for v in given if not memory.knows(v, dated=dated)]
+    last = [memory.newest] if memory.newest else []
+    numbered = sorted([*last, *fresh], key=lambda v: v.version)
+    after = numbered[numbered.index(last[0]) :] if last else numbered
+    lines = [_line(numbered), _line(after if dated else [*last, *fresh])]
+    line = max(lines, key=lambda one: (set(last) <= set(one.accepted), len(one.accepted)))
+    refused = {v: line.refused.get(v, _TOO_OLD) for v in fresh if v not in line.accepted}
+    if present is not None and (cause := _clash(present, line.shape)):
+        return Evolution(present, {}, dict.fromkeys(given, cause), memory, clash=cause)
+    first = {c.name: c for version in reversed(line.accepted) for c in version.columns}
+    # Columns may be added FIRST or AFTER others: the newest version has the order.
+    shape = replace(line.shape, columns={c.name: line.shape.columns[c.name] for c in line.accepted[-1].columns})
+    taken = memory.after(line.accepted) if set(line.accepted) - set(last) else memory
+    if present is None:
+        return Evolution(shape, first, refused, taken)
+    merged = _widened(present, shape)
+    return Evolution(merged, first, refused, taken, changes=merged.columns != present.columns)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Versions one after the other: those whose rows one shape holds, and the others with the cause."""
+
+    accepted: Sequence[TableSchema]
+    refused: Mapping[TableSchema, str]
+    shape: Shape
+
+
+def _line(versions: Sequence[TableSchema]) -> _Line:
+    accepted, refused = list(versions[:1]), dict[TableSchema, str]()
+    shape = _shape_of(versions[0])
+    for version in versions[1:]:
         cause = next(iter(refused.values()), None) or _objection(shape, accepted[-1], version)
         if cause:
             refused[version] = cause
         else:
             accepted.append(version)
             shape = _widened(shape, _shape_of(version))
-    first = {c.name: c for version in reversed(accepted) for c in version.columns}
-    # Columns may be added FIRST or AFTER others: the newest version has the order.
-    shape = replace(shape, columns={c.name: shape.columns[c.name] for c in accepted[-1].columns})
-    if present is None:
-        return Evolution(shape, first, refused)
-    cause = _clash(present, shape)
-    if cause:
-        return Evolution(present, {}, dict.fromkeys(ordered, cause), clash=cause)
-    merged = _widened(present, shape)
-    return Evolution(merged, first, refused, changes=merged.columns != present.columns)
+    return _Line(accepted, refused, shape)
 
 
 def with_wider_key(evolution: Evolution, deletes: Iterable[TableSchema]) -> Evolution:
@@ -151,10 +191,30 @@ def _objection(shape: Shape, before: TableSchema, version: TableSchema) -> str |
     if cause:
         return cause
     for old in before.columns:
-        new = version.column(old.name)
-        if new.data_type.kind in _ROUNDED and new.data_type.decimal < old.data_type.decimal:
-            return f"column {old.name} lost digits after the point, in rows too that no message shows"
+        how = _alters(old.data_type, version.column(old.name).data_type)
+        if how:
+            return f"column {old.name} {how}, in rows too that no message shows"
     return None
+
+
+def _alters(old: DataType, new: DataType) -> str | None:
+    """Return what a change of type does to values that it does not make another column of."""
+    if old.kind in _EXACT and new.kind in _EXACT and new.decimal < old.decimal:
+        return "lost digits after the point"
+    if old.kind is not new.kind and (old.kind, new.kind) not in _KEPT:
+        return f"changed from {old} to {new}"
+    if _stored(old) != _stored(new):
+        return f"is {_stored(new)} bytes long now, not {_stored(old)}"
+    if new.kind is Kind.SET and [e for e in new.elements if e in old.elements] != [
+        e for e in old.elements if e in new.elements
+    ]:
+        return "has its elements in another order"
+    return None
+
+
+def _stored(data_type: DataType) -> int:
+    """Return how many bytes every value of a BIT has."""
+    return (data_type.length + 7) // 8 if data_type.kind is Kind.BIT else 0
 
 
 def _clash(shape: Shape, by: Shape) -> str | None:

@@ -15,11 +15,12 @@ from pyspark.sql import types as T
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema, union
 from tidecast.replica._columns import fill, may_be_formless, table_value
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
+from tidecast.replica._memory import Memory
 from tidecast.replica._target import DeltaPlace
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
-_KEYSPACE = "tidecast.keyspace"
+_KEYSPACE, _VERSIONS = "tidecast.keyspace", "tidecast.versions"
 
 Refused = tuple[TableChanges, Reason, str]
 
@@ -87,13 +88,17 @@ class Plan:
         return [n for n in defined if any(n not in names for names in shapes) and fill(defined[n]) is None]
 
 
-def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[TableSchema]) -> Plan:
-    """Return what the changes of one table mean for it. `told` are its versions by schema changes alone."""
+def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[TableSchema], *, dated: bool) -> Plan:
+    """Return what the changes of one table mean for it. `told` are its versions by schema changes alone.
+
+    `dated`: see `Events`.
+    """
     schema, key = changes[0].schema, changes[0].schema.handle_key
     there = place.present()
     present, notes = (there.shape, there.notes) if there else (None, dict[str, str]())
     keyspace = unquote(notes.get(_KEYSPACE, "")) or next((c.keyspace for c in changes if c.keyspace), None)
     mine = [c for c in changes if c.keyspace in (None, "", keyspace)]
+    memory = Memory.from_text(notes.get(_VERSIONS, ""))
     unfit = _of_others(changes, keyspace) + _without_their_key(mine)
     fit = [c for c in mine if all(c is not stray for stray, _, _ in unfit)]
     # A group of deletes may show nothing of its table but the key; it is no version of its own.
@@ -101,11 +106,11 @@ def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[Tabl
     if versions:
         # A table may have been dropped and made anew before its first row; that concerns no row.
         first = min(v.version for v in versions)
-        evolution = reconcile([*versions, *(v for v in told if v.version >= first)], present)
+        evolution = reconcile([*versions, *(v for v in told if v.version >= first)], present, memory, dated=dated)
     elif present is None:
         evolution = Evolution(Shape())
     else:
-        evolution = Evolution(replace(present, key=key) if present.key is None else present)
+        evolution = Evolution(replace(present, key=key) if present.key is None else present, memory=memory)
     evolution = with_wider_key(evolution, [c.schema for c in fit if c.upserts_from is None])
     accepted, refused = [], list[Refused]()
     for change in fit:
@@ -114,6 +119,7 @@ def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[Tabl
         else:
             accepted.append(change)
     shall = {_KEYSPACE: quote(keyspace)} if keyspace else {}
+    shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
     return Plan(
         schema.database,
         schema.table,

@@ -62,7 +62,9 @@ def replicate(
             told[change.schema.database, change.schema.table].append(change.schema)
     reports: dict[Name, TableReport] = {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        plans = list(pool.map(lambda n: plan(target.table(spark, *n), by_name[n], told[n]), by_name))
+        plans = list(
+            pool.map(lambda n: plan(target.table(spark, *n), by_name[n], told[n], dated=events.dated), by_name)
+        )
         if on_error == "fail":
             refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans)]))
         letters = Counter(write_dead_letters(events.rejected, folder))
