@@ -138,6 +138,19 @@ def test_a_claim_check_reads_no_place_but_its_storage(source: str, tmp_path: Pat
     assert letters == {"incomplete-row": 2}
 
 
+@pytest.mark.parametrize(
+    "broken", ['{"key":null,"value":5}', '{"key":null,"value":null}', "[]", '"x"', "null", "[" * 9999]
+)
+def test_a_broken_claim_is_a_dead_letter(broken: str, source: str, tmp_path: Path, spark: SparkSession) -> None:
+    claims = tmp_path / "claims"
+    config = f'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "file://{claims}"'
+    convert(source, tmp_path, "json", config, spark)
+    for file in claims.glob("*.json"):
+        file.write_text(broken)
+    read, letters = rows(spark, f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri=file://{claims}")
+    assert (read, sum(letters.values())) == ({1: "short"}, 2)
+
+
 def test_compressed_values_have_ticdc_s_forms(source: str, tmp_path: Path, spark: SparkSession) -> None:
     assert compress(b"tide" * 50, "lz4").hex().startswith("04224d186470b9")
     assert compress(b"tide" * 50, "snappy")[:2] == bytes([200 & 0x7F | 0x80, 1])  # the length, not a stream's magic

@@ -144,8 +144,8 @@ def fetched_claims(frame: DataFrame, storage: str, compression: str = "none") ->
     """Return messages with their whole values, from the claim check's storage.
 
     In: `location` string, not null, and `value` binary among other columns. Out: the same without `location`; a
-    value whose file is not there stays as it is. Only the last part of a location counts, not the place that a message
-    names: a message may not have this process read what it likes.
+    value whose file is not there, or is broken, stays as it is. Only the last part of a location counts, not the place
+    that a message names: a message may not have this process read what it likes.
     """
     columns = [f for f in frame.schema.fields if f.name != "location"]
     unpack = _UNPACK.get(compression, bytes)
@@ -177,11 +177,13 @@ def _wrapped(whole: bytes) -> bytes:
 
 
 def _unwrapped(data: bytes) -> bytes:
-    """Return the value in a claim check's file: wrapped in JSON, or raw."""
+    """Return the value in a claim check's file: wrapped in JSON, or raw. Raises ValueError for a broken wrapping."""
     try:
         said = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return data
     if isinstance(said, dict) and set(said) == {"key", "value"}:
+        if not isinstance(said["value"], str):
+            raise ValueError("no value")
         return base64.b64decode(said["value"])
     return data
