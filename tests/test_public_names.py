@@ -38,7 +38,8 @@ PUBLIC = {
     """,
     "tidecast.topics": """
         KafkaOptions Mark Records TopicInfo Topics append_lines check_storage claim_location compress compressed
-        decompressed fetched_claims kafka_errors open_topics refuse_dead_letters store_claims write_dead_letters
+        decompressed fetched_claims file_errors kafka_errors open_topics refuse_dead_letters store_claims
+        write_dead_letters
     """,
     "tidecast.sources": """
         Batch Progress TopicStream decode_records read_records read_topic

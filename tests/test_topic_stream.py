@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import random
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from golden_lines import lines
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+import tidecast
 from tidecast import DecodeError
 from tidecast.model import union
 from tidecast.sources import Batch, TopicStream
@@ -155,3 +157,42 @@ def test_a_batch_that_was_not_committed_comes_again(
     assert drain(stream) == whole
     assert stream.next() is None
     assert stream_of(spark, tmp_path).next() is None
+
+
+# --- damaged files --------------------------------------------------------------------------------------------------
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("part.jsonl.gz", lambda data: b"no gzip at all"),
+        ("part.jsonl.gz", lambda data: gzip.compress(data)[:12]),
+        ("part.jsonl.gz", lambda data: cut(gzip.compress(data))),
+        ("part.parquet", lambda data: b"PAR1" + data),
+    ],
+)
+def test_a_damaged_file_is_named(
+    name: str, damage: Callable[[bytes], bytes], spark: SparkSession, tmp_path: Path
+) -> None:
+    chance = random.Random(1)
+    said = (
+        {"partition": 0, "offset": n, "value": base64.b64encode(chance.randbytes(900)).decode()} for n in range(500)
+    )
+    file = tmp_path / name
+    file.write_bytes(damage("".join(json.dumps(r) + "\n" for r in said).encode()))
+    with pytest.raises(tidecast.ConfigError) as stopped:
+        tidecast.verify(f"file://{file}?protocol=simple", tz="UTC", spark=spark)
+    assert str(stopped.value).startswith(("file:///", f"file://{file}: the file cannot be read: "))
+    assert name in str(stopped.value)
+    assert "\n" not in str(stopped.value)
+
+
+def test_a_line_that_is_no_record_is_a_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "part.jsonl"
+    file.write_text("5\n")
+    with tidecast.read(spark, f"file://{file}?protocol=simple", tz="UTC") as events:
+        assert events.dead_letters().count() == 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import overload
@@ -35,7 +35,7 @@ from tidecast.replica import Replicated
 from tidecast.replica import replicate as apply
 from tidecast.runtime import local_zone, spark_session
 from tidecast.sources import TopicStream, decode_records, read_records, read_topic
-from tidecast.topics import Records, append_lines, kafka_errors, open_topics, write_dead_letters
+from tidecast.topics import Records, append_lines, file_errors, kafka_errors, open_topics, write_dead_letters
 
 DEAD_LETTERS = "_dead_letters"
 SHOWN_MISMATCHES = 20
@@ -348,9 +348,11 @@ def inspect(
         return inspect_events(records.frame, events, protocol, limit)
 
 
-def _asking(source: str) -> AbstractContextManager[None]:
+@contextmanager
+def _asking(source: str) -> Iterator[None]:
     """Turn what Spark raises while it reads a source into the errors of tidecast."""
-    return kafka_errors(redact_uri(source))
+    with kafka_errors(redact_uri(source)), file_errors():
+        yield
 
 
 def _registry(url: str | None) -> Registry | None:

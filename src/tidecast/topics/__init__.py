@@ -2,6 +2,7 @@
 
 from tidecast.topics._base import Mark, Records, TopicInfo, Topics
 from tidecast.topics._dead_letters import append_lines, refuse_dead_letters, write_dead_letters
+from tidecast.topics._files import file_errors
 from tidecast.topics._kafka import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
 from tidecast.topics._open import open_topics
@@ -28,6 +29,7 @@ __all__ = [
     "compressed",
     "decompressed",
     "fetched_claims",
+    "file_errors",
     "kafka_errors",
     "open_topics",
     "refuse_dead_letters",

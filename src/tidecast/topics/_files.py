@@ -11,6 +11,9 @@ import logging
 import re
 import shutil
 import uuid
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from tidecast._errors import ConfigError
+from tidecast._errors import ConfigError, TidecastError
 from tidecast.model import HEADERS, RECORD, small_table
 from tidecast.topics._base import Mark, Records, TopicInfo
 
@@ -30,6 +33,7 @@ _LINES = (".jsonl", ".jsonl.gz")
 _PARQUET = ".parquet"
 _BROKEN = "broken_line"
 _STAGING = ".staging-"
+_DAMAGED = "it is damaged, or no file of its kind: fetch it again, or take it away"
 
 _LINE = T.StructType(
     [
@@ -183,6 +187,23 @@ class FileTopics:
                 part.replace(target / f"part-{batch}-{number:05}{suffix}")
 
 
+@contextmanager
+def file_errors() -> Iterator[None]:
+    """Turn what Spark raises for a damaged file into a ConfigError on one line; other errors go through unchanged."""
+    try:
+        yield
+    except TidecastError:
+        raise
+    except Exception as error:
+        found = _FILE_ERROR.search(str(error))
+        if found is None:
+            raise
+        raise ConfigError("the file cannot be read to its end", where=found[1], hint=_DAMAGED) from None
+
+
+_FILE_ERROR = re.compile(r"\[FAILED_READ_FILE\.\w+\][^\r\n]*?(file:/\S+?)\.?(?:\s|$)")
+
+
 def _topics_in(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
@@ -190,11 +211,16 @@ def _topics_in(folder: Path) -> list[Path]:
 
 
 def _has_offset(file: Path) -> bool:
-    with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as text:
-        try:
-            return "offset" in json.loads(text.readline())
-        except ValueError:
-            return False
+    try:
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+            line = lines.readline()
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError(f"the file cannot be read: {error}", where=f"file://{file}", hint=_DAMAGED) from None
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and "offset" in said
 
 
 def _read_lines(spark: SparkSession, files: list[Path], numbered: bool, topic: str) -> DataFrame:
