@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from golden_lines import lines
+from growing_topic import ID, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -157,6 +158,74 @@ def test_a_batch_that_was_not_committed_comes_again(
     assert drain(stream) == whole
     assert stream.next() is None
     assert stream_of(spark, tmp_path).next() is None
+
+
+# --- what comes again -----------------------------------------------------------------------------------------------
+
+
+def put_said(folder: Path, name: str, *said: tuple[int, int, Said]) -> None:
+    """Write a file of messages, each with its partition and offset."""
+    records = (
+        {
+            "partition": partition,
+            "offset": offset,
+            "key": None,
+            "value": base64.b64encode(json.dumps(m).encode()).decode(),
+        }
+        for partition, offset, m in said
+    )
+    put(folder / "topic", name, list(records))
+
+
+def places(stream: TopicStream) -> set[tuple[int, int]]:
+    """Read everything that a stream has; return the partitions and offsets of its rows."""
+    return set(drain(stream))
+
+
+def test_a_replay_after_a_watermark_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    made, other = ddl("CREATE TABLE `d`.`t`", 5, table(4, ID)), ddl("CREATE TABLE `d`.`u`", 5, table(4, ID, name="u"))
+    first, second, later = row(10, 4, id=1), row(20, 4, kind="DELETE", id=1), row(30, 4, id=2)
+    bad = {**row(15, 4), "data": {"id": "no number"}}
+    put_said(
+        tmp_path, "1", (0, 0, made), (0, 1, other), (0, 2, first), (0, 3, second), (0, 4, watermark(20)), (1, 0, first)
+    )
+    assert places(stream_of(spark, tmp_path)) == {(0, 2), (0, 3), (1, 0)}
+    # What partition 1 holds has no watermark; the table u had no rows; and what cannot be read may be new.
+    alien = row(12, 4, name="u", id=1)
+    put_said(tmp_path, "2", (0, 5, first), (0, 6, second), (0, 7, later), (0, 8, alien), (0, 9, bad), (1, 1, first))
+    stream = stream_of(spark, tmp_path)
+    batch = stream.next()
+    assert batch is not None
+    assert {place[:2] for place in rows(batch)} == {(0, 7), (0, 8), (1, 1)}
+    assert [r["offset"] for r in batch.events.dead_letters().collect()] == [9]
+    stream.commit(batch)
+    # Watermarks come again, too, and set nothing back.
+    put_said(tmp_path, "3", (0, 10, watermark(10)))
+    assert places(stream) == set()
+    put_said(tmp_path, "4", (0, 11, second), (0, 12, row(40, 4, id=3)))
+    assert places(stream) == {(0, 12)}
+
+
+def test_rows_that_waited_for_their_schema_are_no_replay(spark: SparkSession, tmp_path: Path) -> None:
+    made, more = ddl("CREATE TABLE `d`.`t`", 5, table(4, ID)), {**ID, "name": "n", "nullable": True}
+    waits = row(10, 8, id=1, n=1)
+    put_said(tmp_path, "1", (0, 0, made), (0, 1, row(6, 4, id=1)), (0, 2, waits), (0, 3, watermark(20)))
+    stream = stream_of(spark, tmp_path)
+    assert places(stream) == {(0, 1)}
+    altered = ddl("ALTER TABLE `d`.`t` ADD COLUMN `n` INT", 8, table(8, ID, more))
+    put_said(tmp_path, "2", (0, 4, waits), (0, 5, altered))
+    assert places(stream) == {(0, 2)}
+
+
+def test_a_file_that_was_removed_is_nothing_new(spark: SparkSession, tmp_path: Path) -> None:
+    put_said(tmp_path, "1", (0, 0, ddl("CREATE TABLE `d`.`t`", 5, table(4, ID))))
+    put_said(tmp_path, "2", (0, 1, row(10, 4, id=1)))
+    stream = stream_of(spark, tmp_path)
+    assert places(stream) == {(0, 1)}
+    (tmp_path / "topic" / "1.jsonl").unlink()
+    assert stream.next() is None
+    put_said(tmp_path, "3", (0, 2, row(11, 4, id=2)))
+    assert places(stream) == {(0, 2)}
 
 
 # --- damaged files --------------------------------------------------------------------------------------------------

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast._atomic import write_whole
 from tidecast._errors import DecodeError, TerminalError
 from tidecast._uri import parse_place
-from tidecast.model import RECORD, Events, Reason, SchemaHistory
+from tidecast.model import RECORD, Events, Reason, SchemaHistory, TableChanges
 from tidecast.registry import Registry
 from tidecast.sources._topic import decode_records, protocol_of
 from tidecast.sources._unpack import unpacked
@@ -34,7 +34,8 @@ class Progress:
     """How far a stream has been read: the mark, the highest watermark by place, the batches that were committed.
 
     `watermark` is the commit-ts up to which every partition has been read, None as long as that is not known. `waiting`
-    names the folder of rows whose schema has not come yet, and `rows_waiting` counts them.
+    names the folder of rows whose schema has not come yet, and `rows_waiting` counts them. `tables` are the tables that
+    had rows: database and name.
     """
 
     mark: Mark | None = None
@@ -43,6 +44,7 @@ class Progress:
     batch: int = 0
     waiting: str | None = None
     rows_waiting: int = 0
+    tables: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,17 @@ class TopicStream:
     def next(self, limit: int | None = None) -> Batch | None:
         """Return what is new, at most `limit` messages of a partition; None where nothing is.
 
-        Raises DecodeError where more rows than `max_waiting` would wait for their schemas.
+        Rows up to a partition's watermark of the batches before are left out, where they are of a table that had some:
+        TiCDC sends a watermark after all that it covers, so that such rows came before. Raises DecodeError where more
+        rows than `max_waiting` would wait for their schemas. Source: Simple protocol, applying.
         """
         before = self._progress
         mark = dict(self._topics.mark(before.mark, limit))
-        if mark == (before.mark or {}):
+        # A file that was removed is nothing new.
+        if all((before.mark or {}).get(place) == at for place, at in mark.items()):
             return None
         records = unpacked(self._topics.read(self._spark, before.mark, mark), self._protocol, self._place.params)
+        waiting = None
         if before.waiting:
             waiting = self._spark.read.schema(RECORD).parquet(str(self._folder / before.waiting))
             records = replace(records, frame=waiting.unionByName(records.frame))
@@ -108,13 +114,16 @@ class TopicStream:
             records, self._protocol, registry=self._registry, zone=self._zone, history=SchemaHistory(self._history)
         )
         events, waits, rows = self._set_aside(events, before.batch + 1)
-        watermarks = {**before.watermarks, **_watermarks(events, records)}
+        # After a restart TiCDC tells lower ones once more.
+        told = _watermarks(events, records).items()
+        watermarks = {**before.watermarks, **{at: max(ts, before.watermarks.get(at, ts)) for at, ts in told}}
         ends = dict(self._topics.mark(mark))
         grown = {place for place, end in ends.items() if end != mark.get(place)}
         passed = None if rows else _passed(watermarks, mark, grown)  # rows that wait have still to leave
         if events.watermarks is not None:
             known = F.col("commit_ts") <= F.lit(passed).cast("bigint")
             events = replace(events, watermarks=events.watermarks.where(known))
+        names = [(changes.schema.database, changes.schema.table) for changes in events.tables]
         progress = Progress(
             mark=mark,
             watermarks=watermarks,
@@ -122,7 +131,9 @@ class TopicStream:
             batch=before.batch + 1,
             waiting=waits,
             rows_waiting=rows,
+            tables=sorted({*map(tuple, before.tables), *names}),
         )
+        events = _without_replays(events, before, waiting, ordered=records.ordered)
         more = limit is not None and ends != mark
         return Batch(events, progress, more)
 
@@ -167,14 +178,43 @@ class TopicStream:
         return replace(events, rejected=events.rejected.where(~unknown)), name, rows
 
 
+def _without_replays(events: Events, before: Progress, waiting: DataFrame | None, *, ordered: bool) -> Events:
+    """Leave out the rows that came in an earlier batch; those that waited for their schema since then did not."""
+    if not before.watermarks:
+        return events
+    place = F.lit("") if ordered else _place()
+    replayed = F.col("reason").isNull() & (F.col("commit_ts") <= _looked_up(before.watermarks, place))
+    if waiting is not None:
+        ends = waiting.groupBy(place.alias("place")).agg(F.max("offset").alias("end")).collect()
+        waited = F.col("offset") <= _looked_up({row["place"]: row["end"] for row in ends}, place)
+        replayed &= ~F.coalesce(waited, F.lit(False))
+    fresh = ~F.coalesce(replayed, F.lit(False))
+    known, last = set(map(tuple, before.tables)), max(before.watermarks.values())
+
+    def checked(changes: TableChanges) -> TableChanges:
+        later = events.position == "commit_ts" and (changes.rows_from or 0) > last
+        if later or (changes.schema.database, changes.schema.table) not in known:
+            return changes
+        return replace(changes, frame=changes.frame.where(fresh))
+
+    return replace(events, tables=tuple(map(checked, events.tables)))
+
+
+def _place() -> Column:
+    return F.concat_ws("/", "topic", "partition")
+
+
+def _looked_up(numbers: Mapping[str, int], name: Column) -> Column:
+    return F.try_element_at(F.from_json(F.lit(json.dumps(numbers)), "map<string,bigint>"), name)
+
+
 def _watermarks(events: Events, records: Records) -> dict[str, int]:
     """Return the highest watermark of each partition; those of a source in one sequence count for all of them."""
     if events.watermarks is None:
         return {}
     if records.ordered:
         return {"": events.watermark or 0}
-    place = F.concat_ws("/", "topic", "partition")
-    rows = events.watermarks.groupBy(place.alias("place")).agg(F.max("commit_ts").alias("ts")).collect()
+    rows = events.watermarks.groupBy(_place().alias("place")).agg(F.max("commit_ts").alias("ts")).collect()
     return {row["place"]: row["ts"] for row in rows}
 
 
