@@ -42,7 +42,7 @@ PUBLIC = {
         write_dead_letters
     """,
     "tidecast.sources": """
-        Batch Progress TopicStream decode_records read_records read_topic
+        Batch Progress TopicStream decode_records read_records read_topic source_errors
     """,
     "tidecast.changefeed": """
         ChangefeedConfig Changefeeds ColumnMatcher Feed Job Moved PlannedSchema PlannedTable Problem Published Router

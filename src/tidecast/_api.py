@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import overload
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidecast._errors import ConfigError
 from tidecast._inspect import Inspected, inspect_events, single_message
 from tidecast._progress import Progress, unseen
-from tidecast._uri import parse_place, redact_uri
+from tidecast._uri import parse_place
 from tidecast.changefeed import (
     ChangefeedConfig,
     Changefeeds,
@@ -34,8 +34,8 @@ from tidecast.registry import Registry, open_registry
 from tidecast.replica import Replicated
 from tidecast.replica import replicate as apply
 from tidecast.runtime import local_zone, spark_session
-from tidecast.sources import TopicStream, decode_records, read_records, read_topic
-from tidecast.topics import Records, append_lines, file_errors, kafka_errors, open_topics, write_dead_letters
+from tidecast.sources import TopicStream, decode_records, read_records, read_topic, source_errors
+from tidecast.topics import Records, append_lines, open_topics, write_dead_letters
 
 DEAD_LETTERS = "_dead_letters"
 SHOWN_MISMATCHES = 20
@@ -107,7 +107,10 @@ def verify(
         return judge(source)
     parse_place(source)  # a wrong URI need not wait for Spark to start
     progress("reading", 0, 0)
-    with _asking(source), read(spark or spark_session(), source, schema_registry=schema_registry, tz=tz) as events:
+    with (
+        source_errors(source),
+        read(spark or spark_session(), source, schema_registry=schema_registry, tz=tz) as events,
+    ):
         progress("verifying", 0, 0)
         report = Verified()
         rows = judge(events)  # twice where there are mismatches: keeping every row would cost more
@@ -223,7 +226,7 @@ def _sink_registry(stack: ExitStack, settings: ChangefeedConfig) -> Registry | N
 def _source_events(
     stack: ExitStack, source: str, registry: Registry | None, zone: str, spark: SparkSession | None
 ) -> Events:
-    stack.enter_context(_asking(source))
+    stack.enter_context(source_errors(source))
     return stack.enter_context(read_topic(spark or spark_session(), source, registry=registry, zone=zone))
 
 
@@ -249,11 +252,11 @@ def replicate(
     session = spark or spark_session()
     letters = Path(dead_letters) if dead_letters else None
     if checkpoint is None:
-        with _asking(source), read(session, source, schema_registry=schema_registry, tz=tz) as events:
+        with source_errors(source), read(session, source, schema_registry=schema_registry, tz=tz) as events:
             return apply(session, events, to, dead_letters=letters, on_error=on_error, progress=progress)
     registry, zone = _registry(schema_registry), tz or local_zone()
     stream = TopicStream(session, source, Path(checkpoint), registry=registry, zone=zone)
-    with _asking(source):
+    with source_errors(source):
         batch = stream.next()
         if batch is None:
             return Replicated(())
@@ -343,16 +346,9 @@ def inspect(
         records, protocol = Records(frame, ordered=True), (protocol or looks_like).lower()
     else:
         records, protocol = read_records(session, source)
-    with _asking(source or ""), decode_records(records, protocol, registry=registry, zone=zone) as events:
+    with source_errors(source or ""), decode_records(records, protocol, registry=registry, zone=zone) as events:
         progress("explaining", 0, 0)
         return inspect_events(records.frame, events, protocol, limit)
-
-
-@contextmanager
-def _asking(source: str) -> Iterator[None]:
-    """Turn what Spark raises while it reads a source into the errors of tidecast."""
-    with kafka_errors(redact_uri(source)), file_errors():
-        yield
 
 
 def _registry(url: str | None) -> Registry | None:

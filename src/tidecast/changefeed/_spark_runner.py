@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 
 from tidecast._atomic import write_whole
 from tidecast._errors import TerminalError
-from tidecast._uri import redact_uri
 from tidecast.changefeed._bootstrap import Bootstraps
 from tidecast.changefeed._bounds import between
 from tidecast.changefeed._config import ChangefeedConfig
@@ -27,8 +26,8 @@ from tidecast.changefeed._publish import announce, bootstraps_of, check_publisha
 from tidecast.changefeed._runner import Job, Moved
 from tidecast.model import TableSchema, compose
 from tidecast.registry import Registry, open_registry
-from tidecast.sources import TopicStream
-from tidecast.topics import kafka_errors, open_topics
+from tidecast.sources import TopicStream, source_errors
+from tidecast.topics import open_topics
 
 _STATE, _SOURCE, _LETTERS = "checkpoint.json", "source", "dead-letters"
 _STEP = 200_000
@@ -87,7 +86,7 @@ class SparkRunner:
 
     def tables(self) -> Sequence[TableSchema]:
         """Return the newest schema of every table of the source, as far as it has been looked at now."""
-        with self._looking, kafka_errors(redact_uri(self._source)):
+        with self._looking, source_errors(self._source):
             stream = self._stream("", self._folder)
             found = stream.history.newest()
             while (batch := stream.next(self._step)) is not None:
@@ -117,7 +116,7 @@ class SparkRunner:
         state = self._checkpoint(job)
         stream = self._stream(job.id, job.folder)
         bootstraps = bootstraps_of(job.config, state.bootstraps.encode())
-        with kafka_errors(redact_uri(self._source)), _registry_of(job.config) as registry:
+        with source_errors(self._source), _registry_of(job.config) as registry:
             batch = stream.next(self._step)
             if batch is None:
                 if self._announce(job, state, bootstraps, registry):

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from pyspark.errors import DateTimeException
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
-from tidecast._uri import parse_place
+from tidecast._uri import parse_place, redact_uri
 from tidecast.model import Events, SchemaHistory
 from tidecast.protocols import avro, debezium, simple
 from tidecast.registry import Registry
 from tidecast.sources._unpack import unpacked
-from tidecast.topics import Records, open_topics
+from tidecast.topics import Records, file_errors, kafka_errors, open_topics
 
 Decoder = Callable[[Records, Registry | None, str, SchemaHistory | None], Events]
+
+
+@contextmanager
+def source_errors(uri: str) -> Iterator[None]:
+    """Turn what Spark raises while it reads a source into the errors of tidecast."""
+    with kafka_errors(redact_uri(uri)), file_errors():
+        yield
 
 
 def read_topic(spark: SparkSession, uri: str, *, registry: Registry | None = None, zone: str = "UTC") -> Events:
