@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
-from tidecast.model import Column, DataType, Ddl, Kind, TableSchema, physical_ms
+from pydantic import TypeAdapter
+
+from tidecast.model import Column, DataType, Ddl, Kind, TableSchema, ddl_action, physical_ms
 from tidecast.protocols.debezium._defaults import is_now
 from tidecast.protocols.debezium._json import Json, dumps
 from tidecast.protocols.debezium._options import DebeziumOptions
@@ -17,11 +20,49 @@ from tidecast.protocols.debezium._statement import Definition, Name, Statement, 
 HIDDEN = "_V$_"
 """How the columns begin that TiDB makes for indexes on expressions."""
 
-_Said = TypeVar("_Said")
-
 _CHARSET = "utf8mb4"
 _EPOCH = "1970-01-01 00:00:00"
+_NO_TEXT = re.compile("[\udc80-\udcff]")
+_log = logging.getLogger(__name__)
 _TIMES = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.YEAR)
+
+
+@dataclass(frozen=True)
+class _ColumnDetails:
+    """What no schema in the model tells of a column."""
+
+    comment: str | None = None
+    scale: int | None = None
+    automatic: bool = False
+
+
+_PLAIN_COLUMN = _ColumnDetails()
+
+
+@dataclass(frozen=True)
+class _Details:
+    """What no schema in the model tells of a table: its character set, and its columns."""
+
+    charset: str = _CHARSET
+    columns: dict[str, _ColumnDetails] = field(default_factory=dict)
+
+    def after(self, statement: Statement) -> _Details:
+        """Return the details after a statement; names may change places in it."""
+        was = statement.renamed_columns | {d.name: d.had_name for d in statement.definitions.values()}
+        now = {name: self.columns.get(old, _PLAIN_COLUMN) for name, old in was.items()}
+        now |= {d.name: _defined(d) for d in statement.definitions.values() if d.whole}
+        kept = {name: said for name, said in self.columns.items() if name not in was.values()}
+        return replace(
+            self,
+            charset=statement.charset or self.charset,
+            columns={name: said for name, said in (kept | now).items() if said != _PLAIN_COLUMN},
+        )
+
+
+def _defined(definition: Definition) -> _ColumnDetails:
+    scale = definition.arguments[1] if len(definition.arguments) > 1 else None
+    return _ColumnDetails(definition.comment, scale, definition.automatic)
+
 
 _SILENT = {
     "ATTRIBUTES",
@@ -41,63 +82,38 @@ _SILENT = {
 }
 """What an ALTER TABLE may be about that TiCDC sends no message of, if it is about nothing else."""
 
-
-@dataclass(frozen=True)
-class _Details:
-    """What no schema in the model tells of a table: its character set, and some of its columns."""
-
-    charset: str = _CHARSET
-    comments: dict[str, str] = field(default_factory=dict)
-    scales: dict[str, int] = field(default_factory=dict)
-    automatic: frozenset[str] = frozenset()
-
-    def defining(self, definition: Definition) -> _Details:
-        """Return the details after one column was defined anew."""
-        name, was = definition.name, definition.had_name
-        if not definition.whole:
-            return self._with(name, self.comments.get(was), self.scales.get(was), was in self.automatic, was)
-        scale = definition.arguments[1] if len(definition.arguments) > 1 else None
-        return self._with(name, definition.comment, scale, definition.automatic, was)
-
-    def _with(self, name: str, comment: str | None, scale: int | None, automatic: bool, was: str) -> _Details:
-        gone = {name, was}
-        return replace(
-            self,
-            comments=_without(self.comments, gone) | ({name: comment} if comment else {}),
-            scales=_without(self.scales, gone) | ({name: scale} if scale is not None else {}),
-            automatic=self.automatic - gone | ({name} if automatic else set()),
-        )
-
-
-def _without(said: dict[str, _Said], names: set[str]) -> dict[str, _Said]:
-    return {name: value for name, value in said.items() if name not in names}
+_STATE = TypeAdapter(tuple[dict[str, str], list[tuple[tuple[str, str], _Details]]])
 
 
 class DdlHistory:
-    """What the schema changes of a stream, in their order, said beyond the schemas that came with them."""
+    """What the schema changes of a stream, in their order, said beyond the schemas that came with them.
 
-    def __init__(self) -> None:
-        self._tables: dict[tuple[str, str], _Details] = {}
-        self._charsets: dict[str, str] = {}
+    Names count without their case. What is known goes through `state` from one run to the next.
+    """
+
+    def __init__(self, state: bytes = b"") -> None:
+        self._charsets, tables = _STATE.validate_json(state or b"[{},[]]")
+        self._tables = dict(tables)
+
+    def state(self) -> bytes:
+        """Return what is known as JSON, to be given to the next run."""
+        return _STATE.dump_json((self._charsets, list(self._tables.items())))
 
     def take(self, statement: Statement, database: str) -> _Details:
         """Return what is known of a statement's table after it. `database` is for names without one."""
-        name = _full(statement.name, database)
+        name = _key(statement.name, database)
         if statement.subject == "DATABASE":
             self._charsets[name[0]] = statement.charset or _CHARSET
             return _Details()
         details = self._tables.get(name, _Details())
         if statement.like:
-            details = self._tables.get(_full(statement.like, database), _Details())
+            details = self._tables.get(_key(statement.like, database), _Details())
         elif (statement.verb, statement.subject) == ("CREATE", "TABLE"):
             details = _Details(self._charsets.get(name[0], _CHARSET))
-        if statement.charset:
-            details = replace(details, charset=statement.charset)
-        for definition in statement.definitions.values():
-            details = details.defining(definition)
+        details = details.after(statement)
         if statement.renamed:
             self._tables.pop(name, None)
-            name = _full(statement.renamed, database)
+            name = _key(statement.renamed, database)
         self._tables[name] = details
         return details
 
@@ -106,10 +122,13 @@ def encode_ddl(ddl: Ddl, options: DebeziumOptions, history: DdlHistory, *, build
     """Return key and value of a schema change's message; None for one that TiCDC sends no message of.
 
     `history` must be given the schema changes of a stream in their order, each once. `build_ts` (milliseconds) is when
-    the message is made. A statement that cannot be read has no message either.
+    the message is made. The names are those of the table, which a statement may spell in another case. Of a statement
+    that cannot be read, the message tells what its type and its table say; without them, it has none.
     """
-    statement = read_statement(ddl.sql)
+    statement = read_statement(ddl.sql) or _guessed(ddl)
     if statement is None:
+        if ddl_action(ddl.sql).number:
+            _log.warning("no message leaves of a schema change whose statement cannot be read: %s", ddl.sql)
         return None
     schema = ddl.schema
     said_database = statement.name[0] or (schema.database if schema else "")
@@ -117,12 +136,15 @@ def encode_ddl(ddl: Ddl, options: DebeziumOptions, history: DdlHistory, *, build
     change = _change(statement, ddl.type)
     if change is None:
         return None
-    shown = _full(statement.renamed or statement.exchanged or statement.name, said_database)
+    names = [_full(name, said_database) for name in (statement.name, statement.renamed) if name]
+    if schema:
+        names[-1] = (schema.database, schema.table)
+    shown = _full(statement.exchanged, said_database) if statement.exchanged else names[-1]
     payload: JsonObject = {
         "databaseName": shown[0],
         "schemaName": None,
         "ddl": ddl.sql,
-        "tableChanges": _changes(change, statement, said_database, schema, details),
+        "tableChanges": _changes(change, statement, names, schema, details),
     }
     before, middle, after = source(*shown, options)
     head = f'{{"source":{before}{physical_ms(ddl.commit_ts)}{middle}{ddl.commit_ts}{after},"ts_ms":{build_ts},'
@@ -142,11 +164,42 @@ def _full(name: Name, database: str) -> tuple[str, str]:
     return name[0] or database, name[1]
 
 
+def _key(name: Name, database: str) -> tuple[str, str]:
+    database, table = _full(name, database)
+    return database.casefold(), table.casefold()
+
+
+def _guessed(ddl: Ddl) -> Statement | None:
+    """Return a statement that says no more than a schema change's type and table do."""
+    verb, subject = _OF_TYPE.get(ddl.type, ("", ""))
+    if not verb or ddl.schema is None:
+        return None
+    name = (ddl.schema.database, ddl.schema.table)
+    if ddl.type == "RENAME":
+        return Statement(verb, subject, ddl.renamed_from or name, renamed=name, sound=False)
+    return Statement(verb, subject, name, sound=False)
+
+
+_OF_TYPE = {
+    "CREATE": ("CREATE", "TABLE"),
+    "ERASE": ("DROP", "TABLE"),
+    "RENAME": ("RENAME", "TABLE"),
+    "TRUNCATE": ("TRUNCATE", "TABLE"),
+    "ALTER": ("ALTER", "TABLE"),
+    "CINDEX": ("CREATE", "INDEX"),
+    "DINDEX": ("DROP", "INDEX"),
+}
+
+
 def _change(statement: Statement, ddl_type: str) -> str | None:
     """Return the type of a change, empty for one without table changes, None for one without a message."""
+    if statement.subject in ("TABLE", "INDEX") and ddl_type == "QUERY":
+        return None
     match statement.verb, statement.subject:
-        case (_, "DATABASE") | ("TRUNCATE", "TABLE"):
+        case ("CREATE" | "DROP", "DATABASE") | ("TRUNCATE", "TABLE"):
             return ""
+        case "ALTER", "DATABASE":
+            return "" if statement.charset else None
         case "CREATE", "TABLE" | "VIEW":
             return "CREATE"
         case "DROP", "TABLE" | "VIEW" | "INDEX":
@@ -163,11 +216,10 @@ def _change(statement: Statement, ddl_type: str) -> str | None:
 
 
 def _changes(
-    change: str, statement: Statement, database: str, schema: TableSchema | None, details: _Details
+    change: str, statement: Statement, names: list[tuple[str, str]], schema: TableSchema | None, details: _Details
 ) -> list[Json]:
     if not change:
         return []
-    names = [_full(statement.name, database), *([_full(statement.renamed, database)] if statement.renamed else [])]
     dropped = (statement.verb, statement.subject) == ("DROP", "TABLE")
     table = _table(schema, statement, details) if schema and not dropped else None
     return [{"type": change, "id": ",".join(f'"{d}"."{t}"' for d, t in names), "table": table}]
@@ -179,7 +231,7 @@ def _table(schema: TableSchema, statement: Statement, details: _Details) -> Json
         "defaultCharsetName": details.charset,
         "primaryKeyColumnNames": list(primary),
         "columns": [
-            _column(n, c, statement.definitions.get(c.name), details)
+            _column(n, c, statement.definitions.get(c.name) if statement.sound else None, details)
             for n, c in enumerate(schema.columns, 1)
             if not c.name.startswith(HIDDEN)
         ],
@@ -192,27 +244,26 @@ def _column(position: int, column: Column, definition: Definition | None, detail
     jdbc_type, type_name = _JDBC.get(data_type.mysql_type, (_VARCHAR, data_type.mysql_type.upper()))
     if data_type.unsigned and data_type.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE):
         type_name += " UNSIGNED ZEROFILL" if data_type.zerofill else " UNSIGNED"
-    scale = details.scales.get(name)
+    said = details.columns.get(name, _PLAIN_COLUMN)
     length = _LENGTHS.get(data_type.kind, _no_length)(data_type)
     if definition and definition.whole and data_type.kind in _TIMES:
         length = next(iter(definition.arguments), None)
-    automatic = name in details.automatic
     return {
         "name": name,
         "jdbcType": jdbc_type,
         "nativeType": None,
-        "comment": None if definition else details.comments.get(name),
+        "comment": None if definition else said.comment,
         "defaultValueExpression": _default(column, definition),
         "enumValues": [f"'{e}'" for e in data_type.elements] or None,
         "typeName": type_name,
-        "typeExpression": _type_expression(type_name, data_type, scale),
+        "typeExpression": _type_expression(type_name, data_type, said.scale),
         "charsetName": data_type.charset if data_type.charset not in ("", "binary") else None,
         "length": length,
-        "scale": data_type.decimal if data_type.kind is Kind.DECIMAL else _float_scale(data_type, scale),
+        "scale": data_type.decimal if data_type.kind is Kind.DECIMAL else _float_scale(data_type, said.scale),
         "position": position,
         "optional": column.nullable,
-        "autoIncremented": automatic,
-        "generated": automatic,
+        "autoIncremented": said.automatic,
+        "generated": said.automatic,
     }
 
 
@@ -243,8 +294,12 @@ def _default(column: Column, definition: Definition | None) -> str | None:
 
 
 def _digits(bits: int, length: int) -> str:
-    """Return a BIT default's digits: of its first byte as many as the type has left over, or no zeros before it."""
-    first, *others = bits.to_bytes(max(1, (bits.bit_length() + 7) // 8), "big")
+    """Return a BIT default's digits: of its first byte as many as the type has left over, or no zeros before it.
+
+    TiCDC takes the bytes for text; each that is no UTF-8 becomes the three bytes of U+FFFD.
+    """
+    stored = bits.to_bytes(max(1, (bits.bit_length() + 7) // 8), "big").decode(errors="surrogateescape")
+    first, *others = _NO_TEXT.sub("\ufffd", stored).encode()
     return f"{first:b}".rjust(length % 8, "0") + "".join(f"{byte:08b}" for byte in others)
 
 

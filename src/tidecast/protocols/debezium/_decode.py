@@ -239,7 +239,8 @@ def _schema_changes(parsed: DataFrame, known: _Known, position: str, zone: str) 
         except (KeyError, TypeError, ValueError, AttributeError):
             broken.append(row["changes"])
             continue
-        change = Ddl(ddl_type(statement) if statement else "QUERY", row["ddl"], row["commit_ts"] or 0, schema)
+        kind = ddl_type(statement) if statement else "ALTER" if schema else "QUERY"
+        change = Ddl(kind, row["ddl"], row["commit_ts"] or 0, schema)
         if schema:
             number = numbers.of(schema, statement)
             # The history tells virtual columns, and tells tables apart by numbers, which Debezium does not carry.

@@ -7,10 +7,11 @@ comments, TiDB's own clauses too, does not count. Source: Debezium protocol, cha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
 
 from sqlglot import TokenError, TokenType, tokenize
+from sqlglot.dialects.mysql import MySQL
 
 Name = tuple[str | None, str]
 """Database, where the statement has it, and table."""
@@ -29,7 +30,8 @@ class Definition:
     """A column as a statement defines it.
 
     `arguments` are the numbers of its type; `default` is the text of a literal or of the current time.
-    `had_name` is the column's name before, where it has a new one.
+    `had_name` is the column's name before, where it has a new one. A definition that is not `whole` changes the default
+    alone.
     """
 
     name: str
@@ -48,7 +50,8 @@ class Statement:
 
     `verb` and `subject` are its first words, such as `ALTER` and `TABLE`; `actions` the words that its clauses begin
     with. `renamed` is the table's new name, or the one that a partition is exchanged with; `like` the table whose copy
-    it makes.
+    it makes. `renamed_columns` are those that get a new name and no definition: the new name, and the old one.
+    `sound` tells that TiCDC can read it, too.
     """
 
     verb: str
@@ -60,6 +63,8 @@ class Statement:
     charset: str | None = None
     actions: tuple[tuple[str, ...], ...] = ()
     definitions: dict[str, Definition] = field(default_factory=dict)
+    renamed_columns: dict[str, str] = field(default_factory=dict)
+    sound: bool = True
 
 
 def ddl_type(statement: Statement) -> str:
@@ -90,10 +95,15 @@ class _Token(NamedTuple):
     type: TokenType
 
 
-def _tokens(sql: str) -> list[_Token]:
-    said = tokenize(sql, read="mysql")
+class _WithoutEscapes(MySQL):
+    class Tokenizer(MySQL.Tokenizer):
+        STRING_ESCAPES: ClassVar[list[str]] = ["'", '"']
+
+
+def _tokens(sql: str, dialect: type[MySQL]) -> list[_Token]:
+    said = tokenize(sql, read=dialect)
     if len(said) > 1 and said[0].token_type is TokenType.RENAME:
-        said[1:] = tokenize(said[1].text, read="mysql")  # what follows RENAME comes as one token
+        said[1:] = tokenize(said[1].text, read=dialect)  # what follows RENAME comes as one token
     found = []
     for token in said:
         if token.token_type in _QUOTED:
@@ -104,11 +114,17 @@ def _tokens(sql: str) -> list[_Token]:
 
 
 def read_statement(sql: str) -> Statement | None:
-    """Return what a statement says, None where it cannot be read at all."""
-    try:
-        return _Reader(_tokens(sql)).statement()
-    except (TokenError, IndexError):
-        return None
+    """Return what a statement says, None where it cannot be read at all.
+
+    TiCDC prints the options of ENUM and SET as they are; one that ends with a backslash makes a statement that it
+    cannot read itself.
+    """
+    for dialect in (MySQL, _WithoutEscapes):
+        try:
+            return replace(_Reader(_tokens(sql, dialect)).statement(), sound=dialect is MySQL)
+        except (TokenError, IndexError, ValueError):
+            continue
+    return None
 
 
 class _Reader:
@@ -151,16 +167,17 @@ class _Reader:
 
     def _alter(self, name: Name) -> Statement:
         definitions: list[Definition] = []
+        renamed_columns: dict[str, str] = {}
         actions = []
         renamed = exchanged = charset = None
-        for part in self._parts():
+        for part in filter(None, self._parts()):
             clause = _Reader(part)
             action = clause._action()
             actions.append(action)
             match action:
                 case ("RENAME", "COLUMN"):
-                    old, new = clause._text(), clause._skip("TO") and clause._text()
-                    definitions.append(Definition(str(new), old, whole=False))
+                    old, _, new = clause._text(), clause._skip("TO"), clause._text()
+                    renamed_columns[new] = old
                 case ("RENAME", *rest) if not rest:
                     clause._skip("TO", "AS")
                     renamed = clause._name()
@@ -181,6 +198,7 @@ class _Reader:
             charset=charset,
             actions=tuple(actions),
             definitions={d.name: d for d in definitions},
+            renamed_columns=renamed_columns,
         )
 
     def _action(self) -> tuple[str, ...]:
@@ -221,9 +239,10 @@ class _Reader:
                 old = self._text()
                 yield _definition(self._tokens[self._at :], old)
             case ("ALTER", "COLUMN"):
-                name = self._text()
-                if self._skip("SET") and self._skip("DEFAULT"):
-                    yield Definition(name, name, whole=False, default=_literal(self._tokens[self._at :]))
+                name, sets = self._text(), self._skip("SET")
+                self._skip("DROP", "DEFAULT")
+                default = _literal(self._tokens[self._at :]) if sets else None
+                yield Definition(name, name, whole=False, default=default)
 
     def _parts(self) -> Iterator[list[_Token]]:
         """Yield what stands between the commas up to the bracket that closes, or to the end."""

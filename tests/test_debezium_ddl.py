@@ -1,0 +1,159 @@
+"""Schema changes as Debezium messages, written and read, where no golden message has the case."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from tidecast.model import Column, DataType, Ddl, Index, TableSchema
+from tidecast.protocols.debezium import DdlHistory, DebeziumOptions, encode_ddl
+
+OPTIONS = DebeziumOptions(disable_schema=True)
+PRIMARY = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("id",)),)
+ID = Column("id", DataType("int", length=11), nullable=False)
+
+
+def text(name: str) -> Column:
+    return Column(name, DataType("varchar", "utf8mb4", "utf8mb4_bin", length=10))
+
+
+def table(*columns: Column, name: str = "t") -> TableSchema:
+    return TableSchema("d", name, 1, 1, (ID, *columns), PRIMARY)
+
+
+def payload(history: DdlHistory, sql: str, schema: TableSchema | None, ddl_type: str = "ALTER") -> dict[str, Any]:
+    made = encode_ddl(Ddl(ddl_type, sql, 1, schema), OPTIONS, history, build_ts=1)
+    assert made, sql
+    said: dict[str, Any] = json.loads(made[1])["payload"]
+    assert json.loads(made[0])["payload"] == {"databaseName": said["databaseName"]}
+    return said
+
+
+def columns(said: dict[str, Any], member: str) -> dict[str, Any]:
+    return {c["name"]: c[member] for c in said["tableChanges"][0]["table"]["columns"]}
+
+
+def with_comments(*names: str) -> DdlHistory:
+    history = DdlHistory()
+    defined = ",".join(f"`{name}` VARCHAR(10) COMMENT 'of {name}'" for name in names)
+    payload(history, f"CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY,{defined})", table(*map(text, names)), "CREATE")
+    return history
+
+
+@pytest.mark.parametrize(
+    ("clauses", "comments"),
+    [
+        ("ADD COLUMN `c` INT", {"a": "of a", "b": "of b"}),
+        ("RENAME COLUMN `a` TO `c`", {"c": "of a", "b": "of b"}),
+        ("RENAME COLUMN `a` TO `b`, RENAME COLUMN `b` TO `a`", {"b": "of a", "a": "of b"}),
+        ("ALTER COLUMN `a` DROP DEFAULT", {"a": None, "b": "of b"}),
+        ("ALTER COLUMN `a` SET DEFAULT _UTF8MB4'x'", {"a": None, "b": "of b"}),
+        ("MODIFY COLUMN `a` INT COMMENT 'new'", {"a": None, "b": "of b"}),
+    ],
+)
+def test_a_comment_shows_unless_the_statement_defines_its_column(clauses: str, comments: dict[str, Any]) -> None:
+    history = with_comments("a", "b")
+    said = payload(history, f"ALTER TABLE `d`.`t` {clauses}", table(*map(text, comments)))
+    assert columns(said, "comment") == {"id": None, **comments}
+
+
+def test_columns_that_change_places_keep_what_defines_them() -> None:
+    history = with_comments("a", "b")
+    swap = "CHANGE COLUMN `a` `b` INT COMMENT 'first', CHANGE COLUMN `b` `a` INT COMMENT 'second'"
+    payload(history, f"ALTER TABLE `d`.`t` {swap}", table(text("b"), text("a")))
+    said = payload(history, "ALTER TABLE `d`.`t` COMMENT = 'x'", table(text("b"), text("a")))
+    assert columns(said, "comment") == {"id": None, "b": "first", "a": "second"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "length", "digits"),
+    [
+        (b"\xaa", 8, "111011111011111110111101"),
+        (b"\xc3\xa9", 16, "1100001110101001"),
+        (b"\xe2\x82\x41", 24, "111011111011111110111101" * 2 + "01000001"),
+        (b"\x02\x01", 10, "1000000001"),
+        (b"\x05", 5, "00101"),
+    ],
+)
+def test_bytes_of_a_bit_default_that_are_no_text_show_as_replacements(stored: bytes, length: int, digits: str) -> None:
+    bit = Column("b", DataType("bit", length=length, unsigned=True), default=int.from_bytes(stored))
+    said = payload(DdlHistory(), "ALTER TABLE `d`.`t` COMMENT = 'x'", table(bit))
+    assert columns(said, "defaultValueExpression")["b"] == digits
+
+
+def test_names_are_spelled_as_the_table_has_them() -> None:
+    history = with_comments("a")
+    said = payload(history, "ALTER TABLE `D`.`T` COMMENT = 'x'", table(text("a")))
+    assert (said["source"]["db"], said["source"]["table"], said["databaseName"]) == ("d", "t", "d")
+    assert said["tableChanges"][0]["id"] == '"d"."t"'
+    assert columns(said, "comment")["a"] == "of a"
+    said = payload(history, "RENAME TABLE `d`.`t` TO `D`.`U`", table(text("a"), name="u"), "RENAME")
+    assert (said["source"]["table"], said["tableChanges"][0]["id"]) == ("u", '"d"."t","d"."u"')
+
+
+def test_an_exchange_of_partitions_is_about_the_other_table() -> None:
+    sql = "ALTER TABLE `d`.`t` EXCHANGE PARTITION `p` WITH TABLE `e`.`n`"
+    said = payload(DdlHistory(), sql, table())
+    assert (said["source"]["db"], said["source"]["table"], said["tableChanges"][0]["id"]) == ("e", "n", '"d"."t"')
+
+
+@pytest.mark.parametrize(
+    ("sql", "ddl_type"),
+    [
+        ("ALTER TABLE `d`.`t` ADD FULLTEXT INDEX `f`(`a`)", "QUERY"),
+        ("ALTER TABLE `d`.`t` PARTITION `p` ATTRIBUTES='x'", "QUERY"),
+        ("ALTER TABLE `d`.`t` AFFINITY = 'table'", "QUERY"),
+        ("ALTER TABLE `d`.`t` /*T![ttl] TTL = `a` + INTERVAL 1 DAY */", "QUERY"),
+        ("ALTER TABLE `d`.`t` DROP FOREIGN KEY `f`", "DINDEX"),
+        ("CREATE VECTOR INDEX `v` ON `d`.`t`((VEC_COSINE_DISTANCE(`a`)))", "QUERY"),
+        ("ALTER DATABASE `d` SET TIFLASH REPLICA 1", "QUERY"),
+        ("FLASHBACK DATABASE `d`", "QUERY"),
+        ("CREATE SEQUENCE `d`.`s`", "QUERY"),
+    ],
+)
+def test_what_ticdc_is_silent_about_has_no_message(sql: str, ddl_type: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert encode_ddl(Ddl(ddl_type, sql, 1, table(text("a"))), OPTIONS, DdlHistory(), build_ts=1) is None
+    assert caplog.records == []
+
+
+def test_a_statement_that_ticdc_prints_and_cannot_read_has_its_message() -> None:
+    """What it says is known later; in its own message no definition counts."""
+    option = Column("e", DataType("enum", "utf8mb4", "utf8mb4_bin", elements=("a\\",)))
+    time = Column("x", DataType("datetime"), default="2020-01-02 00:00:00")
+    sql = "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY,`e` ENUM('a\\') COMMENT 'c',`x` DATETIME DEFAULT '2020-01-02')"
+    history = DdlHistory()
+    said = payload(history, sql, table(option, time), "CREATE")
+    assert said["tableChanges"][0]["type"] == "CREATE"
+    assert columns(said, "comment")["e"] == "c"
+    assert columns(said, "defaultValueExpression")["x"] == "2020-01-02 00:00:00"
+    assert columns(said, "length")["x"] == 0
+
+
+@pytest.mark.parametrize(("ddl_type", "change"), [("CREATE", "CREATE"), ("ALTER", "ALTER"), ("DINDEX", "DROP")])
+def test_a_statement_that_cannot_be_read_tells_its_type_and_table(
+    ddl_type: str, change: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sql = "ALTER TABLE `d`.`t COMMENT = 'x'"
+    said = payload(DdlHistory(), sql, table(text("a")), ddl_type)
+    assert (said["ddl"], said["tableChanges"][0]["type"]) == (sql, change)
+    assert columns(said, "name").keys() == {"id", "a"}
+    with caplog.at_level(logging.WARNING):
+        assert encode_ddl(Ddl(ddl_type, sql, 1), OPTIONS, DdlHistory(), build_ts=1) is None
+    assert sql in caplog.text
+
+
+def test_what_is_known_goes_from_one_run_to_the_next() -> None:
+    history = with_comments("a")
+    create = "CREATE TABLE `d`.`n` (`id` INT AUTO_INCREMENT PRIMARY KEY,`f` DOUBLE(9,2)) CHARSET = gbk"
+    number = Column("f", DataType("double", length=9))
+    payload(history, create, table(number, name="n"), "CREATE")
+    history = DdlHistory(history.state())
+    said = payload(history, "ALTER TABLE `d`.`t` COMMENT = 'x'", table(text("a")))
+    assert columns(said, "comment")["a"] == "of a"
+    said = payload(history, "ALTER TABLE `d`.`n` COMMENT = 'x'", table(number, name="n"))
+    assert said["tableChanges"][0]["table"]["defaultCharsetName"] == "gbk"
+    assert columns(said, "autoIncremented") == {"id": True, "f": False}
+    assert (columns(said, "scale")["f"], columns(said, "typeExpression")["f"]) == (2, "DOUBLE(9,2)")
