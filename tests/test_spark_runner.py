@@ -105,6 +105,17 @@ def test_a_changefeed_begins_after_its_start_and_ends_with_its_target(place: Pla
     assert place.commits() == [23, 24, 40, 41]
 
 
+def test_what_schema_changes_said_is_known_after_a_restart(place: Place) -> None:
+    job = place.job("protocol=debezium&debezium-disable-schema=true")
+    create = "CREATE TABLE `d`.`t` (`id` INT AUTO_INCREMENT PRIMARY KEY COMMENT 'counts')"
+    place.source.grow([ddl(create, 10, table(9, ID))])
+    place.runner.step(job)
+    place.source.grow([ddl("ALTER TABLE `d`.`t` COMMENT = 'x'", 30, table(29, ID))])
+    place.restarted().step(job)
+    shown = [m["payload"]["tableChanges"][0]["table"]["columns"][0] for m in place.said()]
+    assert [(c["comment"], c["autoIncremented"]) for c in shown] == [(None, True), ("counts", True)]
+
+
 def test_a_topic_gets_watermarks_while_its_table_is_there(place: Place) -> None:
     """Though no row of it comes with them, and another process goes on."""
     job = place.job(

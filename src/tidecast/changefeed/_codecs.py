@@ -44,6 +44,9 @@ class Codec(Protocol):
     def schemas(self) -> int:
         """How many registered schemas the rows have needed so far."""
 
+    def state(self) -> bytes:
+        """Return what the codec of the changefeed's next run must know, empty for nothing."""
+
     def prepare_key(self, table: Leaving) -> None:
         """Do what must be done before a row of this table leaves. Raises SchemaRefused, EncodeError."""
 
@@ -78,13 +81,15 @@ class Codec(Protocol):
         """Return key and value of a watermark, None where the protocol has none."""
 
 
-def codec_for(config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str) -> Codec:
-    """Return the codec of a changefeed. `zone` is that of TIMESTAMP text.
+def codec_for(
+    config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str, state: bytes = b""
+) -> Codec:
+    """Return the codec of a changefeed. `zone` is that of TIMESTAMP text; `state` is what the codec before it left.
 
     Raises ConfigError for a protocol that is not written here, and for Avro without a registry.
     """
     check_protocol(config.protocol)
-    return _CODECS[config.protocol](config, registry, zone, cluster_id)
+    return _CODECS[config.protocol](config, registry, zone, cluster_id, state)
 
 
 def check_protocol(protocol: str) -> None:
@@ -108,7 +113,9 @@ def _nothing() -> Column:
 class AvroCodec:
     """Avro: a schema id per topic and table version, registered before the first row that needs it."""
 
-    def __init__(self, config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str) -> None:
+    def __init__(
+        self, config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str, state: bytes
+    ) -> None:
         if registry is None:
             raise ConfigError(
                 'Avro protocol requires parameter "schema-registry"',
@@ -131,6 +138,10 @@ class AvroCodec:
     def schemas(self) -> int:
         """How many schemas the rows have needed so far."""
         return len(set(self._ids.values()))
+
+    def state(self) -> bytes:
+        """Return nothing: the registry knows the schemas."""
+        return b""
 
     def prepare_key(self, table: Leaving) -> None:
         """Register the key's schema."""
@@ -199,6 +210,10 @@ class _WithoutRegistry:
     def __init__(self) -> None:
         self._build_ts = _now_ms()
 
+    def state(self) -> bytes:
+        """Return nothing."""
+        return b""
+
     def prepare_key(self, table: Leaving) -> None:
         """Do nothing."""
 
@@ -213,7 +228,9 @@ class _WithoutRegistry:
 class SimpleCodec(_WithoutRegistry):
     """Simple, as JSON or as Avro: schemas travel with the messages."""
 
-    def __init__(self, config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str) -> None:
+    def __init__(
+        self, config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str, state: bytes
+    ) -> None:
         super().__init__()
         self.checksums = config.integrity.check_level == "correctness"
         self._options = simple.SimpleOptions(encoding_format=config.encoding_format, zone=zone)
@@ -266,7 +283,9 @@ class DebeziumCodec(_WithoutRegistry):
 
     checksums = False
 
-    def __init__(self, config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str) -> None:
+    def __init__(
+        self, config: ChangefeedConfig, registry: Registry | None, zone: str, cluster_id: str, state: bytes
+    ) -> None:
         super().__init__()
         self._options = debezium.DebeziumOptions(
             disable_schema=config.debezium_disable_schema,
@@ -275,7 +294,11 @@ class DebeziumCodec(_WithoutRegistry):
             cluster_id=cluster_id,
             zone=zone,
         )
-        self._history = debezium.DdlHistory()
+        self._history = debezium.DdlHistory(state)
+
+    def state(self) -> bytes:
+        """Return what schema changes have said beyond their schemas."""
+        return self._history.state()
 
     def damages(self, table: Leaving) -> Sequence[tuple[str, str]]:
         """Return what Debezium's forms do to values."""
@@ -314,7 +337,7 @@ class DebeziumCodec(_WithoutRegistry):
         return debezium.encode_watermark(commit_ts, self._options, build_ts=F.lit(self._build_ts))
 
 
-_CODECS: dict[str, Callable[[ChangefeedConfig, Registry | None, str, str], Codec]] = {
+_CODECS: dict[str, Callable[[ChangefeedConfig, Registry | None, str, str, bytes], Codec]] = {
     "avro": AvroCodec,
     "debezium": DebeziumCodec,
     "simple": SimpleCodec,

@@ -66,7 +66,8 @@ class Published:
     `messages` are rows by table and topic; `ddl`, `bootstraps` and `watermarks` events that went to all partitions, and
     `watermark` the highest of the last; `skipped` rows by table, left out for want of a key; `dead_letters` messages by
     reason; `schemas` those that the registry was asked for; `claims` messages whose whole is in the claim check's
-    storage; `homes` the tables that are there at the end, each with its topic.
+    storage; `homes` the tables that are there at the end, each with its topic; `codec` what the protocol's writer must
+    know in the next run.
     """
 
     messages: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -79,6 +80,7 @@ class Published:
     watermark: int | None = None
     claims: int = 0
     homes: Homes = field(default_factory=dict)
+    codec: bytes = b""
 
     @property
     def total(self) -> int:
@@ -113,20 +115,22 @@ def publish(
     cluster_id: str = "default",
     bootstraps: Bootstraps | None = None,
     homes: Homes | None = None,
+    codec_state: bytes = b"",
     dead_letters: Path,
     on_error: str = "dead-letter",
 ) -> Published:
     """Publish events to the topics that the configuration's rules name, in the configuration's protocol.
 
     `registry` serves Avro. `zone` is the time zone of TIMESTAMP text, `cluster_id` that of Debezium messages.
-    `bootstraps` is what earlier runs know of repeated schemas, `homes` the tables that they left with their topics; by
-    default there were none. Rows of table versions without a handle key are skipped and counted, unless
-    `force-replicate` is on. Messages that could not be read, and rows that have no form in the protocol, go to the
-    folder `dead_letters`; with `on_error="fail"` the first of them raises DecodeError and nothing is published.
+    `bootstraps` is what earlier runs know of repeated schemas, `homes` the tables that they left with their topics,
+    `codec_state` the `Published.codec` of the run before; by default there were none. Rows of table versions without a
+    handle key are skipped and counted, unless `force-replicate` is on. Messages that could not be read, and rows that
+    have no form in the protocol, go to the folder `dead_letters`; with `on_error="fail"` the first of them raises
+    DecodeError and nothing is published.
     Raises ConfigError, EncodeError, CorruptedData and SchemaRefused; see the module for what is published then.
     """
     check_publishable(config)
-    codec = codec_for(config, registry, zone, cluster_id)
+    codec = codec_for(config, registry, zone, cluster_id, codec_state)
     filters = EventFilters(config.filter.event_filters, zone, case_sensitive=config.case_sensitive)
     run = _Run(
         events, config, sink, codec, Router(config, zone), filters, bootstraps or bootstraps_of(config), homes or {}
@@ -237,6 +241,7 @@ class _Run:
             controls = list(self._bootstraps(plans, found.rows, leaving))
         stop = self._send(encoded, controls, stop)
         self.report.dead_letters = write_dead_letters(letters, dead_letters)
+        self.report.codec = self.codec.state()
         if stop:
             raise stop.error
         return self.report

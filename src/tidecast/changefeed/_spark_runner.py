@@ -38,7 +38,8 @@ class _Checkpoint:
     """How far a changefeed has come.
 
     It publishes what is later than `from_ts`. `seen` has the highest commit-ts of each partition, for a source without
-    watermarks; `homes` are its tables: database, name, topic; `bootstraps` is what is known of repeated schemas.
+    watermarks; `homes` are its tables: database, name, topic; `bootstraps` is what is known of repeated schemas, and
+    `codec` what the protocol's writer has learned from schema changes.
     """
 
     checkpoint_ts: int
@@ -46,6 +47,7 @@ class _Checkpoint:
     seen: dict[str, int] = field(default_factory=dict)
     homes: list[tuple[str, str, str]] = field(default_factory=list)
     bootstraps: str = "[]"
+    codec: str = ""
 
 
 class SparkRunner:
@@ -104,12 +106,13 @@ class SparkRunner:
     def overwrite(self, job: Job, checkpoint_ts: int) -> None:
         """Set how far a changefeed has come; it reads its source anew and publishes what is later."""
         try:
-            bootstraps = self._checkpoint(job).bootstraps
+            before = self._checkpoint(job)
         except TerminalError:  # this mends it
-            bootstraps = _Checkpoint.bootstraps
+            before = _Checkpoint(checkpoint_ts, checkpoint_ts)
         self.forget(job.id)
         shutil.rmtree(job.folder / _SOURCE, ignore_errors=True)  # the source shows the rest again
-        _save(job.folder, _Checkpoint(checkpoint_ts, checkpoint_ts, bootstraps=bootstraps))
+        state = _Checkpoint(checkpoint_ts, checkpoint_ts, bootstraps=before.bootstraps, codec=before.codec)
+        _save(job.folder, state)
 
     def step(self, job: Job) -> Moved:
         """Publish what the source holds beyond the checkpoint, and save the new checkpoint."""
@@ -137,6 +140,7 @@ class SparkRunner:
                     cluster_id=self._cluster_id,
                     bootstraps=bootstraps,
                     homes={(database, table): topic for database, table, topic in state.homes},
+                    codec_state=state.codec.encode(),
                     dead_letters=job.folder / _LETTERS,
                 )
                 versions = {t.schema.name: t.schema.version for t in events.tables}
@@ -144,7 +148,7 @@ class SparkRunner:
             passed = batch.progress.watermark if tells else min(known.values(), default=None)
             reached = self._reached(job, state, passed)
             homes = [(*table, topic) for table, topic in sorted(done.homes.items())]
-            after = replace(state, checkpoint_ts=reached, seen=known, homes=homes)
+            after = replace(state, checkpoint_ts=reached, seen=known, homes=homes, codec=done.codec.decode())
             if reached > max(state.checkpoint_ts, done.watermark or 0):
                 self._announce(job, after, bootstraps, registry, watermark=reached)
         stream.commit(batch)
