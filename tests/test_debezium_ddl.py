@@ -10,6 +10,9 @@ import pytest
 
 from tidecast.model import Column, DataType, Ddl, Index, TableSchema
 from tidecast.protocols.debezium import DdlHistory, DebeziumOptions, encode_ddl
+from tidecast.protocols.debezium._read_schema import UnknownType, read_table
+from tidecast.protocols.debezium._schema import column_schema
+from tidecast.protocols.debezium._statement import read_statement
 
 OPTIONS = DebeziumOptions(disable_schema=True)
 PRIMARY = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("id",)),)
@@ -157,3 +160,68 @@ def test_what_is_known_goes_from_one_run_to_the_next() -> None:
     assert said["tableChanges"][0]["table"]["defaultCharsetName"] == "gbk"
     assert columns(said, "autoIncremented") == {"id": True, "f": False}
     assert (columns(said, "scale")["f"], columns(said, "typeExpression")["f"]) == (2, "DOUBLE(9,2)")
+
+
+def shown(type_name: str, default: str | None = None, **members: Any) -> dict[str, Any]:
+    """Return column `c` as a schema change shows it."""
+    said = {"name": "c", "typeName": type_name, "length": None, "scale": None, "charsetName": None, "enumValues": None}
+    return said | {"optional": True, "defaultValueExpression": default} | members
+
+
+def column(said: dict[str, Any], sql: str = "", zone: str = "UTC") -> Column:
+    """Return the column of a table that a schema change shows."""
+    content = {"primaryKeyColumnNames": [], "columns": [said]}
+    (found,) = read_table(content, ("d", "t"), 1, read_statement(sql), zone).columns
+    return found
+
+
+@pytest.mark.parametrize(
+    ("said", "stored", "in_schema"),
+    [
+        (shown("TIMESTAMP", "0", optional=False), "0000-00-00 00:00:00", "1970-01-01T00:00:00Z"),
+        (shown("TIMESTAMP", "0"), "0000-00-00 00:00:00", None),
+        (shown("TIMESTAMP", "2020-1-2 3:4:5"), "2020-01-01 19:04:05", "2020-01-01T19:04:05Z"),
+        (shown("TIMESTAMP", "2020-00-01 00:00:00"), "2020-00-01 00:00:00", 0),
+        (shown("DATETIME", "2020-1-2 3:4:5"), "2020-01-02 03:04:05", 1577934245000),
+        (shown("DATETIME", "20200102030405"), "2020-01-02 03:04:05", 1577934245000),
+        (shown("DATETIME", "200102"), "2020-01-02 00:00:00", 1577923200000),
+        (shown("DATETIME", "2020-01-02T03:04:05.6789", length=3), "2020-01-02 03:04:05.679", 1577934245679),
+        (shown("DATETIME", "2019-12-31 23:59:59.5"), "2020-01-01 00:00:00", 1577836800000),
+        (shown("DATETIME", "uuid()"), "uuid()", 0),
+        (shown("TIME", "1:2"), "01:02:00", 3720000000),
+        (shown("TIME", "-10"), "-00:00:10", -10000000),
+        (shown("TIME", "101112.5", length=2), "10:11:12.50", 36672500000),
+        (shown("TIME", "1 2:3:4"), "26:03:04", 93784000000),
+        (shown("TIME", "1000-00-00 01:00:00.000"), "01:00:00", 3600000000),
+        (shown("BIT", "b'1'"), None, None),
+    ],
+)
+def test_a_time_may_be_written_in_many_forms(said: dict[str, Any], stored: str, in_schema: Any) -> None:
+    sql = f"CREATE TABLE `d`.`t` (`c` {said['typeName']} DEFAULT '{said['defaultValueExpression']}')"
+    found = column(said, sql, "Asia/Shanghai")
+    assert found.default == stored
+    assert column_schema(found, extended=False).get("default") == in_schema
+
+
+@pytest.mark.parametrize(
+    ("type_name", "members", "want"),
+    [
+        ("INTEGER", {}, DataType("int", length=11)),
+        ("INTEGER UNSIGNED", {}, DataType("int", length=10, unsigned=True)),
+        ("INT8", {}, DataType("bigint", length=20)),
+        ("BOOLEAN", {}, DataType("tinyint", length=1)),
+        ("NUMERIC", {"length": 10, "scale": 2}, DataType("decimal", length=10, decimal=2)),
+        ("DECIMAL", {"length": 10}, DataType("decimal", length=10)),
+        ("REAL", {}, DataType("double", length=22)),
+        ("DOUBLE PRECISION", {}, DataType("double", length=22)),
+        ("CHARACTER VARYING", {"length": 9}, DataType("varchar", "utf8mb4", "utf8mb4_bin", length=9)),
+        ("NATIONAL CHARACTER", {"length": 9}, DataType("char", "utf8mb4", "utf8mb4_bin", length=9)),
+    ],
+)
+def test_a_type_may_have_another_name(type_name: str, members: dict[str, Any], want: DataType) -> None:
+    assert column(shown(type_name, **members)).data_type == want
+
+
+def test_a_type_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(UnknownType, match="column c is of type GEOMETRY"):
+        column(shown("GEOMETRY"))

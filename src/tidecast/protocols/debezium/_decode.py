@@ -32,7 +32,7 @@ from tidecast.model import (
     row_type,
 )
 from tidecast.protocols.debezium._encode import WATERMARK
-from tidecast.protocols.debezium._read_schema import Field, fields_of, read_block, read_table
+from tidecast.protocols.debezium._read_schema import Field, UnknownType, fields_of, read_block, read_table
 from tidecast.protocols.debezium._read_values import damaged, json_type, readable, value
 from tidecast.protocols.debezium._statement import Statement, ddl_type, read_statement
 
@@ -78,7 +78,7 @@ def decode(
     ddl, broken = _schema_changes(parsed, known, position, zone)
     tables: list[TableChanges] = []
     causes: list[tuple[Column, str, str]] = [
-        (F.col("changes").eqNullSafe(F.lit(b)), Reason.BAD_MESSAGE, _BROKEN) for b in broken
+        (F.col("changes").eqNullSafe(F.lit(changes)), Reason.BAD_MESSAGE, why) for changes, why in broken
     ]
     undated = False
     for row in _groups(parsed.withColumn("era", known.era()), position):
@@ -223,21 +223,30 @@ class _Known:
         return F.coalesce(after & before, F.lit(era == len(starts)))
 
 
-def _schema_changes(parsed: DataFrame, known: _Known, position: str, zone: str) -> tuple[tuple[Ddl, ...], list[str]]:
-    """Read the schema changes, which come once or once per partition, on the driver; learn the tables they show."""
+def _schema_changes(
+    parsed: DataFrame, known: _Known, position: str, zone: str
+) -> tuple[tuple[Ddl, ...], list[tuple[str, str]]]:
+    """Read the schema changes, which come once or once per partition, on the driver; learn the tables they show.
+
+    Returns them, and the table changes that cannot be read, with the reason.
+    """
     said = parsed.where(F.col("reason").isNull() & (F.col("op") == "ddl"))
     once = said.groupBy("database", "table", "commit_ts", "ddl", "changes")
     rows = once.agg(F.min("offset").alias("offset")).collect()
     history, numbers = SchemaHistory(), _Numbers()
-    found, broken = [], []
+    found: list[Ddl] = []
+    broken: list[tuple[str, str]] = []
     for row in sorted(
         rows, key=lambda r: (r["offset"],) if position == "offset" else (r["commit_ts"] or 0, r["offset"])
     ):
         statement = read_statement(row["ddl"])
         try:
             schema = _shown(row, statement, zone)
+        except UnknownType as unknown:
+            broken.append((row["changes"], str(unknown)))
+            continue
         except (KeyError, TypeError, ValueError, AttributeError):
-            broken.append(row["changes"])
+            broken.append((row["changes"], _BROKEN))
             continue
         kind = ddl_type(statement) if statement else "ALTER" if schema else "QUERY"
         change = Ddl(kind, row["ddl"], row["commit_ts"] or 0, schema)

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from tidecast.model import Column, DataType, Index, Kind, TableSchema
 from tidecast.protocols.debezium._ddl import WIDTHS
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds
+from tidecast.protocols.debezium._literals import datetime_text, time_text
 from tidecast.protocols.debezium._names import split_options
 from tidecast.protocols.debezium._schema import Form, column_schema, form
 from tidecast.protocols.debezium._statement import Statement
@@ -195,12 +196,16 @@ _DEFAULTS: dict[Kind, Callable[[DataType, Any], str | int]] = {
 }
 
 
+class UnknownType(Exception):
+    """A schema change shows a column of a type that cannot be read."""
+
+
 def read_table(
     said: dict[str, Any], name: tuple[str, str], version: int, statement: Statement | None, zone: str
 ) -> TableSchema:
     """Return the table that a schema change shows. `zone` is that of TIMESTAMP defaults which its statement gives.
 
-    Raises KeyError, TypeError or ValueError where it is not of that form.
+    Raises KeyError, TypeError or ValueError where it is not of that form, UnknownType for a type that MySQL lacks.
     """
     keys = tuple(said["primaryKeyColumnNames"] or ())
     defined = statement.definitions if statement else {}
@@ -213,26 +218,54 @@ def read_table(
 
 
 def _changed_column(said: dict[str, Any], zone: str | None) -> Column:
-    name, *flags = said["typeName"].lower().split()
-    length, scale, charset = said["length"], said["scale"], said["charsetName"] or "binary"
+    name, *flags = said["typeName"].lower().removeprefix("national ").split()
+    name = _SYNONYMS.get(name, name) if "varying" not in flags else "varchar"
+    length, scale = said["length"], said["scale"]
+    # TiCDC tells the character set of all text; what Debezium's own connector leaves out is the server's.
+    charset = said["charsetName"] or (_UTF8[0] if DataType(name, _UTF8[0]).kind is Kind.TEXT else "binary")
+    if said["typeName"].lower() in _BOOLEANS:
+        length = 1
     elements = tuple(e[1:-1] for e in said["enumValues"] or ())
     data_type = DataType(
         name,
-        charset if name != "unspecified" else "",
+        charset if name != _OF_VIEWS else "",
         _COLLATIONS.get(charset, f"{charset}_bin"),
         elements=elements,
         unsigned="unsigned" in flags or name in ("bit", "year"),
         zerofill="zerofill" in flags or name == "year",
     )
+    if data_type.kind is Kind.UNKNOWN and name != _OF_VIEWS:
+        raise UnknownType(f"column {said['name']} is of type {said['typeName']}, which cannot be read")
     if data_type.kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME):
         data_type = replace(data_type, decimal=length or 0)
     else:
-        decimal = scale if data_type.kind is Kind.DECIMAL else 0
+        decimal = scale or 0 if data_type.kind is Kind.DECIMAL else 0
         data_type = replace(data_type, length=_length(data_type) if length is None else length, decimal=decimal)
     default = said["defaultValueExpression"]
     return Column(
         said["name"], data_type, said["optional"], None if default is None else _stored(data_type, default, zone)
     )
+
+
+_OF_VIEWS = "unspecified"
+_BOOLEANS = ("bool", "boolean")
+_SYNONYMS = {
+    other: name
+    for name, others in {
+        "tinyint": "bool boolean int1",
+        "smallint": "int2",
+        "mediumint": "int3 middleint",
+        "int": "integer int4",
+        "bigint": "int8",
+        "decimal": "dec numeric fixed",
+        "float": "float4",
+        "double": "real float8",
+        "char": "character nchar",
+        "varchar": "nvarchar varcharacter",
+    }.items()
+    for other in others.split()
+}
+"""Types by the names that a statement may use; Debezium's own connector keeps those."""
 
 
 def _length(data_type: DataType) -> int:
@@ -257,18 +290,30 @@ _HIDDEN_LENGTHS = {
 
 
 def _stored(data_type: DataType, default: str, zone: str | None) -> str | int | None:
-    if data_type.kind is Kind.BIT:
-        # TiCDC spoils bytes from 0x80 on; what comes of them has too many digits.
-        return int(default, 2) if len(default) <= max(data_type.length, 8) else None
-    if data_type.kind not in (Kind.DATETIME, Kind.TIMESTAMP):
-        return default
-    if default == _EPOCH_DEFAULT:
-        return NOW
-    if zone and data_type.kind is Kind.TIMESTAMP and not default.startswith("0000"):
-        local = dt.datetime.fromisoformat(default).replace(tzinfo=_zone(zone))
-        default = local.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f").removesuffix(".000000")
-    whole, _, fraction = default.partition(".")
-    return f"{whole}.{fraction:0<{data_type.decimal}.{data_type.decimal}}" if data_type.decimal else whole
+    """Return a default as TiDB keeps it; a statement may write a time in other forms."""
+    match data_type.kind:
+        case Kind.BIT:
+            # TiCDC spoils bytes from 0x80 on; what comes of them has too many digits.
+            sound = not default.strip("01") and 0 < len(default) <= max(data_type.length, 8)
+            return int(default, 2) if sound else None
+        case Kind.TIME:
+            return time_text(default, data_type.decimal) or default
+        case Kind.DATETIME | Kind.TIMESTAMP as kind:
+            if default == _EPOCH_DEFAULT:
+                return NOW
+            moment = datetime_text(default, data_type.decimal) or default
+            return _in_utc(moment, zone) if zone and kind is Kind.TIMESTAMP else moment
+    return default
+
+
+def _in_utc(text: str, zone: str) -> str:
+    """Return a wall clock's time in UTC; what is no moment, such as the zero date, stays."""
+    seconds = len(_EPOCH_DEFAULT)
+    try:
+        wall = dt.datetime.fromisoformat(text[:seconds]).replace(tzinfo=_zone(zone))
+    except ValueError:
+        return text
+    return str(wall.astimezone(dt.UTC).replace(tzinfo=None)) + text[seconds:]
 
 
 def _zone(name: str) -> dt.tzinfo:
