@@ -195,6 +195,68 @@ def test_messages_without_a_schema_need_one_from_elsewhere(spark: SparkSession) 
         assert [tuple(r) for r in found.frame.select("op", "old.tiny", "data.tiny").collect()] == [("u", 2, 1)] * 2
 
 
+def shown(*names: str, sql: str, commit_ts: int | None = None) -> tuple[Json, Json]:
+    """Return a schema change without a schema, of a table of integers whose key is the first of them."""
+    nothing = dict.fromkeys(("length", "scale", "charsetName", "enumValues", "defaultValueExpression"))
+    columns = [nothing | {"name": n, "typeName": "INT", "optional": n != names[0]} for n in names]
+    content = {"defaultCharsetName": "utf8mb4", "primaryKeyColumnNames": [names[0]], "columns": columns}
+    payload = {"source": SOURCE | {"commit_ts": commit_ts}, "databaseName": "test", "ddl": sql}
+    change = {"type": "ALTER", "id": '"test"."table1"', "table": content}
+    return {"payload": {"databaseName": "test"}}, {"payload": payload | {"tableChanges": [change]}}
+
+
+def bare_row(commit_ts: int | None = None, before: Json | None = None, **after: int) -> tuple[Json, Json]:
+    source = SOURCE | {"commit_ts": commit_ts}
+    payload = {"source": source, "op": "u" if before else "c", "before": before, "after": after}
+    return {"payload": {"id": 1}}, {"payload": payload}
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")], ids=["compact", "spaced"])
+@pytest.mark.parametrize(
+    ("columns", "message", "strange"),
+    [
+        (("id", "c"), bare_row(2, id=1, c=7), None),
+        (("id", "c"), bare_row(2, id=1), None),  # a column selector may leave columns out
+        (("id", "c"), bare_row(2, c=7, id=1), None),
+        (("id",), bare_row(2, id=1, c=7), "c"),
+        (("id",), bare_row(2, id=1, before={"id": 1, "c": 7}), "c"),
+        (("id",), bare_row(2, id=1, before={"id": 1}), None),
+        (("id",), bare_row(2, id=1, after=7), "after"),
+        (("id", "before", "after"), bare_row(2, id=1, after=7, before={"id": 1, "after": 3}), None),
+        (("id", "after"), bare_row(2, id=1, after=7, c=8), "c"),
+    ],
+)
+def test_a_row_with_a_column_that_its_table_lacks_is_bad(
+    columns: tuple[str, ...],
+    message: tuple[Json, Json],
+    strange: str | None,
+    separators: tuple[str, str],
+    spark: SparkSession,
+) -> None:
+    texts = [json.dumps(part, separators=separators) for part in message]
+    with read(spark, shown(*columns, sql="CREATE TABLE `test`.`table1`", commit_ts=1), (texts[0], texts[1])) as events:
+        (table,) = events.tables
+        (row,) = table.frame.collect()
+    detail = strange and f"column {strange} is not in the table"
+    assert (row["reason"], row["detail"]) == (strange and Reason.BAD_VALUE, detail)
+
+
+def test_rows_without_a_commit_ts_and_a_schema_have_that_of_their_place(spark: SparkSession) -> None:
+    """The same statement may come again: Debezium's own connector sends each once."""
+    create, add = shown("id", sql="CREATE TABLE table1"), shown("id", "c", sql="ALTER TABLE table1 ADD COLUMN c INT")
+    drop = shown("id", sql="ALTER TABLE table1 DROP COLUMN c")
+    with read(spark, create, add, bare_row(id=1, c=7), drop, bare_row(id=2), add, bare_row(id=3, c=9)) as events:
+        assert events.rejected.count() == 0
+        assert len(events.ddl) == 4
+        found = {row["offset"]: row for table in events.tables for row in table.frame.collect()}
+    assert {n: row["reason"] for n, row in found.items()} == {2: None, 4: None, 6: None}
+    assert {n: row["data"].asDict() for n, row in found.items()} == {
+        2: {"id": 1, "c": 7},
+        4: {"id": 2},
+        6: {"id": 3, "c": 9},
+    }
+
+
 @pytest.mark.parametrize(
     ("message", "reason"),
     [

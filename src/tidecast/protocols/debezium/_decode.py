@@ -7,7 +7,7 @@ off as bytes; the driver reads each once, and Spark reads what is left with the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -66,15 +66,16 @@ def decode(
 
     In: the columns of `RECORD`. `ordered`: see `Events`. `zone` is the time zone of TIMESTAMP defaults in statements,
     that of TiCDC's server. A row is read by the schema in its message; without one, by the last schema change of its
-    table before it, or by one of `schemas`, which are such as a Simple topic has. Where one of those gives the very
-    schema in the message, it serves too, since it tells more. Rows of a table that nothing tells are rejected with
-    `Reason.UNKNOWN_TABLE`. A table that only messages tell has the commit-ts of its first row as its version, and no
-    column ids. Tombstones, which repeat a delete, are left out. The messages are read once and kept by Spark: see
-    `Events.release`.
+    table before it, or by one of `schemas`, which are such as a Simple topic has. What is before is told by commit-ts;
+    where rows have none, by offset if they are `ordered`, and else the last version counts. Where one of those gives
+    the very schema in the message, it serves too, since it tells more. Rows of a table that nothing tells are rejected
+    with `Reason.UNKNOWN_TABLE`; rows with a column that their table lacks have `Reason.BAD_VALUE`. A table that only
+    messages tell has the commit-ts of its first row as its version, and no column ids. Tombstones, which repeat a
+    delete, are left out. The messages are read once and kept by Spark: see `Events.release`.
     """
     parsed = _parse(records).persist()
     position = "offset" if ordered else "commit_ts"
-    known = _Known(schemas)
+    known = _Known(schemas, ordered)
     ddl, broken = _schema_changes(parsed, known, position, zone)
     tables: list[TableChanges] = []
     causes: list[tuple[Column, str, str]] = [
@@ -184,43 +185,55 @@ def _is_row() -> Column:
 
 
 class _Known:
-    """The table versions that are known beside the messages' own schemas, by name, each from a TSO on."""
+    """The table versions that are known beside the messages' own schemas, by name.
 
-    def __init__(self, schemas: Iterable[TableSchema]) -> None:
-        self._versions: dict[tuple[str, str], list[tuple[int, TableSchema]]] = {}
+    Each counts from a TSO on, and for rows without a commit-ts from an offset on, if offsets have one order.
+    """
+
+    def __init__(self, schemas: Iterable[TableSchema], ordered: bool) -> None:
+        self._versions: dict[tuple[str, str], list[tuple[int, int, TableSchema]]] = {}
+        self._ordered = ordered
         for schema in schemas:
             self.add(schema, schema.version)
 
-    def add(self, schema: TableSchema, since: int) -> None:
-        """Take a table version."""
+    def add(self, schema: TableSchema, since: int | None, offset: int = -1) -> None:
+        """Take a table version; one whose TSO nobody tells comes after those that are known."""
         versions = self._versions.setdefault((schema.database, schema.table), [])
-        versions.append((since, schema))
+        last = versions[-1][0] if versions else 0
+        versions.append((last if since is None else since, offset, schema))
         versions.sort(key=lambda version: version[0])
 
     def of(self, name: tuple[str, str]) -> list[TableSchema]:
         """Return the versions of a table, in their order."""
-        return [schema for _, schema in self._versions.get(name, ())]
+        return [schema for _, _, schema in self._versions.get(name, ())]
+
+    def _begun(self, since: Column, offset: Column) -> Column:
+        """Return whether a version that begins there has begun before a row."""
+        undated = offset <= F.col("offset") if self._ordered else F.lit(True)
+        return F.coalesce(since <= F.col("commit_ts"), undated)
 
     def era(self) -> Column:
         """Return how many versions of its table begin before a row: int, null for a row with its own schema."""
         since = [
-            (F.lit(f"{database}\0{table}"), F.array(*(F.lit(ts).cast("bigint") for ts, _ in versions)))
+            (F.lit(f"{database}\0{table}"), F.array(*(_start(since, offset) for since, offset, _ in versions)))
             for (database, table), versions in self._versions.items()
         ]
         if not since:
             return F.when(F.col("shape").isNull(), 0)
         starts = F.create_map(*(part for pair in since for part in pair))
         mine = F.try_element_at(starts, F.concat_ws("\0", "database", "table"))
-        begun = F.size(F.filter(mine, lambda ts: F.coalesce(ts <= F.col("commit_ts"), F.lit(True))))
+        begun = F.size(F.filter(mine, lambda start: self._begun(start["since"], start["offset"])))
         return F.when(F.col("shape").isNull(), F.when(mine.isNull(), 0).otherwise(begun))
 
     def within(self, name: tuple[str, str], era: int) -> Column:
         """Return whether a row of a table is of an era, for a table and an era that there is."""
-        starts = [F.lit(since) for since, _ in self._versions.get(name, ())]
-        ts = F.col("commit_ts")
-        after = ts >= starts[era - 1] if era else F.lit(True)
-        before = ts < starts[era] if era < len(starts) else F.lit(True)
-        return F.coalesce(after & before, F.lit(era == len(starts)))
+        begun = [self._begun(F.lit(since), F.lit(offset)) for since, offset, _ in self._versions.get(name, ())]
+        after = begun[era - 1] if era else F.lit(True)
+        return after & ~begun[era] if era < len(begun) else after
+
+
+def _start(since: int, offset: int) -> Column:
+    return F.struct(F.lit(since).cast("bigint").alias("since"), F.lit(offset).cast("bigint").alias("offset"))
 
 
 def _schema_changes(
@@ -231,7 +244,9 @@ def _schema_changes(
     Returns them, and the table changes that cannot be read, with the reason.
     """
     said = parsed.where(F.col("reason").isNull() & (F.col("op") == "ddl"))
-    once = said.groupBy("database", "table", "commit_ts", "ddl", "changes")
+    # Debezium's own connector sends each once, without a commit-ts, and the same may happen again.
+    sent = F.when(F.col("commit_ts").isNull(), F.struct("topic", "partition", "offset"))
+    once = said.groupBy("database", "table", "commit_ts", "ddl", "changes", sent.alias("sent"))
     rows = once.agg(F.min("offset").alias("offset")).collect()
     history, numbers = SchemaHistory(), _Numbers()
     found: list[Ddl] = []
@@ -255,7 +270,7 @@ def _schema_changes(
             # The history tells virtual columns, and tells tables apart by numbers, which Debezium does not carry.
             whole = history.add(replace(schema, table_id=number), change)
             schema = replace(whole, table_id=0, columns=tuple(replace(c, id=None) for c in whole.columns))
-            known.add(schema, change.commit_ts)
+            known.add(schema, row["commit_ts"], row["offset"])
         found.append(replace(change, schema=schema, position=row[position]))
     return tuple(found), broken
 
@@ -370,6 +385,7 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], has_s
         F.when(F.col("said")[_UNREADABLE].isNotNull(), F.lit("a value is not of its column's form")),
         F.when(missing, F.lit("the row is missing")),
         *_damages((old, new), fields),
+        *([] if has_schema else _strangers(message, {"before": old, "after": new}, fields)),
     )
     return rows.select(
         *RECORD.fieldNames(),
@@ -382,6 +398,22 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], has_s
         F.when(detail.isNotNull(), F.when(missing, Reason.BAD_MESSAGE).otherwise(Reason.BAD_VALUE)).alias("reason"),
         detail.alias("detail"),
     )
+
+
+def _strangers(message: Column, sides: Mapping[str, Column], fields: tuple[Field, ...]) -> Iterator[Column]:
+    """Yield for each side of a row which member is no column, null for none: what nobody reads would be lost."""
+    names = [f.column.name for f in fields]
+    usual = F.array(*(F.lit(f.column.name) for f in fields if not f.column.virtual)).cast("array<string>")
+    for side, there in sides.items():
+        keys = F.json_object_keys(F.get_json_object(message, f"$.payload.{side}"))
+        if not {"before", "after"}.intersection(names):
+            # The text from the row on has its keys first; what comes after its end does not count.
+            row = F.substring_index(message, f',"{side}":', -1)
+            compact = message.contains(f',"{side}":') & row.startswith("{")
+            keys = F.when(compact, F.json_object_keys(row)).otherwise(keys)
+        strange = F.get(F.array_except(keys, F.array(*map(F.lit, names)).cast("array<string>")), F.lit(0))
+        words = F.concat(F.lit("column "), strange, F.lit(" is not in the table"))
+        yield F.when(there.isNotNull() & (keys != usual), words)
 
 
 def _image(there: Column, side: Column, fields: tuple[Field, ...]) -> Column:
