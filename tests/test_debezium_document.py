@@ -291,6 +291,10 @@ def test_a_row_whose_key_cannot_be_read_is_rejected(spark: SparkSession) -> None
         ({"type": "int32", "optional": True, "field": "c"}, '"text"'),
         ({"type": "int64", "optional": True, "field": "c", "tidb_type": "bigint unsigned"}, "18446744073709551616"),
         ({"type": "string", "optional": True, "field": "c", "tidb_type": "blob"}, '"*"'),
+        (
+            {"type": "int64", "optional": True, "field": "c", "name": "io.debezium.time.Timestamp"},
+            "9223372036854775807",
+        ),
         ({"type": "string", "optional": True, "field": "c", "name": "io.debezium.time.ZonedTimestamp"}, '"noon"'),
     ],
 )
@@ -301,3 +305,17 @@ def test_a_value_that_is_not_of_its_type_makes_the_row_bad(column: Json, value: 
     with read(spark, (json.dumps({"payload": {}}), message)) as events:
         (table,) = events.tables
         assert [row["reason"] for row in table.frame.collect()] == [Reason.BAD_VALUE]
+
+
+def test_many_times_leave_sparks_code_small_enough_to_compile(compiled: SparkSession) -> None:
+    times = [f"c{n}" for n in range(8)]
+    name = "io.debezium.time.Timestamp"
+    schema = envelope(*({"type": "int64", "optional": True, "field": c, "name": name} for c in times))
+    payload = ROW_VALUE["payload"] | {"op": "c", "before": None, "after": dict.fromkeys(times, 1577934245006)}
+    compiled.conf.set("spark.sql.codegen.fallback", False)
+    try:
+        with read(compiled, ({"payload": {}}, {"payload": payload, "schema": schema})) as events:
+            (row,) = events.tables[0].frame.collect()
+    finally:
+        compiled.conf.unset("spark.sql.codegen.fallback")
+    assert set(row["data"]) == {"2020-01-02 03:04:05.006"}

@@ -15,7 +15,9 @@ from tidecast.protocols.debezium._read_schema import Field
 
 _UINT64 = 1 << 64
 _WIDE = Context(prec=MAX_DECIMAL_PRECISION)
-_DAY = 86400
+_YEAR_0, _YEAR_10000 = -62_167_219_200, 253_402_300_800
+"""When years of four digits begin and end, in seconds after 1970."""
+_EPOCH, _MINUTES_FROM = "1970-01-01 00:00:00", len("1970-01-01 00:")
 _LONG_BYTES = 8
 _LONG_DIGITS = 18
 
@@ -52,6 +54,8 @@ def damaged(field: Field, said: Column) -> Column | None:
     data_type = field.column.data_type
     if _wraps(data_type):
         return said >= F.lit(Decimal(_UINT64))
+    if data_type.kind is Kind.DATETIME:
+        return ~_is_moment(field, said)
     if json_type(field) != T.StringType() or data_type.kind not in _READERS:
         return None
     if data_type.kind is Kind.TIMESTAMP:
@@ -126,17 +130,33 @@ def _date(field: Field, said: Column) -> Column:
 
 def _datetime(field: Field, said: Column) -> Column:
     unit, width = (1000, 3) if in_milliseconds(field.column.data_type) else (1_000_000, 6)
-    seconds = _div(said, unit)
-    day = F.date_from_unix_date(_div(seconds, _DAY).cast("int")).cast("string")
-    clock = _clock(F.pmod(seconds, F.lit(_DAY)))
     always = field.digits or not in_milliseconds(field.column.data_type)
-    return F.concat(day, F.lit(" "), clock, _fraction(F.pmod(said, F.lit(unit)), width, field, always))
+    moment = _since_epoch(_div(said, unit)).cast("string")
+    text = F.concat(moment, _fraction(F.pmod(said, F.lit(unit)), width, field, always))
+    return F.when(_is_moment(field, said), text)
+
+
+def _is_moment(field: Field, said: Column) -> Column:
+    unit = 1000 if in_milliseconds(field.column.data_type) else 1_000_000
+    return said.between(F.lit(_YEAR_0 * unit), F.lit(_YEAR_10000 * unit - 1))
 
 
 def _time(field: Field, said: Column) -> Column:
     size = F.abs(said)
+    hours = _div(size, 3_600_000_000).cast("string")
+    clock = F.substring(_since_epoch(_div(size, 1_000_000) % 3600).cast("string"), _MINUTES_FROM, 6)
     fraction = _fraction(size % 1_000_000, 6, field, field.digits)
-    return F.concat(F.when(said < 0, "-").otherwise(""), _clock(_div(size, 1_000_000)), fraction)
+    return F.concat(
+        F.when(said < 0, "-").otherwise(""),
+        F.lpad(hours, F.greatest(F.length(hours), F.lit(2)), F.lit("0")),
+        clock,
+        fraction,
+    )
+
+
+def _since_epoch(seconds: Column) -> Column:
+    """Return so many seconds after 1970 as a wall clock's time, in which the session's zone has no say."""
+    return F.timestamp_add("SECOND", seconds, F.lit(_EPOCH).cast("timestamp_ntz"))
 
 
 def _is_instant(said: Column) -> Column:
@@ -153,14 +173,6 @@ def _timestamp(field: Field, said: Column) -> Column:
 def _div(number: Column, by: int) -> Column:
     """Return the whole quotient, rounded down."""
     return F.call_function("div", number - F.pmod(number, F.lit(by)), F.lit(by))
-
-
-def _clock(seconds: Column) -> Column:
-    """Return seconds as `hh:mm:ss`, of two digits each, or three for the hours."""
-    minutes = _div(seconds, 60)
-    digits = (_div(minutes, 60) * 10_000 + minutes % 60 * 100 + seconds % 60 + 10_000_000).cast("string")
-    hours = F.when(digits >= "11000000", F.substring(digits, 2, 3)).otherwise(F.substring(digits, 3, 2))
-    return F.concat(hours, F.lit(":"), F.substring(digits, 5, 2), F.lit(":"), F.substring(digits, 7, 2))
 
 
 def _fraction(part: Column, width: int, field: Field, always: bool) -> Column:
