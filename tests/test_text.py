@@ -6,7 +6,7 @@ import math
 import random
 import struct
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
@@ -120,6 +120,13 @@ def any_zone(session: SparkSession, request: pytest.FixtureRequest) -> Iterator[
     session.conf.set("spark.sql.session.timeZone", before or "UTC")
 
 
+def in_go(wall: datetime, zone: ZoneInfo) -> datetime:
+    """Return the moment of a wall clock's time, by the rule of Go's `time.Date`."""
+    utc = wall.replace(tzinfo=ZoneInfo("UTC"))
+    near = utc - (utc.astimezone(zone).utcoffset() or timedelta())
+    return utc - (near.astimezone(zone).utcoffset() or timedelta())
+
+
 def test_a_wall_clock_moves_between_zones(any_zone: SparkSession) -> None:
     r = random.Random(5)
     zones = ["Asia/Shanghai", "Europe/Berlin", "America/New_York", "UTC"]
@@ -131,15 +138,28 @@ def test_a_wall_clock_moves_between_zones(any_zone: SparkSession) -> None:
     moments += [datetime.fromtimestamp(c.timestamp() + 900 * q, tz=ZoneInfo("UTC")) for c in changes for q in range(48)]
     for start, end in ((zones[3], zones[0]), (zones[0], zones[3]), (zones[3], zones[1]), (zones[1], zones[2])):
         local = [m.astimezone(ZoneInfo(start)) for m in moments]
-        # Text does not tell the second of two equal hours: it is taken for the first.
-        wanted = [m.replace(fold=0).astimezone(ZoneInfo(end)).strftime("%Y-%m-%d %H:%M:%S.120") for m in local]
+        # Text does not tell which of two equal hours it is: Go takes the first or the second.
+        taken = [in_go(m, ZoneInfo(start)).astimezone(ZoneInfo(end)) for m in local]
+        wanted = [m.strftime("%Y-%m-%d %H:%M:%S.120") for m in taken]
         values = [m.strftime("%Y-%m-%d %H:%M:%S.120") for m in local]
         assert texts(any_zone, values, T.StringType(), shift_zone(F.col("x"), start, end)) == wanted
 
 
-def test_an_hour_that_never_comes_has_the_offset_before_the_change(any_zone: SparkSession) -> None:
-    shifted = shift_zone(F.col("x"), "Europe/Berlin", "UTC")
-    assert texts(any_zone, ["2024-03-31 02:30:00"], T.StringType(), shifted) == ["2024-03-31 01:30:00"]
+@pytest.mark.parametrize(
+    ("zone", "wall", "utc"),
+    [
+        ("Asia/Shanghai", "1991-09-15 01:30:00", "1991-09-14 17:30:00"),
+        ("Europe/Berlin", "2023-10-29 02:30:00", "2023-10-29 01:30:00"),
+        ("America/New_York", "2023-11-05 01:30:00", "2023-11-05 05:30:00"),
+        ("Europe/Berlin", "2024-03-31 02:30:00", "2024-03-31 01:30:00"),
+        ("America/New_York", "2024-03-10 02:30:00", "2024-03-10 06:30:00"),
+    ],
+)
+def test_an_hour_that_comes_twice_or_never_is_that_of_go(
+    zone: str, wall: str, utc: str, any_zone: SparkSession
+) -> None:
+    """The moments are those of a Go program."""
+    assert texts(any_zone, [wall], T.StringType(), shift_zone(F.col("x"), zone, "UTC")) == [utc]
 
 
 def test_fractions_keep_their_digits(any_zone: SparkSession) -> None:
