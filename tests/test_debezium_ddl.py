@@ -222,6 +222,13 @@ def test_a_type_may_have_another_name(type_name: str, members: dict[str, Any], w
     assert column(shown(type_name, **members)).data_type == want
 
 
+@pytest.mark.parametrize("literal", ["x'aa'", "b'10101010'", "0xAA", "170"])
+def test_a_bit_default_that_ticdc_spoils_is_that_of_the_statement(literal: str) -> None:
+    said = shown("BIT", "111011111011111110111101", length=8)
+    assert column(said, f"CREATE TABLE `d`.`t` (`c` BIT(8) DEFAULT {literal})").default == 0xAA
+    assert column(said).default is None
+
+
 def test_a_type_that_cannot_be_read_is_named() -> None:
     with pytest.raises(UnknownType, match="column c is of type GEOMETRY"):
         column(shown("GEOMETRY"))

@@ -208,16 +208,14 @@ def read_table(
     Raises KeyError, TypeError or ValueError where it is not of that form, UnknownType for a type that MySQL lacks.
     """
     keys = tuple(said["primaryKeyColumnNames"] or ())
-    defined = statement.definitions if statement else {}
-    columns = tuple(
-        _changed_column(c, zone if c["name"] in defined and defined[c["name"]].default else None)
-        for c in said["columns"]
-    )
+    literals = {d.name: d.default for d in statement.definitions.values()} if statement else {}
+    columns = tuple(_changed_column(c, literals.get(c["name"]), zone) for c in said["columns"])
     primary = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=keys),) if keys else ()
     return TableSchema(*name, 0, version, columns, primary)
 
 
-def _changed_column(said: dict[str, Any], zone: str | None) -> Column:
+def _changed_column(said: dict[str, Any], literal: str | None, zone: str) -> Column:
+    """Return a column; `literal` is its default where the statement defines it."""
     name, *flags = said["typeName"].lower().removeprefix("national ").split()
     name = _SYNONYMS.get(name, name) if "varying" not in flags else "varchar"
     length, scale = said["length"], said["scale"]
@@ -243,7 +241,10 @@ def _changed_column(said: dict[str, Any], zone: str | None) -> Column:
         data_type = replace(data_type, length=_length(data_type) if length is None else length, decimal=decimal)
     default = said["defaultValueExpression"]
     return Column(
-        said["name"], data_type, said["optional"], None if default is None else _stored(data_type, default, zone)
+        said["name"],
+        data_type,
+        said["optional"],
+        None if default is None else _stored(data_type, default, literal, zone),
     )
 
 
@@ -289,20 +290,21 @@ _HIDDEN_LENGTHS = {
 """The lengths that a schema change does not show."""
 
 
-def _stored(data_type: DataType, default: str, zone: str | None) -> str | int | None:
+def _stored(data_type: DataType, default: str, literal: str | None, zone: str) -> str | int | None:
     """Return a default as TiDB keeps it; a statement may write a time in other forms."""
     match data_type.kind:
         case Kind.BIT:
             # TiCDC spoils bytes from 0x80 on; what comes of them has too many digits.
-            sound = not default.strip("01") and 0 < len(default) <= max(data_type.length, 8)
-            return int(default, 2) if sound else None
+            if not default.strip("01") and 0 < len(default) <= max(data_type.length, 8):
+                return int(default, 2)
+            return int(literal) if literal and literal.isdecimal() else None
         case Kind.TIME:
             return time_text(default, data_type.decimal) or default
         case Kind.DATETIME | Kind.TIMESTAMP as kind:
             if default == _EPOCH_DEFAULT:
                 return NOW
             moment = datetime_text(default, data_type.decimal) or default
-            return _in_utc(moment, zone) if zone and kind is Kind.TIMESTAMP else moment
+            return _in_utc(moment, zone) if literal and kind is Kind.TIMESTAMP else moment
     return default
 
 

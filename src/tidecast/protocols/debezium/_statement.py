@@ -29,7 +29,8 @@ _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
 class Definition:
     """A column as a statement defines it.
 
-    `arguments` are the numbers of its type; `default` is the text of a literal or of the current time.
+    `arguments` are the numbers of its type; `default` is the text of a literal, which bits are as a number, or of the
+    current time.
     `had_name` is the column's name before, where it has a new one. A definition that is not `whole` changes the default
     alone.
     """
@@ -333,6 +334,8 @@ def _literal(tokens: Sequence[_Token]) -> str | None:
                 sign = "-"
             case TokenType.STRING | TokenType.NUMBER:
                 return sign + token.text
+            case TokenType.BIT_STRING | TokenType.HEX_STRING:
+                return str(int(token.text, 2 if token.type is TokenType.BIT_STRING else 16))
             case _:
                 return "CURRENT_TIMESTAMP" if token.word in _NOW else None
     return None
