@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from golden_lines import lines
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast.checksum import verify
@@ -178,6 +178,13 @@ def test_schema_changes_with_the_table_before_come_back(golden: Callable[[str], 
     assert in_json == in_avro
 
 
+def in_partitions(records: DataFrame) -> DataFrame:
+    """Return messages as Kafka has them: those for all partitions in each of three, and no order between partitions."""
+    everywhere = F.array(*map(F.lit, range(3)))
+    mine = F.when(F.col("partition").isNull(), everywhere).otherwise(F.array("partition"))
+    return records.withColumn("partition", F.explode(mine))
+
+
 @pytest.mark.parametrize("variant", ["simple-json-checksum", "simple-avro-checksum"])
 def test_rows_fit_their_checksums_before_and_after(
     variant: str, golden: Callable[[str], Path], spark: SparkSession
@@ -194,13 +201,29 @@ def test_rows_fit_their_checksums_before_and_after(
     assert wrong >= {n for n, expect in twins.items() if expect == "mismatch"} != set()
 
 
+@pytest.mark.parametrize("variant", ["simple-json-checksum", "simple-avro-checksum"])
+def test_partitions_without_an_order_have_the_same_schemas(
+    variant: str, golden: Callable[[str], Path], spark: SparkSession
+) -> None:
+    path = golden(f"{variant}.jsonl.gz")
+    few = [n for n, m in enumerate(lines(path)) if m["kind"] != "dml" or m["table"] in ("t_gen", "t_evo")]
+    records, _ = read_records(spark, f"file://{path}?protocol=simple")
+    head = records.frame.where(F.col("offset").isin(few))
+    with simple.decode(head, ordered=True, zone=ZONE) as once:
+        schemas = {s.key: s for s in once.history or ()}
+    with simple.decode(in_partitions(head), ordered=False, zone=ZONE) as events:
+        assert {s.key: s for s in events.history or ()} == schemas
+        judged = verify(events).select("verdict", "corrupted").collect()
+    assert any(c.virtual for t in events.tables for c in t.schema.columns)
+    assert [r for r in judged if (r["verdict"] == "mismatch") != r["corrupted"]] == []
+
+
 def test_messages_of_all_partitions_count_once(golden: Callable[[str], Path], spark: SparkSession) -> None:
     path = golden("simple-avro.jsonl.gz")
     messages = lines(path)
     records, _ = read_records(spark, f"file://{path}?protocol=simple")
     head = records.frame.where(F.col("partition").isNull() & (F.col("offset") < 60))
-    parts = head.withColumn("partition", F.explode(F.array(F.lit(0), F.lit(1), F.lit(2))))
-    with simple.decode(head, ordered=True) as once, simple.decode(parts, ordered=False) as thrice:
+    with simple.decode(head, ordered=True) as once, simple.decode(in_partitions(head), ordered=False) as thrice:
         assert thrice.watermarks is None or once.watermarks is not None
     assert [d.sql for d in once.ddl] == [d.sql for d in thrice.ddl] != []
     assert len(once.bootstraps) == len(thrice.bootstraps) > 0

@@ -2,10 +2,10 @@
 
 from tidecast.model._actions import Action, ddl_action
 from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Bootstrap, Ddl, Events, Op, Reason, TableChanges, row_type
-from tidecast.model._history import SchemaHistory, SchemaKey
+from tidecast.model._history import SchemaHistory
 from tidecast.model._names import sanitize
 from tidecast.model._plans import evaluated_once, small_table, union
-from tidecast.model._schema import Column, DataType, Index, TableSchema
+from tidecast.model._schema import Column, DataType, Index, SchemaKey, TableSchema
 from tidecast.model._text import decimal_text, has_any, shortest_text, trimmed
 from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
 from tidecast.model._types import MAX_DECIMAL_PRECISION, Kind, spark_type

@@ -14,19 +14,21 @@ from dataclasses import replace
 from pydantic import TypeAdapter
 
 from tidecast.model._events import Ddl
-from tidecast.model._schema import Column, DataType, TableSchema
+from tidecast.model._schema import Column, DataType, SchemaKey, TableSchema
 from tidecast.model._types import INTEGERS, Kind
-
-SchemaKey = tuple[str, str, int]
-"""Database, table and version: what a row message says of its schema."""
 
 _NAME = r"`((?:[^`]|``)+)`"
 _LIKE = re.compile(rf"^CREATE TABLE (?:IF NOT EXISTS )?(?:{_NAME}\.)?{_NAME} LIKE (?:{_NAME}\.)?{_NAME}", re.I)
 _RENAMED = re.compile(rf"\b(?:CHANGE COLUMN (?:IF EXISTS )?{_NAME}|RENAME COLUMN {_NAME} TO) {_NAME}", re.I)
+_CHANGED = r"\b(?:ADD|MODIFY|CHANGE) (?:COLUMN )?(?:IF (?:NOT )?EXISTS )?"
+_DEFINED = re.compile(rf"(?:{_CHANGED}(?:\((?=`)|{_NAME} (?=`))?|, ?){_NAME} (?=\w)", re.I)
 _GENERATED = re.compile(r"\bGENERATED ALWAYS AS ?\(", re.I)
 _LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|/\*(?!T).*?\*/", re.S)
 _HIDDEN = "_V$_"
+_PADDED = {"char": True, "binary": True, "varchar": False, "varbinary": False}
 
+_KEEPING = ("TRUNCATE", "RENAME")
+"""Schema changes that keep a table's version."""
 
 _STATE = TypeAdapter(list[tuple[TableSchema, int]])
 
@@ -60,17 +62,34 @@ class SchemaHistory:
         return _STATE.dump_json([(schema, self._last_id[schema.table_id]) for schema in self._versions.values()])
 
     def _take(self, schema: TableSchema, last_id: int) -> None:
-        self._versions.setdefault((schema.database, schema.table, schema.version), schema)
+        """Put a schema last: what `state` gives is taken in the same order again, and must say the same."""
+        was = self._versions.pop(schema.key, None)
+        self._versions[schema.key] = schema
         self._by_name[schema.database, schema.table] = self._by_id[schema.table_id] = schema
         self._last_id[schema.table_id] = last_id
+        if was and was.table_id != schema.table_id:
+            self._forget(was.table_id)
+
+    def _forget(self, table_id: int) -> None:
+        """Forget the last schema of a table that was truncated: nothing may be known that `state` does not give."""
+        left = [schema for schema in self._versions.values() if schema.table_id == table_id]
+        if left:
+            self._by_id[table_id] = left[-1]
+        else:
+            del self._by_id[table_id], self._last_id[table_id]
 
     def add(self, schema: TableSchema, ddl: Ddl | None = None) -> TableSchema:
-        """Take the next schema of the stream, by a schema change or (without one) by a bootstrap; return it whole."""
-        key = (schema.database, schema.table, schema.version)
-        if ddl is None and key in self._versions:
-            return self._versions[key]
+        """Take the next schema of the stream, by a schema change or (without one) by a bootstrap; return it whole.
+
+        A version that has come before says nothing new, whether by a bootstrap, by a schema change that is sent again,
+        or by one that keeps the version; but after TRUNCATE the table has another id.
+        """
+        known = self._versions.get(schema.key)
+        moved = ddl and ddl.type in _KEEPING and known and known.table_id != schema.table_id
+        if known and (ddl is None or (schema.version and not moved)):
+            return known
         sql = _LITERAL.sub("''", ddl.sql) if ddl else ""
-        before = self._before(schema, ddl, sql)
+        before = known if moved else self._before(schema, ddl, sql)
         schema = _with_virtual(_with_ids(schema, before, sql, self._last(before)), before, sql)
         self._take(schema, max(self._last(before), *(c.id or 0 for c in schema.columns), 0))
         return schema
@@ -84,7 +103,8 @@ class SchemaHistory:
             return self._by_name.get((_unquote(like[3]) or _unquote(like[1]) or name[0], _unquote(like[4])))
         if ddl and ddl.type == "CREATE":
             return None
-        return self._by_id.get(schema.table_id) or self._by_name.get(name)
+        was = (ddl and ddl.renamed_from) or name
+        return self._by_id.get(schema.table_id) or self._by_name.get(was) or self._by_name.get(name)
 
 
 def _unquote(name: str | None) -> str:
@@ -92,23 +112,31 @@ def _unquote(name: str | None) -> str:
 
 
 def _renames(sql: str) -> Mapping[str, str]:
-    return {_unquote(m[3]): _unquote(m[1] or m[2]) for m in _RENAMED.finditer(sql)}
+    """Return the old name of each renamed column; names in lower case, as a statement may spell them otherwise."""
+    return {_unquote(m[3]).lower(): _unquote(m[1] or m[2]).lower() for m in _RENAMED.finditer(sql)}
+
+
+def _former(columns: Iterable[Column], sql: str) -> Mapping[str, Column]:
+    """Return what each column was before a statement, by its lower-case name now."""
+    old, renames = {c.name.lower(): c for c in columns}, _renames(sql)
+    kept = {name: column for name, column in old.items() if name not in renames.values()}
+    return kept | {new: old[was] for new, was in renames.items() if was in old}
 
 
 def _with_ids(schema: TableSchema, before: TableSchema | None, sql: str, last_id: int) -> TableSchema:
-    old = {c.name: c for c in before.columns} if before else {}
-    renames = _renames(sql)
+    former = _former(before.columns, sql) if before else {}
     ids: dict[str, int] = {}
     fresh: list[str] = []
     for column in schema.columns:
-        origin = old.get(renames.get(column.name, column.name))
+        origin = former.get(column.name.lower())
         if origin and origin.id and not rewrites(origin.data_type, column.data_type):
             ids[column.name] = origin.id
         else:
             fresh.append(column.name)
     # Several columns of one statement get their ids in the statement's order, which FIRST and AFTER may undo.
-    if before:
-        fresh.sort(key=lambda name: sql.find("`" + name.replace("`", "``") + "`"))
+    if before and len(fresh) > 1:
+        defined = [_unquote(m[2]).lower() for m in _DEFINED.finditer(sql)]
+        fresh.sort(key=lambda name: defined.index(name.lower()) if name.lower() in defined else len(defined))
     for number, name in enumerate(fresh, last_id + 1):
         ids[name] = number
     return replace(schema, columns=tuple(replace(c, id=ids[c.name]) for c in schema.columns))
@@ -119,7 +147,7 @@ def rewrites(old: DataType, new: DataType) -> bool:
     if old.kind is Kind.INTEGER and new.kind is Kind.INTEGER:
         narrower = INTEGERS.index(new.mysql_type) < INTEGERS.index(old.mysql_type)
         return narrower or old.unsigned != new.unsigned
-    if {old.mysql_type, new.mysql_type} == {"char", "varchar"}:
+    if {_PADDED.get(old.mysql_type), _PADDED.get(new.mysql_type)} == {True, False}:
         return True
     strings = (Kind.TEXT, Kind.BINARY)
     if old.mysql_type != new.mysql_type and not (old.kind in strings and new.kind in strings):
@@ -134,24 +162,24 @@ def rewrites(old: DataType, new: DataType) -> bool:
 
 
 def _with_virtual(schema: TableSchema, before: TableSchema | None, sql: str) -> TableSchema:
-    was = {c.name: c.virtual for c in before.columns} if before else {}
-    renames = _renames(sql)
+    former = _former(before.columns, sql) if before else {}
     said = dict(_generated(sql))
 
     def virtual(column: Column) -> bool:
-        inherited = was.get(renames.get(column.name, column.name), False)
-        return column.name.startswith(_HIDDEN) or said.get(column.name, inherited)
+        name = column.name.lower()
+        inherited = name in former and former[name].virtual
+        return column.name.startswith(_HIDDEN) or said.get(name, inherited)
 
     return replace(schema, columns=tuple(replace(c, virtual=virtual(c)) for c in schema.columns))
 
 
 def _generated(sql: str) -> Iterable[tuple[str, bool]]:
-    """Yield each generated column that a statement defines, and whether it is a virtual one."""
+    """Yield the lower-case name of each generated column that a statement defines, and whether it is virtual."""
     for match in _GENERATED.finditer(sql):
         names = re.findall(_NAME, sql[_item_start(sql, match.start()) : match.start()])
         rest = sql[_closing(sql, match.end()) + 1 :].lstrip()
         if names:
-            yield _unquote(names[-1]), not rest.upper().startswith("STORED")
+            yield _unquote(names[-1]).lower(), not rest.upper().startswith("STORED")
 
 
 def _item_start(sql: str, position: int) -> int:

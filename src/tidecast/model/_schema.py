@@ -7,6 +7,9 @@ from functools import cached_property
 
 from tidecast.model._types import Kind, kind_of
 
+SchemaKey = tuple[str, str, int]
+"""Database, table and version: what a row message says of its schema."""
+
 
 @dataclass(frozen=True)
 class DataType:
@@ -84,6 +87,11 @@ class TableSchema:
     def name(self) -> str:
         """`database.table`, for people."""
         return f"{self.database}.{self.table}"
+
+    @property
+    def key(self) -> SchemaKey:
+        """What row messages say of their schema where it is this one."""
+        return self.database, self.table, self.version
 
     @cached_property
     def handle_key(self) -> tuple[str, ...]:

@@ -198,6 +198,9 @@ class _Schemas:
                 continue
             ts = row["commit_ts"] or (after.version if after else 0)
             said.append(((row["offset"] if ordered else ts, row["offset"]), row, text, after, before))
+        # The schema change of a version tells more of it than a bootstrap, whose place among those of other partitions
+        # is not known.
+        told = {after.key for _, row, _, after, _ in said if after and row["type"] != BOOTSTRAP}
         for _, row, text, after, before in sorted(said, key=lambda one: one[0]):
             positions = [moment["position"] for moment in row["moments"]]
             change = None
@@ -209,9 +212,9 @@ class _Schemas:
                 self.ddl.append(replace(change, position=min(positions)))
             elif after:
                 self.bootstraps += [Bootstrap(after, position) for position in positions]
-            if before:
+            if before and before.key not in told:
                 self.history.add(before)
-            if after:
+            if after and (change or after.key not in told):
                 self.history.add(after, change)
 
 
