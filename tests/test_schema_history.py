@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from golden_lines import lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidecast.model import Column, DataType, Ddl, SchemaHistory, TableSchema
+from tidecast.model import Column, DataType, Ddl, Index, SchemaHistory, TableSchema
 from tidecast.protocols import simple
 
 INT = DataType("int", length=11)
@@ -209,3 +210,32 @@ def test_a_column_whose_data_is_rewritten_has_a_new_id(before: DataType, after: 
         ddl = Ddl("ALTER" if version > 1 else "CREATE", "ALTER TABLE `d`.`t` MODIFY COLUMN `c` …", version, schema)
         (column,) = history.add(schema, ddl).columns
     assert (column.id == 2) == rewritten
+
+
+def keyed(*indexes: Index, **column: Any) -> TableSchema:
+    columns = tuple(Column(name, INT, False, virtual=name in column.get("virtual", ())) for name in "abc")
+    return TableSchema("d", "t", 1, 1, columns, indexes)
+
+
+def unique(*columns: str, nullable: bool = False) -> Index:
+    return Index(f"uk_{''.join(columns)}", True, False, nullable, columns)
+
+
+def primary(*columns: str) -> Index:
+    return Index("primary", True, True, False, columns)
+
+
+@pytest.mark.parametrize(
+    ("table", "handle_key"),
+    [
+        (keyed(unique("c"), unique("a"), primary("a")), ("a",)),  # the key itself: a copy would be of the first one
+        (keyed(unique("a"), unique("c"), primary("a")), ("a",)),
+        (keyed(unique("a", "c"), unique("b"), primary("a", "c")), ("b",)),
+        (keyed(unique("c", nullable=True), unique("a", "b"), primary("a", "b")), ("a", "b")),
+        (keyed(unique("c"), unique("b"), primary("c"), virtual=("c",)), ("b",)),
+        (keyed(Index("PRIMARY", True, True, False, ("b", "a")), unique("c")), ("a", "b")),
+        (keyed(unique("c", nullable=True)), ()),
+    ],
+)
+def test_the_handle_key_is_tidbs(table: TableSchema, handle_key: tuple[str, ...]) -> None:
+    assert table.handle_key == handle_key

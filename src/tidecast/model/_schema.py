@@ -98,14 +98,15 @@ class TableSchema:
         """The columns that identify a row, in table order; empty where nothing does.
 
         They are the primary key's, else those of the unique index on NOT NULL columns that has the
-        fewest columns, the oldest on a tie. TiDB lists such an index once more, as a primary one,
-        where a table has no primary key: that copy does not count. Source: Simple protocol, TableSchema.
+        fewest columns, the oldest on a tie. Where a table has no primary key, TiDB lists the first index on NOT NULL
+        columns once more, as a primary one: that copy does not count. Source: Simple protocol, TableSchema.
         """
         stored = {c.name for c in self.columns if not c.virtual}
-        unique = [i for i in self.indexes if i.unique and not (i.primary or i.nullable) and stored >= set(i.columns)]
-        copies = {i.columns for i in unique}
-        primary = [i for i in self.indexes if i.primary and not (i.name == "primary" and i.columns in copies)]
-        chosen = primary[0] if primary else min(unique, key=lambda i: len(i.columns), default=None)
+        unique = [i for i in self.indexes if i.unique and not (i.primary or i.nullable)]
+        copied = unique[0].columns if unique else None
+        primary = [i for i in self.indexes if i.primary and not (i.name == "primary" and i.columns == copied)]
+        usable = [i for i in unique if stored.issuperset(i.columns)]
+        chosen = primary[0] if primary else min(usable, key=lambda i: len(i.columns), default=None)
         names = set(chosen.columns) if chosen else set()
         return tuple(c.name for c in self.columns if c.name in names)
 
