@@ -17,6 +17,7 @@ from values import fixed, plain, texts, utc_texts
 from tidecast.model import CHECKSUM, RECORD, Column, DataType, Index, TableSchema, union
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
+from tidecast.protocols.simple._numbers import set_mask
 
 EXAMPLES = 500
 UTF8 = ("utf8mb4", "utf8mb4_bin")
@@ -190,3 +191,10 @@ def with_ids(table: TableSchema) -> TableSchema:
 def same(got: Any, want: Any) -> bool:
     got = bytes(got) if isinstance(got, bytearray) else got
     return bool(got == want) and str(got)[:1] == str(want)[:1]  # 0.0 equals -0.0
+
+
+def test_the_empty_set_is_no_element(spark: SparkSession) -> None:
+    kind = DataType("set", "utf8mb4", elements=("", "a"))
+    texts = F.explode(F.array(*map(F.lit, ["", "a", ",a"]))).alias("text")
+    masks = spark.range(1).select(texts).select(set_mask(kind, F.col("text"))).collect()
+    assert [mask for (mask,) in masks] == [0, 2, 3]

@@ -25,12 +25,12 @@ def enum_element(data_type: DataType, number: Column) -> Column:
 
 
 def set_mask(data_type: DataType, elements: Column) -> Column:
-    """Return a bit for each element as bigint, the first one's is the lowest; other text has none."""
+    """Return a bit for each element as bigint, the first one's is the lowest; '' has none, nor has other text."""
     bits = [
         F.when(F.find_in_set(F.lit(e), elements) > 0, _bits(1 << n)).otherwise(_bits(0))
         for n, e in enumerate(data_type.elements)
     ]
-    return F.when(elements.isNotNull(), reduce(Column.bitwiseOR, bits, _bits(0)))
+    return F.when(elements == "", _bits(0)).when(elements.isNotNull(), reduce(Column.bitwiseOR, bits, _bits(0)))
 
 
 def set_elements(data_type: DataType, mask: Column) -> Column:
