@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidecast.model import RECORD, Events
+from tidecast.model import RECORD, Events, SchemaHistory
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
 
@@ -76,6 +76,29 @@ def changed(message: str, **members: Any) -> str:
     return json.dumps({k: v for k, v in (json.loads(message) | members).items() if v is not ...})
 
 
+BROKEN_COLUMNS: list[dict[str, Any]] = [
+    {"name": 5},
+    {"name": "\ud800"},
+    {"name": "ID"},  # MySQL takes it for another `id`
+    {"nullable": None},
+    {"default": []},
+    {"dataType": {"mysqlType": "decimal", "charset": "binary", "collate": "binary", "length": "10"}},
+    {"dataType": {"mysqlType": "int", "charset": 5, "collate": "binary"}},
+    {"dataType": {"mysqlType": "bit", "charset": "binary", "collate": "binary"}, "default": "x"},
+]
+
+
+def ddl_schema(message: str) -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads(message)["tableSchema"]
+    return schema
+
+
+def with_column(message: str, said: dict[str, Any]) -> dict[str, Any]:
+    """Return the table of a schema change with its second column changed."""
+    one, two, *rest = ddl_schema(message)["columns"]
+    return ddl_schema(message) | {"table": "bad", "columns": [one, two | said, *rest]}
+
+
 def test_odd_messages_are_read_or_refused(examples: list[str], spark: SparkSession) -> None:
     ddl, insert, update, delete, watermark = (
         next(m for m in examples if json.loads(m)["type"] == kind)
@@ -85,9 +108,17 @@ def test_odd_messages_are_read_or_refused(examples: list[str], spark: SparkSessi
         changed(update, old={"id": "1", "score": "90.5"}): (90.5, "John Doe"),  # the rest did not change
         changed(update, old={"id": "1", "score": "90.5", "name": None, "age": None}): (90.5, None),
         changed(delete, data={"id": "2"}): (95.0, "John Doe"),
+        delete + " \r\n": (95.0, "John Doe"),
     }
     refused: dict[str | bytes, str] = {
         insert[:-1]: "bad-json",
+        insert + "xyz": "bad-json",
+        insert + insert: "bad-json",
+        insert + "," + insert: "bad-json",
+        insert + "}": "bad-json",
+        insert.replace('"', "'"): "bad-json",
+        "": "bad-json",
+        "null": "bad-json",
         insert.encode().replace(b"John", b"J\xffhn"): "bad-json",
         b"\x16\x06\x06\x02": "undecodable",
         changed(insert, schemaVersion=7): "unknown-table",
@@ -98,13 +129,23 @@ def test_odd_messages_are_read_or_refused(examples: list[str], spark: SparkSessi
         changed(insert, data={"id": "1", "age": "old"}): "bad-value",
         changed(watermark, commitTs=...): "bad-message",
         changed(ddl, tableSchema={"schema": "simple"}, buildTs=1): "bad-message",
+        **{
+            changed(ddl, tableSchema=with_column(ddl, said), buildTs=n): "bad-message"
+            for n, said in enumerate(BROKEN_COLUMNS, 2)
+        },
+        changed(ddl, sql=5): "bad-message",
+        changed(ddl, tableSchema=ddl_schema(ddl) | {"table": "empty", "columns": []}): "",
+        changed(insert, table="empty"): "unknown-table",
     }
+    refused_reasons = {n: reason for n, reason in enumerate(refused.values(), 1 + len(readable)) if reason}
     with decode(spark, [ddl, *readable, *refused]) as events:
         letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
         (table,) = events.tables
         rows = table.good.orderBy("offset").select("old.score", "old.name").collect()
+        state = events.history.state() if events.history else b""
     assert [tuple(r) for r in rows] == list(readable.values())
-    assert letters == dict(enumerate(refused.values(), 1 + len(readable)))
+    assert letters == refused_reasons
+    assert SchemaHistory(state).state() == state
 
 
 def test_a_table_without_handle_key_shows_whole_rows(examples: list[str], spark: SparkSession) -> None:
@@ -144,11 +185,15 @@ def test_a_row_of_an_unknown_time_zone_is_set_aside(spark: SparkSession) -> None
     times = [
         {"location": "Asia/Shanghai", "value": "2024-03-11 08:51:01"},
         {"location": "Middle/Earth", "value": "2024-03-11 08:51:01"},
+        {"location": "", "value": "2024-03-11 08:51:01"},
+        {"location": " ", "value": "2024-03-11 08:51:01"},
         "2024-03-11 08:51:01",
     ]
     rows = [{**head, "commitTs": 6 + n, "schemaVersion": 5, "data": {"at": at}} for n, at in enumerate(times)]
     with decode(spark, [json.dumps(m) for m in (told, *rows)]) as events:
         (changes,) = events.tables
         read = {r["offset"]: r["at"] for r in changes.good.select("offset", "data.at").collect()}
-        assert read == {1: "2024-03-11 00:51:01", 3: "2024-03-11 08:51:01"}
-        assert [(r["offset"], r["reason"]) for r in events.dead_letters().collect()] == [(2, "bad-value")]
+        assert read == {1: "2024-03-11 00:51:01", 5: "2024-03-11 08:51:01"}
+        assert {r["offset"]: r["reason"] for r in events.dead_letters().collect()} == dict.fromkeys(
+            (2, 3, 4), "bad-value"
+        )

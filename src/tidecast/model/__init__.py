@@ -2,7 +2,7 @@
 
 from tidecast.model._actions import Action, ddl_action
 from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Bootstrap, Ddl, Events, Op, Reason, TableChanges, row_type
-from tidecast.model._history import SchemaHistory
+from tidecast.model._history import SchemaHistory, checked
 from tidecast.model._names import sanitize
 from tidecast.model._plans import evaluated_once, small_table, union
 from tidecast.model._schema import Column, DataType, Index, SchemaKey, TableSchema
@@ -30,6 +30,7 @@ __all__ = [
     "SchemaKey",
     "TableChanges",
     "TableSchema",
+    "checked",
     "compose",
     "ddl_action",
     "decimal_text",

@@ -31,6 +31,18 @@ _KEEPING = ("TRUNCATE", "RENAME")
 """Schema changes that keep a table's version."""
 
 _STATE = TypeAdapter(list[tuple[TableSchema, int]])
+_TABLE = TypeAdapter(TableSchema)
+
+
+def checked(schema: TableSchema) -> TableSchema:
+    """Return a schema that a message showed, if a history can keep it and a table can be like that.
+
+    Raises ValueError where a member is of another type, a text is none, or two columns have one name, as MySQL sees it.
+    """
+    _TABLE.validate_json(_TABLE.dump_json(schema, warnings=False), strict=True)
+    if len({c.name.lower() for c in schema.columns}) < len(schema.columns):
+        raise ValueError(f"{schema.name} has two columns of one name")
+    return schema
 
 
 class SchemaHistory:

@@ -23,6 +23,7 @@ from tidecast.model import (
     SchemaKey,
     TableChanges,
     TableSchema,
+    checked,
     evaluated_once,
 )
 from tidecast.protocols.simple import _read_avro, _read_json
@@ -212,9 +213,10 @@ class _Schemas:
                 self.ddl.append(replace(change, position=min(positions)))
             elif after:
                 self.bootstraps += [Bootstrap(after, position) for position in positions]
-            if before and before.key not in told:
+            # What has no columns, as a sequence, has no rows either.
+            if before and before.columns and before.key not in told:
                 self.history.add(before)
-            if after and (change or after.key not in told):
+            if after and after.columns and (change or after.key not in told):
                 self.history.add(after, change)
 
 
@@ -223,8 +225,11 @@ def _read(body: bytes) -> tuple[str, TableSchema | None, TableSchema | None]:
     avro = body.startswith(MARK)
     said = read_message(body) if avro else json.loads(body)
     table = table_schemas.from_avro if avro else table_schemas.from_json
-    after, before = (said.get(name) and table(said[name]) for name in ("tableSchema", "preTableSchema"))
-    return said.get("sql") or "", after, before
+    after, before = (said.get(name) and checked(table(said[name])) for name in ("tableSchema", "preTableSchema"))
+    text = said.get("sql") or ""
+    if not isinstance(text, str):
+        raise TypeError("sql is no text")
+    return text, after, before
 
 
 def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, zone: str) -> DataFrame:

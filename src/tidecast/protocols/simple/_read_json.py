@@ -13,6 +13,8 @@ from tidecast.protocols.simple._numbers import bit_bytes, enum_element, set_elem
 from tidecast.protocols.simple._zones import to_utc
 
 _UNREADABLE = "unreadable"
+_END, _CLOSED = "end", "T"
+_CLOSING = f',"{_END}":"{_CLOSED}"}}'.encode()
 _HEADER = T.StructType(
     [
         T.StructField("version", T.IntegerType()),
@@ -26,26 +28,35 @@ _HEADER = T.StructType(
         T.StructField("claimCheckLocation", T.StringType()),
         T.StructField("handleKeyOnly", T.BooleanType()),
         T.StructField("checksum", CHECKSUM),
+        T.StructField(_END, T.StringType()),
         T.StructField(_UNREADABLE, T.StringType()),
     ]
 )
 """A message without its row and without schemas, which Spark then skips."""
 
 _TIMESTAMP = "location string, value string"
-_LOCATION, _VALUE, _END = '{"location":"', '","value":"', '"}'
+_LOCATION, _VALUE, _LAST = '{"location":"', '","value":"', '"}'
 
 
 def head(value: Column) -> Column:
-    """Return what `fields` reads of a message."""
-    return F.from_json(value.cast("string"), _HEADER, {"columnNameOfCorruptRecord": _UNREADABLE})
+    """Return what `fields` reads of a message.
+
+    A mark is put before the message's last brace and must come out again: Spark takes trailing text in silence.
+    """
+    spaced = F.octet_length(F.rtrim(value.cast("string"), F.lit(" \t\r\n")))
+    length = F.when(F.substring(value, -1, 1) == F.lit(b"}"), F.octet_length(value)).otherwise(spaced)
+    marked = F.concat(F.substring(value, F.lit(1), length - 1), F.lit(_CLOSING)).cast("string")
+    return F.from_json(marked, _HEADER, {"columnNameOfCorruptRecord": _UNREADABLE, "allowSingleQuotes": "false"})
 
 
 def fields(said: Column, value: Column) -> dict[str, Column]:
     """Return a message's members by name (see `tidecast.protocols.simple._decode`); `readable` first of all."""
     text = value.cast("string")
     return {
-        "readable": said.isNotNull() & said[_UNREADABLE].isNull() & F.is_valid_utf8(text),
-        **{name: said[name] for name in _HEADER.fieldNames() if name != _UNREADABLE},
+        "readable": said[_UNREADABLE].isNull()
+        & F.coalesce(said[_END] == _CLOSED, F.lit(False))
+        & F.is_valid_utf8(text),
+        **{name: said[name] for name in _HEADER.fieldNames() if name not in (_END, _UNREADABLE)},
     }
 
 
@@ -114,7 +125,7 @@ def _timestamp(data_type: DataType, text: Column, zone: str) -> Column:
     """An object, nearly always written in one way, which is faster taken apart as text; or a text without a zone."""
     location = F.substring_index(F.substring(text, len(_LOCATION) + 1, _REST), '"', 1)
     value = F.substring_index(F.substring_index(text, '"', -2), '"', 1)
-    plain = text == F.concat(F.lit(_LOCATION), location, F.lit(_VALUE), value, F.lit(_END))
+    plain = text == F.concat(F.lit(_LOCATION), location, F.lit(_VALUE), value, F.lit(_LAST))
     said = F.when(text.startswith("{"), F.from_json(text, _TIMESTAMP))
     return to_utc(
         F.when(plain, value).when(text.startswith("{"), said["value"]).otherwise(text),

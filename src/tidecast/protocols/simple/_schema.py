@@ -124,6 +124,8 @@ def _column(said: dict[str, Any]) -> Column:
         default = (
             int.from_bytes(default, "big") if data_type.kind is Kind.BIT else default.decode("utf-8", errors="replace")
         )
+    if data_type.kind is Kind.BIT and isinstance(default, str):
+        raise TypeError(f"the default of {said['name']} is no number")
     return Column(said["name"], data_type, said["nullable"], default)
 
 

@@ -17,5 +17,6 @@ def to_utc(value: Column, location: Column, zone: str) -> Column:
     Null for a location that is no time zone, over which Spark would fall.
     """
     known = F.coalesce(location, F.lit(zone))
-    real = (known == zone) | F.concat(F.lit(_SOME_TIME), known).try_cast("timestamp").isNotNull()
+    told = F.concat(F.lit(_SOME_TIME), known).try_cast("timestamp").isNotNull() & (F.trim(known) != "")
+    real = (known == zone) | told
     return F.when(known == _UTC, value).when(real, shift_zone(value, known, _UTC))
