@@ -13,7 +13,7 @@ from tidecast._errors import ConfigError
 from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
 from tidecast.changefeed._tables import Dispatcher
-from tidecast.model import DataType, Kind, TableSchema, decimal_text, shift_zone, shortest_text
+from tidecast.model import DataType, Kind, TableSchema, as_listed, decimal_text, shift_zone, shortest_text
 
 _LONGEST_TOPIC = 249
 _FOREIGN = re.compile(r"[^A-Za-z0-9._\-]")
@@ -198,11 +198,11 @@ def _hashed_text(data_type: DataType, value: Column, zone: str) -> Column:
 
 def _position(data_type: DataType, value: Column) -> Column:
     """Return the number of an ENUM's element, from 1; 0 for the empty value and any other text."""
-    return F.array_position(F.array(*map(F.lit, data_type.elements)), value)
+    return F.array_position(F.array(*map(F.lit, data_type.elements)), as_listed(data_type, value))
 
 
 def _mask(data_type: DataType, value: Column) -> Column:
     """Return a SET's bit mask as text. Elements have no commas, which MySQL forbids."""
-    chosen = F.split(value, ",", -1)
+    chosen = F.split(as_listed(data_type, value), ",", -1)
     bits = [F.when(F.array_contains(chosen, e), "1").otherwise("0") for e in reversed(data_type.elements)]
     return F.when(value.isNotNull(), F.conv(F.concat(*bits), 2, 10))

@@ -14,7 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import to_avro
 
-from tidecast.model import DataType, Kind, decimal_text
+from tidecast.model import DataType, Kind, as_listed, decimal_text
 
 Pieces = tuple[Column, ...]
 
@@ -135,7 +135,7 @@ def _enum(data_type: DataType, value: Column) -> Pieces:
     known = [*data_type.elements, *([] if "" in data_type.elements else [""])]
     numbers = [-1, *range(1, len(data_type.elements) + 1), 0]
     table = b"".join(n.to_bytes(8, "little", signed=True) for n in numbers)
-    position = F.array_position(F.array(*map(F.lit, known)), value).cast("int")
+    position = F.array_position(F.array(*map(F.lit, known)), as_listed(data_type, value)).cast("int")
     return (_raw(F.substring(F.lit(table), position * 8 + 1, F.lit(8))),)
 
 
@@ -147,7 +147,9 @@ def _set(data_type: DataType, value: Column) -> Pieces:
     )
     nothing = F.lit(0).cast("bigint")
     found = F.aggregate(
-        F.split(value, ","), nothing, lambda m, e: m.bitwiseOR(F.get(bits, F.array_position(elements, e)))
+        F.split(as_listed(data_type, value), ","),
+        nothing,
+        lambda m, e: m.bitwiseOR(F.get(bits, F.array_position(elements, e))),
     )
     mask = F.when(value == "", nothing).otherwise(found)
     number = F.get(F.transform(F.array(mask), _int64), 0)  # a lambda names the mask, which is long, for once

@@ -27,8 +27,9 @@ def verdict(schema: TableSchema, row: Column, checksum: Column, *, member: str =
 
     In: a row of the model and its checksum (see `tidecast.model.CHECKSUM`); `member` is `current` for
     the row after a change, `previous` for the row before. Out: struct of `verdict` string: `match`, `mismatch`, `none`
-    (there is no checksum, or no row) or `zero` (the source did not know it: not checked); `expected`, `actual`
-    bigint; and `corrupted` boolean: the source itself found the row damaged, which says nothing about the verdict.
+    (there is no checksum, or no row) or `zero` (the source did not know it: not checked); `expected` bigint, null where
+    the source's text is no number; `actual` bigint; and `corrupted` boolean: the source itself found the row damaged,
+    which says nothing about the verdict.
     """
     expected, actual = checksum[member], row_checksum(schema, row)
     return F.struct(
@@ -38,7 +39,7 @@ def verdict(schema: TableSchema, row: Column, checksum: Column, *, member: str =
         .when(expected == 0, F.lit(Judged.ZERO))
         .otherwise(F.lit(Judged.MISMATCH))
         .alias("verdict"),
-        expected.alias("expected"),
+        F.when(expected >= 0, expected).alias("expected"),
         actual.alias("actual"),
         F.coalesce(checksum["corrupted"], F.lit(False)).alias("corrupted"),
     )

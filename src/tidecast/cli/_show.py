@@ -128,9 +128,10 @@ def verified(result: Verified, as_json: bool) -> None:
     rows.append(("all", *(result.verdicts[v] for v in _VERDICTS)))
     _table("Row checksums", ("table", *_VERDICTS), rows, _VERDICTS)
     for wrong in result.mismatches:
+        expected = "no number" if wrong["expected"] is None else wrong["expected"]
         print(
             f"mismatch: topic {wrong['topic']} partition {wrong['partition']} offset {wrong['offset']} "
-            f"{wrong['table']} {wrong['key']}: expected {wrong['expected']}, actual {wrong['actual']}"
+            f"{wrong['table']} {wrong['key']}: expected {expected}, actual {wrong['actual']}"
         )
     hidden = result.verdicts["mismatch"] - len(result.mismatches)
     if hidden > 0:

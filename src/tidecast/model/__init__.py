@@ -6,7 +6,7 @@ from tidecast.model._history import SchemaHistory, checked
 from tidecast.model._names import sanitize
 from tidecast.model._plans import evaluated_once, small_table, union
 from tidecast.model._schema import Column, DataType, Index, SchemaKey, TableSchema
-from tidecast.model._text import decimal_text, has_any, shortest_text, trimmed
+from tidecast.model._text import as_listed, decimal_text, has_any, shortest_text, trimmed
 from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
 from tidecast.model._types import MAX_DECIMAL_PRECISION, Kind, spark_type
 from tidecast.model._zones import shift_zone
@@ -30,6 +30,7 @@ __all__ = [
     "SchemaKey",
     "TableChanges",
     "TableSchema",
+    "as_listed",
     "checked",
     "compose",
     "ddl_action",

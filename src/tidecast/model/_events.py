@@ -43,7 +43,9 @@ CHECKSUM = T.StructType(
         T.StructField("previous", T.LongType()),
     ]
 )
-"""A row's checksum as its source carried it: TiCDC's four members, `current` of the new row, `previous` of the old."""
+"""A row's checksum as its source carried it: TiCDC's four members, `current` of the new row, `previous` of the old.
+
+A text that is no number counts as -1, which no row has."""
 
 
 class Op(enum.StrEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
@@ -103,7 +103,10 @@ def decode(
             continue
         tables.append(_changes(rows.where(mine) if len(heads) > 1 else rows, group, schemas, zone))
         checksums |= group.value is not None and schemas[group.value].checksums
-    watermark, ddl = _control(records.where(control)) if controlled else (None, ())
+    watermark, ddl, broken = _control(records.where(control)) if controlled else (None, (), False)
+    if broken:
+        wrong_change = control & (_first("value") == F.lit(DDL)) & _schema_change()["commitTs"].isNull()
+        rows, causes = records, [*causes, (wrong_change, Reason.BAD_MESSAGE, "not a schema change")]
     return Events(
         tables=tuple(tables),
         rejected=_rejected(rows, causes),
@@ -142,7 +145,13 @@ class _Schemas:
         text = self._schema_of(schema_id)
         if text is None:
             return Reason.UNKNOWN_SCHEMA_ID, f"the registry knows no schema id {schema_id}"
-        return read_schema(text) or (Reason.FOREIGN_SCHEMA, f"schema id {schema_id} is not one of TiCDC's")
+        writer = read_schema(text)
+        if writer is None:
+            return Reason.FOREIGN_SCHEMA, f"schema id {schema_id} is not one of TiCDC's"
+        alike = _alike(c.name for c in writer.columns)
+        if alike:  # which Spark cannot tell apart
+            return Reason.FOREIGN_SCHEMA, f"columns {alike[0]} and {alike[1]} differ only in case"
+        return writer
 
     def wrong(self, group: _Group) -> tuple[str, str] | None:
         """Return why the messages of a group cannot be read, None where they can."""
@@ -157,6 +166,16 @@ class _Schemas:
             if not columns.issuperset(c.name for c in keys):
                 return Reason.FOREIGN_SCHEMA, "the key's columns are not among the value's"
         return None
+
+
+def _alike(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the first two names that differ at most in case."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            return seen[name.lower()], name
+        seen[name.lower()] = name
+    return None
 
 
 def _bytes(value: bytearray | None) -> bytes | None:
@@ -219,7 +238,7 @@ def _checksum(writer: WriterSchema, m: Column) -> Column:
     said = F.struct(
         _or_null(_extension(writer, m, CHECKSUM_VERSION), "int").alias("version"),
         _or_null(_extension(writer, m, CORRUPTED), "boolean").alias("corrupted"),
-        text.try_cast("bigint").alias("current"),
+        F.coalesce(text.try_cast("bigint"), F.lit(-1).cast("bigint")).alias("current"),
         F.lit(0).cast("bigint").alias("previous"),
     )
     return F.when(text != "", said)
@@ -284,11 +303,21 @@ def _rejected(rows: DataFrame, causes: list[tuple[Column, str, str]]) -> DataFra
     return rows.where(hit).select(*RECORD.fieldNames(), reason.alias("reason"), detail.alias("detail"))
 
 
-def _control(messages: DataFrame) -> tuple[int | None, tuple[Ddl, ...]]:
-    """Read the watermarks and schema changes that `avro-enable-watermark` sends, on the driver."""
+def _schema_change() -> Column:
+    return F.from_json(F.substring("value", 2, 2147483647).cast("string"), _DDL_MESSAGE)
+
+
+def _control(messages: DataFrame) -> tuple[int | None, tuple[Ddl, ...], bool]:
+    """Read the watermarks and schema changes that `avro-enable-watermark` sends, on the driver.
+
+    Out: the highest watermark, the schema changes in order, and whether there are any that cannot be read.
+    """
     physical = F.conv(F.hex(F.substring("value", 2, 8)), 16, 10).try_cast("bigint")
-    said = F.from_json(F.substring("value", 2, 2147483647).cast("string"), _DDL_MESSAGE)
     watermark = messages.where(_first("value") == F.lit(WATERMARK)).agg(F.max(physical)).collect()[0][0]
-    changes = messages.where(_first("value") == F.lit(DDL)).select(said.alias("ddl")).select("ddl.*").distinct()
-    rows = changes.where(F.col("commitTs").isNotNull()).orderBy("commitTs").collect()
-    return watermark, tuple(Ddl(str(r["type"]), r["query"] or "", r["commitTs"]) for r in rows)
+    changes = (
+        messages.where(_first("value") == F.lit(DDL)).select(_schema_change().alias("ddl")).select("ddl.*").distinct()
+    )
+    rows = changes.orderBy(F.col("commitTs").asc_nulls_last()).collect()
+    good = [row for row in rows if row["commitTs"] is not None]
+    ddl = tuple(Ddl(str(r["type"]), r["query"] or "", r["commitTs"]) for r in good)
+    return watermark, ddl, len(good) < len(rows)

@@ -8,7 +8,7 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model import DataType
+from tidecast.model import DataType, as_listed
 
 _UINT64_MAX = (1 << 64) - 1
 _UINT64_BYTES = 8
@@ -16,7 +16,7 @@ _UINT64_BYTES = 8
 
 def enum_number(data_type: DataType, element: Column) -> Column:
     """Return an element's number from 1 as bigint, 0 for the invalid value '' and for any other text."""
-    return F.array_position(_array(data_type.elements), element)
+    return F.array_position(_array(data_type.elements), as_listed(data_type, element))
 
 
 def enum_element(data_type: DataType, number: Column) -> Column:
@@ -26,8 +26,9 @@ def enum_element(data_type: DataType, number: Column) -> Column:
 
 def set_mask(data_type: DataType, elements: Column) -> Column:
     """Return a bit for each element as bigint, the first one's is the lowest; '' has none, nor has other text."""
+    listed = as_listed(data_type, elements)
     bits = [
-        F.when(F.find_in_set(F.lit(e), elements) > 0, _bits(1 << n)).otherwise(_bits(0))
+        F.when(F.find_in_set(F.lit(e), listed) > 0, _bits(1 << n)).otherwise(_bits(0))
         for n, e in enumerate(data_type.elements)
     ]
     return F.when(elements == "", _bits(0)).when(elements.isNotNull(), reduce(Column.bitwiseOR, bits, _bits(0)))

@@ -1,0 +1,117 @@
+"""Avro messages that are broken or rare are judged one by one: no other message suffers from them."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zlib
+from typing import Any
+
+import fastavro
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidecast.checksum import verify
+from tidecast.model import RECORD, Column, DataType, Events, Index, TableSchema
+from tidecast.protocols import avro
+from tidecast.protocols.avro import AvroOptions
+
+OPTIONS = AvroOptions(
+    enable_tidb_extension=True, decimal_handling_mode="string", bigint_unsigned_handling_mode="string", checksum=True
+)
+ELEMENTS = ("a''b", "x\\'y", "plain")  # as MySQL has them, and rows show them
+
+
+def table(name: str, *columns: Column) -> TableSchema:
+    numbered = (Column("id", DataType("int", length=11), False), *columns)
+    return TableSchema("d", name, 1, 1, numbered, (Index("PRIMARY", True, True, False, ("id",)),))
+
+
+class Topic:
+    """Messages of a topic, written by another implementation of Avro."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[int, str] = {}
+        self.messages: list[tuple[int, bytes | None, bytes | None]] = []
+
+    def _framed(self, text: str, row: dict[str, Any]) -> bytes:
+        number = next((n for n, known in self.schemas.items() if known == text), len(self.schemas) + 1)
+        self.schemas[number] = text
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, fastavro.parse_schema(json.loads(text)), row)
+        return b"\0" + number.to_bytes(4) + body.getvalue()
+
+    def row(self, schema: TableSchema, checksum: str = "", **values: Any) -> None:
+        extension = {"_tidb_op": "c", "_tidb_row_level_checksum": checksum}
+        value = self._framed(avro.value_schema(schema, OPTIONS), values | extension)
+        self.message(self._framed(avro.key_schema(schema, OPTIONS), values), value)
+
+    def message(self, key: bytes | None, value: bytes | None) -> None:
+        self.messages.append((len(self.messages), key, value))
+
+    def decode(self, spark: SparkSession) -> Events:
+        given = spark.createDataFrame(self.messages, "n bigint, k binary, v binary")
+        known = {"offset": F.col("n"), "key": F.col("k"), "value": F.col("v"), "topic": F.lit("t")}
+        records = given.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
+        return avro.decode(records, self.schemas.get, ordered=True)
+
+
+def verdicts(events: Events) -> dict[int, tuple[str, int | None]]:
+    return {r["offset"]: (r["verdict"], r["expected"]) for r in verify(events).collect()}
+
+
+def test_elements_with_quotes_have_their_numbers(session: SparkSession) -> None:
+    topic = Topic()
+    enum, flags = (DataType(name, "utf8mb4", elements=ELEMENTS) for name in ("enum", "set"))
+    schema = table("t", Column("e", enum), Column("s", flags))
+    rows = [(e, ",".join({e, "plain"}), n, 4 | 1 << n - 1) for n, e in enumerate(ELEMENTS, 1)]
+    sums = [zlib.crc32(struct.pack("<qqq", n, n, mask)) for _, _, n, mask in rows]
+    for (e, s, n, _), checksum in zip(rows, sums, strict=True):
+        topic.row(schema, str(checksum), id=n, e=e, s=s)
+    topic.row(schema, str(sums[0]), id=1, e="a'b", s="other")
+    with topic.decode(session) as events:
+        assert verdicts(events) == {**{n: ("match", s) for n, s in enumerate(sums)}, 3: ("mismatch", sums[0])}
+        kept = events.tables[0].frame.orderBy("offset").select("data.e", "data.s").collect()
+    assert [tuple(r) for r in kept] == [*((e, s) for e, s, _, _ in rows), ("a'b", "other")]
+
+
+def test_a_checksum_that_is_no_number_fits_no_row(session: SparkSession) -> None:
+    topic, right = Topic(), zlib.crc32(struct.pack("<q", 7))
+    texts = [str(right), "", "0", "abc", "1.0", "99999999999999999999", "-5", str(right + (1 << 32))]
+    for text in texts:
+        topic.row(table("t"), text, id=7)
+    with topic.decode(session) as events:
+        judged = verdicts(events)
+    assert list(map(judged.get, range(len(texts)))) == [
+        ("match", right),
+        ("none", None),
+        ("zero", 0),
+        *[("mismatch", None)] * 4,
+        ("mismatch", right + (1 << 32)),
+    ]
+
+
+def test_columns_that_differ_in_case_alone_do_not_end_the_run(spark: SparkSession) -> None:
+    topic, text = Topic(), DataType("text", "utf8mb4")
+    topic.row(table("good", Column("a", text)), id=1, a="x")
+    topic.row(table("bad", Column("a-b", text), Column("A_b", text)), id=1, a_b="x", A_b="y")
+    with topic.decode(spark) as events:
+        assert [t.schema.table for t in events.tables] == ["good"]
+        (letter,) = events.dead_letters().collect()
+    said = "columns a_b and A_b differ only in case"
+    assert (letter["offset"], letter["reason"], letter["detail"]) == (1, "foreign-schema", said)
+
+
+def test_a_broken_schema_change_is_set_aside(spark: SparkSession) -> None:
+    topic = Topic()
+    change = b'\x01{"query":"DROP TABLE `t`","type":4,"commitTs":5}'
+    for value in (b'\x01{"query":"drop table', change, change[:-1], b"\x01", b"\x02" + (9).to_bytes(8)):
+        topic.message(None, value)
+    topic.row(table("t"), id=1)
+    with topic.decode(spark) as events:
+        letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
+        assert events.tables[0].good.count() == 1
+    assert letters == dict.fromkeys((0, 2, 3), "bad-message")
+    assert [d.sql for d in events.ddl] == ["DROP TABLE `t`"]
+    assert events.watermark == 9
