@@ -203,6 +203,19 @@ def test_a_registered_schema_reads_back_as_its_table() -> None:
     assert writer.checksums
 
 
+def test_a_default_that_a_schema_hides_is_not_taken_for_none() -> None:
+    columns = (
+        Column("precise", DataType("decimal", length=10, decimal=2), True, "9.99"),
+        Column("bytes", DataType("varbinary", length=9), True, "ab"),
+        Column("number", DataType("int", length=11)),
+    )
+    table = TableSchema("d", "t", 1, 1, columns)
+    for options, known in ((AvroOptions(), {"bytes", "number"}), (STRINGS, {"precise", "bytes", "number"})):
+        writer = read_schema(value_schema(table, options))
+        assert writer is not None
+        assert {c.name for c in writer.columns if c.default_known} == known
+
+
 @pytest.mark.parametrize(
     "text",
     [

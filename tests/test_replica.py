@@ -666,6 +666,10 @@ def test_a_version_from_before_a_table_s_first_one() -> None:
             dt.datetime(2020, 1, 2, 3, 4, 5, 600000),
         ),
         (Column("a", DataType("year"), False, "1999"), 1999),
+        (Column("a", DataType("year"), True, "24"), 2024),
+        (Column("a", DataType("year"), True, "70"), 1970),
+        (Column("a", DataType("year"), True, "0"), 0),
+        (Column("a", DataType("year"), False), 0),
     ],
 )
 def test_what_older_rows_hold(spark: SparkSession, column: Column, expected: Any) -> None:
@@ -682,6 +686,9 @@ def test_what_older_rows_hold(spark: SparkSession, column: Column, expected: Any
         Column("a", DataType("date"), False),
         Column("a", DataType("datetime"), False, "0000-00-00 00:00:00"),
         Column("a", INT, False, "nextval(s)"),
+        Column("a", DataType("varbinary", length=4), True, "\0\ufffd"),
+        Column("a", decimal(10, 2), True, default_known=False),
+        Column("a", decimal(10, 2), False, default_known=False),
     ],
 )
 def test_defaults_that_cannot_be_told(column: Column) -> None:

@@ -49,7 +49,8 @@ class Column:
     """A column of a table version.
 
     `default` is TiDB's stored default text (TIMESTAMP literals in UTC), or the number for BIT, or
-    None where there is none. `id` is TiDB's column id where it is known, else None. `virtual` tells
+    None where there is none; `default_known` is False where the source may have had one that it did not
+    tell. `id` is TiDB's column id where it is known, else None. `virtual` tells
     that the value is computed when read, so that no message ever carries it.
     """
 
@@ -59,6 +60,7 @@ class Column:
     default: str | int | None = None
     id: int | None = None
     virtual: bool = False
+    default_known: bool = True
 
 
 @dataclass(frozen=True)

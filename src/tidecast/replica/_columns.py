@@ -52,9 +52,11 @@ def table_value(value: Column, data_type: DataType) -> Column:
 def fill(column: model.Column) -> Column | None:
     """Return what rows hold that are older than an added column: its default, else MySQL's implicit one.
 
-    Out: a literal of `table_type`, or None where the default is no literal or has no form in the table.
+    Out: a literal of `table_type`, or None where the default is unknown, no literal, or has no form in the table.
     """
     kind, default = column.data_type.kind, column.default
+    if not column.default_known:
+        return None
     if default is None and column.nullable:
         return F.lit(None).cast(table_type(column.data_type))
     if default is None:
@@ -97,9 +99,15 @@ def _is_moment(default: str | int) -> bool:
     return True
 
 
+def _is_whole(default: str | int) -> bool:
+    """Bytes that are no text are lost before a source sees them."""
+    return "\ufffd" not in str(default)
+
+
 _CHECKS: dict[Kind, Callable[[str | int], bool]] = {
     **dict.fromkeys(_NUMERIC, _is_number),
     **dict.fromkeys(_TEMPORAL, _is_moment),
+    Kind.BINARY: _is_whole,
 }
 
 
@@ -111,8 +119,15 @@ def _number(default: str | int, data_type: DataType) -> Column:
     return F.lit(str(default)).try_cast(spark_type(data_type))
 
 
+def _year(default: str | int, data_type: DataType) -> Column:
+    """A year of two digits is one from 1970 to 2069."""
+    year = int(Decimal(default))
+    return F.lit(year + (2000 if year < 70 else 1900) if 0 < year < 100 else year)
+
+
 def _bits(default: str | int, data_type: DataType) -> Column:
-    return F.lit(int(default).to_bytes((max(data_type.length, 1) + 7) // 8, "big"))
+    bits = max(data_type.length, 1)
+    return F.lit((int(default) % (1 << bits)).to_bytes((bits + 7) // 8, "big"))
 
 
 def _bytes(default: str | int, data_type: DataType) -> Column:
@@ -122,6 +137,7 @@ def _bytes(default: str | int, data_type: DataType) -> Column:
 
 _LITERALS: dict[Kind, Callable[[str | int, DataType], Column]] = {
     **dict.fromkeys(_NUMERIC, _number),
+    Kind.YEAR: _year,
     Kind.BIT: _bits,
     Kind.BINARY: _bytes,
 }

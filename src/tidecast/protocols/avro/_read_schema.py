@@ -87,7 +87,9 @@ def _field(said: dict[str, Any]) -> Field:
         raise TypeError(said["name"])
     data_type = _data_type(block)
     default = _default(said.get("default"), data_type)
-    return Field(said["name"], said["type"], Column(said["name"], data_type, null is not None, default))
+    told = (data_type.kind, block["type"]) != (Kind.DECIMAL, "bytes")  # a precise decimal's default is never shown
+    column = Column(said["name"], data_type, null is not None, default, default_known=told)
+    return Field(said["name"], said["type"], column)
 
 
 def _data_type(block: dict[str, Any]) -> DataType:
