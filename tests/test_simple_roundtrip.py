@@ -14,10 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from values import fixed, plain, texts, utc_texts
 
-from tidecast.model import CHECKSUM, RECORD, Column, DataType, Index, TableSchema, union
+from tidecast.model import CHECKSUM, RECORD, Column, DataType, Index, TableSchema, set_mask, union
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
-from tidecast.protocols.simple._numbers import set_mask
 
 EXAMPLES = 500
 UTF8 = ("utf8mb4", "utf8mb4_bin")

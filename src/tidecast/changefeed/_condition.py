@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal
 
 import sqlglot
 from pyspark.sql import Column
@@ -18,7 +17,7 @@ from sqlglot import exp
 
 from tidecast._errors import ConfigError
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, TableSchema, shift_zone
+from tidecast.model import DataType, Kind, TableSchema, bit_number, enum_number, set_number, shift_zone
 
 _SEEN = "seen by a filter: "
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In)
@@ -145,21 +144,15 @@ def _decimal(column: TableColumn, value: Column) -> Column:
 
 
 def _bits(column: TableColumn, value: Column) -> Column:
-    return F.conv(F.hex(value), 16, 10).cast("decimal(20,0)" if column.data_type.length == _LONG else "bigint")
+    return bit_number(value).cast("decimal(20,0)" if column.data_type.length == _LONG else "bigint")
 
 
 def _element(column: TableColumn, value: Column) -> Column:
-    elements = F.array(*map(F.lit, column.data_type.elements))
-    return F.when(value.isNotNull(), F.array_position(elements, value))
+    return enum_number(column.data_type, value)
 
 
 def _mask(column: TableColumn, value: Column) -> Column:
-    chosen = F.split(value, ",")
-    bits = (
-        F.when(F.array_contains(chosen, element), F.lit(Decimal(1 << n))).otherwise(0).cast("decimal(20,0)")
-        for n, element in enumerate(column.data_type.elements)
-    )
-    return F.when(value.isNotNull(), sum(bits, start=F.lit(0).cast("decimal(20,0)")))
+    return set_number(column.data_type, value).cast("decimal(20,0)")
 
 
 _EXACT, _LONG = 38, 64

@@ -13,7 +13,17 @@ from tidecast._errors import ConfigError
 from tidecast.changefeed._config import ChangefeedConfig
 from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
 from tidecast.changefeed._tables import Dispatcher
-from tidecast.model import DataType, Kind, TableSchema, as_listed, decimal_text, shift_zone, shortest_text
+from tidecast.model import (
+    DataType,
+    Kind,
+    TableSchema,
+    bit_number,
+    decimal_text,
+    enum_number,
+    set_number,
+    shift_zone,
+    shortest_text,
+)
 
 _LONGEST_TOPIC = 249
 _FOREIGN = re.compile(r"[^A-Za-z0-9._\-]")
@@ -184,25 +194,13 @@ def _hashed_text(data_type: DataType, value: Column, zone: str) -> Column:
         case Kind.DECIMAL:
             return decimal_text(value, data_type.length, data_type.decimal)
         case Kind.BIT:
-            return F.conv(F.hex(value), 16, 10)
+            return bit_number(value)
         case Kind.ENUM:
-            return _position(data_type, value).cast("string")
+            return enum_number(data_type, value).cast("string")
         case Kind.SET:
-            return _mask(data_type, value)
+            return set_number(data_type, value)
         case Kind.TIMESTAMP:
             return shift_zone(value, "UTC", zone)
         case Kind.BINARY:
             return value
     return value.cast("string")
-
-
-def _position(data_type: DataType, value: Column) -> Column:
-    """Return the number of an ENUM's element, from 1; 0 for the empty value and any other text."""
-    return F.array_position(F.array(*map(F.lit, data_type.elements)), as_listed(data_type, value))
-
-
-def _mask(data_type: DataType, value: Column) -> Column:
-    """Return a SET's bit mask as text. Elements have no commas, which MySQL forbids."""
-    chosen = F.split(as_listed(data_type, value), ",", -1)
-    bits = [F.when(F.array_contains(chosen, e), "1").otherwise("0") for e in reversed(data_type.elements)]
-    return F.when(value.isNotNull(), F.conv(F.concat(*bits), 2, 10))

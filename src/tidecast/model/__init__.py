@@ -4,9 +4,20 @@ from tidecast.model._actions import Action, ddl_action
 from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Bootstrap, Ddl, Events, Op, Reason, TableChanges, row_type
 from tidecast.model._history import SchemaHistory, checked
 from tidecast.model._names import sanitize
+from tidecast.model._numbers import (
+    as_listed,
+    bit_bytes,
+    bit_number,
+    enum_element,
+    enum_number,
+    set_elements,
+    set_mask,
+    set_number,
+    unsigned_text,
+)
 from tidecast.model._plans import evaluated_once, small_table, union
 from tidecast.model._schema import Column, DataType, Index, SchemaKey, TableSchema
-from tidecast.model._text import as_listed, decimal_text, has_any, shortest_text, trimmed
+from tidecast.model._text import decimal_text, has_any, shortest_text, trimmed
 from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
 from tidecast.model._types import MAX_DECIMAL_PRECISION, Kind, spark_type
 from tidecast.model._zones import shift_zone
@@ -31,16 +42,23 @@ __all__ = [
     "TableChanges",
     "TableSchema",
     "as_listed",
+    "bit_bytes",
+    "bit_number",
     "checked",
     "compose",
     "ddl_action",
     "decimal_text",
+    "enum_element",
+    "enum_number",
     "evaluated_once",
     "has_any",
     "physical_ms",
     "physical_ms_of",
     "row_type",
     "sanitize",
+    "set_elements",
+    "set_mask",
+    "set_number",
     "shift_zone",
     "shortest_text",
     "small_table",
@@ -48,4 +66,5 @@ __all__ = [
     "to_datetime",
     "trimmed",
     "union",
+    "unsigned_text",
 ]

@@ -10,8 +10,7 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model._schema import DataType
-from tidecast.model._types import MAX_DECIMAL_PRECISION, Kind
+from tidecast.model._types import MAX_DECIMAL_PRECISION
 
 _PLAIN_SCALE = 6
 _NO_EXPONENT_FROM, _NO_EXPONENT_TO = 1e-2, 1e7
@@ -32,20 +31,6 @@ _FLOAT = _Binary("float", 2.0**-126, 6, 9)
 _DOUBLE = _Binary("double", 2.0**-1022, 15, 17)
 _DIGITS = 18
 _WHOLE_FROM, _WHOLE_TO, _HALF = 2.0**53, 2.0**85, 2.0**42
-
-
-def as_listed(data_type: DataType, value: Column) -> Column:
-    """Return the text of an ENUM or SET as its type's elements spell it.
-
-    Avro's schemas show elements with their quotes unescaped, and rows do not: a text that is none of the elements
-    counts as the one that it is without those escapes. Source: Avro protocol, `allowed`.
-    """
-    if not any("'" in element for element in data_type.elements):
-        return value
-    parts = F.split(value, ",") if data_type.kind is Kind.SET else F.array(value)
-    unlisted = F.array_except(parts, F.array(*map(F.lit, data_type.elements)))
-    unescaped = F.replace(F.replace(value, F.lit("\\'"), F.lit("'")), F.lit("''"), F.lit("'"))
-    return F.when(F.size(unlisted) == 0, value).otherwise(unescaped)
 
 
 def decimal_text(column: Column, precision: int, scale: int) -> Column:

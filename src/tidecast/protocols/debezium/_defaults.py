@@ -36,7 +36,7 @@ def is_now(default: str) -> bool:
     return default.upper().startswith("CURRENT_TIMESTAMP")
 
 
-def bit_bytes(data_type: DataType) -> int:
+def bit_width(data_type: DataType) -> int:
     """Return how many bytes a BIT value takes."""
     return (max(data_type.length, 1) + 7) // 8
 
@@ -74,7 +74,7 @@ def _number(column: TableColumn, default: str) -> Json:
 def _bit(column: TableColumn, default: str) -> Json:
     if column.data_type.length <= 1:
         return int(default) != 0
-    return base64.b64encode(int(default).to_bytes(bit_bytes(column.data_type), "little")).decode()
+    return base64.b64encode(int(default).to_bytes(bit_width(column.data_type), "little")).decode()
 
 
 def _date(column: TableColumn, default: str) -> Json:
@@ -155,7 +155,7 @@ def null_stand_in(column: TableColumn, options: DebeziumOptions) -> Column | Non
         case Kind.YEAR:
             return F.lit(_integer(default)).cast("int")
         case Kind.BIT:
-            return F.lit(int(default).to_bytes(bit_bytes(column.data_type), "big"))
+            return F.lit(int(default).to_bytes(bit_width(column.data_type), "big"))
         case Kind.BINARY:
             return F.lit(default.encode())
         case Kind.TIME:

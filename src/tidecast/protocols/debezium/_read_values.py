@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.model import MAX_DECIMAL_PRECISION, DataType, Kind, shortest_text, spark_type
-from tidecast.protocols.debezium._defaults import EPOCH_TEXT, bit_bytes, in_milliseconds
+from tidecast.protocols.debezium._defaults import EPOCH_TEXT, bit_width, in_milliseconds
 from tidecast.protocols.debezium._read_schema import Field
 
 _UINT64 = 1 << 64
@@ -119,7 +119,7 @@ def _binary(field: Field, said: Column) -> Column:
 def _bit(field: Field, said: Column) -> Column:
     if field.form.type == "boolean":
         return F.when(said, F.lit(b"\x01")).when(~said, F.lit(b"\x00"))
-    length = bit_bytes(field.column.data_type)
+    length = bit_width(field.column.data_type)
     padded = F.rpad(F.try_to_binary(said, F.lit("base64")), F.lit(length), F.lit(b"\x00"))
     return F.concat(*(F.substring(padded, n, 1) for n in range(length, 0, -1)))
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind, trimmed
 from tidecast.protocols.debezium import _json
-from tidecast.protocols.debezium._defaults import EPOCH_TEXT, EXACT_DIGITS, bit_bytes, in_milliseconds, null_stand_in
+from tidecast.protocols.debezium._defaults import EPOCH_TEXT, EXACT_DIGITS, bit_width, in_milliseconds, null_stand_in
 from tidecast.protocols.debezium._options import DebeziumOptions
 
 _UINT64, _INT64_MAX = 1 << 64, (1 << 63) - 1
@@ -63,7 +63,7 @@ def _decimal(data_type: DataType, value: Column) -> Column:
 def _bit(data_type: DataType, value: Column) -> Column:
     if data_type.length <= 1:
         return F.when(value == F.lit(b"\x00"), "false").when(value.isNotNull(), "true")
-    backwards = [F.substring(value, n, 1) for n in range(bit_bytes(data_type), 0, -1)]
+    backwards = [F.substring(value, n, 1) for n in range(bit_width(data_type), 0, -1)]
     return _quoted(F.base64(F.concat(*backwards)))
 
 

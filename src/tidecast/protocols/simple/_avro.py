@@ -21,9 +21,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import to_avro
 
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, decimal_text, shift_zone
+from tidecast.model import DataType, Kind, bit_number, decimal_text, enum_number, set_mask, shift_zone
 from tidecast.protocols.simple._message import DDL_TYPES, ROW_OPS, VERSION, RowMessage
-from tidecast.protocols.simple._numbers import bit_number, enum_number, set_mask
 
 _UINT64, _INT64_MAX = 1 << 64, (1 << 63) - 1
 _NULL, _PRESENT, _TRUE = b"\x00", b"\x02", b"\x01"

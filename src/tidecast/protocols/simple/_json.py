@@ -12,9 +12,19 @@ from pyspark.sql import types as T
 
 from tidecast._go import MARKUP, to_json
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, decimal_text, has_any, shift_zone, shortest_text, spark_type
+from tidecast.model import (
+    DataType,
+    Kind,
+    bit_number,
+    decimal_text,
+    enum_number,
+    has_any,
+    set_number,
+    shift_zone,
+    shortest_text,
+    spark_type,
+)
 from tidecast.protocols.simple._message import VERSION, WATERMARK, RowMessage
-from tidecast.protocols.simple._numbers import bit_number, enum_number, set_mask
 
 _LOST = "\ufffd"
 _LOST_ESCAPED = "\\ufffd"
@@ -172,7 +182,7 @@ _WRITERS: dict[Kind, Callable[[DataType, Column, str], Column]] = {
     Kind.DOUBLE: _real,
     Kind.DECIMAL: _decimal,
     Kind.ENUM: lambda data_type, value, zone: enum_number(data_type, value).cast("string"),
-    Kind.SET: lambda data_type, value, zone: F.conv(F.hex(set_mask(data_type, value)), 16, 10),
+    Kind.SET: lambda data_type, value, zone: set_number(data_type, value),
     Kind.BIT: lambda data_type, value, zone: bit_number(value),
     Kind.TIMESTAMP: _timestamp,
 }

@@ -8,8 +8,17 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.model import CHECKSUM, DataType, Kind, TableSchema, spark_type
-from tidecast.protocols.simple._numbers import bit_bytes, enum_element, set_elements, unsigned_text
+from tidecast.model import (
+    CHECKSUM,
+    DataType,
+    Kind,
+    TableSchema,
+    bit_bytes,
+    enum_element,
+    set_elements,
+    spark_type,
+    unsigned_text,
+)
 from tidecast.protocols.simple._zones import to_utc
 
 _UNREADABLE = "unreadable"

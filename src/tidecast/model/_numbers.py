@@ -1,4 +1,4 @@
-"""ENUM, SET and BIT as the numbers that Simple messages show, and back. Source: Simple protocol, row values."""
+"""ENUM, SET and BIT as the numbers that they are in MySQL, and back. Source: Simple protocol, row values."""
 
 from __future__ import annotations
 
@@ -8,10 +8,25 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model import DataType, as_listed
+from tidecast.model._schema import DataType
+from tidecast.model._types import Kind
 
 _UINT64_MAX = (1 << 64) - 1
 _UINT64_BYTES = 8
+
+
+def as_listed(data_type: DataType, value: Column) -> Column:
+    """Return the text of an ENUM or SET as its type's elements spell it.
+
+    Avro's schemas show elements with their quotes unescaped, and rows do not: a text that is none of the elements
+    counts as the one that it is without those escapes. Source: Avro protocol, `allowed`.
+    """
+    if not any("'" in element for element in data_type.elements):
+        return value
+    parts = F.split(value, ",") if data_type.kind is Kind.SET else F.array(value)
+    unlisted = F.array_except(parts, F.array(*map(F.lit, data_type.elements)))
+    unescaped = F.replace(F.replace(value, F.lit("\\'"), F.lit("'")), F.lit("''"), F.lit("'"))
+    return F.when(F.size(unlisted) == 0, value).otherwise(unescaped)
 
 
 def enum_number(data_type: DataType, element: Column) -> Column:
@@ -32,6 +47,11 @@ def set_mask(data_type: DataType, elements: Column) -> Column:
         for n, e in enumerate(data_type.elements)
     ]
     return F.when(elements == "", _bits(0)).when(elements.isNotNull(), reduce(Column.bitwiseOR, bits, _bits(0)))
+
+
+def set_number(data_type: DataType, elements: Column) -> Column:
+    """Return the mask of a SET as the decimal text of an unsigned number."""
+    return F.conv(F.hex(set_mask(data_type, elements)), 16, 10)
 
 
 def set_elements(data_type: DataType, mask: Column) -> Column:
