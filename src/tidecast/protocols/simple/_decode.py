@@ -70,7 +70,7 @@ def decode(
         if group["rows"] and key not in schemas.history:
             unknown.append(key)
         elif group["rows"]:
-            schema = schemas.history[key]
+            schema = schemas.of(key)
             frame = _rows(
                 parsed.where(_is_row() & _is_of(key) & (F.col("avro") == group["avro"])), schema, group["avro"], zone
             )
@@ -187,6 +187,16 @@ class _Schemas:
         self.bootstraps: list[Bootstrap] = []
         self.broken: list[bytes] = []
         self._changes: set[Ddl] = set()
+        self._first: dict[SchemaKey, TableSchema] = {}
+
+    def of(self, key: SchemaKey) -> TableSchema:
+        """Return the schema of rows: what it was when the batch began, as TRUNCATE gives a version another table id."""
+        return self._first.get(key) or self.history[key]
+
+    def _add(self, schema: TableSchema, change: Ddl | None = None) -> None:
+        if schema.key in self.history:
+            self._first.setdefault(schema.key, self.history[schema.key])
+        self.history.add(schema, change)
 
     def read(self, control: list[Row], ordered: bool) -> None:
         """Take the messages that `_control` returned."""
@@ -215,9 +225,9 @@ class _Schemas:
                 self.bootstraps += [Bootstrap(after, position) for position in positions]
             # What has no columns, as a sequence, has no rows either.
             if before and before.columns and before.key not in told:
-                self.history.add(before)
+                self._add(before)
             if after and after.columns and (change or after.key not in told):
-                self.history.add(after, change)
+                self._add(after, change)
 
 
 def _read(body: bytes) -> tuple[str, TableSchema | None, TableSchema | None]:
