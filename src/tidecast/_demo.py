@@ -35,7 +35,9 @@ _OTHERS = {
 _MARK = ".tidecast-demo"
 
 _QUICK = {
-    # A few thousand rows: thorough compilation and many pieces would only cost.
+    # A few thousand rows: generated code, thorough compilation and many pieces would only cost.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
