@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from tidecast.model import RECORD, Column, DataType, Events, Index, Kind, Reason, TableSchema
+from tidecast.model import RECORD, Column, DataType, Events, Index, Kind, Reason, TableSchema, row_type
 from tidecast.protocols import debezium
 
 Json = dict[str, Any]
@@ -319,3 +321,26 @@ def test_many_times_leave_sparks_code_small_enough_to_compile(compiled: SparkSes
     finally:
         compiled.conf.unset("spark.sql.codegen.fallback")
     assert set(row["data"]) == {"2020-01-02 03:04:05.006"}
+
+
+@pytest.mark.parametrize(("zone", "first"), [("UTC", 1), ("Asia/Shanghai", 1), ("America/New_York", 18001)])
+def test_the_first_moments_of_a_timestamp_go_by_the_server_s_clock(spark: SparkSession, zone: str, first: int) -> None:
+    """TiCDC compares the clock of its zone with the first moment of UTC, and takes what is earlier for no moment."""
+    table = TableSchema("d", "t", 1, 1, (Column("at", DataType("timestamp")),))
+    options = debezium.DebeziumOptions(disable_schema=True, zone=zone)
+    seconds = (1, 18000, 18001, 90000)
+    rows = spark.createDataFrame([(s,) for s in seconds], "s long").select(
+        "s",
+        F.lit("c").alias("op"),
+        F.lit(1).alias("commit_ts"),
+        F.struct(F.date_format(F.timestamp_seconds("s"), "yyyy-MM-dd HH:mm:ss").alias("at")).alias("data"),
+        F.lit(None).cast(row_type(table)).alias("old"),
+    )
+    told = rows.select("s", debezium.encode_value(table, options).cast("string").alias("value")).collect()
+    shown = {row["s"]: json.loads(row["value"])["payload"]["after"]["at"] for row in told}
+    epoch = "1970-01-01T00:00:00Z"
+    assert shown == {
+        s: dt.datetime.fromtimestamp(s, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if s >= first else epoch for s in seconds
+    }
+    named = [damage for _, damage in debezium.fidelity(table, options)]
+    assert ("the first hours of 1970 become the zero value" in named) == (first > 1)

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -27,8 +28,16 @@ EXACT_DIGITS = 15
 _INT64_MAX = (1 << 63) - 1
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
-_FIRST_TIMESTAMP = "1970-01-01 00:00:01"
+FIRST_TIMESTAMP = "1970-01-01 00:00:01"
+"""The first moment of TIMESTAMP. TiCDC compares it, which is meant in UTC, with the clock of the server's zone."""
+
 _TIME = re.compile(r"(-?)(\d+):(\d+):(\d+)(?:\.(\d{1,6}))?$")
+
+
+def zone_of(name: str) -> dt.tzinfo:
+    """Return a time zone by its name, or by its offset such as `+08:00`."""
+    offset = dt.datetime.strptime(name, "%z").tzinfo if name[:1] in "+-" else None
+    return offset or ZoneInfo(name)
 
 
 def is_now(default: str) -> bool:
@@ -95,7 +104,7 @@ def _datetime(column: TableColumn, default: str) -> Json:
 
 
 def _timestamp(column: TableColumn, default: str) -> Json:
-    if is_now(default) or default < _FIRST_TIMESTAMP:
+    if is_now(default) or default < FIRST_TIMESTAMP:
         return None if column.nullable else EPOCH_TEXT
     try:
         dt.datetime.fromisoformat(default)
@@ -163,7 +172,7 @@ def null_stand_in(column: TableColumn, options: DebeziumOptions) -> Column | Non
         case Kind.DATETIME if is_now(default):
             return F.lit("1970-01-01 00:00:00")
         case Kind.TIMESTAMP:
-            no_moment = is_now(default) or default < _FIRST_TIMESTAMP
+            no_moment = is_now(default) or default < FIRST_TIMESTAMP
             return None if no_moment else shift_zone(F.lit(default), options.zone, "UTC")
         case _:
             return F.lit(default)

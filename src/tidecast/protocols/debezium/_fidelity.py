@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 
 from tidecast.model import Column, Kind, TableSchema
-from tidecast.protocols.debezium._defaults import EXACT_DIGITS, null_stand_in
+from tidecast.protocols.debezium._defaults import EXACT_DIGITS, null_stand_in, zone_of
 from tidecast.protocols.debezium._options import DebeziumOptions
 
 _ALWAYS_DIGITS = 6
 """DATETIME with so many digits after the point shows all of them."""
+
+
+def _is_west(zone: str) -> bool:
+    """Tell whether clocks in a zone were behind UTC when TIMESTAMP begins."""
+    return (dt.datetime(1970, 1, 1, tzinfo=zone_of(zone)).utcoffset() or dt.timedelta()) < dt.timedelta()
 
 
 def fidelity(schema: TableSchema, options: DebeziumOptions) -> list[tuple[str, str]]:
@@ -36,6 +42,8 @@ def _damages(column: Column, options: DebeziumOptions) -> Iterator[str]:
             yield "bytes become Base64 text"
         case Kind.DATE | Kind.DATETIME:
             yield "days that no calendar has become NULL or 1970-01-01, years below 100 become 1970 to 2069"
+    if data_type.kind is Kind.TIMESTAMP and _is_west(options.zone):
+        yield "the first hours of 1970 become the zero value"
     match data_type.kind:
         case Kind.DATETIME if 0 < data_type.decimal < _ALWAYS_DIGITS:
             yield "the number of digits after the point is lost"

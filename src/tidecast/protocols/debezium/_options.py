@@ -10,7 +10,7 @@ class DebeziumOptions:
     """How events become Debezium messages; the names are those of TiCDC's sink URI and configuration.
 
     `cluster_id` is the TiCDC cluster's name, which stands in every message. `zone` is the server's time zone; it only
-    matters for a NULL in a TIMESTAMP column with a default.
+    matters in TIMESTAMP columns, for a NULL where there is a default, and for the first hours of 1970.
     """
 
     disable_schema: bool = False

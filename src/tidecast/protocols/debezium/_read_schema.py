@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from tidecast.model import Column, DataType, Index, Kind, TableSchema
 from tidecast.protocols.debezium._ddl import WIDTHS
-from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds
+from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds, zone_of
 from tidecast.protocols.debezium._literals import datetime_text, time_text
 from tidecast.protocols.debezium._names import split_options
 from tidecast.protocols.debezium._schema import Form, column_schema, form
@@ -312,12 +311,7 @@ def _in_utc(text: str, zone: str) -> str:
     """Return a wall clock's time in UTC; what is no moment, such as the zero date, stays."""
     seconds = len(_EPOCH_DEFAULT)
     try:
-        wall = dt.datetime.fromisoformat(text[:seconds]).replace(tzinfo=_zone(zone))
+        wall = dt.datetime.fromisoformat(text[:seconds]).replace(tzinfo=zone_of(zone))
     except ValueError:
         return text
     return str(wall.astimezone(dt.UTC).replace(tzinfo=None)) + text[seconds:]
-
-
-def _zone(name: str) -> dt.tzinfo:
-    offset = dt.datetime.strptime(name, "%z").tzinfo if name[:1] in "+-" else None
-    return offset or ZoneInfo(name)

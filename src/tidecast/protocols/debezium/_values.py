@@ -9,19 +9,30 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, trimmed
+from tidecast.model import DataType, Kind, shift_zone, trimmed
 from tidecast.protocols.debezium import _json
-from tidecast.protocols.debezium._defaults import EPOCH_TEXT, EXACT_DIGITS, bit_width, in_milliseconds, null_stand_in
+from tidecast.protocols.debezium._defaults import (
+    EPOCH_TEXT,
+    EXACT_DIGITS,
+    FIRST_TIMESTAMP,
+    bit_width,
+    in_milliseconds,
+    null_stand_in,
+)
 from tidecast.protocols.debezium._options import DebeziumOptions
 
 _UINT64, _INT64_MAX = 1 << 64, (1 << 63) - 1
 _PLAIN_SCALE = 6
+_SECOND_DAY, _ZERO = "1970-01-02", "0000"
 
 
 def value(column: TableColumn, value: Column, options: DebeziumOptions) -> Column:
     """Return a column's value as JSON text, never null. In: see `tidecast.model.spark_type`; NULL may be null."""
     stand_in = null_stand_in(column, options)
     known = value if stand_in is None else F.coalesce(value, stand_in)
+    if column.data_type.kind is Kind.TIMESTAMP and options.zone != "UTC":
+        early = (known < _SECOND_DAY) & (shift_zone(known, "UTC", options.zone) < FIRST_TIMESTAMP)
+        known = F.when(early, _ZERO).otherwise(known)
     unreal = column.data_type.kind in (Kind.DATE, Kind.DATETIME) and not column.nullable
     return F.coalesce(
         _WRITERS.get(column.data_type.kind, _text)(column.data_type, known), F.lit("0" if unreal else "null")
