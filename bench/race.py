@@ -17,6 +17,8 @@ from rich.table import Table
 from bench.orders import inserted_rows
 from tidecast.runtime import spark_session
 
+_WIDTH = 110  # or else a narrow terminal, or none, costs digits
+
 
 @dataclass
 class Contestant:
@@ -92,7 +94,8 @@ def report(contestants: Sequence[Contestant], rows: int) -> list[dict[str, Any]]
 def show(results: list[dict[str, Any]]) -> None:
     """Print the results for a person."""
     table = Table("", "median, s", "rows/s", "times as fast", "target", "")
-    table.columns[0].no_wrap = True
+    for column in table.columns:
+        column.no_wrap = True
     for one in results:
         table.add_row(one["name"], f"{one['seconds']:.3f}", f"{one['rows_per_second']:,}")
         for other in one["beside"]:
@@ -104,4 +107,4 @@ def show(results: list[dict[str, Any]]) -> None:
                 f"{other['target']:.1f}",
                 "met" if other["met"] else "missed",
             )
-    Console().print(table)
+    Console(width=max(Console().width, _WIDTH)).print(table)
