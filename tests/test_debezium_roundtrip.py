@@ -106,6 +106,8 @@ COLUMNS: dict[str, tuple[DataType, pa.DataType, st.SearchStrategy[Any]]] = {
     "y": (DataType("year", length=4, unsigned=True), pa.int32(), st.sampled_from([0, 1901, 2155])),
     "vec": (DataType("vector", length=-1), pa.string(), st.sampled_from(["[1,2.5,-3]", "[]"])),
 }
+LOST = {"small dec": Decimal("0.123456789012345678901234567891")}
+"""Values that the encoding surely damages, where chance seldom draws one."""
 DEFAULTS = {"had": 'a "default"'}
 
 TABLE = TableSchema(
@@ -133,7 +135,7 @@ def rows() -> list[dict[str, Any]]:
 
     draw()
     assert len(found) >= EXAMPLES
-    return found
+    return [*found, {"id": len(found), **dict.fromkeys(COLUMNS), **LOST}]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
