@@ -15,7 +15,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.model import decimal_text, shift_zone, shortest_text
+from tidecast.model import decimal_text, shift_zone, shortest_text, unsigned_number
 
 
 def texts(spark: SparkSession, values: Iterable[object], kind: T.DataType, expression: Column) -> list[str | None]:
@@ -196,3 +196,11 @@ def test_any_other_text_stays(any_zone: SparkSession) -> None:
 def test_equal_zones_need_no_expression() -> None:
     column = object()
     assert shift_zone(column, "UTC", "UTC") is column  # type: ignore[arg-type]
+
+
+def test_unsigned_numbers_of_any_length_are_exact(spark: SparkSession) -> None:
+    numbers = [0, 7, 10**17, 10**18 - 1, 10**18, 2**63 - 1, 2**63, 2**64 - 1]
+    said = [*map(str, numbers), "", "x", "x" * 30, "1" * 21, None]
+    frame = spark.createDataFrame([(text,) for text in said], "x string")
+    read = [row[0] for row in frame.select(unsigned_number(F.col("x"))).collect()]
+    assert read == [*map(Decimal, numbers), *[None] * 5]

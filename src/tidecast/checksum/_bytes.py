@@ -7,14 +7,16 @@ Spark drops nulls when it joins strings, and neither checks nor changes the byte
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import reduce
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.avro.functions import to_avro
+from pyspark.sql import types as T
+from pyspark.sql.avro.functions import from_avro, to_avro
 
-from tidecast.model import DataType, Kind, as_listed, decimal_text
+from tidecast.model import DataType, Kind, as_listed, decimal_text, spark_type
 
 Pieces = tuple[Column, ...]
 
@@ -22,18 +24,18 @@ _SMALLEST = 5e-324
 _EXACT = 1 << 53
 _HALF = (1 << 32) - 1
 _SIGN = 1 << 63
-_BYTES = bytes(range(256))
-_SIGNS = b"\x00" * 7 + b"\xff" * 7
+_MOST = (1 << 64) - 1
+_WORD = 8
 _NEVER = b"\xff"  # No value has a single byte, so a value outside of its column's type fits no checksum.
 
 _DOUBLE = json.dumps("double")
+_STRINGS = json.dumps({"type": "array", "items": "string"})
 _FLOATS = json.dumps({"type": "array", "items": "float"})
 _LATIN1 = "ISO-8859-1"
 _NUMBER = r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 _VECTOR = rf"^\[({_NUMBER}(,{_NUMBER})*)?\]$"
 
 _SHORT = 256
-_LENGTHS = b"".join(n.to_bytes(4, "little") for n in range(_SHORT))
 
 
 def pieces(data_type: DataType, value: Column) -> Pieces:
@@ -54,61 +56,73 @@ def _small(number: Column) -> Column:
     return to_avro(number.cast("double") * F.lit(_SMALLEST), _DOUBLE)
 
 
-def _halves(low: Column, high: Column) -> Column:
-    return F.concat(F.substring(_small(low), 1, 4), F.substring(_small(high), 1, 4))
+def _int64(number: Column, width: int = 8) -> Column:
+    """Return a bigint's two's complement as 8 bytes, little-endian.
+
+    It must fit into `width` bytes. Its bytes are turned round, as Spark casts a number to big-endian bytes; where ANSI
+    forbids that cast, Avro writes them in two halves, which takes several times as long.
+    """
+    if _is_ansi():
+        low, high = number.bitwiseAND(F.lit(_HALF)), F.shiftrightunsigned(number, 32)
+        both = F.concat(F.substring(_small(low), 1, 4), F.substring(_small(high), 1, 4))
+        return F.when((number >= 0) & (number < _EXACT), _small(number)).otherwise(both)
+    turned = [_moved(number, at) for at in range(width)]
+    if width < _WORD:
+        turned.append(F.shiftright(number, 63).bitwiseAND(_bits((1 << 8 * (_WORD - width)) - 1)))
+    return reduce(Column.bitwiseOR, turned).cast("binary")
 
 
-def _int64(number: Column) -> Column:
-    """Return a bigint's two's complement as 8 bytes, little-endian."""
-    both = _halves(number.bitwiseAND(F.lit(_HALF)), F.shiftrightunsigned(number, 32))
-    return F.when((number >= 0) & (number < _EXACT), _small(number)).otherwise(both)
+def _moved(number: Column, at: int) -> Column:
+    """Return one byte of a bigint, counted from its low end, where it stands when the bytes are turned round."""
+    source, target = 8 * at, 8 * (_WORD - 1 - at)
+    if target > source:
+        return F.shiftleft(number.bitwiseAND(_bits(0xFF << source)), target - source)
+    return F.shiftrightunsigned(number, source - target).bitwiseAND(_bits(0xFF << target))
 
 
-def _negative(number: Column) -> Column:
-    return F.shiftrightunsigned(number, 63).cast("int")
+def _bits(unsigned: int) -> Column:
+    return F.lit(unsigned - (unsigned >> 63 << 64)).cast("bigint")
 
 
-def _int8(number: Column) -> Pieces:
-    """Return a bigint of a byte's range, signed or not, as 8 bytes, little-endian."""
-    low = F.substring(F.lit(_BYTES), number.bitwiseAND(F.lit(0xFF)).cast("int") + 1, F.lit(1))
-    return _raw(low), _raw(F.substring(F.lit(_SIGNS), _negative(number) * 7 + 1, F.lit(7)))
-
-
-def _int32(number: Column) -> Pieces:
-    """Return a bigint of 32 bits' range as 8 bytes, little-endian."""
-    low = F.substring(_small(number.bitwiseAND(F.lit(_HALF))), 1, 4)
-    return _raw(low), _raw(F.substring(F.lit(_SIGNS), _negative(number) * 7 + 1, F.lit(4)))
+def _is_ansi() -> bool:
+    return str(SparkSession.active().conf.get("spark.sql.ansi.enabled")).lower() == "true"
 
 
 def _uint64(number: Column) -> Column:
     """Return a decimal(20,0) of 0 … 2^64 - 1 as 8 bytes, little-endian, and null for any other."""
-    shifted = (number - F.lit(Decimal(_SIGN))).try_cast("bigint")
-    high = F.shiftrightunsigned(shifted, 32).bitwiseXOR(F.lit(_SIGN >> 32))
-    both = _halves(shifted.bitwiseAND(F.lit(_HALF)), high)
-    double = number.cast("double")  # compares faster than a decimal
-    return F.when((double >= 0) & (double < _EXACT), _small(double)).otherwise(both)
+    if _is_ansi():
+        shifted = (number - F.lit(Decimal(_SIGN))).try_cast("bigint")
+        return _int64(shifted.bitwiseXOR(_bits(_SIGN)))
+    low = number.cast("bigint")  # the low 64 bits, also of a larger number
+    small = (low >= 0) & (low.cast("decimal(20,0)") == number)  # compares faster than with a larger number
+    return F.when(small | number.between(F.lit(Decimal(0)), F.lit(Decimal(_MOST))), _int64(low))
 
 
 def _short_length(number: Column) -> Column:
     """Return a length below 256 as 4 bytes, little-endian, and nothing for a longer one."""
-    return F.substring(F.lit(_LENGTHS), number * 4 + 1, F.lit(4))
+    return F.get(_table(n.to_bytes(4, "little") for n in range(_SHORT)), number)
 
 
 def _length(number: Column) -> Column:
     """Return a length as 4 bytes, little-endian; most are short and only looked up."""
-    return F.when(number < _SHORT, _short_length(number)).otherwise(F.substring(_small(number), 1, 4))
+    return F.coalesce(_short_length(number), _raw(F.substring(_small(number), 1, 4)))
+
+
+def _table(entries: Iterable[bytes]) -> Column:
+    """Return an array of texts that hold these bytes, each shorter than 64.
+
+    Avro's reader makes one literal of it while Spark plans: looking up takes no time, and the plan stays small.
+    """
+    blocks = (b"\x02" + bytes([2 * len(entry)]) + entry for entry in entries)
+    return from_avro(F.lit(b"".join(blocks) + b"\0"), _STRINGS)
 
 
 def _integer(data_type: DataType, value: Column) -> Pieces:
-    if data_type.mysql_type == "bigint":
-        return (_raw(_uint64(value) if data_type.unsigned else _int64(value)),)
-    if data_type.mysql_type == "tinyint":
-        return _int8(value.cast("bigint"))
-    return (_raw(_small(value)),) if data_type.unsigned else _int32(value.cast("bigint"))
-
-
-def _year(data_type: DataType, value: Column) -> Pieces:
-    return (_raw(_small(value)),)
+    if isinstance(spark_type(data_type), T.IntegerType):
+        return (_raw(_int64(value.cast("bigint"), 4)),)
+    if not isinstance(spark_type(data_type), T.DecimalType):
+        return (_raw(_int64(value)),)
+    return (_raw(F.coalesce(_uint64(value), F.when(value.isNotNull(), F.lit(_NEVER)))),)
 
 
 def _real(data_type: DataType, value: Column) -> Pieces:
@@ -119,11 +133,11 @@ def _real(data_type: DataType, value: Column) -> Pieces:
 
 
 def _text(data_type: DataType, value: Column) -> Pieces:
-    return _raw(_length(F.octet_length(value))), value.cast("string")
+    return _length(F.octet_length(value)), value.cast("string")
 
 
 def _short_text(data_type: DataType, value: Column) -> Pieces:
-    return _raw(_short_length(F.octet_length(value))), value
+    return _short_length(F.octet_length(value)), value
 
 
 def _decimal(data_type: DataType, value: Column) -> Pieces:
@@ -134,9 +148,9 @@ def _enum(data_type: DataType, value: Column) -> Pieces:
     """An element's number from 1, and 0 for the invalid value ''."""
     known = [*data_type.elements, *([] if "" in data_type.elements else [""])]
     numbers = [-1, *range(1, len(data_type.elements) + 1), 0]
-    table = b"".join(n.to_bytes(8, "little", signed=True) for n in numbers)
+    table = _table(n.to_bytes(8, "little", signed=True) for n in numbers)
     position = F.array_position(F.array(*map(F.lit, known)), as_listed(data_type, value)).cast("int")
-    return (_raw(F.substring(F.lit(table), position * 8 + 1, F.lit(8))),)
+    return (F.get(table, position),)
 
 
 def _set(data_type: DataType, value: Column) -> Pieces:
@@ -152,7 +166,9 @@ def _set(data_type: DataType, value: Column) -> Pieces:
         lambda m, e: m.bitwiseOR(F.get(bits, F.array_position(elements, e))),
     )
     mask = F.when(value == "", nothing).otherwise(found)
-    number = F.get(F.transform(F.array(mask), _int64), 0)  # a lambda names the mask, which is long, for once
+    number = F.get(
+        F.transform(F.array(mask), lambda m: _int64(m)), 0
+    )  # a lambda names the mask, which is long, for once
     return (_raw(F.coalesce(number, F.when(value.isNotNull(), F.lit(_NEVER)))),)
 
 
@@ -169,13 +185,13 @@ def _vector(data_type: DataType, value: Column) -> Pieces:
     numbers = F.when(value == "[]", F.array().cast("array<float>")).otherwise(parts.cast("array<float>"))
     framed, size = to_avro(numbers, _FLOATS), F.size(numbers)
     floats = F.substring(framed, F.octet_length(framed) - size * 4, size * 4)
-    whole = F.when(value.rlike(_VECTOR), F.concat(_length(size), floats))
-    return (_raw(F.coalesce(whole, F.when(value.isNotNull(), F.lit(_NEVER)))),)
+    whole = F.when(value.rlike(_VECTOR), F.concat(_length(size), _raw(floats)))
+    return (F.coalesce(whole, F.when(value.isNotNull(), _raw(F.lit(_NEVER)))),)
 
 
 _MAKERS: dict[Kind, Callable[[DataType, Column], Pieces]] = {
     Kind.INTEGER: _integer,
-    Kind.YEAR: _year,
+    Kind.YEAR: _integer,
     Kind.FLOAT: _real,
     Kind.DOUBLE: _real,
     Kind.ENUM: _enum,

@@ -8,14 +8,16 @@ from tidecast.model._numbers import (
     as_listed,
     bit_bytes,
     bit_number,
+    bit_width,
     enum_element,
     enum_number,
     set_elements,
     set_mask,
     set_number,
+    unsigned_number,
     unsigned_text,
 )
-from tidecast.model._plans import evaluated_once, small_table, union
+from tidecast.model._plans import evaluated_once, settled, small_table, union
 from tidecast.model._schema import Column, DataType, Index, SchemaKey, TableSchema
 from tidecast.model._text import decimal_text, has_any, shortest_text, trimmed
 from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
@@ -44,6 +46,7 @@ __all__ = [
     "as_listed",
     "bit_bytes",
     "bit_number",
+    "bit_width",
     "checked",
     "compose",
     "ddl_action",
@@ -59,6 +62,7 @@ __all__ = [
     "set_elements",
     "set_mask",
     "set_number",
+    "settled",
     "shift_zone",
     "shortest_text",
     "small_table",
@@ -66,5 +70,6 @@ __all__ = [
     "to_datetime",
     "trimmed",
     "union",
+    "unsigned_number",
     "unsigned_text",
 ]

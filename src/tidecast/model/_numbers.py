@@ -13,6 +13,7 @@ from tidecast.model._types import Kind
 
 _UINT64_MAX = (1 << 64) - 1
 _UINT64_BYTES = 8
+_SURELY_INT64 = 18
 
 
 def as_listed(data_type: DataType, value: Column) -> Column:
@@ -61,6 +62,11 @@ def set_elements(data_type: DataType, mask: Column) -> Column:
     return F.when(mask.bitwiseAND(unknown) == 0, F.concat_ws(",", *chosen))
 
 
+def bit_width(data_type: DataType) -> int:
+    """Return how many bytes every value of a BIT has."""
+    return (max(data_type.length, 1) + 7) // 8
+
+
 def bit_number(bits: Column) -> Column:
     """Return the decimal text of bits (binary) as an unsigned number; null for more than 64 of them."""
     return F.when(F.octet_length(bits) <= _UINT64_BYTES, F.conv(F.hex(bits), 16, 10))
@@ -68,7 +74,7 @@ def bit_number(bits: Column) -> Column:
 
 def bit_bytes(data_type: DataType, text: Column) -> Column:
     """Return a number's text as binary of the column's length; null where it is no number or too large."""
-    digits = 2 * ((max(data_type.length, 1) + 7) // 8)
+    digits = 2 * bit_width(data_type)
     hexed = F.conv(unsigned_text(text), 10, 16)
     return F.when(F.length(hexed) <= digits, F.unhex(F.lpad(hexed, digits, "0")))
 
@@ -77,6 +83,12 @@ def unsigned_text(text: Column) -> Column:
     """Return an unsigned 64-bit number's text, null for anything else: `conv` raises on more bits."""
     number = text.try_cast("decimal(20,0)")
     return F.when((number >= 0) & (number <= F.lit(Decimal(_UINT64_MAX))), text)
+
+
+def unsigned_number(text: Column) -> Column:
+    """Return the text of a BIGINT UNSIGNED as decimal(20,0), null where it is no number. Short ones go quicker."""
+    quick = text.try_cast("bigint").cast("decimal(20,0)")
+    return F.when(F.octet_length(text) <= _SURELY_INT64, quick).otherwise(text.try_cast("decimal(20,0)"))
 
 
 def _array(elements: tuple[str, ...]) -> Column:

@@ -9,6 +9,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+_SETTLED = "settled"
+
 
 def evaluated_once(column: Column) -> Column:
     """Return a column whose expression Spark evaluates once a row, however often later steps speak of it.
@@ -17,6 +19,16 @@ def evaluated_once(column: Column) -> Column:
     a `select` may hold one.
     """
     return F.explode(F.array(column))
+
+
+def settled(frame: DataFrame) -> DataFrame:
+    """Return a frame whose columns Spark computes there and then, instead of as parts of what is made of them.
+
+    Spark copies an expression into a later `select` that reads it once, as into the struct of a row, and then has to
+    build the struct for whoever reads a field of it. Made of columns that are settled, a struct whose fields alone
+    are read is never built.
+    """
+    return frame.select("*", F.explode(F.array(F.lit(True))).alias(_SETTLED)).drop(_SETTLED)
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:

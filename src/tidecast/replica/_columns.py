@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast import model
-from tidecast.model import DataType, Kind, spark_type
+from tidecast.model import DataType, Kind, bit_width, spark_type
 
 _TEMPORAL: dict[Kind, T.DataType] = {
     Kind.DATE: T.DateType(),
@@ -127,7 +127,7 @@ def _year(default: str | int, data_type: DataType) -> Column:
 
 def _bits(default: str | int, data_type: DataType) -> Column:
     bits = max(data_type.length, 1)
-    return F.lit((int(default) % (1 << bits)).to_bytes((bits + 7) // 8, "big"))
+    return F.lit((int(default) % (1 << bits)).to_bytes(bit_width(data_type), "big"))
 
 
 def _bytes(default: str | int, data_type: DataType) -> Column:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import types as T
 
 from tidecast import model
-from tidecast.model import DataType, Kind, TableSchema
+from tidecast.model import DataType, Kind, TableSchema, bit_width
 from tidecast.replica._columns import table_type
 from tidecast.replica._memory import Memory
 
@@ -214,7 +214,7 @@ def _alters(old: DataType, new: DataType) -> str | None:
 
 def _stored(data_type: DataType) -> int:
     """Return how many bytes every value of a BIT has."""
-    return (data_type.length + 7) // 8 if data_type.kind is Kind.BIT else 0
+    return bit_width(data_type) if data_type.kind is Kind.BIT else 0
 
 
 def _clash(shape: Shape, by: Shape) -> str | None:

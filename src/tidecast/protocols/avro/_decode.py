@@ -22,9 +22,12 @@ from tidecast.model import (
     Op,
     Reason,
     TableChanges,
+    bit_width,
     evaluated_once,
     row_type,
+    settled,
     shift_zone,
+    unsigned_number,
 )
 from tidecast.protocols.avro import _wide
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
@@ -202,21 +205,30 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
     record = evaluated_once(read([f.type for f in writer.fields], message))
     decoded = rows.select(*RECORD.fieldNames(), record.alias("m"))
     m = F.col("m")
-    row = F.struct(
-        *(_value(f, field_of(m, n, f.type), zone).alias(f.column.name) for n, f in enumerate(writer.fields) if f.column)
-    )
     op = _extension(writer, m, OP)
-    nothing = F.lit(None).cast(row_type(schema))
-    frame = decoded.select(
+    names = {f"v{n}": f.column.name for n, f in enumerate(writer.fields) if f.column}
+    values = (_value(f, field_of(m, n, f.type), zone).alias(f"v{n}") for n, f in enumerate(writer.fields) if f.column)
+    flat = decoded.select(
         *RECORD.fieldNames(),
         (F.lit(Op.DELETE) if not group.value else op if op is not None else F.lit(Op.CREATE)).alias("op"),
         _or_null(_extension(writer, m, COMMIT_TS), "bigint").alias("commit_ts"),
-        F.lit(None).cast("bigint").alias("table_id"),
-        (nothing if group.value else row).alias("old"),
-        (row if group.value else nothing).alias("data"),
         _checksum(writer, m).alias("checksum"),
         F.when(~is_whole(m), F.lit(Reason.UNDECODABLE)).alias("reason"),
         F.when(~is_whole(m), F.lit(f"not a record of schema id {schema.version}")).alias("detail"),
+        *values,
+    )
+    row = F.struct(*(F.col(value).alias(name) for value, name in names.items()))
+    nothing = F.lit(None).cast(row_type(schema))
+    frame = settled(flat).select(
+        *RECORD.fieldNames(),
+        "op",
+        "commit_ts",
+        F.lit(None).cast("bigint").alias("table_id"),
+        (nothing if group.value else row).alias("old"),
+        (row if group.value else nothing).alias("data"),
+        "checksum",
+        "reason",
+        "detail",
     )
     upserts_from = group.first if group.value else None
     return TableChanges(schema, frame, group.rows, group.first, upserts_from, writer.keyspace)
@@ -257,9 +269,9 @@ def _as_is(field: Field, data_type: DataType, value: Column, zone: str) -> Colum
 def _integer(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
     if not (data_type.mysql_type == "bigint" and data_type.unsigned):
         return value
-    number = value.try_cast("decimal(20,0)")
     if avro_type(field.type) == "string":
-        return number
+        return unsigned_number(value)
+    number = value.try_cast("decimal(20,0)")
     return F.when(value < 0, (number + F.lit(Decimal(_UINT64))).cast("decimal(20,0)")).otherwise(number)
 
 
@@ -274,7 +286,7 @@ def _decimal(field: Field, data_type: DataType, value: Column, zone: str) -> Col
 
 def _bit(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
     """Old releases trim leading zero bytes; the model has all bytes of the column's length."""
-    length = (data_type.length + 7) // 8
+    length = bit_width(data_type)
     return F.when(F.octet_length(value) < length, F.lpad(value, length, F.lit(b"\x00"))).otherwise(value)
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, shift_zone, spark_type
+from tidecast.model import DataType, Kind, bit_width, shift_zone, spark_type
 from tidecast.protocols.debezium._json import Json
 from tidecast.protocols.debezium._options import DebeziumOptions
 
@@ -43,11 +43,6 @@ def zone_of(name: str) -> dt.tzinfo:
 def is_now(default: str) -> bool:
     """Tell whether a default is the time of the insert."""
     return default.upper().startswith("CURRENT_TIMESTAMP")
-
-
-def bit_width(data_type: DataType) -> int:
-    """Return how many bytes a BIT value takes."""
-    return (max(data_type.length, 1) + 7) // 8
 
 
 def full_year(text: str) -> str:

@@ -9,13 +9,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, shift_zone, trimmed
+from tidecast.model import DataType, Kind, bit_width, shift_zone, trimmed
 from tidecast.protocols.debezium import _json
 from tidecast.protocols.debezium._defaults import (
     EPOCH_TEXT,
     EXACT_DIGITS,
     FIRST_TIMESTAMP,
-    bit_width,
     in_milliseconds,
     null_stand_in,
 )
