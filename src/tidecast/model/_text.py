@@ -62,10 +62,17 @@ def shortest_text(column: Column, is_float: bool) -> Column:
     # Java 17 writes some numbers with a digit too many, or the last digit off by one, but none without an exponent.
     java, magnitude = column.cast("string"), F.abs(column)
     sign = F.when(column < 0, "-").otherwise("")
-    searched = F.concat(sign, _searched(magnitude, _FLOAT if is_float else _DOUBLE))
-    # Most numbers are in this range, and looking for an exponent there would make the text twice.
+    binary = _FLOAT if is_float else _DOUBLE
+    searched = F.concat(sign, _searched(magnitude, binary))
+    # Most numbers are in this range, where Java writes no exponent, and no zero at the end but for whole numbers.
     common = (magnitude >= _NO_EXPONENT_FROM) & (magnitude < _NO_EXPONENT_TO)
-    return F.when(~common & java.contains("E"), searched).otherwise(trimmed(java))
+    whole = column.try_cast("bigint")
+    return (
+        F.when(common & (whole.cast(binary.name) == column), whole.cast("string"))
+        .when(common, java)
+        .when(java.contains("E"), searched)
+        .otherwise(trimmed(java))
+    )
 
 
 def trimmed(text: Column) -> Column:

@@ -42,6 +42,14 @@ SNAPSHOT = "r"
 _OPS = (Op.CREATE, Op.UPDATE, Op.DELETE, SNAPSHOT)
 _UNREADABLE = "unreadable"
 _PAYLOAD, _COMPACT, _SCHEMA = '{"payload":', '{"payload":{', ',"schema":{'
+_OP = ',"op":"'
+_AFTER_HEAD = (
+    f'{_OP}c","before":null,"after":{{',
+    f'{_OP}u","before":{{',
+    f'{_OP}u","after":{{',
+    f'{_OP}d","after":null,"before":{{',
+)
+"""What comes after the head of TiCDC's messages, and has the row in it."""
 _SCHEMA_FIRST, _PAYLOAD_LAST = '{"schema":{', ',"payload":'
 _WHOLE = (1 << 31) - 1
 
@@ -90,7 +98,7 @@ def decode(
             reason = Reason.FOREIGN_SCHEMA if group.schema else Reason.UNKNOWN_TABLE
             causes.append((group.mine(known), reason, read))
         else:
-            frame = _rows(parsed.where(group.mine(known)), *read, group.schema is not None)
+            frame = _rows(parsed.where(group.mine(known)), *read, group)
             tables.append(TableChanges(read[0], frame, row["rows"], row["rows_from"], row["upserts_from"]))
     tables.sort(key=lambda t: (t.rows_from is None, t.rows_from))
     watermarks, highest = _watermarks(parsed)
@@ -313,13 +321,16 @@ class _Group:
     era: int | None
     schema: bytes | None
     since: int
+    head: int
 
     @classmethod
     def of(cls, row: Row) -> _Group:
         """Return the group of a row of `_groups`."""
         keys = None if row["keys"] is None else tuple(row["keys"])
         schema = None if row["schema"] is None else bytes(row["schema"])
-        return cls(row["database"], row["table"], keys, row["shape"], row["era"], schema, row["since"] or 0)
+        return cls(
+            row["database"], row["table"], keys, row["shape"], row["era"], schema, row["since"] or 0, row["head"]
+        )
 
     def mine(self, known: _Known) -> Column:
         """Return whether a row is of this group."""
@@ -341,6 +352,7 @@ def _groups(parsed: DataFrame, position: str) -> list[Row]:
             F.min(F.when(F.col("op") != Op.DELETE, F.col(position))).alias("upserts_from"),
             F.min(ts).alias("since"),
             F.max(ts.isNull()).alias("undated"),
+            F.first(F.octet_length(F.substring_index(_text("value"), _OP, 1))).alias("head"),
         )
         .collect()
     )
@@ -371,11 +383,10 @@ def _read(group: _Group, known: _Known) -> tuple[TableSchema, tuple[Field, ...]]
     return replace(schema, indexes=(key,) if group.keys else ()), fields
 
 
-def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], has_schema: bool) -> DataFrame:
+def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group: _Group) -> DataFrame:
     # A virtual column has no value; TiCDC leaves it out.
     image = T.StructType([T.StructField(f.column.name, json_type(f)) for f in fields if not f.column.virtual])
-    text, payload = _text("value"), _payload("value")
-    message = payload if has_schema else F.when(text.startswith(_COMPACT), text).otherwise(payload)
+    message = _payload("value") if group.schema else _without_head(group.head)
     said = F.from_json(message, _message(before=image, after=image), {"columnNameOfCorruptRecord": _UNREADABLE})
     rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", evaluated_once(said).alias("said"))
     old, new = F.col("said.payload.before"), F.col("said.payload.after")
@@ -385,7 +396,7 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], has_s
         F.when(F.col("said")[_UNREADABLE].isNotNull(), F.lit("a value is not of its column's form")),
         F.when(missing, F.lit("the row is missing")),
         *_damages((old, new), fields),
-        *([] if has_schema else _strangers(message, {"before": old, "after": new}, fields)),
+        *([] if group.schema else _strangers(message, {"before": old, "after": new}, fields)),
     )
     return rows.select(
         *RECORD.fieldNames(),
@@ -400,6 +411,18 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], has_s
     )
 
 
+def _without_head(length: int) -> Column:
+    """Return a message without schema and, where that is as long as in another of its table, without TiCDC's head.
+
+    The head, up to `op`, is the longer half of a small row's message, and has been read already.
+    """
+    text = _text("value")
+    begin = F.substring("value", length + 1, max(map(len, _AFTER_HEAD))).cast("string")
+    usual = text.startswith(_COMPACT) & reduce(or_, map(begin.startswith, _AFTER_HEAD))
+    short = F.concat(F.lit(_COMPACT), F.substring("value", length + 1 + len(","), _WHOLE).cast("string"))
+    return F.when(usual, short).when(text.startswith(_COMPACT), text).otherwise(_payload("value"))
+
+
 def _strangers(message: Column, sides: Mapping[str, Column], fields: tuple[Field, ...]) -> Iterator[Column]:
     """Yield for each side of a row which member is no column, null for none: what nobody reads would be lost."""
     names = [f.column.name for f in fields]
@@ -408,9 +431,9 @@ def _strangers(message: Column, sides: Mapping[str, Column], fields: tuple[Field
         keys = F.json_object_keys(F.get_json_object(message, f"$.payload.{side}"))
         if not {"before", "after"}.intersection(names):
             # The text from the row on has its keys first; what comes after its end does not count.
-            row = F.substring_index(message, f',"{side}":', -1)
-            compact = message.contains(f',"{side}":') & row.startswith("{")
-            keys = F.when(compact, F.json_object_keys(row)).otherwise(keys)
+            before = F.octet_length(F.substring_index(message, f',"{side}":', 1))
+            row = F.substring(message.cast("binary"), before + len(f',"{side}":') + 1, F.lit(_WHOLE)).cast("string")
+            keys = F.when(row.startswith("{"), F.json_object_keys(row)).otherwise(keys)
         strange = F.get(F.array_except(keys, F.array(*map(F.lit, names)).cast("array<string>")), F.lit(0))
         words = F.concat(F.lit("column "), strange, F.lit(" is not in the table"))
         yield F.when(there.isNotNull() & (keys != usual), words)

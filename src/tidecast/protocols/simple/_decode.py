@@ -25,6 +25,7 @@ from tidecast.model import (
     TableSchema,
     checked,
     evaluated_once,
+    settled,
 )
 from tidecast.protocols.simple import _read_avro, _read_json
 from tidecast.protocols.simple import _schema as table_schemas
@@ -92,7 +93,7 @@ def decode(
 
 
 def _is_row() -> Column:
-    return F.col("reason").isNull() & F.col("type").isin(*ROW_OPS)
+    return F.col("reason").isNull() & F.col("op").isNotNull()
 
 
 def _is_of(key: SchemaKey) -> Column:
@@ -127,10 +128,12 @@ def _parse(records: DataFrame) -> DataFrame:
     undated = F.when(avro, _read_avro.without_build_ts(value, said["buildTs"])).otherwise(
         _read_json.without_build_ts(value, said["buildTs"])
     )
+    op = F.element_at(F.create_map(*(F.lit(x) for pair in ROW_OPS.items() for x in pair)), said["type"])
     return heads.select(
         *RECORD.fieldNames(),
         "avro",
         reason.alias("reason"),
+        op.alias("op"),
         *(said[name].alias(column) for name, column in _KEPT.items()),
         F.when(said["type"] == BOOTSTRAP, undated).when(said["type"].isin(*DDL_TYPES), value).alias("body"),
     )
@@ -138,7 +141,7 @@ def _parse(records: DataFrame) -> DataFrame:
 
 def _survey(parsed: DataFrame, position: str) -> list[Row]:
     """Count the rows of each table version; what is no row counts in groups of its own."""
-    row, upsert = F.col("type").isin(*ROW_OPS), F.col("type").isin("INSERT", "UPDATE")
+    row, upsert = F.col("op").isNotNull(), F.col("op") != Op.DELETE
     return (
         parsed.where(F.col("reason").isNull())
         .groupBy("avro", "database", "table", "schema_version")
@@ -245,57 +248,58 @@ def _read(body: bytes) -> tuple[str, TableSchema | None, TableSchema | None]:
 def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, zone: str) -> DataFrame:
     """Return the rows of one table version, from messages of one encoding."""
     reader: Any = _read_avro if avro else _read_json
-    op = F.element_at(F.create_map(*(F.lit(x) for pair in ROW_OPS.items() for x in pair)), F.col("type"))
-    message, typed, missing = F.col("message"), F.col("typed"), F.col("missing")
-    read = parsed.select(
-        *RECORD.fieldNames(),
-        op.alias("op"),
-        "commit_ts",
-        "table_id",
-        "checksum",
-        reader.row(schema, F.col("value")).alias("message"),
-    )
+    kept = [*RECORD.fieldNames(), "op", "commit_ts", "table_id", "checksum"]
+    message = F.col("message")
+    read = parsed.select(*kept, evaluated_once(reader.row(schema, F.col("value"))).alias("message"))
     gap = _first((f"message.old.{n} IS NULL AND message.data.{n} IS NOT NULL", "true") for n in _names(schema))
     unnamed = F.array_except(F.array(*(F.lit(c.name) for c in schema.columns)), reader.names(message, F.col("value")))
-    sides = F.struct(*(_typed(message[side], schema, reader, zone).alias(side) for side in _SIDES))
-    wide = read.withColumns({"missing": F.when((F.col("op") == Op.UPDATE) & gap, unnamed), "sides": sides})
-    decoded = wide.select("*", evaluated_once(F.col("sides")).alias("typed"))
-    filled = (
-        f"IF(array_contains(missing, {_literal(c.name)}), typed.data.{n}, typed.old.{n}) AS {n}"
-        for c, n in zip(schema.columns, _names(schema), strict=True)
-    )
-    whole = reader.whole(message)
-    absent = F.when(F.col("op") == Op.DELETE, message["old"].isNull()).otherwise(message["data"].isNull())
-    wrong = _first(
-        (f"message.{side}.{n} IS NOT NULL AND typed.{side}.{n} IS NULL", _literal(f"{side} {c.name}"))
-        for c, n in zip(schema.columns, _names(schema), strict=True)
+    sides = {
+        side: [reader.read_value(c, side, message, F.col("value"), zone) for c in schema.columns] for side in _SIDES
+    }
+    wrong = [
+        F.when(value.isNull() & message[side][c.name].isNotNull(), f"{side} {c.name}")
+        for side, values in sides.items()
+        for c, value in zip(schema.columns, values, strict=True)
         if reader.fallible(c.data_type)
-        for side in _SIDES
+    ]
+    absent = F.when(F.col("op") == Op.DELETE, message["old"].isNull()).otherwise(message["data"].isNull())
+    typed = read.select(
+        *kept,
+        F.when((F.col("op") == Op.UPDATE) & (gap | reader.uneven(message)), unnamed).alias("missing"),
+        *(
+            F.struct(*(v.alias(c.name) for c, v in zip(schema.columns, values, strict=True))).alias(side)
+            for side, values in sides.items()
+        ),
+        *(message[side].isNotNull().alias(f"has_{side}") for side in _SIDES),
+        F.concat_ws(", ", *wrong).alias("wrong"),
+        reader.whole(message).alias("whole"),
+        absent.alias("absent"),
     )
-    return decoded.select(
+    filled = (
+        f"IF(array_contains(missing, {_literal(c.name)}), data.{n}, old.{n}) AS {n}"
+        for c, n in zip(schema.columns, _names(schema), strict=True)
+    )
+    whole, absent, wrong_ = F.col("whole"), F.col("absent"), F.col("wrong")
+    return settled(typed).select(
         *RECORD.fieldNames(),
         "op",
         "commit_ts",
         "table_id",
-        F.when((F.col("op") == Op.CREATE) | message["old"].isNull(), None)
-        .when(missing.isNull(), typed["old"])
+        F.when((F.col("op") == Op.CREATE) | ~F.col("has_old"), None)
+        .when(F.col("missing").isNull(), F.col("old"))
         .otherwise(F.expr(f"struct({', '.join(filled)})"))
         .alias("old"),
-        F.when((F.col("op") != Op.DELETE) & message["data"].isNotNull(), typed["data"]).alias("data"),
+        F.when((F.col("op") != Op.DELETE) & F.col("has_data"), F.col("data")).alias("data"),
         "checksum",
         F.when(~whole, Reason.UNDECODABLE)
         .when(absent, Reason.BAD_MESSAGE)
-        .when(wrong.isNotNull(), Reason.BAD_VALUE)
+        .when(wrong_ != "", Reason.BAD_VALUE)
         .alias("reason"),
         F.when(~whole, "not a row's record")
         .when(absent, "the row is missing")
-        .otherwise(F.concat(F.lit("not of its column's type: "), wrong))
+        .when(wrong_ != "", F.concat(F.lit("not of its column's type: "), wrong_))
         .alias("detail"),
     )
-
-
-def _typed(side: Column, schema: TableSchema, reader: Any, zone: str) -> Column:
-    return F.struct(*(reader.read_value(c.data_type, side[c.name], zone).alias(c.name) for c in schema.columns))
 
 
 def _first(cases: Iterable[tuple[str, str]]) -> Column:

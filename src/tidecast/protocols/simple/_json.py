@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 from pyspark.sql import Column
@@ -36,6 +36,9 @@ _ODD = {*"\x0b\x0e\x0f", *map(chr, range(0x1A, 0x20)), *MARKUP}
 
 _PAIR, _MARK = "\\\\", "\x01"  # an escaped backslash, and a character that JSON text never shows
 
+_BETWEEN = " "  # keeps a text that ends within a character apart from one that begins within it
+_PARTIAL = (Kind.ENUM, Kind.SET, Kind.BIT)
+"""Kinds of which some values have no text, beside NULL."""
 _FREE_TEXT = (Kind.TEXT, Kind.JSON, Kind.UNKNOWN)
 _SAFE = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.ENUM, Kind.SET, Kind.BIT, Kind.BINARY)
 """Kinds whose texts need no escapes, whatever the source said."""
@@ -77,8 +80,7 @@ def row_message(row: RowMessage, zone: str) -> Column:
         pieces.append(F.lit(',"handleKeyOnly":true'))
     pieces.append(F.concat(F.lit(',"checksum":'), F.to_json(row.checksum)))
     if row.columns:
-        for name, present in row.sides.items():
-            pieces.append(F.when(present, _row(row.columns, name, f',"{name}":', zone)))
+        pieces += (_row(row.columns, name, present, f',"{name}":', zone) for name, present in row.sides.items())
     pieces.append(F.lit("}"))
     return F.concat_ws("", *pieces).cast("binary")
 
@@ -90,31 +92,34 @@ def watermark_message(commit_ts: Column, build_ts: Column) -> Column:
     return F.concat(F.lit(head), *numbers, F.lit("}")).cast("binary")
 
 
-def _row(columns: Sequence[TableColumn], side: str, before: str, zone: str) -> Column:
-    """Return the JSON object of a row, with what stands before it.
+def _row(columns: Sequence[TableColumn], side: str, present: Column, before: str, zone: str) -> Column:
+    """Return the JSON object of a row, with what stands before it; null where it is not present.
 
     Rows without a character to escape, which are most, are put together from their texts: `to_json` takes longer.
     """
     free = (c for c in columns if c.data_type.kind not in _SAFE and isinstance(spark_type(c.data_type), T.StringType))
-    texts = [F.col(side)[c.name] for c in free]
-    shown = F.concat_ws("", *texts)
-    plain = ~has_any(shown, _UNSAFE) & F.is_valid_utf8(shown) if texts else F.lit(True)
+    shown = F.concat_ws(_BETWEEN, *(F.col(side)[c.name] for c in free))
     values = [_value(c.data_type, F.col(side)[c.name], zone) for c in columns]
     begins = (before + "{", *"," * (len(columns) - 1))
-    members = map(_member, columns, values, begins, repeat(zone))
+    members = chain.from_iterable(map(_member, columns, repeat(F.col(side)), values, begins, repeat(zone)))
     quick = F.concat_ws("", *members, F.lit("}"))
-    return F.when(plain, quick).otherwise(F.concat(F.lit(before), _any_row(columns, values, side, zone)))
+    # In one condition, and that the first, so that Spark puts the texts together once.
+    plain = ~has_any(shown, _UNSAFE) & F.is_valid_utf8(shown) & present
+    return F.when(plain, quick).when(present, F.concat(F.lit(before), _any_row(columns, values, side, zone)))
 
 
-def _member(column: TableColumn, value: Column, begin: str, zone: str) -> Column:
-    """Return a member of a row's object whose text needs no escapes, with what stands before it."""
+def _member(column: TableColumn, row: Column, value: Column, begin: str, zone: str) -> list[Column]:
+    """Return the pieces of a row's member whose text needs no escapes, with what stands before it; nulls are none."""
     kind, name = column.data_type.kind, begin + _go(column.name)
     before, after = f'{name}:"', '"'
     if kind is Kind.BINARY:
         value = F.translate(F.base64(value), "\r\n", "")
     elif kind is Kind.TIMESTAMP:
         before, after = f'{name}:{{"location":{_go(zone)},"value":"', '"}'
-    return F.coalesce(F.concat(F.lit(before), value, F.lit(after)), F.lit(f"{name}:null"))
+    if kind in _PARTIAL:
+        return [F.coalesce(F.concat(F.lit(before), value, F.lit(after)), F.lit(f"{name}:null"))]
+    missing = row[column.name].isNull()
+    return [F.when(missing, f"{name}:null").otherwise(before), value, F.when(~missing, after)]
 
 
 def _any_row(columns: Sequence[TableColumn], values: Sequence[Column], side: str, zone: str) -> Column:
@@ -135,7 +140,7 @@ def _object(values: Column, texts: Sequence[Column], *, odd_names: bool = False)
     said = F.to_json(values, {"ignoreNullFields": "false"})
     if not (texts or odd_names):
         return said
-    shown = F.concat_ws("", *texts)
+    shown = F.concat_ws(_BETWEEN, *texts)
     whole = F.is_valid_utf8(shown)
     odd = F.lit(odd_names) | has_any(shown, _ODD) | ~whole
     corrected = F.replace(said, F.lit(_PAIR), F.lit(_MARK))

@@ -11,6 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro, to_avro
 
+from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind, TableSchema, bit_bytes, enum_element, set_elements, spark_type
 from tidecast.protocols.simple._avro import BOOTSTRAP, DML, MARK, MESSAGES, beginning
 from tidecast.protocols.simple._zones import to_utc
@@ -95,13 +96,18 @@ def whole(said: Column) -> Column:
     return F.coalesce(said["end"] == F.lit(_END), F.lit(False))
 
 
-def read_value(data_type: DataType, said: Column, zone: str) -> Column:
-    """Return a value of a MySQL type from its branch of the union; null where it has another.
+def uneven(said: Column) -> Column:
+    """Tell whether a message that `row` has read may show values which it has not read."""
+    return F.lit(False)
 
-    In: struct of a member for each branch but null. Out: see `tidecast.model.spark_type`. `zone` is that of
-    TIMESTAMP values which name none. Source: Simple protocol, section row values.
+
+def read_value(column: TableColumn, side: str, said: Column, value: Column, zone: str) -> Column:
+    """Return a value of a row's side from what `row` has read of a message; null where it is not of its type.
+
+    Each value is a struct of a member for each branch of the union but null. Out: see `tidecast.model.spark_type`.
+    `zone` is that of TIMESTAMP values which name none. Source: Simple protocol, section row values.
     """
-    return _READERS.get(data_type.kind, _text)(data_type, said, zone)
+    return _READERS.get(column.data_type.kind, _text)(column.data_type, said[side][column.name], zone)
 
 
 def fallible(data_type: DataType) -> bool:

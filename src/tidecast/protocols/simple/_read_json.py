@@ -17,8 +17,10 @@ from tidecast.model import (
     enum_element,
     set_elements,
     spark_type,
+    unsigned_number,
     unsigned_text,
 )
+from tidecast.model import Column as TableColumn
 from tidecast.protocols.simple._zones import to_utc
 
 _UNREADABLE = "unreadable"
@@ -43,8 +45,8 @@ _HEADER = T.StructType(
 )
 """A message without its row and without schemas, which Spark then skips."""
 
-_TIMESTAMP = "location string, value string"
-_LOCATION, _VALUE, _LAST = '{"location":"', '","value":"', '"}'
+_TIMESTAMP = T.StructType([T.StructField("location", T.StringType()), T.StructField("value", T.StringType())])
+_KINDS = {Kind.TIMESTAMP: _TIMESTAMP}
 
 
 def head(value: Column) -> Column:
@@ -77,9 +79,16 @@ def without_build_ts(value: Column, build_ts: Column) -> Column:
 
 
 def row(schema: TableSchema, value: Column) -> Column:
-    """Return the struct of `old` and `data` of a row's message: by column name, values for `read_value`."""
-    texts = T.StructType([T.StructField(c.name, T.StringType()) for c in schema.columns])
-    return F.from_json(value.cast("string"), T.StructType([T.StructField(side, texts) for side in ("old", "data")]))
+    """Return the struct of `old` and `data` of a row's message: by column name, what `read_value` takes."""
+    columns = [T.StructField(c.name, _KINDS.get(c.data_type.kind, T.StringType())) for c in schema.columns]
+    sides = [T.StructField(side, T.StructType(columns)) for side in ("old", "data")]
+    kind = T.StructType([*sides, T.StructField(_UNREADABLE, T.StringType())])
+    return F.from_json(value.cast("string"), kind, {"columnNameOfCorruptRecord": _UNREADABLE})
+
+
+def uneven(said: Column) -> Column:
+    """Tell whether a message that `row` has read may show values which it has not read."""
+    return said[_UNREADABLE].isNotNull()
 
 
 def names(said: Column, value: Column) -> Column:
@@ -92,60 +101,59 @@ def whole(said: Column) -> Column:
     return F.lit(True)
 
 
-def read_value(data_type: DataType, text: Column, zone: str) -> Column:
-    """Return a value of a MySQL type from its text in a message; null where the text is not one.
+def read_value(column: TableColumn, side: str, said: Column, value: Column, zone: str) -> Column:
+    """Return a value of a row's side from a message and what `row` has read of it; null where it is not of its type.
 
-    In: string (for TIMESTAMP the JSON text of its object). Out: see `tidecast.model.spark_type`. `zone` is that of
-    TIMESTAMP values which name none. Source: Simple protocol, section row values.
+    Out: see `tidecast.model.spark_type`. `zone` is that of TIMESTAMP values which name none. Source: Simple protocol,
+    section row values.
     """
-    return _READERS.get(data_type.kind, _as_text)(data_type, text, zone)
+    text, kind = said[side][column.name], column.data_type.kind
+    if kind is not Kind.TIMESTAMP:
+        return _READERS.get(kind, _as_text)(column.data_type, text)
+    plain = F.from_json(value.cast("string"), _nested(side, _nested(column.name, T.StringType())))[side][column.name]
+    read = F.when(text.isNull() & uneven(said), plain).otherwise(text["value"])
+    return to_utc(read, text["location"], zone)
+
+
+def _nested(name: str, kind: T.DataType) -> T.StructType:
+    return T.StructType([T.StructField(name, kind)])
 
 
 def fallible(data_type: DataType) -> bool:
     """Tell whether a text may fail to be a value of a type."""
-    return data_type.kind in _READERS
+    return data_type.kind in _READERS or data_type.kind is Kind.TIMESTAMP
 
 
-def _as_text(data_type: DataType, text: Column, zone: str) -> Column:
+def _as_text(data_type: DataType, text: Column) -> Column:
     return text
 
 
-def _cast(data_type: DataType, text: Column, zone: str) -> Column:
+def _cast(data_type: DataType, text: Column) -> Column:
     return text.try_cast(spark_type(data_type))
 
 
-def _base64(data_type: DataType, text: Column, zone: str) -> Column:
+def _integer(data_type: DataType, text: Column) -> Column:
+    return unsigned_number(text) if isinstance(spark_type(data_type), T.DecimalType) else _cast(data_type, text)
+
+
+def _base64(data_type: DataType, text: Column) -> Column:
     return F.try_to_binary(text, F.lit("base64"))
 
 
-def _bit(data_type: DataType, text: Column, zone: str) -> Column:
+def _bit(data_type: DataType, text: Column) -> Column:
     return bit_bytes(data_type, text)
 
 
-def _enum(data_type: DataType, text: Column, zone: str) -> Column:
+def _enum(data_type: DataType, text: Column) -> Column:
     return enum_element(data_type, text)
 
 
-def _set(data_type: DataType, text: Column, zone: str) -> Column:
+def _set(data_type: DataType, text: Column) -> Column:
     return set_elements(data_type, F.conv(unsigned_text(text), 10, -10).cast("bigint"))
 
 
-def _timestamp(data_type: DataType, text: Column, zone: str) -> Column:
-    """An object, nearly always written in one way, which is faster taken apart as text; or a text without a zone."""
-    location = F.substring_index(F.substring(text, len(_LOCATION) + 1, _REST), '"', 1)
-    value = F.substring_index(F.substring_index(text, '"', -2), '"', 1)
-    plain = text == F.concat(F.lit(_LOCATION), location, F.lit(_VALUE), value, F.lit(_LAST))
-    said = F.when(text.startswith("{"), F.from_json(text, _TIMESTAMP))
-    return to_utc(
-        F.when(plain, value).when(text.startswith("{"), said["value"]).otherwise(text),
-        F.when(plain, location).otherwise(said["location"]),
-        zone,
-    )
-
-
-_REST = (1 << 31) - 1
-_READERS: dict[Kind, Callable[[DataType, Column, str], Column]] = {
-    Kind.INTEGER: _cast,
+_READERS: dict[Kind, Callable[[DataType, Column], Column]] = {
+    Kind.INTEGER: _integer,
     Kind.YEAR: _cast,
     Kind.FLOAT: _cast,
     Kind.DOUBLE: _cast,
@@ -154,5 +162,4 @@ _READERS: dict[Kind, Callable[[DataType, Column, str], Column]] = {
     Kind.BIT: _bit,
     Kind.ENUM: _enum,
     Kind.SET: _set,
-    Kind.TIMESTAMP: _timestamp,
 }
