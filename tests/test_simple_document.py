@@ -197,3 +197,35 @@ def test_a_row_of_an_unknown_time_zone_is_set_aside(spark: SparkSession) -> None
         assert {r["offset"]: r["reason"] for r in events.dead_letters().collect()} == dict.fromkeys(
             (2, 3, 4), "bad-value"
         )
+
+
+def test_times_as_objects_and_as_text_stand_side_by_side(spark: SparkSession) -> None:
+    kind = {"mysqlType": "timestamp", "charset": "binary", "collate": "binary", "length": 19}
+    number = {"mysqlType": "int", "charset": "binary", "collate": "binary", "length": 11}
+    names = {"id": number, "a": kind, "b": kind}
+    columns = [{"name": n, "dataType": k, "nullable": True, "default": None} for n, k in names.items()]
+    table = {"schema": "d", "table": "t", "tableID": 1, "version": 5, "columns": columns, "indexes": []}
+    told = {"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": table}
+    head = {"version": 1, "database": "d", "table": "t", "tableID": 1, "type": "UPDATE", "buildTs": 1}
+    far, plain = {"location": "Asia/Shanghai", "value": "2024-03-11 08:51:01"}, "2024-03-11 08:51:01"
+    utc = "2024-03-11 00:51:01"
+    images: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"id": "1", "a": far, "b": plain}, {"id": "1", "a": plain, "b": far}),
+        ({"id": "2", "a": None, "b": plain}, {"id": "2", "a": plain, "b": None}),
+        ({"id": "3", "b": far}, {"id": "3", "a": plain, "b": far}),
+        ({"id": "4", "a": far, "b": far}, {"id": "x", "a": {"location": "UTC"}, "b": plain}),
+    ]
+    rows = [
+        {**head, "commitTs": 6 + n, "schemaVersion": 5, "data": data, "old": old}
+        for n, (old, data) in enumerate(images)
+    ]
+    with decode(spark, [json.dumps(m) for m in (told, *rows)]) as events:
+        (changes,) = events.tables
+        read = {r["offset"]: (tuple(r["old"]), tuple(r["data"])) for r in changes.good.collect()}
+        assert read == {
+            1: ((1, utc, plain), (1, plain, utc)),
+            2: ((2, None, plain), (2, plain, None)),
+            3: ((3, plain, utc), (3, plain, utc)),  # what an update does not name has not changed
+        }
+        (dead,) = events.dead_letters().collect()
+        assert (dead["offset"], dead["detail"]) == (4, "not of its column's type: data id, data a")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -44,6 +44,8 @@ _KEPT = {
     "checksum": "checksum",
 }
 """What is kept of a message, by its name there."""
+_OF_ROWS = (*RECORD.fieldNames(), "op", "commit_ts", "table_id", "checksum")
+"""What rows have beside their values."""
 
 
 def decode(
@@ -248,38 +250,16 @@ def _read(body: bytes) -> tuple[str, TableSchema | None, TableSchema | None]:
 def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, zone: str) -> DataFrame:
     """Return the rows of one table version, from messages of one encoding."""
     reader: Any = _read_avro if avro else _read_json
-    kept = [*RECORD.fieldNames(), "op", "commit_ts", "table_id", "checksum"]
-    message = F.col("message")
-    read = parsed.select(*kept, evaluated_once(reader.row(schema, F.col("value"))).alias("message"))
-    gap = _first((f"message.old.{n} IS NULL AND message.data.{n} IS NOT NULL", "true") for n in _names(schema))
-    unnamed = F.array_except(F.array(*(F.lit(c.name) for c in schema.columns)), reader.names(message, F.col("value")))
-    sides = {
-        side: [reader.read_value(c, side, message, F.col("value"), zone) for c in schema.columns] for side in _SIDES
-    }
-    wrong = [
-        F.when(value.isNull() & message[side][c.name].isNotNull(), f"{side} {c.name}")
-        for side, values in sides.items()
-        for c, value in zip(schema.columns, values, strict=True)
-        if reader.fallible(c.data_type)
-    ]
-    absent = F.when(F.col("op") == Op.DELETE, message["old"].isNull()).otherwise(message["data"].isNull())
-    typed = read.select(
-        *kept,
-        F.when((F.col("op") == Op.UPDATE) & (gap | reader.uneven(message)), unnamed).alias("missing"),
-        *(
-            F.struct(*(v.alias(c.name) for c, v in zip(schema.columns, values, strict=True))).alias(side)
-            for side, values in sides.items()
-        ),
-        *(message[side].isNotNull().alias(f"has_{side}") for side in _SIDES),
-        F.concat_ws(", ", *wrong).alias("wrong"),
-        reader.whole(message).alias("whole"),
-        absent.alias("absent"),
-    )
+    read = parsed.select(*_OF_ROWS, evaluated_once(reader.row(schema, F.col("value"))).alias("message"))
+    rest = reader.rest(schema, F.col("message"), F.col("value"))
+    if rest is not None:
+        read = read.select("*", evaluated_once(rest).alias("rest"))
+    typed = _typed(read, schema, reader, zone)
     filled = (
         f"IF(array_contains(missing, {_literal(c.name)}), data.{n}, old.{n}) AS {n}"
         for c, n in zip(schema.columns, _names(schema), strict=True)
     )
-    whole, absent, wrong_ = F.col("whole"), F.col("absent"), F.col("wrong")
+    absent, wrong = ~F.when(F.col("op") == Op.DELETE, F.col("has_old")).otherwise(F.col("has_data")), F.col("wrong")
     return settled(typed).select(
         *RECORD.fieldNames(),
         "op",
@@ -291,15 +271,42 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, zone: str) -> Data
         .alias("old"),
         F.when((F.col("op") != Op.DELETE) & F.col("has_data"), F.col("data")).alias("data"),
         "checksum",
-        F.when(~whole, Reason.UNDECODABLE)
+        F.when(~F.col("whole"), Reason.UNDECODABLE)
         .when(absent, Reason.BAD_MESSAGE)
-        .when(wrong_ != "", Reason.BAD_VALUE)
+        .when(wrong != "", Reason.BAD_VALUE)
         .alias("reason"),
-        F.when(~whole, "not a row's record")
+        F.when(~F.col("whole"), "not a row's record")
         .when(absent, "the row is missing")
-        .when(wrong_ != "", F.concat(F.lit("not of its column's type: "), wrong_))
+        .when(wrong != "", F.concat(F.lit("not of its column's type: "), wrong))
         .alias("detail"),
     )
+
+
+def _typed(read: DataFrame, schema: TableSchema, reader: Any, zone: str) -> DataFrame:
+    """Return rows with the values of `old` and `data`, and which of them are `missing` or `wrong`."""
+    message, rest = F.col("message"), F.col("rest")
+    values = {side: [reader.read_value(c, side, message, rest, zone) for c in schema.columns] for side in _SIDES}
+    # Every row computes this and the structs, so that Spark makes a value once for both.
+    wrong = (
+        F.when(made.isNull() & message[side][c.name].isNotNull(), f"{side} {c.name}")
+        for side in _SIDES
+        for c, made in zip(schema.columns, values[side], strict=True)
+        if reader.fallible(c.data_type)
+    )
+    gap = _first((f"message.old.{n} IS NULL AND message.data.{n} IS NOT NULL", "true") for n in _names(schema))
+    unnamed = F.array_except(F.array(*(F.lit(c.name) for c in schema.columns)), reader.names(message, F.col("value")))
+    return read.select(
+        *_OF_ROWS,
+        *(F.struct(*_named(schema, values[side])).alias(side) for side in _SIDES),
+        *(message[side].isNotNull().alias(f"has_{side}") for side in _SIDES),
+        F.when((F.col("op") == Op.UPDATE) & (gap | reader.uneven(message)), unnamed).alias("missing"),
+        F.concat_ws(", ", *wrong).alias("wrong"),
+        reader.whole(message).alias("whole"),
+    )
+
+
+def _named(schema: TableSchema, values: Iterable[Column]) -> Iterator[Column]:
+    return (value.alias(c.name) for c, value in zip(schema.columns, values, strict=True))
 
 
 def _first(cases: Iterable[tuple[str, str]]) -> Column:

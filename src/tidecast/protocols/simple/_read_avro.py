@@ -96,12 +96,16 @@ def whole(said: Column) -> Column:
     return F.coalesce(said["end"] == F.lit(_END), F.lit(False))
 
 
+def rest(schema: TableSchema, said: Column, value: Column) -> None:
+    """Return nothing: `row` has read every value."""
+
+
 def uneven(said: Column) -> Column:
-    """Tell whether a message that `row` has read may show values which it has not read."""
+    """Tell whether a message that `row` has read may show values which it could not read."""
     return F.lit(False)
 
 
-def read_value(column: TableColumn, side: str, said: Column, value: Column, zone: str) -> Column:
+def read_value(column: TableColumn, side: str, said: Column, more: Column, zone: str) -> Column:
     """Return a value of a row's side from what `row` has read of a message; null where it is not of its type.
 
     Each value is a struct of a member for each branch of the union but null. Out: see `tidecast.model.spark_type`.

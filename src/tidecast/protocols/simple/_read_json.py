@@ -46,7 +46,6 @@ _HEADER = T.StructType(
 """A message without its row and without schemas, which Spark then skips."""
 
 _TIMESTAMP = T.StructType([T.StructField("location", T.StringType()), T.StructField("value", T.StringType())])
-_KINDS = {Kind.TIMESTAMP: _TIMESTAMP}
 
 
 def head(value: Column) -> Column:
@@ -79,16 +78,27 @@ def without_build_ts(value: Column, build_ts: Column) -> Column:
 
 
 def row(schema: TableSchema, value: Column) -> Column:
-    """Return the struct of `old` and `data` of a row's message: by column name, what `read_value` takes."""
-    columns = [T.StructField(c.name, _KINDS.get(c.data_type.kind, T.StringType())) for c in schema.columns]
-    sides = [T.StructField(side, T.StructType(columns)) for side in ("old", "data")]
-    kind = T.StructType([*sides, T.StructField(_UNREADABLE, T.StringType())])
+    """Return the struct of `old` and `data` of a row's message, by column name, and of what tells if they are all."""
+    kind = T.StructType([*_sides(schema, _TIMESTAMP), T.StructField(_UNREADABLE, T.StringType())])
     return F.from_json(value.cast("string"), kind, {"columnNameOfCorruptRecord": _UNREADABLE})
 
 
+def rest(schema: TableSchema, said: Column, value: Column) -> Column | None:
+    """Return what `row` could not read, of the few messages that show a TIMESTAMP as plain text; None for no column."""
+    if all(c.data_type.kind is not Kind.TIMESTAMP for c in schema.columns):
+        return None
+    return F.when(uneven(said), F.from_json(value.cast("string"), T.StructType(_sides(schema, T.StringType()))))
+
+
 def uneven(said: Column) -> Column:
-    """Tell whether a message that `row` has read may show values which it has not read."""
+    """Tell whether a message that `row` has read may show values which it could not read."""
     return said[_UNREADABLE].isNotNull()
+
+
+def _sides(schema: TableSchema, timestamp: T.DataType) -> list[T.StructField]:
+    kinds = {c.name: timestamp if c.data_type.kind is Kind.TIMESTAMP else T.StringType() for c in schema.columns}
+    columns = T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
+    return [T.StructField(side, columns) for side in ("old", "data")]
 
 
 def names(said: Column, value: Column) -> Column:
@@ -101,22 +111,17 @@ def whole(said: Column) -> Column:
     return F.lit(True)
 
 
-def read_value(column: TableColumn, side: str, said: Column, value: Column, zone: str) -> Column:
-    """Return a value of a row's side from a message and what `row` has read of it; null where it is not of its type.
+def read_value(column: TableColumn, side: str, said: Column, more: Column, zone: str) -> Column:
+    """Return a value of a row's side from what `row` and `rest` have read; null where it is not of its type.
 
     Out: see `tidecast.model.spark_type`. `zone` is that of TIMESTAMP values which name none. Source: Simple protocol,
     section row values.
     """
     text, kind = said[side][column.name], column.data_type.kind
-    if kind is not Kind.TIMESTAMP:
-        return _READERS.get(kind, _as_text)(column.data_type, text)
-    plain = F.from_json(value.cast("string"), _nested(side, _nested(column.name, T.StringType())))[side][column.name]
-    read = F.when(text.isNull() & uneven(said), plain).otherwise(text["value"])
-    return to_utc(read, text["location"], zone)
-
-
-def _nested(name: str, kind: T.DataType) -> T.StructType:
-    return T.StructType([T.StructField(name, kind)])
+    if kind is Kind.TIMESTAMP:
+        read = F.when(text.isNull(), more[side][column.name]).otherwise(text["value"])
+        return to_utc(read, text["location"], zone)
+    return _READERS.get(kind, _as_text)(column.data_type, text)
 
 
 def fallible(data_type: DataType) -> bool:
