@@ -213,6 +213,36 @@ def bare_row(commit_ts: int | None = None, before: Json | None = None, **after: 
     return {"payload": {"id": 1}}, {"payload": payload}
 
 
+@pytest.mark.parametrize("first", [None, 0, 1, 2, 3], ids=str)
+def test_rows_are_read_wherever_they_stand_in_the_message(first: int | None, spark: SparkSession) -> None:
+    rows = [
+        bare_row(2, id=1, c=7),
+        bare_row(3, before={"id": 1, "c": 7}, id=1, c=8),
+        bare_row(4, id=2, c=9),
+    ]
+    texts = [json.dumps(value, separators=(",", ":")) for _, value in rows]
+    # The row before `op`, as long as what another message has there; and a name of more bytes.
+    turned = json.loads(texts[0])["payload"]
+    turned = {"payload": {name: turned[name] for name in ("source", "before", "after", "op")}}
+    turned["payload"]["after"] = {"id": 3, "c": 5}
+    longer = dict(turned["payload"], after={"id": 4, "c": 6}, source=turned["payload"]["source"] | {"name": "ö"})
+    texts += [json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in (turned, {"payload": longer})]
+    if first is not None:
+        texts.insert(0, texts.pop(first))
+    messages = [('{"payload":{"id":1}}', text) for text in texts]
+    with read(spark, shown("id", "c", sql="CREATE TABLE `test`.`table1`", commit_ts=1), *messages) as events:
+        (table,) = events.tables
+        read_rows = [(r["reason"], r["old"] and tuple(r["old"]), tuple(r["data"])) for r in table.frame.collect()]
+    expected = [
+        (None, None, (1, 7)),
+        (None, (1, 7), (1, 8)),
+        (None, None, (2, 9)),
+        (None, None, (3, 5)),
+        (None, None, (4, 6)),
+    ]
+    assert sorted(read_rows, key=str) == sorted(expected, key=str)
+
+
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")], ids=["compact", "spaced"])
 @pytest.mark.parametrize(
     ("columns", "message", "strange"),

@@ -99,7 +99,8 @@ def _program() -> Path:
     if not home.is_dir():
         draft = Path(tempfile.mkdtemp(dir=archive.parent))
         with tarfile.open(archive) as content:
-            content.extractall(draft, filter="data")
+            content.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.3 has none yet
+            content.extractall(draft)
         try:
             draft.rename(home)
         except OSError:  # another process was first
