@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidecast.model import RECORD, Events, SchemaHistory
+from tidecast.model import CHECKSUM, RECORD, Column, DataType, Events, SchemaHistory, TableSchema, row_type
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
 
@@ -229,3 +229,21 @@ def test_times_as_objects_and_as_text_stand_side_by_side(spark: SparkSession) ->
         }
         (dead,) = events.dead_letters().collect()
         assert (dead["offset"], dead["detail"]) == (4, "not of its column's type: data id, data a")
+
+
+def test_texts_that_are_no_text_alone_are_none_side_by_side(spark: SparkSession) -> None:
+    kind = DataType("varchar", "utf8mb4", length=9)
+    table = TableSchema("d", "t", 1, 5, tuple(Column(name, kind, nullable=True) for name in ("a", "b")), ())
+    halves = {"a": b"x\xe6", "b": b"\xb3\xa8"}  # of the character U+6CE8
+    data = F.struct(*(F.lit(half).cast("string").alias(name) for name, half in halves.items()))
+    columns = {
+        "op": F.lit("c"),
+        "old": F.lit(None).cast(row_type(table)),
+        "data": data,
+        "commit_ts": F.lit(6).cast("bigint"),
+        "table_id": F.lit(1).cast("bigint"),
+        "checksum": F.lit(None).cast(CHECKSUM),
+    }
+    changes = spark.range(1).select(*(column.alias(name) for name, column in columns.items()))
+    (message,) = changes.select(simple.encode_value(table, OPTIONS).alias("value")).collect()
+    assert json.loads(bytes(message["value"]))["data"] == {"a": "x\ufffd", "b": "\ufffd\ufffd"}
