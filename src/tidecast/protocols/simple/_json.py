@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any
 
 from pyspark.sql import Column
@@ -37,8 +37,6 @@ _ODD = {*"\x0b\x0e\x0f", *map(chr, range(0x1A, 0x20)), *MARKUP}
 _PAIR, _MARK = "\\\\", "\x01"  # an escaped backslash, and a character that JSON text never shows
 
 _BETWEEN = " "  # keeps a text that ends within a character apart from one that begins within it
-_PARTIAL = (Kind.ENUM, Kind.SET, Kind.BIT)
-"""Kinds of which some values have no text, beside NULL."""
 _FREE_TEXT = (Kind.TEXT, Kind.JSON, Kind.UNKNOWN)
 _SAFE = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.ENUM, Kind.SET, Kind.BIT, Kind.BINARY)
 """Kinds whose texts need no escapes, whatever the source said."""
@@ -101,25 +99,22 @@ def _row(columns: Sequence[TableColumn], side: str, present: Column, before: str
     shown = F.concat_ws(_BETWEEN, *(F.col(side)[c.name] for c in free))
     values = [_value(c.data_type, F.col(side)[c.name], zone) for c in columns]
     begins = (before + "{", *"," * (len(columns) - 1))
-    members = chain.from_iterable(map(_member, columns, repeat(F.col(side)), values, begins, repeat(zone)))
+    members = map(_member, columns, values, begins, repeat(zone))
     quick = F.concat_ws("", *members, F.lit("}"))
     # In one condition, and that the first, so that Spark puts the texts together once.
     plain = ~has_any(shown, _UNSAFE) & F.is_valid_utf8(shown) & present
     return F.when(plain, quick).when(present, F.concat(F.lit(before), _any_row(columns, values, side, zone)))
 
 
-def _member(column: TableColumn, row: Column, value: Column, begin: str, zone: str) -> list[Column]:
-    """Return the pieces of a row's member whose text needs no escapes, with what stands before it; nulls are none."""
+def _member(column: TableColumn, value: Column, begin: str, zone: str) -> Column:
+    """Return a member of a row's object whose text needs no escapes, with what stands before it."""
     kind, name = column.data_type.kind, begin + _go(column.name)
     before, after = f'{name}:"', '"'
     if kind is Kind.BINARY:
         value = F.translate(F.base64(value), "\r\n", "")
     elif kind is Kind.TIMESTAMP:
         before, after = f'{name}:{{"location":{_go(zone)},"value":"', '"}'
-    if kind in _PARTIAL:
-        return [F.coalesce(F.concat(F.lit(before), value, F.lit(after)), F.lit(f"{name}:null"))]
-    missing = row[column.name].isNull()
-    return [F.when(missing, f"{name}:null").otherwise(before), value, F.when(~missing, after)]
+    return F.coalesce(F.concat(F.lit(before), value, F.lit(after)), F.lit(f"{name}:null"))
 
 
 def _any_row(columns: Sequence[TableColumn], values: Sequence[Column], side: str, zone: str) -> Column:
