@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro, to_avro
 
-from tidecast.model import DataType, Kind, as_listed, decimal_text, spark_type
+from tidecast.model import DataType, Kind, as_listed, decimal_text, signed, spark_type
 
 Pieces = tuple[Column, ...]
 
@@ -68,7 +68,7 @@ def _int64(number: Column, width: int = 8) -> Column:
         return F.when((number >= 0) & (number < _EXACT), _small(number)).otherwise(both)
     turned = [_moved(number, at) for at in range(width)]
     if width < _WORD:
-        turned.append(F.shiftright(number, 63).bitwiseAND(_bits((1 << 8 * (_WORD - width)) - 1)))
+        turned.append(F.shiftright(number, 63).bitwiseAND(signed((1 << 8 * (_WORD - width)) - 1)))
     return reduce(Column.bitwiseOR, turned).cast("binary")
 
 
@@ -76,12 +76,8 @@ def _moved(number: Column, at: int) -> Column:
     """Return one byte of a bigint, counted from its low end, where it stands when the bytes are turned round."""
     source, target = 8 * at, 8 * (_WORD - 1 - at)
     if target > source:
-        return F.shiftleft(number.bitwiseAND(_bits(0xFF << source)), target - source)
-    return F.shiftrightunsigned(number, source - target).bitwiseAND(_bits(0xFF << target))
-
-
-def _bits(unsigned: int) -> Column:
-    return F.lit(unsigned - (unsigned >> 63 << 64)).cast("bigint")
+        return F.shiftleft(number.bitwiseAND(signed(0xFF << source)), target - source)
+    return F.shiftrightunsigned(number, source - target).bitwiseAND(signed(0xFF << target))
 
 
 def _is_ansi() -> bool:
@@ -92,7 +88,7 @@ def _uint64(number: Column) -> Column:
     """Return a decimal(20,0) of 0 … 2^64 - 1 as 8 bytes, little-endian, and null for any other."""
     if _is_ansi():
         shifted = (number - F.lit(Decimal(_SIGN))).try_cast("bigint")
-        return _int64(shifted.bitwiseXOR(_bits(_SIGN)))
+        return _int64(shifted.bitwiseXOR(signed(_SIGN)))
     low = number.cast("bigint")  # the low 64 bits, also of a larger number
     small = (low >= 0) & (low.cast("decimal(20,0)") == number)  # compares faster than with a larger number
     return F.when(small | number.between(F.lit(Decimal(0)), F.lit(Decimal(_MOST))), _int64(low))
@@ -166,9 +162,8 @@ def _set(data_type: DataType, value: Column) -> Pieces:
         lambda m, e: m.bitwiseOR(F.get(bits, F.array_position(elements, e))),
     )
     mask = F.when(value == "", nothing).otherwise(found)
-    number = F.get(
-        F.transform(F.array(mask), lambda m: _int64(m)), 0
-    )  # a lambda names the mask, which is long, for once
+    # A lambda names the mask, which is long, for once.
+    number = F.get(F.transform(F.array(mask), lambda m: _int64(m)), 0)
     return (_raw(F.coalesce(number, F.when(value.isNotNull(), F.lit(_NEVER)))),)
 
 

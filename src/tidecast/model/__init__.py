@@ -14,6 +14,7 @@ from tidecast.model._numbers import (
     set_elements,
     set_mask,
     set_number,
+    signed,
     unsigned_number,
     unsigned_text,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "settled",
     "shift_zone",
     "shortest_text",
+    "signed",
     "small_table",
     "spark_type",
     "to_datetime",

@@ -44,10 +44,10 @@ def set_mask(data_type: DataType, elements: Column) -> Column:
     """Return a bit for each element as bigint, the first one's is the lowest; '' has none, nor has other text."""
     listed = as_listed(data_type, elements)
     bits = [
-        F.when(F.find_in_set(F.lit(e), listed) > 0, _bits(1 << n)).otherwise(_bits(0))
+        F.when(F.find_in_set(F.lit(e), listed) > 0, signed(1 << n)).otherwise(signed(0))
         for n, e in enumerate(data_type.elements)
     ]
-    return F.when(elements == "", _bits(0)).when(elements.isNotNull(), reduce(Column.bitwiseOR, bits, _bits(0)))
+    return F.when(elements == "", signed(0)).when(elements.isNotNull(), reduce(Column.bitwiseOR, bits, signed(0)))
 
 
 def set_number(data_type: DataType, elements: Column) -> Column:
@@ -57,9 +57,14 @@ def set_number(data_type: DataType, elements: Column) -> Column:
 
 def set_elements(data_type: DataType, mask: Column) -> Column:
     """Return the elements of a mask (bigint), joined by commas; null where it has bits of no element."""
-    chosen = (F.when(mask.bitwiseAND(_bits(1 << n)) != 0, e) for n, e in enumerate(data_type.elements))
-    unknown = _bits(_UINT64_MAX ^ ((1 << len(data_type.elements)) - 1))
+    chosen = (F.when(mask.bitwiseAND(signed(1 << n)) != 0, e) for n, e in enumerate(data_type.elements))
+    unknown = signed(_UINT64_MAX ^ ((1 << len(data_type.elements)) - 1))
     return F.when(mask.bitwiseAND(unknown) == 0, F.concat_ws(",", *chosen))
+
+
+def signed(unsigned: int) -> Column:
+    """Return 64 bits as the bigint that has them."""
+    return F.lit(unsigned - (1 << 64) if unsigned >> 63 else unsigned).cast("bigint")
 
 
 def bit_width(data_type: DataType) -> int:
@@ -93,8 +98,3 @@ def unsigned_number(text: Column) -> Column:
 
 def _array(elements: tuple[str, ...]) -> Column:
     return F.array(*map(F.lit, elements)).cast("array<string>")
-
-
-def _bits(unsigned: int) -> Column:
-    """Return 64 bits as the bigint that has them."""
-    return F.lit(unsigned - (1 << 64) if unsigned >> 63 else unsigned).cast("bigint")
