@@ -9,26 +9,25 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-_SETTLED = "settled"
-
 
 def evaluated_once(column: Column) -> Column:
     """Return a column whose expression Spark evaluates once a row, however often later steps speak of it.
 
-    Spark otherwise copies an expression into every filter and projection that reads it. A generator stops that;
-    a `select` may hold one.
+    Spark otherwise copies an expression into the filters and projections that read it. It leaves alone what might say
+    something else the next time, as the task's number might for all that it knows. A generator would stop it as well,
+    but copies each row.
     """
-    return F.explode(F.array(column))
+    return F.when(F.spark_partition_id() >= 0, column)
 
 
-def settled(frame: DataFrame) -> DataFrame:
+def settled(frame: DataFrame, name: str) -> DataFrame:
     """Return a frame whose columns Spark computes there and then, instead of as parts of what is made of them.
 
     Spark copies an expression into a later `select` that reads it once, as into the struct of a row, and then has to
     build the struct for whoever reads a field of it. Made of columns that are settled, a struct whose fields alone
-    are read is never built.
+    are read is never built. `name` is a column that is cheap to compute and that later steps read.
     """
-    return frame.select("*", F.explode(F.array(F.lit(True))).alias(_SETTLED)).drop(_SETTLED)
+    return frame.withColumn(name, evaluated_once(F.col(name)))
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:

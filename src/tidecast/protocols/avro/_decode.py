@@ -219,7 +219,7 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
     )
     row = F.struct(*(F.col(value).alias(name) for value, name in names.items()))
     nothing = F.lit(None).cast(row_type(schema))
-    frame = settled(flat).select(
+    frame = settled(flat, "reason").select(
         *RECORD.fieldNames(),
         "op",
         "commit_ts",

@@ -30,6 +30,7 @@ from tidecast.model import (
     TableSchema,
     evaluated_once,
     row_type,
+    settled,
 )
 from tidecast.protocols.debezium._encode import WATERMARK
 from tidecast.protocols.debezium._read_schema import Field, UnknownType, fields_of, read_block, read_table
@@ -388,7 +389,7 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group
     image = T.StructType([T.StructField(f.column.name, json_type(f)) for f in fields if not f.column.virtual])
     message = _payload("value") if group.schema else _without_head(group.head)
     said = F.from_json(message, _message(before=image, after=image), {"columnNameOfCorruptRecord": _UNREADABLE})
-    rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", evaluated_once(said).alias("said"))
+    rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", message.alias("message"), said.alias("said"))
     old, new = F.col("said.payload.before"), F.col("said.payload.after")
     deleted = F.col("op") == Op.DELETE
     missing = F.when(deleted, old.isNull()).otherwise(new.isNull())
@@ -396,9 +397,9 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group
         F.when(F.col("said")[_UNREADABLE].isNotNull(), F.lit("a value is not of its column's form")),
         F.when(missing, F.lit("the row is missing")),
         *_damages((old, new), fields),
-        *([] if group.schema else _strangers(message, {"before": old, "after": new}, fields)),
+        *([] if group.schema else _strangers(F.col("message"), {"before": old, "after": new}, fields)),
     )
-    return rows.select(
+    read = settled(rows, "op").select(
         *RECORD.fieldNames(),
         F.when(F.col("op") == SNAPSHOT, Op.CREATE).otherwise(F.col("op")).alias("op"),
         "commit_ts",
@@ -409,6 +410,7 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group
         F.when(detail.isNotNull(), F.when(missing, Reason.BAD_MESSAGE).otherwise(Reason.BAD_VALUE)).alias("reason"),
         detail.alias("detail"),
     )
+    return settled(read, "op")
 
 
 def _without_head(length: int) -> Column:

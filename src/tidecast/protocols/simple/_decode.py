@@ -24,7 +24,6 @@ from tidecast.model import (
     TableChanges,
     TableSchema,
     checked,
-    evaluated_once,
     settled,
 )
 from tidecast.protocols.simple import _read_avro, _read_json
@@ -250,17 +249,16 @@ def _read(body: bytes) -> tuple[str, TableSchema | None, TableSchema | None]:
 def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, zone: str) -> DataFrame:
     """Return the rows of one table version, from messages of one encoding."""
     reader: Any = _read_avro if avro else _read_json
-    read = parsed.select(*_OF_ROWS, evaluated_once(reader.row(schema, F.col("value"))).alias("message"))
-    rest = reader.rest(schema, F.col("message"), F.col("value"))
-    if rest is not None:
-        read = read.select("*", evaluated_once(rest).alias("rest"))
-    typed = _typed(read, schema, reader, zone)
+    message = reader.row(schema, F.col("value"))
+    rest = reader.rest(schema, message, F.col("value"))
+    read = parsed.select(*_OF_ROWS, message.alias("message"), *([] if rest is None else [rest.alias("rest")]))
+    typed = _typed(settled(read, "op"), schema, reader, zone)
     filled = (
         f"IF(array_contains(missing, {_literal(c.name)}), data.{n}, old.{n}) AS {n}"
         for c, n in zip(schema.columns, _names(schema), strict=True)
     )
     absent, wrong = ~F.when(F.col("op") == Op.DELETE, F.col("has_old")).otherwise(F.col("has_data")), F.col("wrong")
-    return settled(typed).select(
+    return settled(typed, "whole").select(
         *RECORD.fieldNames(),
         "op",
         "commit_ts",
