@@ -231,6 +231,56 @@ def test_times_as_objects_and_as_text_stand_side_by_side(spark: SparkSession) ->
         assert (dead["offset"], dead["detail"]) == (4, "not of its column's type: data id, data a")
 
 
+def compact(said: Any) -> str:
+    return json.dumps(said, separators=(",", ":"))
+
+
+def test_rows_are_read_wherever_they_stand_in_the_message(spark: SparkSession) -> None:
+    kind = {"mysqlType": "varchar", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 99}
+    column = {"name": "a", "dataType": kind, "nullable": True, "default": None}
+    table = {"schema": "d", "table": "t", "tableID": 1, "version": 5, "columns": [column], "indexes": []}
+    told = {"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": table}
+    names = {"version": 1, "database": "d", "table": "t"}
+    now = {"commitTs": 447984074911121426, "buildTs": 1708936343598}
+    head = names | {"tableID": 1, "type": "INSERT", **now, "schemaVersion": 5}
+    short = names | {"type": "INSERT", "commitTs": 6, "buildTs": 1, "schemaVersion": 5}
+    # A row as long as what a head has there.
+    row: dict[str, Any] = {"data": {"a": "6"}, "x": ""}
+    usual = {name: head[name] for name in ("tableID", "type", "commitTs", "buildTs")}
+    row["x"] = "x" * (len(compact(usual)) - len(compact(row)))
+    turned = names | row | {"schemaVersion": 5} | head
+    checksum = {"version": 0, "corrupted": False, "current": 1, "previous": 0}
+    trap = ',"schemaVersion":5,"data":{"a":"no"}'
+    rows: list[dict[str, Any]] = [
+        head | {"data": {"a": "0"}},
+        head | {"tableID": 77, "commitTs": 6, "data": {"a": "1"}},
+        head | {"checksum": checksum, "data": {"a": "2"}},
+        short | {"data": {"a": "3"}},
+        {"data": {"a": "4"}} | head,
+        names | {"data": {"a": "5"}} | head,
+        turned,
+        head | {"data": {"a": trap}},
+        names | {"data": {"a": trap}} | head,
+    ]
+    assert compact(turned).index(',"schemaVersion"') == compact(rows[0]).index(',"schemaVersion"')
+    messages: list[str | bytes] = [compact(one) for one in (told, *rows)]
+    messages += [json.dumps(rows[0]), " " + json.dumps(rows[0])]
+    with decode(spark, messages) as events:
+        (changes,) = events.tables
+        read = [r["data"]["a"] for r in changes.good.orderBy("offset").collect()]
+        assert read == ["0", "1", "2", "3", "4", "5", "6", trap, trap, "0", "0"]
+        assert events.dead_letters().count() == 0
+
+
+def test_messages_are_read_once_whoever_asks(
+    examples: list[str], spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with decode(spark, [*examples]) as events:
+        (table,) = events.tables
+        table.good.where("op <> 'd'").select("data.id").explain()
+    assert capsys.readouterr().out.count("from_json(") == 1
+
+
 def test_texts_that_are_no_text_alone_are_none_side_by_side(spark: SparkSession) -> None:
     kind = DataType("varchar", "utf8mb4", length=9)
     table = TableSchema("d", "t", 1, 5, tuple(Column(name, kind, nullable=True) for name in ("a", "b")), ())

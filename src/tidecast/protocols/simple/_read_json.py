@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidecast._go import to_json
 from tidecast.model import (
     CHECKSUM,
     DataType,
@@ -21,6 +22,7 @@ from tidecast.model import (
     unsigned_text,
 )
 from tidecast.model import Column as TableColumn
+from tidecast.protocols.simple._message import VERSION
 from tidecast.protocols.simple._zones import to_utc
 
 _UNREADABLE = "unreadable"
@@ -44,6 +46,10 @@ _HEADER = T.StructType(
     ]
 )
 """A message without its row and without schemas, which Spark then skips."""
+
+_MIDDLE = {"type": "INSERT", "commitTs": 10**17, "buildTs": 10**12}
+"""Members that are this long in this century's messages of rows, whatever their type."""
+_WHOLE = (1 << 31) - 1
 
 _TIMESTAMP = T.StructType([T.StructField("location", T.StringType()), T.StructField("value", T.StringType())])
 
@@ -80,7 +86,24 @@ def without_build_ts(value: Column, build_ts: Column) -> Column:
 def row(schema: TableSchema, value: Column) -> Column:
     """Return the struct of `old` and `data` of a row's message, by column name, and of what tells if they are all."""
     kind = T.StructType([*_sides(schema, _TIMESTAMP), T.StructField(_UNREADABLE, T.StringType())])
-    return F.from_json(value.cast("string"), kind, {"columnNameOfCorruptRecord": _UNREADABLE})
+    return F.from_json(_without_head(schema, value), kind, {"columnNameOfCorruptRecord": _UNREADABLE})
+
+
+def _without_head(schema: TableSchema, value: Column) -> Column:
+    """Return a row's message as text, but without its head where that is TiCDC's and as long as usual.
+
+    The head is half of a small row's message, and `fields` has read it already.
+    """
+    begin = to_json({"version": VERSION, "database": schema.database, "table": schema.table})[:-1]
+    middle = "," + to_json({"tableID": schema.table_id} | _MIDDLE)[1:-1]
+    end = f',"schemaVersion":{schema.version},'
+    before = len(begin.encode())
+    text = value.cast("string")
+    head = F.substring(value, before + 1, len(middle + end)).cast("string")
+    # Without an object of its own, a head has no row in it.
+    usual = text.startswith(begin) & head.endswith(end) & ~head.contains("{")
+    short = F.concat(F.lit("{"), F.substring(value, before + len(middle + end) + 1, F.lit(_WHOLE)).cast("string"))
+    return F.when(usual, short).otherwise(text)
 
 
 def rest(schema: TableSchema, said: Column, value: Column) -> Column | None:
