@@ -1,8 +1,8 @@
 """Simple, in JSON and in Avro: tidecast beside Spark alone, fastavro and orjson, on one core each.
 
 The table, and how the contestants take turns, are those of the benchmark of Avro with row checksums. Spark alone reads
-the same bytes into the same columns as text, or writes the rows as they are; orjson and fastavro read into Python's
-objects, and write such objects.
+the same bytes into the same columns as text, or writes a message of the same members, in the table's order and with no
+thought for how Go escapes text; orjson and fastavro read into Python's objects, and write such objects.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import json
 from typing import Any
 
 import fastavro
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
-from tidecast.model import CHECKSUM, RECORD, TableChanges, union
+from tidecast.model import CHECKSUM, RECORD, Kind, TableChanges, union
+from tidecast.model import Column as TableColumn
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
 
@@ -98,6 +99,22 @@ def messages(changes: DataFrame, options: SimpleOptions) -> DataFrame:
     return union([head, rows]).coalesce(1)
 
 
+def _written_by_spark() -> Column:
+    """Return a row's message as `to_json` alone writes it."""
+
+    def shown(column: TableColumn) -> Column:
+        value = F.col("data")[column.name]
+        if column.data_type.kind is Kind.TIMESTAMP:
+            return F.struct(F.lit("UTC").alias("location"), value.alias("value"))
+        return value.cast("string")
+
+    known = {"version": 1, "database": "shop", "table": "orders", "tableID": 1, "type": "INSERT"}
+    members = {name: F.lit(value) for name, value in known.items()}
+    members |= {"commitTs": F.col("commit_ts"), "buildTs": F.lit(BUILD_TS), "schemaVersion": F.lit(SCHEMA.version)}
+    members["data"] = F.struct(*(shown(c).alias(c.name) for c in SCHEMA.columns))
+    return F.to_json(F.struct(*(c.alias(n) for n, c in members.items())), {"ignoreNullFields": "false"})
+
+
 def contestants(changes: DataFrame) -> list[Contestant]:
     """Return the contestants, ready to run."""
     nothing = {"table_id": F.lit(None).cast("bigint"), "checksum": F.lit(None).cast(CHECKSUM)}
@@ -126,9 +143,7 @@ def contestants(changes: DataFrame) -> list[Contestant]:
     told_avro = from_avro(F.substring("value", BEFORE_A_ROW + 1, WHOLE), json.dumps(ROW), {"mode": "PERMISSIVE"})
     bare_json = rows["json"].select(told_json.alias("m")).select("m.*")
     bare_avro = rows["avro"].select(told_avro.alias("m")).select("m.*")
-    said = {f.name: F.lit(0) for f in MESSAGE} | {"data": F.col("data"), "old": F.col("old")}
-    text = F.to_json(F.struct(*(c.alias(n) for n, c in said.items())), {"ignoreNullFields": "false"})
-    bare_text = changes.select(text.cast("binary"))
+    bare_text = changes.select(_written_by_spark().cast("binary"))
 
     def find(name: str) -> TableChanges:
         (table,) = simple.decode(records[name], ordered=True).tables
