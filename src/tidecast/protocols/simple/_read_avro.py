@@ -14,10 +14,10 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind, TableSchema, bit_bytes, enum_element, set_elements, spark_type
 from tidecast.protocols.simple._avro import BOOTSTRAP, DML, MARK, MESSAGES, beginning
+from tidecast.protocols.simple._message import REST
 from tidecast.protocols.simple._zones import to_utc
 
 _UINT64 = 1 << 64
-_REST = (1 << 31) - 1
 _END = b"T"
 _BODIES = ("tableSchema", "preTableSchema", "data", "old")
 """What the records end with; to read the rest of them, Spark need not see it."""
@@ -49,7 +49,7 @@ def is_avro(value: Column) -> Column:
 
 def head(value: Column) -> Column:
     """Return what `fields` reads of a message."""
-    return from_avro(F.substring(value, len(MARK) + 1, _REST), _HEADER, _PERMISSIVE)
+    return from_avro(F.substring(value, len(MARK) + 1, REST), _HEADER, _PERMISSIVE)
 
 
 def fields(said: Column, value: Column) -> dict[str, Column]:
@@ -73,7 +73,7 @@ def without_build_ts(value: Column, build_ts: Column) -> Column:
     """Return a bootstrap with 0 for its `buildTs`: those that repeat each other differ in nothing else."""
     before = len(beginning(BOOTSTRAP)) + 1
     after = F.octet_length(to_avro(build_ts, json.dumps("long"))) + before + 1
-    return F.concat(F.substring(value, 1, before), F.lit(b"\x00"), F.substring(value, after, F.lit(_REST)))
+    return F.concat(F.substring(value, 1, before), F.lit(b"\x00"), F.substring(value, after, F.lit(REST)))
 
 
 def row(schema: TableSchema, value: Column) -> Column:
@@ -82,7 +82,7 @@ def row(schema: TableSchema, value: Column) -> Column:
     A mark is put behind the message and must come out again: Spark takes trailing bytes in silence, and turns a
     message that it cannot read into a struct of nulls.
     """
-    body = F.concat(F.substring(value, len(beginning(DML)) + 1, _REST), F.lit(b"\x02" + _END))
+    body = F.concat(F.substring(value, len(beginning(DML)) + 1, REST), F.lit(b"\x02" + _END))
     return from_avro(body, _ROW, _PERMISSIVE)
 
 

@@ -22,7 +22,7 @@ from tidecast.model import (
     unsigned_text,
 )
 from tidecast.model import Column as TableColumn
-from tidecast.protocols.simple._message import VERSION
+from tidecast.protocols.simple._message import REST, VERSION
 from tidecast.protocols.simple._zones import to_utc
 
 _UNREADABLE = "unreadable"
@@ -49,7 +49,6 @@ _HEADER = T.StructType(
 
 _MIDDLE = {"type": "INSERT", "commitTs": 10**17, "buildTs": 10**12}
 """Members that are this long in this century's messages of rows, whatever their type."""
-_WHOLE = (1 << 31) - 1
 
 _TIMESTAMP = T.StructType([T.StructField("location", T.StringType()), T.StructField("value", T.StringType())])
 
@@ -102,7 +101,7 @@ def _without_head(schema: TableSchema, value: Column) -> Column:
     head = F.substring(value, before + 1, len(middle + end)).cast("string")
     # Without an object of its own, a head has no row in it.
     usual = text.startswith(begin) & head.endswith(end) & ~head.contains("{")
-    short = F.concat(F.lit("{"), F.substring(value, before + len(middle + end) + 1, F.lit(_WHOLE)).cast("string"))
+    short = F.concat(F.lit("{"), F.substring(value, before + len(middle + end) + 1, F.lit(REST)).cast("string"))
     return F.when(usual, short).otherwise(text)
 
 
