@@ -273,6 +273,54 @@ def test_a_row_with_a_column_that_its_table_lacks_is_bad(
     assert (row["reason"], row["detail"]) == (strange and Reason.BAD_VALUE, detail)
 
 
+_MEMBERS = {
+    '"op":"c","before":null,"after":{"id":1,"n":2,"t":"x","u":"y"}': None,
+    '"op":"c","before":null,"after":{"id":1,"n":null,"t":null,"u":"y"}': None,
+    '"op":"c","before":null,"after":{"id":1,"n":null,"t":"x","u":null}': None,
+    '"op":"c","before":null,"after":{"id":1,"n":2,"t":"x, y, z","u":"y, "}': None,
+    '"op":"c","before":null,"after":{"id":1,"n":2,"t":"x"}': None,
+    '"op":"c","before":null,"after":{"id":1,"n":2,"t":"x","u":"y","u":"z"}': None,
+    '"op":"u","before":{"id":1,"n":2,"t":",","u":"y"},"after":{"id":1,"n":3,"t":"x","u":"y"}': None,
+    '"op":"u","before":{"id":1,"n":2,"t":"x","u":null},"after":{"id":1,"n":3,"t":null,"u":"y"}': None,
+    '"op":"u","after":{"id":1,"n":2,"t":"x","u":"y"}': None,
+    '"op":"d","after":null,"before":{"id":1,"n":2,"t":"x","u":"y"}': None,
+    # One more than the columns, or one instead of a column.
+    '"op":"c","before":null,"after":{"id":1,"n":2,"t":"x","u":"y","z":3}': "z",
+    '"op":"c","before":null,"after":{"id":1,"n":2,"t":"x","z":3}': "z",
+    '"op":"c","after":{"id":1,"n":2,"t":"x","u":"y","z":3}': "z",
+    '"op":"u","before":{"id":1,"n":2,"t":"x","z":3},"after":{"id":1,"n":2,"t":"x","u":null}': "z",
+    '"op":"u","before":{"id":1,"n":2,"t":"x","u":"y"},"after":{"id":1,"n":2,"t":"x","u":"y","z":3}': "z",
+    '"op":"u","after":{"id":1,"n":2,"t":"x","u":"y","z":3}': "z",
+    '"op":"d","after":null,"before":{"id":1,"n":2,"t":"x","u":"y","z":3}': "z",
+    # Texts with commas, plain and escaped, and with what no JSON has unescaped.
+    '"op":"c","before":null,"after":{"id":1,"n":2,"t":"x, y","u":"y","z":3}': "z",
+    r'"op":"c","before":null,"after":{"id":1,"n":2,"t":"x\u002cy","u":"y","z":3}': "z",
+    r'"op":"c","before":null,"after":{"id":1,"n":2,"t":",\u0001,,\u0001","u":"y","z":3}': "z",
+    # NULLs that are not where they seem to be.
+    '"op":"c","before":null,"after":{"z":{"id":null},"n":2,"t":"x","u":"y"}': "z",
+    '"op":"c","before":null,"after":{"id":1,"n":2,"t":"x","z":{"n":1,"u":null}}': "z",
+    '"op":"c","before":null,"after":{"id":1,"n":2,"t":{"n":1,"u":null,"y":1},"z":3}': "z",
+    r'"op":"c","before":null,"after":{"id":1,"z,\"n":null,"t":"x","u":"y"}': 'z,"n',
+}
+"""What comes after the head of a message, and which member of its row is no column."""
+
+
+def test_members_that_are_no_columns_are_found_in_messages_of_ticdc(spark: SparkSession) -> None:
+    kinds = {"id": "bigint", "n": "int", "t": "varchar", "u": "varchar"}
+    columns = tuple(
+        Column(name, DataType(kind, "utf8mb4", length=20), nullable=name != "id") for name, kind in kinds.items()
+    )
+    key = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("id",))
+    table = TableSchema("test", "table1", 0, 1, columns, (key,))
+    head = json.dumps({"payload": {"source": SOURCE | {"commit_ts": 2}}}, separators=(",", ":"))[:-2]
+    messages = [('{"payload":{"id":1}}', f"{head},{rest}}}}}") for rest in _MEMBERS]
+    with read(spark, *messages, schemas=[table]) as events:
+        (found,) = events.tables
+        details = [row["detail"] for row in found.frame.orderBy("offset").collect()]
+    told = dict(zip(_MEMBERS, details, strict=True))
+    assert told == {rest: name and f"column {name} is not in the table" for rest, name in _MEMBERS.items()}
+
+
 def test_rows_without_a_commit_ts_and_a_schema_have_that_of_their_place(spark: SparkSession) -> None:
     """The same statement may come again: Debezium's own connector sends each once."""
     create, add = shown("id", sql="CREATE TABLE table1"), shown("id", "c", sql="ALTER TABLE table1 ADD COLUMN c INT")

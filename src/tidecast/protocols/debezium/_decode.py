@@ -7,7 +7,7 @@ off as bytes; the driver reads each once, and Spark reads what is left with the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -32,27 +32,18 @@ from tidecast.model import (
     row_type,
     settled,
 )
+from tidecast.protocols.debezium import _parts
 from tidecast.protocols.debezium._encode import WATERMARK
 from tidecast.protocols.debezium._read_schema import Field, UnknownType, fields_of, read_block, read_table
 from tidecast.protocols.debezium._read_values import damaged, json_type, readable, value
 from tidecast.protocols.debezium._statement import Statement, ddl_type, read_statement
+from tidecast.protocols.debezium._strangers import strangers
 
 SNAPSHOT = "r"
 """The operation of a row that Debezium's own connector read before it began to follow changes."""
 
 _OPS = (Op.CREATE, Op.UPDATE, Op.DELETE, SNAPSHOT)
 _UNREADABLE = "unreadable"
-_PAYLOAD, _COMPACT, _SCHEMA = '{"payload":', '{"payload":{', ',"schema":{'
-_OP = ',"op":"'
-_AFTER_HEAD = (
-    f'{_OP}c","before":null,"after":{{',
-    f'{_OP}u","before":{{',
-    f'{_OP}u","after":{{',
-    f'{_OP}d","after":null,"before":{{',
-)
-"""What comes after the head of TiCDC's messages, and has the row in it."""
-_SCHEMA_FIRST, _PAYLOAD_LAST = '{"schema":{', ',"payload":'
-_WHOLE = (1 << 31) - 1
 
 
 def _nullable(**types: T.DataType) -> T.StructType:
@@ -65,7 +56,6 @@ def _message(**payload: T.DataType) -> T.StructType:
 
 _SOURCE = _nullable(db=T.StringType(), table=T.StringType(), commit_ts=T.LongType())
 _HEAD = _message(source=_SOURCE, op=T.StringType(), ddl=T.StringType(), tableChanges=T.StringType())
-_PARTS = _nullable(payload=T.StringType(), schema=T.StringType())
 
 
 def decode(
@@ -119,56 +109,21 @@ def decode(
 _BROKEN = "tableChanges is not of Debezium's form"
 
 
-def _text(name: str) -> Column:
-    return F.col(name).cast("string")
-
-
-def _payload(name: str) -> Column:
-    """Return a message without its schema, as text that begins with `{"payload":`; the end may hold more brackets."""
-    text = _text(name)
-    parts = F.from_json(text, _PARTS)
-    after_schema = F.concat(F.lit(_PAYLOAD), F.substring_index(text, _PAYLOAD_LAST, -1))
-    return (
-        F.when(text.startswith(_COMPACT), F.concat(F.substring_index(text, _SCHEMA, 1), F.lit("}")))
-        .when(text.startswith(_SCHEMA_FIRST) & text.contains(_PAYLOAD_LAST), after_schema)
-        .otherwise(F.concat(F.lit(_PAYLOAD), F.coalesce(parts["payload"], text), F.lit("}")))
-    )
-
-
-def _schema(name: str) -> Column:
-    """Return the schema of a message as bytes without the first bracket, and whatever follows it; null for none."""
-    text = _text(name)
-    parts = F.from_json(text, _PARTS)
-    start = F.octet_length(F.substring_index(text, _SCHEMA, 1)) + len(_SCHEMA) + 1
-    first = F.substring_index(text, _PAYLOAD_LAST, 1)
-    return (
-        F.when(
-            text.startswith(_COMPACT), F.when(text.contains(_SCHEMA), F.substring(F.col(name), start, F.lit(_WHOLE)))
-        )
-        .when(
-            text.startswith(_SCHEMA_FIRST) & text.contains(_PAYLOAD_LAST),
-            F.substring(first, len(_SCHEMA_FIRST) + 1, _WHOLE).cast("binary"),
-        )
-        .otherwise(F.substring(parts["schema"], 2, _WHOLE).cast("binary"))
-    )
-
-
 def _parse(records: DataFrame) -> DataFrame:
     """Return the records with what their messages say beside rows, and why one cannot be used."""
-    head = F.from_json(_payload("value"), _HEAD, {"columnNameOfCorruptRecord": _UNREADABLE})
+    head = F.from_json(_parts.payload("value"), _HEAD, {"columnNameOfCorruptRecord": _UNREADABLE})
     there = F.octet_length("value") > 0
-    keys = F.json_object_keys(F.substring(_payload("key"), len(_PAYLOAD) + 1, _WHOLE))
     parsed = records.where(F.coalesce(there, F.lit(False)) | F.col("key").isNull()).select(
         *RECORD.fieldNames(),
         evaluated_once(head).alias("head"),
-        F.when(_schema("value").isNotNull(), F.xxhash64(_schema("value"))).alias("shape"),
-        F.when(F.json_object_keys(_payload("key")).isNotNull(), keys).alias("keys"),
+        F.when(_parts.schema("value").isNotNull(), F.xxhash64(_parts.schema("value"))).alias("shape"),
+        _parts.members("key").alias("keys"),
     )
     head, payload, origin = F.col("head"), F.col("head.payload"), F.col("head.payload.source")
     row = payload["op"].isin(*_OPS)
     change = payload["op"].isNull() & payload["ddl"].isNotNull()
     broken_key = (F.octet_length("key") > 0) & F.col("keys").isNull()
-    broken = head.isNull() | head[_UNREADABLE].isNotNull() | ~F.is_valid_utf8(_text("value"))
+    broken = head.isNull() | head[_UNREADABLE].isNotNull() | ~F.is_valid_utf8(_parts.text("value"))
     reason = (
         F.when(broken | F.coalesce(broken_key, F.lit(False)), Reason.BAD_JSON)
         .when(payload["op"] == WATERMARK, F.when(origin["commit_ts"].isNull(), Reason.BAD_MESSAGE))
@@ -343,7 +298,7 @@ class _Group:
 
 def _groups(parsed: DataFrame, position: str) -> list[Row]:
     ts = F.col("commit_ts")
-    schema = F.when(F.col("shape").isNotNull(), _schema("value")).alias("schema")
+    schema = F.when(F.col("shape").isNotNull(), _parts.schema("value")).alias("schema")
     return (
         parsed.where(_is_row())
         .groupBy("database", "table", "keys", "shape", "era", schema)
@@ -353,7 +308,7 @@ def _groups(parsed: DataFrame, position: str) -> list[Row]:
             F.min(F.when(F.col("op") != Op.DELETE, F.col(position))).alias("upserts_from"),
             F.min(ts).alias("since"),
             F.max(ts.isNull()).alias("undated"),
-            F.first(F.octet_length(F.substring_index(_text("value"), _OP, 1))).alias("head"),
+            F.first(_parts.head_length("value")).alias("head"),
         )
         .collect()
     )
@@ -387,17 +342,24 @@ def _read(group: _Group, known: _Known) -> tuple[TableSchema, tuple[Field, ...]]
 def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group: _Group) -> DataFrame:
     # A virtual column has no value; TiCDC leaves it out.
     image = T.StructType([T.StructField(f.column.name, json_type(f)) for f in fields if not f.column.virtual])
-    message = _payload("value") if group.schema else _without_head(group.head)
+    message = _parts.payload("value") if group.schema else _parts.without_head("value", group.head)
+    headed = F.lit(False) if group.schema else _parts.has_head("value", group.head)
     said = F.from_json(message, _message(before=image, after=image), {"columnNameOfCorruptRecord": _UNREADABLE})
-    rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", message.alias("message"), said.alias("said"))
-    old, new = F.col("said.payload.before"), F.col("said.payload.after")
+    made = {"message": message, "headed": headed, "said": said}
+    rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", *(c.alias(name) for name, c in made.items()))
+    sides = {side: F.col(f"said.payload.{side}") for side in ("before", "after")}
+    old, new = sides.values()
     deleted = F.col("op") == Op.DELETE
     missing = F.when(deleted, old.isNull()).otherwise(new.isNull())
     detail = F.coalesce(
         F.when(F.col("said")[_UNREADABLE].isNotNull(), F.lit("a value is not of its column's form")),
         F.when(missing, F.lit("the row is missing")),
         *_damages((old, new), fields),
-        *([] if group.schema else _strangers(F.col("message"), {"before": old, "after": new}, fields)),
+        *(
+            []
+            if group.schema
+            else [strangers(F.col("message"), F.col("headed"), {"before": old, "after": new}, fields)]
+        ),
     )
     read = settled(rows, "op").select(
         *RECORD.fieldNames(),
@@ -411,34 +373,6 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group
         detail.alias("detail"),
     )
     return settled(read, "op")
-
-
-def _without_head(length: int) -> Column:
-    """Return a message without schema and, where that is as long as in another of its table, without TiCDC's head.
-
-    The head, up to `op`, is the longer half of a small row's message, and has been read already.
-    """
-    text = _text("value")
-    begin = F.substring("value", length + 1, max(map(len, _AFTER_HEAD))).cast("string")
-    usual = text.startswith(_COMPACT) & reduce(or_, map(begin.startswith, _AFTER_HEAD))
-    short = F.concat(F.lit(_COMPACT), F.substring("value", length + 1 + len(","), _WHOLE).cast("string"))
-    return F.when(usual, short).when(text.startswith(_COMPACT), text).otherwise(_payload("value"))
-
-
-def _strangers(message: Column, sides: Mapping[str, Column], fields: tuple[Field, ...]) -> Iterator[Column]:
-    """Yield for each side of a row which member is no column, null for none: what nobody reads would be lost."""
-    names = [f.column.name for f in fields]
-    usual = F.array(*(F.lit(f.column.name) for f in fields if not f.column.virtual)).cast("array<string>")
-    for side, there in sides.items():
-        keys = F.json_object_keys(F.get_json_object(message, f"$.payload.{side}"))
-        if not {"before", "after"}.intersection(names):
-            # The text from the row on has its keys first; what comes after its end does not count.
-            before = F.octet_length(F.substring_index(message, f',"{side}":', 1))
-            row = F.substring(message.cast("binary"), before + len(f',"{side}":') + 1, F.lit(_WHOLE)).cast("string")
-            keys = F.when(row.startswith("{"), F.json_object_keys(row)).otherwise(keys)
-        strange = F.get(F.array_except(keys, F.array(*map(F.lit, names)).cast("array<string>")), F.lit(0))
-        words = F.concat(F.lit("column "), strange, F.lit(" is not in the table"))
-        yield F.when(there.isNotNull() & (keys != usual), words)
 
 
 def _image(there: Column, side: Column, fields: tuple[Field, ...]) -> Column:

@@ -1,0 +1,98 @@
+"""The parts of a message as text, before Spark reads it. Source: Debezium protocol, messages."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+END = "\x01"
+"""What follows a comma after a row's text: no JSON has it, neither in a text nor outside."""
+
+_PAYLOAD, _COMPACT, _SCHEMA = '{"payload":', '{"payload":{', ',"schema":{'
+_SCHEMA_FIRST, _PAYLOAD_LAST = '{"schema":{', ',"payload":'
+_OP = ',"op":"'
+_AFTER_HEAD = (
+    f'{_OP}c","before":null,"after":{{',
+    f'{_OP}u","before":{{',
+    f'{_OP}u","after":{{',
+    f'{_OP}d","after":null,"before":{{',
+)
+"""What comes after the head of TiCDC's messages, and has the row in it."""
+_PARTS = T.StructType([T.StructField(name, T.StringType()) for name in ("payload", "schema")])
+_REST = (1 << 31) - 1
+
+
+def text(name: str) -> Column:
+    """Return a column of bytes as text."""
+    return F.col(name).cast("string")
+
+
+def payload(name: str) -> Column:
+    """Return a message without its schema, as text that begins with `{"payload":`; the end may hold more brackets."""
+    whole = text(name)
+    parts = F.from_json(whole, _PARTS)
+    after_schema = F.concat(F.lit(_PAYLOAD), F.substring_index(whole, _PAYLOAD_LAST, -1))
+    return (
+        F.when(whole.startswith(_COMPACT), F.concat(F.substring_index(whole, _SCHEMA, 1), F.lit("}")))
+        .when(whole.startswith(_SCHEMA_FIRST) & whole.contains(_PAYLOAD_LAST), after_schema)
+        .otherwise(F.concat(F.lit(_PAYLOAD), F.coalesce(parts["payload"], whole), F.lit("}")))
+    )
+
+
+def members(name: str) -> Column:
+    """Return the names of a payload's members, null where it is no object."""
+    whole = payload(name)
+    names = F.json_object_keys(F.substring(whole, len(_PAYLOAD) + 1, _REST))
+    return F.when(F.json_object_keys(whole).isNotNull(), names)
+
+
+def schema(name: str) -> Column:
+    """Return the schema of a message as bytes without the first bracket, and whatever follows it; null for none."""
+    whole = text(name)
+    parts = F.from_json(whole, _PARTS)
+    start = F.octet_length(F.substring_index(whole, _SCHEMA, 1)) + len(_SCHEMA) + 1
+    first = F.substring_index(whole, _PAYLOAD_LAST, 1)
+    return (
+        F.when(
+            whole.startswith(_COMPACT), F.when(whole.contains(_SCHEMA), F.substring(F.col(name), start, F.lit(_REST)))
+        )
+        .when(
+            whole.startswith(_SCHEMA_FIRST) & whole.contains(_PAYLOAD_LAST),
+            F.substring(first, len(_SCHEMA_FIRST) + 1, _REST).cast("binary"),
+        )
+        .otherwise(F.substring(parts["schema"], 2, _REST).cast("binary"))
+    )
+
+
+def head_length(name: str) -> Column:
+    """Return how many bytes come before the operation in a message of TiCDC's without schema."""
+    return F.octet_length(F.substring_index(text(name), _OP, 1))
+
+
+def has_head(name: str, length: int) -> Column:
+    """Tell whether a message without schema has a head of that length, and then a row, as TiCDC writes both."""
+    begin = F.substring(name, length + 1, max(map(len, _AFTER_HEAD))).cast("string")
+    return text(name).startswith(_COMPACT) & reduce(or_, map(begin.startswith, _AFTER_HEAD))
+
+
+def without_head(name: str, length: int) -> Column:
+    """Return a message without schema as text, and where it `has_head`, without that, and with `END` at its end.
+
+    The head, up to `op`, is the longer half of a small row's message, and has been read already.
+    """
+    rest = F.substring(name, length + 1 + len(","), _REST).cast("string")
+    short = F.concat(F.lit(_COMPACT), rest, F.lit(f",{END}"))
+    return (
+        F.when(has_head(name, length), short).when(text(name).startswith(_COMPACT), text(name)).otherwise(payload(name))
+    )
+
+
+def side(message: Column, name: str) -> Column:
+    """Return what follows the name of a side of a row in a message, from its first bracket on."""
+    mark = f',"{name}":'
+    before = F.octet_length(F.substring_index(message, mark, 1))
+    return F.substring(message.cast("binary"), before + len(mark) + 1, F.lit(_REST)).cast("string")
