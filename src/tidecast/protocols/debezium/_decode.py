@@ -44,6 +44,7 @@ SNAPSHOT = "r"
 
 _OPS = (Op.CREATE, Op.UPDATE, Op.DELETE, SNAPSHOT)
 _UNREADABLE = "unreadable"
+_SIDES = ("before", "after")
 
 
 def _nullable(**types: T.DataType) -> T.StructType:
@@ -342,24 +343,21 @@ def _read(group: _Group, known: _Known) -> tuple[TableSchema, tuple[Field, ...]]
 def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group: _Group) -> DataFrame:
     # A virtual column has no value; TiCDC leaves it out.
     image = T.StructType([T.StructField(f.column.name, json_type(f)) for f in fields if not f.column.virtual])
-    message = _parts.payload("value") if group.schema else _parts.without_head("value", group.head)
-    headed = F.lit(False) if group.schema else _parts.has_head("value", group.head)
+    message = _parts.without_head("value", group.head, group.schema)
     said = F.from_json(message, _message(before=image, after=image), {"columnNameOfCorruptRecord": _UNREADABLE})
-    made = {"message": message, "headed": headed, "said": said}
+    # Columns of their own: to read a field of a struct within a struct, Spark makes an object each time.
+    made = {name: said["payload"][name] for name in _SIDES} | {_UNREADABLE: said[_UNREADABLE]}
+    made |= {"message": message, "headed": _parts.has_head("value", group.head)}
     rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", *(c.alias(name) for name, c in made.items()))
-    sides = {side: F.col(f"said.payload.{side}") for side in ("before", "after")}
+    sides = {name: F.col(name) for name in _SIDES}
     old, new = sides.values()
     deleted = F.col("op") == Op.DELETE
     missing = F.when(deleted, old.isNull()).otherwise(new.isNull())
     detail = F.coalesce(
-        F.when(F.col("said")[_UNREADABLE].isNotNull(), F.lit("a value is not of its column's form")),
+        F.when(F.col(_UNREADABLE).isNotNull(), F.lit("a value is not of its column's form")),
         F.when(missing, F.lit("the row is missing")),
         *_damages((old, new), fields),
-        *(
-            []
-            if group.schema
-            else [strangers(F.col("message"), F.col("headed"), {"before": old, "after": new}, fields)]
-        ),
+        *([] if group.schema else [strangers(F.col("message"), F.col("headed"), sides, fields)]),
     )
     read = settled(rows, "op").select(
         *RECORD.fieldNames(),

@@ -69,26 +69,29 @@ def schema(name: str) -> Column:
 
 
 def head_length(name: str) -> Column:
-    """Return how many bytes come before the operation in a message of TiCDC's without schema."""
+    """Return how many bytes come before the operation in a message of TiCDC's."""
     return F.octet_length(F.substring_index(text(name), _OP, 1))
 
 
 def has_head(name: str, length: int) -> Column:
-    """Tell whether a message without schema has a head of that length, and then a row, as TiCDC writes both."""
+    """Tell whether a message has a head of that length, and then a row, as TiCDC writes both."""
     begin = F.substring(name, length + 1, max(map(len, _AFTER_HEAD))).cast("string")
     return text(name).startswith(_COMPACT) & reduce(or_, map(begin.startswith, _AFTER_HEAD))
 
 
-def without_head(name: str, length: int) -> Column:
-    """Return a message without schema as text, and where it `has_head`, without that, and with `END` at its end.
+def without_head(name: str, length: int, schema: bytes | None) -> Column:
+    """Return a message without its schema as text, and where it `has_head`, without that, and with `END` at its end.
 
-    The head, up to `op`, is the longer half of a small row's message, and has been read already.
+    The head, up to `op`, is the longer half of a small row's message, and has been read already. `schema` is what
+    `schema()` returns of the message: it need not be looked for again.
     """
-    rest = F.substring(name, length + 1 + len(","), _REST).cast("string")
-    short = F.concat(F.lit(_COMPACT), rest, F.lit(f",{END}"))
-    return (
-        F.when(has_head(name, length), short).when(text(name).startswith(_COMPACT), text(name)).otherwise(payload(name))
-    )
+    after = 0 if schema is None else len(_SCHEMA) + len(schema)
+    rest = F.substring(F.col(name), F.lit(length + 1 + len(",")), F.octet_length(name) - (length + len(",") + after))
+    short = F.concat(F.lit(_COMPACT), rest.cast("string"), F.lit(f",{END}" if schema is None else "}"))
+    whole = payload(name)
+    if schema is None:
+        whole = F.when(text(name).startswith(_COMPACT), text(name)).otherwise(whole)
+    return F.when(has_head(name, length), short).otherwise(whole)
 
 
 def side(message: Column, name: str) -> Column:
