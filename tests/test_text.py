@@ -68,6 +68,8 @@ def doubles() -> list[float]:
         *(float(r.getrandbits(r.randint(50, 90))) for _ in range(2000)),
         *(r.random() * 10 ** r.randint(-8, 20) for _ in range(2000)),
         *(round(r.random() * 1e9, 2) for _ in range(1000)),
+        *(round(r.random() * 10 ** r.randint(7, 14), r.randint(0, 7)) for _ in range(2000)),
+        *(999999999.9999999, 999999999.999999, 1e9, 9999999999999.99, 9999999999999.998, 1e13),
         *(1e22, 1e23, 1e-7, 0.001, 9999999.0, 1e7, 0.1, 123456.789, 1.7976931348623157e308, 2.2250738585072014e-308),
     ]
 

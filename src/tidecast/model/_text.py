@@ -14,6 +14,8 @@ from tidecast.model._types import MAX_DECIMAL_PRECISION
 
 _PLAIN_SCALE = 6
 _NO_EXPONENT_FROM, _NO_EXPONENT_TO = 1e-2, 1e7
+_AMOUNTS = {1e9: 6, 1e13: 2}
+"""Below which numbers how many digits after the point make 15 digits or fewer in all."""
 _BYTE = 0x100
 
 
@@ -67,12 +69,13 @@ def shortest_text(column: Column, is_float: bool) -> Column:
     # Most numbers are in this range, where Java writes no exponent, and no zero at the end but for whole numbers.
     common = (magnitude >= _NO_EXPONENT_FROM) & (magnitude < _NO_EXPONENT_TO)
     whole = column.try_cast("bigint")
-    return (
-        F.when(common & (whole.cast(binary.name) == column), whole.cast("string"))
-        .when(common, java)
-        .when(java.contains("E"), searched)
-        .otherwise(trimmed(java))
-    )
+    text = F.when(common & (whole.cast(binary.name) == column), whole.cast("string")).when(common, java)
+    # No two decimals of so few digits are the same double, so that one which is this double is the shortest.
+    for below, scale in () if is_float else _AMOUNTS.items():
+        amount = column.try_cast(f"decimal({_DOUBLE.unique},{scale})")
+        same = (magnitude >= _NO_EXPONENT_TO) & (magnitude < below) & (amount.cast("double") == column)
+        text = text.when(same, F.rtrim(F.rtrim(amount.cast("string"), F.lit("0")), F.lit(".")))
+    return text.when(java.contains("E"), searched).otherwise(trimmed(java))
 
 
 def trimmed(text: Column) -> Column:

@@ -343,12 +343,16 @@ def _read(group: _Group, known: _Known) -> tuple[TableSchema, tuple[Field, ...]]
 def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group: _Group) -> DataFrame:
     # A virtual column has no value; TiCDC leaves it out.
     image = T.StructType([T.StructField(f.column.name, json_type(f)) for f in fields if not f.column.virtual])
-    message = _parts.without_head("value", group.head, group.schema)
-    said = F.from_json(message, _message(before=image, after=image), {"columnNameOfCorruptRecord": _UNREADABLE})
+    usual = {
+        "message": _parts.without_head("value", group.head, group.schema),
+        "headed": _parts.has_head("value", group.head),
+    }
+    rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", *(c.alias(name) for name, c in usual.items()))
+    kind = _message(before=image, after=image)
+    said = F.from_json("message", kind, {"columnNameOfCorruptRecord": _UNREADABLE})
     # Columns of their own: to read a field of a struct within a struct, Spark makes an object each time.
     made = {name: said["payload"][name] for name in _SIDES} | {_UNREADABLE: said[_UNREADABLE]}
-    made |= {"message": message, "headed": _parts.has_head("value", group.head)}
-    rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", *(c.alias(name) for name, c in made.items()))
+    rows = settled(rows, "op").withColumns(made)
     sides = {name: F.col(name) for name in _SIDES}
     old, new = sides.values()
     deleted = F.col("op") == Op.DELETE
