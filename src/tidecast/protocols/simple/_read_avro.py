@@ -76,13 +76,17 @@ def without_build_ts(value: Column, build_ts: Column) -> Column:
     return F.concat(F.substring(value, 1, before), F.lit(b"\x00"), F.substring(value, after, F.lit(REST)))
 
 
-def row(schema: TableSchema, value: Column) -> Column:
-    """Return the struct of `old` and `data` of a row's message: by column name, values for `read_value`.
+def body(schema: TableSchema, value: Column) -> Column:
+    """Return the bytes of a row's record, and a mark behind them.
 
-    A mark is put behind the message and must come out again: Spark takes trailing bytes in silence, and turns a
-    message that it cannot read into a struct of nulls.
+    It must come out again: Spark takes trailing bytes in silence, and turns a message that it cannot read into a
+    struct of nulls.
     """
-    body = F.concat(F.substring(value, len(beginning(DML)) + 1, REST), F.lit(b"\x02" + _END))
+    return F.concat(F.substring(value, len(beginning(DML)) + 1, REST), F.lit(b"\x02" + _END))
+
+
+def row(schema: TableSchema, body: Column) -> Column:
+    """Return the struct of `old` and `data` of a row's body: by column name, values for `read_value`."""
     return from_avro(body, _ROW, _PERMISSIVE)
 
 

@@ -82,13 +82,7 @@ def without_build_ts(value: Column, build_ts: Column) -> Column:
     return F.replace(value.cast("string"), written, F.lit(member + "0")).cast("binary")
 
 
-def row(schema: TableSchema, value: Column) -> Column:
-    """Return the struct of `old` and `data` of a row's message, by column name, and of what tells if they are all."""
-    kind = T.StructType([*_sides(schema, _TIMESTAMP), T.StructField(_UNREADABLE, T.StringType())])
-    return F.from_json(_without_head(schema, value), kind, {"columnNameOfCorruptRecord": _UNREADABLE})
-
-
-def _without_head(schema: TableSchema, value: Column) -> Column:
+def body(schema: TableSchema, value: Column) -> Column:
     """Return a row's message as text, but without its head where that is TiCDC's and as long as usual.
 
     The head is half of a small row's message, and `fields` has read it already.
@@ -103,6 +97,12 @@ def _without_head(schema: TableSchema, value: Column) -> Column:
     usual = text.startswith(begin) & head.endswith(end) & ~head.contains("{")
     short = F.concat(F.lit("{"), F.substring(value, before + len(middle + end) + 1, F.lit(REST)).cast("string"))
     return F.when(usual, short).otherwise(text)
+
+
+def row(schema: TableSchema, body: Column) -> Column:
+    """Return the struct of `old` and `data` of a row's body, by column name, and of what tells if they are all."""
+    kind = T.StructType([*_sides(schema, _TIMESTAMP), T.StructField(_UNREADABLE, T.StringType())])
+    return F.from_json(body, kind, {"columnNameOfCorruptRecord": _UNREADABLE})
 
 
 def rest(schema: TableSchema, said: Column, value: Column) -> Column | None:
