@@ -20,7 +20,7 @@ from tidecast.model._numbers import (
 )
 from tidecast.model._plans import evaluated_once, settled, small_table, union
 from tidecast.model._schema import Column, DataType, Index, SchemaKey, TableSchema
-from tidecast.model._text import decimal_text, has_any, shortest_text, trimmed
+from tidecast.model._text import decimal_text, has_any, named, shortest_text, trimmed
 from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
 from tidecast.model._types import MAX_DECIMAL_PRECISION, Kind, spark_type
 from tidecast.model._zones import shift_zone
@@ -56,6 +56,7 @@ __all__ = [
     "enum_number",
     "evaluated_once",
     "has_any",
+    "named",
     "physical_ms",
     "physical_ms_of",
     "row_type",

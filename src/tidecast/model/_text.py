@@ -113,13 +113,16 @@ def _searched(number: Column, binary: _Binary) -> Column:
         same = F.filter(
             roundings, lambda r: F.concat(r.cast("string"), F.lit("E"), exponent).try_cast(binary.name) == number
         )
-        return _named(F.get(same, 0).cast("string"), lambda digits: _plain(digits, exponent))
+        return named(F.get(same, 0).cast("string"), lambda digits: _plain(digits, exponent))
 
-    return _named(seed, shortest)
+    return named(seed, shortest)
 
 
-def _named(value: Column, use: Callable[[Column], Column]) -> Column:
-    """Return `use(value)` such that `value` is computed once, however often `use` mentions it."""
+def named(value: Column, use: Callable[[Column], Column]) -> Column:
+    """Return `use(value)` such that `value` is computed once, however often `use` mentions it.
+
+    Spark does that by itself for what every row needs; this costs more then, and is for what few rows need.
+    """
     return F.get(F.transform(F.array(value), use), 0)
 
 
@@ -156,7 +159,7 @@ def _roundings(digits: Column, unit: Column) -> Column:
 def _plain(digits: Column, exponent: Column) -> Column:
     """Return `digits` times a power of ten without trailing zeros after the point."""
     padded = F.lpad(digits, F.greatest(F.length(digits), 1 - exponent), F.lit("0"))
-    fraction = _named(
+    fraction = named(
         padded,
         lambda p: F.concat(F.left(p, F.length(p) + exponent), F.lit("."), F.right(p, -exponent)),
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model import has_any, shortest_text
+from tidecast.model import has_any, named, shortest_text
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
@@ -64,12 +64,7 @@ def number(value: Column, is_float: bool) -> Column:
     low, high = (F.lit(bound).cast(spark_type) for bound in (_PLAIN_FROM, _PLAIN_TO))
     shortest = shortest_text(value, is_float)
     plain = (value == 0) | ((magnitude >= low) & (magnitude < high))
-    return F.when(plain, shortest).otherwise(_named(shortest, _with_exponent))
-
-
-def _named(value: Column, use: Callable[[Column], Column]) -> Column:
-    """Return `use(value)` such that `value` is computed once, however often `use` mentions it."""
-    return F.get(F.transform(F.array(value), use), 0)
+    return F.when(plain, shortest).otherwise(named(shortest, _with_exponent))
 
 
 def _with_exponent(text: Column) -> Column:

@@ -19,6 +19,7 @@ from tidecast.model import (
     decimal_text,
     enum_number,
     has_any,
+    named,
     set_number,
     shift_zone,
     shortest_text,
@@ -138,12 +139,17 @@ def _object(values: Column, texts: Sequence[Column], *, odd_names: bool = False)
     shown = F.concat_ws(_BETWEEN, *texts)
     whole = F.is_valid_utf8(shown)
     odd = F.lit(odd_names) | has_any(shown, _ODD) | ~whole
-    corrected = F.replace(said, F.lit(_PAIR), F.lit(_MARK))
-    for spark, go in (_LETTERED | MARKUP).items():
-        corrected = F.replace(corrected, F.lit(spark), F.lit(go))
-    corrected = F.replace(corrected, F.lit(_MARK), F.lit(_PAIR))
     lost = F.when(whole, F.lit(_MARK)).otherwise(F.lit(_LOST))
-    return F.when(odd, F.replace(corrected, lost, F.lit(_LOST_ESCAPED))).otherwise(said)
+
+    def corrected(said: Column) -> Column:
+        text = F.replace(said, F.lit(_PAIR), F.lit(_MARK))
+        for spark, go in (_LETTERED | MARKUP).items():
+            text = F.replace(text, F.lit(spark), F.lit(go))
+        text = F.replace(text, F.lit(_MARK), F.lit(_PAIR))
+        return F.when(odd, F.replace(text, lost, F.lit(_LOST_ESCAPED))).otherwise(said)
+
+    # Spark plans an expression for each time that it stands somewhere, and what shows a row is long.
+    return named(said, corrected)
 
 
 def _value(data_type: DataType, value: Column, zone: str) -> Column:
