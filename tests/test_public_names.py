@@ -15,10 +15,10 @@ PUBLIC = {
     """,
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD Reason
-        SchemaHistory SchemaKey TableChanges TableSchema as_listed bit_bytes bit_number bit_width checked
-        compose ddl_action decimal_text enum_element enum_number evaluated_once has_any named physical_ms
-        physical_ms_of row_type sanitize set_elements set_mask set_number settled shift_zone shortest_text signed
-        small_table spark_type to_datetime trimmed union unsigned_number unsigned_text
+        SchemaHistory SchemaKey TableChanges TableSchema as_listed bit_bytes bit_number bit_width called
+        checked compose ddl_action decimal_text enum_element enum_number evaluated_once has_any physical_ms
+        physical_ms_of row_type sanitize set_elements set_mask set_number settled shift_zone shortest_text side_by_side
+        signed small_table spark_type sql_name sql_text to_datetime trimmed union unsigned_number unsigned_text
     """,
     "tidecast.protocols.avro": """
         AvroOptions decode encode_ddl encode_key encode_value encode_watermark fidelity key_schema

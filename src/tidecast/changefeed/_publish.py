@@ -36,7 +36,7 @@ from tidecast.changefeed._filter import EventFilters
 from tidecast.changefeed._matcher import TableFilter
 from tidecast.changefeed._split import MOVED, split_key_updates
 from tidecast.checksum import row_checksum
-from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema, union
+from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema, side_by_side, union
 from tidecast.registry import Registry
 from tidecast.topics import (
     TopicInfo,
@@ -218,9 +218,9 @@ class _Run:
             refuse_dead_letters(self.events.rejected)
         stop, plans = self._prepare(plans)
         stop = _first(stop, self._renamed_in())
-        parts = [self._encode(number, plan) for number, plan in enumerate(plans)]
         # Rows are encoded once, and what follows need not plan so many tables again.
-        encoded = self._sized(union(parts)).localCheckpoint() if parts else None
+        parts = side_by_side(lambda part: self._sized(self._encode(*part)).localCheckpoint(), enumerate(plans))
+        encoded = union(parts) if parts else None
         letters = self.events.rejected
         controls: list[Control] = []
         if encoded:
@@ -349,7 +349,7 @@ class _Run:
         good = reason.isNull()
         partition = self.router.partition_for(plan.changes.schema, row, F.col("commit_ts"), plan.partitions)
         routed = frame.select(
-            *frame.columns,
+            "*",
             reason.alias("why"),
             F.when(good, self.codec.key(table)).alias("message_key"),
             F.when(good, self.codec.value(table)).alias("message_value"),

@@ -18,9 +18,10 @@ from tidecast.model._numbers import (
     unsigned_number,
     unsigned_text,
 )
-from tidecast.model._plans import evaluated_once, settled, small_table, union
+from tidecast.model._plans import evaluated_once, settled, side_by_side, small_table, union
 from tidecast.model._schema import Column, DataType, Index, SchemaKey, TableSchema
-from tidecast.model._text import decimal_text, has_any, named, shortest_text, trimmed
+from tidecast.model._sql import called, sql_name, sql_text
+from tidecast.model._text import decimal_text, has_any, shortest_text, trimmed
 from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
 from tidecast.model._types import MAX_DECIMAL_PRECISION, Kind, spark_type
 from tidecast.model._zones import shift_zone
@@ -48,6 +49,7 @@ __all__ = [
     "bit_bytes",
     "bit_number",
     "bit_width",
+    "called",
     "checked",
     "compose",
     "ddl_action",
@@ -56,7 +58,6 @@ __all__ = [
     "enum_number",
     "evaluated_once",
     "has_any",
-    "named",
     "physical_ms",
     "physical_ms_of",
     "row_type",
@@ -67,9 +68,12 @@ __all__ = [
     "settled",
     "shift_zone",
     "shortest_text",
+    "side_by_side",
     "signed",
     "small_table",
     "spark_type",
+    "sql_name",
+    "sql_text",
     "to_datetime",
     "trimmed",
     "union",

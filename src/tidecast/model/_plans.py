@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+
+_AT_ONCE = 4
+
+_Item = TypeVar("_Item")
+_Made = TypeVar("_Made")
+
+
+def side_by_side(make: Callable[[_Item], _Made], items: Iterable[_Item]) -> list[_Made]:
+    """Return what `make` gives for each item, in their order; several are made at a time.
+
+    To plan a table's rows takes tenths of a second, most of which Python waits for Spark's driver.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(make, items))
 
 
 def evaluated_once(column: Column) -> Column:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -10,6 +10,7 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from tidecast.model._sql import called, let
 from tidecast.model._types import MAX_DECIMAL_PRECISION
 
 _PLAIN_SCALE = 6
@@ -65,7 +66,7 @@ def shortest_text(column: Column, is_float: bool) -> Column:
     java, magnitude = column.cast("string"), F.abs(column)
     sign = F.when(column < 0, "-").otherwise("")
     binary = _FLOAT if is_float else _DOUBLE
-    searched = F.concat(sign, _searched(magnitude, binary))
+    searched = F.concat(sign, called(_search(binary), magnitude))
     # Most numbers are in this range, where Java writes no exponent, and no zero at the end but for whole numbers.
     common = (magnitude >= _NO_EXPONENT_FROM) & (magnitude < _NO_EXPONENT_TO)
     whole = column.try_cast("bigint")
@@ -96,73 +97,55 @@ def has_any(text: Column, characters: Iterable[str]) -> Column:
     return reduce(or_, found, F.lit(False))
 
 
-def _searched(number: Column, binary: _Binary) -> Column:
-    """Return the shortest text of a positive number, by rounding its digits and reading them again."""
-    written = F.format_string(f"%.{_DIGITS - 1}e", number.cast("double"))
-    of_java = F.struct(
-        F.concat(F.substring(written, 1, 1), F.substring(written, 3, _DIGITS - 1)).cast("bigint").alias("digits"),
-        (F.substring(written, _DIGITS + 3, 5).cast("int") - (_DIGITS - 1)).alias("exponent"),
-    )
-    whole = (number >= _WHOLE_FROM) & (number < _WHOLE_TO)
-    seed = F.when(whole, _whole_digits(number)).otherwise(of_java)
-    units = F.when(number < binary.smallest_normal, _units(1, binary)).otherwise(_units(binary.unique, binary))
-
-    def shortest(seed: Column) -> Column:
-        exponent = seed["exponent"]
-        roundings = F.flatten(F.transform(units, lambda unit: _roundings(seed["digits"], unit)))
-        same = F.filter(
-            roundings, lambda r: F.concat(r.cast("string"), F.lit("E"), exponent).try_cast(binary.name) == number
-        )
-        return named(F.get(same, 0).cast("string"), lambda digits: _plain(digits, exponent))
-
-    return named(seed, shortest)
+def _search(binary: _Binary) -> str:
+    """Return the function from a positive number to its shortest text: its digits are rounded and read again."""
+    seed = f"IF(number >= {_WHOLE_FROM}D AND number < {_WHOLE_TO}D, {_whole_digits('number')}, {_digits('number')})"
+    units = f"IF(number < {binary.smallest_normal}D, {_units(1, binary)}, {_units(binary.unique, binary)})"
+    roundings = f"flatten(transform({units}, unit -> {_roundings('seed.digits', 'unit')}))"
+    read = f"try_cast(concat(CAST(rounded AS STRING), 'E', CAST(seed.exponent AS STRING)) AS {binary.name})"
+    found = f"CAST(get(filter({roundings}, rounded -> {read} = number), 0) AS STRING)"
+    return "number -> " + let("seed", seed, let("digits", found, _plain("digits", "seed.exponent")))
 
 
-def named(value: Column, use: Callable[[Column], Column]) -> Column:
-    """Return `use(value)` such that `value` is computed once, however often `use` mentions it.
+def _digits(number: str) -> str:
+    """Return `digits` and `exponent` of a number as Java writes it."""
+    digits = f"CAST(concat(left(written, 1), substring(written, 3, {_DIGITS - 1})) AS BIGINT)"
+    exponent = f"CAST(substring(written, {_DIGITS + 3}, 5) AS INT) - {_DIGITS - 1}"
+    written = f"format_string('%.{_DIGITS - 1}e', CAST({number} AS DOUBLE))"
+    return let("written", written, f"named_struct('digits', {digits}, 'exponent', {exponent})")
 
-    Spark does that by itself for what every row needs; this costs more then, and is for what few rows need.
-    """
-    return F.get(F.transform(F.array(value), use), 0)
 
-
-def _whole_digits(number: Column) -> Column:
+def _whole_digits(number: str) -> str:
     """Return `digits` and `exponent` of a whole number in the range where Java's digits are not good enough.
 
     A digit 0 or 5 that is not exact is raised by one, so that rounding sees that it is no tie.
     """
-    high = (number.cast("double") / _HALF).cast("bigint")
-    low = (number.cast("double") - high.cast("double") * _HALF).cast("bigint")
-    exact = (high.cast("decimal(20,0)") * F.lit(int(_HALF)).cast("decimal(13,0)") + low.cast("decimal(20,0)")).cast(
-        "string"
-    )
-    digits = F.rpad(F.substring(exact, 1, _DIGITS), _DIGITS, "0").cast("bigint")
-    inexact = (F.length(F.rtrim(exact, F.lit("0"))) > _DIGITS) & (digits % 5 == 0)
-    return F.struct(
-        (digits + F.when(inexact, 1).otherwise(0)).alias("digits"), (F.length(exact) - _DIGITS).alias("exponent")
-    )
+    high = f"CAST({number} / {_HALF}D AS BIGINT)"
+    low = f"CAST(CAST({number} AS DOUBLE) - CAST({high} AS DOUBLE) * {_HALF}D AS BIGINT)"
+    half = f"CAST({int(_HALF)} AS DECIMAL(13, 0))"
+    exact = f"CAST(CAST({high} AS DECIMAL(20, 0)) * {half} + CAST({low} AS DECIMAL(20, 0)) AS STRING)"
+    digits = f"CAST(rpad(left(exact, {_DIGITS}), {_DIGITS}, '0') AS BIGINT)"
+    inexact = f"length(trim(TRAILING '0' FROM exact)) > {_DIGITS} AND {digits} % 5 = 0"
+    raised = f"{digits} + IF({inexact}, 1, 0)"
+    return let("exact", exact, f"named_struct('digits', {raised}, 'exponent', length(exact) - {_DIGITS})")
 
 
-def _units(fewest: int, binary: _Binary) -> Column:
+def _units(fewest: int, binary: _Binary) -> str:
     """Return the array of the units to which `_DIGITS` digits are rounded to keep `fewest` or more of them."""
-    return F.array(*[F.lit(10 ** (_DIGITS - n)).cast("bigint") for n in range(fewest, binary.enough + 1)])
+    return f"array({', '.join(f'{10 ** (_DIGITS - n)}L' for n in range(fewest, binary.enough + 1))})"
 
 
-def _roundings(digits: Column, unit: Column) -> Column:
+def _roundings(digits: str, unit: str) -> str:
     """Return the two multiples of `unit` around `digits`, the nearer one first."""
-    rest = digits % unit
-    below, above = digits - rest, digits - rest + unit
-    down = (rest * 2 < unit) | ((rest * 2 == unit) & (below % (unit * 2) == 0))
-    return F.when(down, F.array(below, above)).otherwise(F.array(above, below))
+    rest = f"({digits} % {unit})"
+    below, above = f"({digits} - {rest})", f"({digits} - {rest} + {unit})"
+    down = f"{rest} * 2 < {unit} OR ({rest} * 2 = {unit} AND {below} % ({unit} * 2) = 0)"
+    return f"IF({down}, array({below}, {above}), array({above}, {below}))"
 
 
-def _plain(digits: Column, exponent: Column) -> Column:
+def _plain(digits: str, exponent: str) -> str:
     """Return `digits` times a power of ten without trailing zeros after the point."""
-    padded = F.lpad(digits, F.greatest(F.length(digits), 1 - exponent), F.lit("0"))
-    fraction = named(
-        padded,
-        lambda p: F.concat(F.left(p, F.length(p) + exponent), F.lit("."), F.right(p, -exponent)),
-    )
-    return F.when(exponent >= 0, F.concat(digits, F.repeat(F.lit("0"), exponent))).otherwise(
-        F.rtrim(F.rtrim(fraction, F.lit("0")), F.lit("."))
-    )
+    padded = f"lpad({digits}, greatest(length({digits}), 1 - {exponent}), '0')"
+    pointed = f"concat(left(padded, length(padded) + {exponent}), '.', right(padded, -{exponent}))"
+    fraction = let("padded", padded, f"trim(TRAILING '.' FROM trim(TRAILING '0' FROM {pointed}))")
+    return f"IF({exponent} >= 0, concat({digits}, repeat('0', {exponent})), {fraction})"

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
 from tidecast._progress import Progress, unseen
-from tidecast.model import Events, TableChanges, TableSchema, union
+from tidecast.model import Events, TableChanges, TableSchema, side_by_side, union
 from tidecast.replica._apply import apply
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._plan import Plan, plan
@@ -61,13 +61,11 @@ def replicate(
         if change.schema:
             told[change.schema.database, change.schema.table].append(change.schema)
     reports: dict[Name, TableReport] = {}
+    plans = side_by_side(lambda n: plan(target.table(spark, *n), by_name[n], told[n], dated=events.dated), by_name)
+    if on_error == "fail":
+        refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans)]))
+    letters = Counter(write_dead_letters(events.rejected, folder))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        plans = list(
-            pool.map(lambda n: plan(target.table(spark, *n), by_name[n], told[n], dated=events.dated), by_name)
-        )
-        if on_error == "fail":
-            refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans)]))
-        letters = Counter(write_dead_letters(events.rejected, folder))
         running = [pool.submit(_carry_out, p, events, folder) for p in plans]
         for done, future in enumerate(as_completed(running), 1):
             report, refused = future.result()

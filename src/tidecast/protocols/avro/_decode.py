@@ -27,6 +27,7 @@ from tidecast.model import (
     row_type,
     settled,
     shift_zone,
+    side_by_side,
     unsigned_number,
 )
 from tidecast.protocols.avro import _wide
@@ -94,7 +95,7 @@ def decode(
         rows = records.where(~control)
         heads = [row for row in heads if not row["control"]]
     schemas = _Schemas(schema_of)
-    tables: list[TableChanges] = []
+    found: list[tuple[_Group, Column]] = []
     causes: list[tuple[Column, str, str]] = []
     checksums = False
     for row in heads:
@@ -104,8 +105,14 @@ def decode(
         if wrong:
             causes.append((mine, *wrong))
             continue
-        tables.append(_changes(rows.where(mine) if len(heads) > 1 else rows, group, schemas, zone))
+        found.append((group, mine))
         checksums |= group.value is not None and schemas[group.value].checksums
+
+    def changes(one: tuple[_Group, Column]) -> TableChanges:
+        group, mine = one
+        return _changes(rows.where(mine) if len(heads) > 1 else rows, group, schemas, zone)
+
+    tables = side_by_side(changes, found)
     watermark, ddl, broken = _control(records.where(control)) if controlled else (None, (), False)
     if broken:
         wrong_change = control & (_first("value") == F.lit(DDL)) & _schema_change()["commitTs"].isNull()

@@ -31,6 +31,7 @@ from tidecast.model import (
     evaluated_once,
     row_type,
     settled,
+    side_by_side,
 )
 from tidecast.protocols.debezium import _parts
 from tidecast.protocols.debezium._encode import WATERMARK
@@ -77,7 +78,7 @@ def decode(
     position = "offset" if ordered else "commit_ts"
     known = _Known(schemas, ordered)
     ddl, broken = _schema_changes(parsed, known, position, zone)
-    tables: list[TableChanges] = []
+    found: list[tuple[Row, _Group, _Reading]] = []
     causes: list[tuple[Column, str, str]] = [
         (F.col("changes").eqNullSafe(F.lit(changes)), Reason.BAD_MESSAGE, why) for changes, why in broken
     ]
@@ -90,8 +91,14 @@ def decode(
             reason = Reason.FOREIGN_SCHEMA if group.schema else Reason.UNKNOWN_TABLE
             causes.append((group.mine(known), reason, read))
         else:
-            frame = _rows(parsed.where(group.mine(known)), *read, group)
-            tables.append(TableChanges(read[0], frame, row["rows"], row["rows_from"], row["upserts_from"]))
+            found.append((row, group, read))
+
+    def changes(one: tuple[Row, _Group, _Reading]) -> TableChanges:
+        row, group, read = one
+        frame = _rows(parsed.where(group.mine(known)), *read, group)
+        return TableChanges(read[0], frame, row["rows"], row["rows_from"], row["upserts_from"])
+
+    tables = side_by_side(changes, found)
     tables.sort(key=lambda t: (t.rows_from is None, t.rows_from))
     watermarks, highest = _watermarks(parsed)
     return Events(
@@ -106,6 +113,9 @@ def decode(
         kept=(parsed,),
     )
 
+
+_Reading = tuple[TableSchema, tuple[Field, ...]]
+"""A table version, and how the values of its rows are read."""
 
 _BROKEN = "tableChanges is not of Debezium's form"
 
@@ -315,7 +325,7 @@ def _groups(parsed: DataFrame, position: str) -> list[Row]:
     )
 
 
-def _read(group: _Group, known: _Known) -> tuple[TableSchema, tuple[Field, ...]] | str:
+def _read(group: _Group, known: _Known) -> _Reading | str:
     """Return the table of a group and how its values are read, or why they cannot be."""
     name = (group.database, group.table)
     versions = known.of(name)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model import has_any, named, shortest_text
+from tidecast.model import called, has_any, shortest_text
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
@@ -64,20 +64,18 @@ def number(value: Column, is_float: bool) -> Column:
     low, high = (F.lit(bound).cast(spark_type) for bound in (_PLAIN_FROM, _PLAIN_TO))
     shortest = shortest_text(value, is_float)
     plain = (value == 0) | ((magnitude >= low) & (magnitude < high))
-    return F.when(plain, shortest).otherwise(named(shortest, _with_exponent))
+    return F.when(plain, shortest).otherwise(called(f"text -> {_with_exponent('text')}", shortest))
 
 
-def _with_exponent(text: Column) -> Column:
-    """Return a number written plainly, and far from 1, in the form `-1.5e-07`."""
-    unsigned = F.ltrim(text, F.lit("-"))
-    digits = F.ltrim(F.replace(unsigned, F.lit("."), F.lit("")), F.lit("0"))
-    whole = ~unsigned.contains(".")
-    exponent = F.when(whole, F.length(unsigned) - 1).otherwise(F.length(digits) - F.length(unsigned) + 1)
-    significant = F.rtrim(digits, F.lit("0"))
-    magnitude = F.abs(exponent).cast("string")
-    return F.concat(
-        F.when(text.startswith("-"), "-").otherwise(""),
-        F.regexp_replace(significant, "^(.)(.+)$", "$1.$2"),
-        F.when(whole, "e+").otherwise("e-"),
-        F.lpad(magnitude, F.greatest(F.length(magnitude), F.lit(_LEAST_EXPONENT_DIGITS)), F.lit("0")),
+def _with_exponent(text: str) -> str:
+    """Return SQL that writes a number in the form `-1.5e-07`, from the text of one that is far from 1."""
+    unsigned = f"trim(LEADING '-' FROM {text})"
+    digits = f"trim(LEADING '0' FROM replace({unsigned}, '.', ''))"
+    whole = f"NOT contains({unsigned}, '.')"
+    exponent = f"length({unsigned}) - 1 - IF({whole}, 0, length({digits}))"
+    return (
+        f"concat(IF(startswith({text}, '-'), '-', ''), "
+        f"regexp_replace(trim(TRAILING '0' FROM {digits}), '^(.)(.+)$', '$1.$2'), "
+        f"IF({whole}, 'e+', 'e-'), "
+        f"lpad({exponent}, greatest(length({exponent}), {_LEAST_EXPONENT_DIGITS}), '0'))"
     )

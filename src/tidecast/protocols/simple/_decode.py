@@ -25,6 +25,9 @@ from tidecast.model import (
     TableSchema,
     checked,
     settled,
+    side_by_side,
+    sql_name,
+    sql_text,
 )
 from tidecast.protocols.simple import _read_avro, _read_json
 from tidecast.protocols.simple import _schema as table_schemas
@@ -66,17 +69,15 @@ def decode(
     schemas = _Schemas(SchemaHistory() if history is None else history)
     if types & {*DDL_TYPES, BOOTSTRAP}:
         schemas.read(_control(parsed, ordered, BOOTSTRAP in types), ordered)
-    tables, unknown = [], []
-    for group in groups:
-        key = (group["database"], group["table"], group["schema_version"])
-        if group["rows"] and key not in schemas.history:
-            unknown.append(key)
-        elif group["rows"]:
-            schema = schemas.of(key)
-            frame = _rows(
-                parsed.where(_is_row() & _is_of(key) & (F.col("avro") == group["avro"])), schema, group["avro"], zone
-            )
-            tables.append(TableChanges(schema, frame, group["rows"], group["rows_from"], group["upserts_from"]))
+    with_rows = [group for group in groups if group["rows"]]
+    unknown = [key for key in map(_key, with_rows) if key not in schemas.history]
+
+    def changes(group: Row) -> TableChanges:
+        schema, mine = schemas.of(_key(group)), _is_of(_key(group)) & (F.col("avro") == group["avro"])
+        frame = _rows(parsed.where(_is_row() & mine), schema, group["avro"], zone)
+        return TableChanges(schema, frame, group["rows"], group["rows_from"], group["upserts_from"])
+
+    tables = side_by_side(changes, (group for group in with_rows if _key(group) not in unknown))
     tables.sort(key=lambda t: (t.rows_from is None, t.rows_from))
     return Events(
         tables=tuple(tables),
@@ -95,6 +96,10 @@ def decode(
 
 def _is_row() -> Column:
     return F.col("reason").isNull() & F.col("op").isNotNull()
+
+
+def _key(group: Row) -> SchemaKey:
+    return group["database"], group["table"], group["schema_version"]
 
 
 def _is_of(key: SchemaKey) -> Column:
@@ -255,10 +260,8 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, zone: str) -> Data
     rest = reader.rest(schema, message, F.col("value"))
     read = cut.select(*_OF_ROWS, message.alias("message"), *([] if rest is None else [rest.alias("rest")]))
     typed = _typed(settled(read, "op"), schema, reader, zone)
-    filled = (
-        f"IF(array_contains(missing, {_literal(c.name)}), data.{n}, old.{n}) AS {n}"
-        for c, n in zip(schema.columns, _names(schema), strict=True)
-    )
+    names = {c.name: sql_name(c.name) for c in schema.columns}
+    filled = (f"IF(array_contains(missing, {sql_text(c)}), data.{n}, old.{n}) AS {n}" for c, n in names.items())
     absent, wrong = ~F.when(F.col("op") == Op.DELETE, F.col("has_old")).otherwise(F.col("has_data")), F.col("wrong")
     return settled(typed, "whole").select(
         *RECORD.fieldNames(),
@@ -293,8 +296,10 @@ def _typed(read: DataFrame, schema: TableSchema, reader: Any, zone: str) -> Data
         for c, made in zip(schema.columns, values[side], strict=True)
         if reader.fallible(c.data_type)
     )
-    gap = _first((f"message.old.{n} IS NULL AND message.data.{n} IS NOT NULL", "true") for n in _names(schema))
-    unnamed = F.array_except(F.array(*(F.lit(c.name) for c in schema.columns)), reader.names(message, F.col("value")))
+    names = [sql_name(c.name) for c in schema.columns]
+    gap = _first((f"message.old.{n} IS NULL AND message.data.{n} IS NOT NULL", "true") for n in names)
+    columns = F.expr(f"array({', '.join(sql_text(c.name) for c in schema.columns)})")
+    unnamed = F.array_except(columns, reader.names(message, F.col("value")))
     return read.select(
         *_OF_ROWS,
         *(F.struct(*_named(schema, values[side])).alias(side) for side in _SIDES),
@@ -316,16 +321,6 @@ def _first(cases: Iterable[tuple[str, str]]) -> Column:
     """
     said = " ".join(f"WHEN {condition} THEN {value}" for condition, value in cases)
     return F.expr(f"CASE {said} END" if said else "CAST(NULL AS STRING)")
-
-
-def _names(schema: TableSchema) -> list[str]:
-    """Return the columns' names as SQL writes them."""
-    return ["`" + c.name.replace("`", "``") + "`" for c in schema.columns]
-
-
-def _literal(text: str) -> str:
-    """Return a text as SQL writes it, whatever is in it."""
-    return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
 def _watermarks(parsed: DataFrame) -> DataFrame:

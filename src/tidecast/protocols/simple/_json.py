@@ -16,14 +16,15 @@ from tidecast.model import (
     DataType,
     Kind,
     bit_number,
+    called,
     decimal_text,
     enum_number,
     has_any,
-    named,
     set_number,
     shift_zone,
     shortest_text,
     spark_type,
+    sql_text,
 )
 from tidecast.protocols.simple._message import VERSION, WATERMARK, RowMessage
 
@@ -138,18 +139,24 @@ def _object(values: Column, texts: Sequence[Column], *, odd_names: bool = False)
         return said
     shown = F.concat_ws(_BETWEEN, *texts)
     whole = F.is_valid_utf8(shown)
-    odd = F.lit(odd_names) | has_any(shown, _ODD) | ~whole
-    lost = F.when(whole, F.lit(_MARK)).otherwise(F.lit(_LOST))
-
-    def corrected(said: Column) -> Column:
-        text = F.replace(said, F.lit(_PAIR), F.lit(_MARK))
-        for spark, go in (_LETTERED | MARKUP).items():
-            text = F.replace(text, F.lit(spark), F.lit(go))
-        text = F.replace(text, F.lit(_MARK), F.lit(_PAIR))
-        return F.when(odd, F.replace(text, lost, F.lit(_LOST_ESCAPED))).otherwise(said)
-
+    parts = {
+        "said": said,
+        "odd": F.lit(odd_names) | has_any(shown, _ODD) | ~whole,
+        "lost": F.when(whole, F.lit(_MARK)).otherwise(F.lit(_LOST)),
+    }
     # Spark plans an expression for each time that it stands somewhere, and what shows a row is long.
-    return named(said, corrected)
+    return called(_CORRECTED, F.struct(*(column.alias(name) for name, column in parts.items())))
+
+
+def _corrected(row: str) -> str:
+    """Return SQL for the text that Go gives: `said` by Spark, where it is `odd`, with `lost` for what is no text."""
+    text = f"{row}.said"
+    for before, after in [(_PAIR, _MARK), *(_LETTERED | MARKUP).items(), (_MARK, _PAIR)]:
+        text = f"replace({text}, {sql_text(before)}, {sql_text(after)})"
+    return f"IF({row}.odd, replace({text}, {row}.lost, {sql_text(_LOST_ESCAPED)}), {row}.said)"
+
+
+_CORRECTED = f"row -> {_corrected('row')}"
 
 
 def _value(data_type: DataType, value: Column, zone: str) -> Column:

@@ -1,0 +1,29 @@
+"""Expressions as SQL's text, which Spark takes in one call; on columns, each operator is one call or more."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+
+def called(function: str, value: Column) -> Column:
+    """Return what a function of SQL, such as `x -> x + 1`, makes of a value, which Spark then computes once.
+
+    Spark runs such functions more slowly than other expressions: they are for what few rows need.
+    """
+    return F.get(F.call_function("transform", F.array(value), F.expr(function)), 0)
+
+
+def let(name: str, value: str, result: str) -> str:
+    """Return an expression in which a name stands for a value, which Spark then computes once; see `called`."""
+    return f"get(transform(array({value}), {name} -> {result}), 0)"
+
+
+def sql_name(name: str) -> str:
+    """Return a name as SQL writes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def sql_text(text: str) -> str:
+    """Return a text as SQL writes it, whatever is in it and whatever the session takes for an escape."""
+    return f"CAST(X'{text.encode().hex()}' AS STRING)"
