@@ -73,6 +73,9 @@ def _settings(cores: int) -> dict[str, str]:
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}",
         # Java compiles no method above 8000 bytes: tables of many columns had better have several.
         "spark.sql.codegen.hugeMethodLimit": "8000",
+        # Each table has classes of its own, and Spark by default forgets all but a hundred: it would make them anew in
+        # every batch of a dozen tables or more.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         # Otherwise Spark walks the Python stack for each part of an expression, and plans take twice as long.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Otherwise Spark clones the session for every frame that is kept, and never lets the clone go.

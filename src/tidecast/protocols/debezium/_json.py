@@ -8,7 +8,7 @@ from decimal import Decimal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model import called, has_any, shortest_text
+from tidecast.model import called, has_any, shortest_text, sql_text
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
@@ -52,10 +52,16 @@ def string(text: Column) -> Column:
     escaped = text
     for character, escape in (_BACKSLASH, _QUOTE):
         escaped = F.replace(escaped, F.lit(character), F.lit(escape))
-    pairs = F.split(F.lit(" ".join(c + escape for c, escape in _CONTROLS.items())), " ")
-    wholly = F.aggregate(pairs, escaped, lambda done, pair: F.replace(done, pair.substr(1, 1), pair.substr(2, 6)))
+    wholly = called(f"text -> {_escaped('text')}", text)
     safe = F.when(~has_any(text, _UNSAFE), text).when(has_any(text, _CONTROLS), wholly).otherwise(escaped)
     return F.concat(F.lit('"'), safe, F.lit('"'))
+
+
+def _escaped(text: str) -> str:
+    """Return SQL that escapes all that a JSON string cannot show as it is."""
+    for character, escape in [_BACKSLASH, _QUOTE, *_CONTROLS.items()]:
+        text = f"replace({text}, {sql_text(character)}, {sql_text(escape)})"
+    return text
 
 
 def number(value: Column, is_float: bool) -> Column:
