@@ -18,7 +18,7 @@ from pyspark.sql.avro.functions import from_avro
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
 from tidecast.checksum import Judged, row_checksum, verdict
-from tidecast.model import RECORD, TableChanges
+from tidecast.model import RECORD, REST, TableChanges
 from tidecast.protocols import avro
 
 OPTIONS = avro.AvroOptions(
@@ -29,7 +29,6 @@ OPTIONS = avro.AvroOptions(
 )
 SCHEMA_ID = 1
 HEADER = 5
-WHOLE = (1 << 31) - 1
 
 FASTAVRO_READ, FASTAVRO_WRITE = "fastavro: schemaless_reader", "fastavro: schemaless_writer"
 SPARK_READ = "Spark: from_avro"
@@ -67,7 +66,7 @@ def contestants(changes: DataFrame) -> list[Contestant]:
             fastavro.schemaless_writer(out, parsed, row)
             out.getvalue()
 
-    row = from_avro(F.substring("value", HEADER + 1, WHOLE), value_schema, {"mode": "PERMISSIVE"})
+    row = from_avro(F.substring("value", HEADER + 1, REST), value_schema, {"mode": "PERMISSIVE"})
     bare = records.select(row.alias("row")).select("row.*")
 
     def find_tables() -> TableChanges:

@@ -14,7 +14,8 @@ PUBLIC = {
         __version__ convert demo inspect plan read replicate serve spark_session verify
     """,
     "tidecast.model": """
-        Action Bootstrap CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD Reason
+        Action Bootstrap CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD
+        REST Reason
         SchemaHistory SchemaKey TableChanges TableSchema as_listed bit_bytes bit_number bit_width called
         checked compose ddl_action decimal_text enum_element enum_number evaluated_once has_any physical_ms
         physical_ms_of row_type sanitize set_elements set_mask set_number settled shift_zone shortest_text side_by_side

@@ -21,7 +21,7 @@ from tidecast.model._numbers import (
 from tidecast.model._plans import evaluated_once, settled, side_by_side, small_table, union
 from tidecast.model._schema import Column, DataType, Index, SchemaKey, TableSchema
 from tidecast.model._sql import called, sql_name, sql_text
-from tidecast.model._text import decimal_text, has_any, shortest_text, trimmed
+from tidecast.model._text import REST, decimal_text, has_any, shortest_text, trimmed
 from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
 from tidecast.model._types import MAX_DECIMAL_PRECISION, Kind, spark_type
 from tidecast.model._zones import shift_zone
@@ -31,6 +31,7 @@ __all__ = [
     "HEADERS",
     "MAX_DECIMAL_PRECISION",
     "RECORD",
+    "REST",
     "Action",
     "Bootstrap",
     "Column",

@@ -13,6 +13,9 @@ from pyspark.sql import functions as F
 from tidecast.model._sql import called, let
 from tidecast.model._types import MAX_DECIMAL_PRECISION
 
+REST = (1 << 31) - 1
+"""More characters or bytes than any text has: a length for what is left of one."""
+
 _PLAIN_SCALE = 6
 _NO_EXPONENT_FROM, _NO_EXPONENT_TO = 1e-2, 1e7
 _AMOUNTS = {1e9: 6, 1e13: 2}

@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 from tidecast.model import CHECKSUM as CHECKSUM_TYPE
 from tidecast.model import (
     RECORD,
+    REST,
     DataType,
     Ddl,
     Events,
@@ -323,7 +324,7 @@ def _rejected(rows: DataFrame, causes: list[tuple[Column, str, str]]) -> DataFra
 
 
 def _schema_change() -> Column:
-    return F.from_json(F.substring("value", 2, 2147483647).cast("string"), _DDL_MESSAGE)
+    return F.from_json(F.substring("value", 2, REST).cast("string"), _DDL_MESSAGE)
 
 
 def _control(messages: DataFrame) -> tuple[int | None, tuple[Ddl, ...], bool]:

@@ -357,6 +357,7 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group
         "message": _parts.without_head("value", group.head, group.schema),
         "headed": _parts.has_head("value", group.head),
     }
+    # A step of its own: the one that reads messages copies the bytes of a value whenever it looks at them.
     rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", *(c.alias(name) for name, c in usual.items()))
     kind = _message(before=image, after=image)
     said = F.from_json("message", kind, {"columnNameOfCorruptRecord": _UNREADABLE})

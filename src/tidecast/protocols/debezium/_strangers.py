@@ -41,8 +41,8 @@ def _has_no_more(message: Column, sides: Mapping[str, Column], fields: Sequence[
     number of commas tells whether there is more. A column is there if its value is not NULL, or if `"name":null` is
     somewhere after a comma: where that is not in the row, but in an object within it, its comma is one too many.
     """
-    names = [f.column.name for f in fields if not f.column.virtual]
-    texts = [f.column.name for f in fields if not f.column.virtual and json_type(f) == T.StringType()]
+    shown = [f for f in fields if not f.column.virtual]
+    names, texts = [f.column.name for f in shown], [f.column.name for f in shown if json_type(f) == T.StringType()]
     one_side = F.when(F.col("op") != Op.UPDATE, len(names) + 1).when(sides["before"].isNull(), len(names))
     least, commas = one_side.otherwise(2 * len(names)), _commas(message)
     within = F.concat_ws("", *(there[name] for there in sides.values() for name in texts), F.lit(f",{END}"))
@@ -72,7 +72,7 @@ def _listed(message: Column, sides: Mapping[str, Column], fields: Sequence[Field
     usual = F.array(*(F.lit(f.column.name) for f in fields if not f.column.virtual)).cast("array<string>")
     for name, there in sides.items():
         keys = F.json_object_keys(F.get_json_object(message, f"$.payload.{name}"))
-        if not {"before", "after"}.intersection(names):
+        if not sides.keys() & names:
             # The text from the row on has its keys first; what comes after its end does not count.
             row = side(message, name)
             keys = F.when(row.startswith("{"), F.json_object_keys(row)).otherwise(keys)

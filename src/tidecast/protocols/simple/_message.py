@@ -15,9 +15,6 @@ ROW_OPS = {"INSERT": Op.CREATE, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 DDL_TYPES = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
 BOOTSTRAP, WATERMARK = "BOOTSTRAP", "WATERMARK"
 
-REST = (1 << 31) - 1
-"""More bytes than any message has: a length for what is left of one."""
-
 
 @dataclass(frozen=True)
 class RowMessage:

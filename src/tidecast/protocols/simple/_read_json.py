@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 from tidecast._go import to_json
 from tidecast.model import (
     CHECKSUM,
+    REST,
     DataType,
     Kind,
     TableSchema,
@@ -22,7 +23,7 @@ from tidecast.model import (
     unsigned_text,
 )
 from tidecast.model import Column as TableColumn
-from tidecast.protocols.simple._message import REST, VERSION
+from tidecast.protocols.simple._message import VERSION
 from tidecast.protocols.simple._zones import to_utc
 
 _UNREADABLE = "unreadable"
