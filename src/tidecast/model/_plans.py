@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from pyspark import inheritable_thread_target
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,10 +20,12 @@ _Made = TypeVar("_Made")
 def side_by_side(make: Callable[[_Item], _Made], items: Iterable[_Item]) -> list[_Made]:
     """Return what `make` gives for each item, in their order; several are made at a time.
 
-    To plan a table's rows takes tenths of a second, most of which Python waits for Spark's driver.
+    To plan a table's rows takes Spark's driver tenths of a second on one core. The caller's job group, tags and
+    scheduler pool hold for what the threads run.
     """
+    inheriting = inheritable_thread_target(SparkSession.active())
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(make, items))
+        return list(pool.map(inheriting(make), items))
 
 
 def evaluated_once(column: Column) -> Column:
