@@ -10,11 +10,11 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidecast.model import sql_name
 from tidecast.replica._columns import may_be_formless
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan, filled
 from tidecast.replica._report import TableReport
-from tidecast.replica._target import quoted
 
 _NOTE = '{"tidecast": '
 _INSERT, _UPDATE, _DELETE = "i", "u", "d"
@@ -40,7 +40,7 @@ def _rewrite(plan: Plan) -> None:
     """Give the present table its new columns and wider types; its rows get the new columns' defaults."""
     assert plan.present is not None
     columns = [
-        (F.col(quoted(name)).cast(kind) if name in plan.present.columns else filled(name, plan.evolution)).alias(name)
+        (F.col(sql_name(name)).cast(kind) if name in plan.present.columns else filled(name, plan.evolution)).alias(name)
         for name, kind in plan.evolution.shape.columns.items()
     ]
     plan.place.rewrite(plan.place.read().select(columns))
@@ -83,7 +83,8 @@ def _merge(plan: Plan, *, dated: bool, ordered: bool) -> TableReport:
 
 def _judged(plan: Plan, changes: DataFrame) -> DataFrame:
     """Add what each change does to the present table: `action`, null where it changes nothing."""
-    there = plan.place.read().select(F.struct(*(F.col(quoted(n)) for n in plan.evolution.shape.columns)).alias("there"))
+    columns = (F.col(sql_name(name)) for name in plan.evolution.shape.columns)
+    there = plan.place.read().select(F.struct(*columns).alias("there"))
     mine = reduce(and_, (F.col("there")[n].eqNullSafe(F.col("key")[n]) for n in plan.key))
     row, present = F.col("after.row"), F.col("there")
     same = reduce(and_, (present[n].eqNullSafe(row[n]) for n in plan.evolution.shape.columns))
@@ -111,8 +112,8 @@ def _of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
 
 
 def _execute(plan: Plan, judged: DataFrame) -> None:
-    mine = reduce(and_, (F.col(f"t.{quoted(n)}").eqNullSafe(F.col("s.key")[n]) for n in plan.key))
-    values: dict[str, str | Column] = {quoted(n): F.col("s.after.row")[n] for n in plan.evolution.shape.columns}
+    mine = reduce(and_, (F.col(f"t.{sql_name(n)}").eqNullSafe(F.col("s.key")[n]) for n in plan.key))
+    values: dict[str, str | Column] = {sql_name(n): F.col("s.after.row")[n] for n in plan.evolution.shape.columns}
     action = F.col("s.action")
     merge = plan.place.handle().alias("t").merge(judged.alias("s"), mine)
     merge = merge.whenMatchedDelete(action == _DELETE).whenMatchedUpdate(action == _UPDATE, values)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
+from tidecast.model import sql_name
 from tidecast.replica._evolve import Shape
 
 _OURS, _KEY = "tidecast.", "tidecast.key"
@@ -33,9 +34,9 @@ class Target:
         """Return the place of a table. A catalog's database is made if need be."""
         if self.folder:
             path = str(self.folder / _segment(database) / _segment(table))
-            return DeltaPlace(spark, f"delta.{quoted(path)}", path)
-        spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(self.catalog)}.{quoted(database)}")
-        return DeltaPlace(spark, ".".join(map(quoted, (self.catalog, database, table))))
+            return DeltaPlace(spark, f"delta.{sql_name(path)}", path)
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name(self.catalog)}.{sql_name(database)}")
+        return DeltaPlace(spark, ".".join(map(sql_name, (self.catalog, database, table))))
 
 
 def parse_target(to: str) -> Target:
@@ -49,11 +50,6 @@ def parse_target(to: str) -> Target:
     if not to:
         raise ConfigError("no place for tables is given", hint="a folder, or a Spark catalog")
     return Target(None, to)
-
-
-def quoted(name: str) -> str:
-    """Return a name as Spark SQL writes it, whatever characters it has."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _segment(name: str) -> str:

@@ -77,7 +77,7 @@ def decode(
         frame = _rows(parsed.where(_is_row() & mine), schema, group["avro"], zone)
         return TableChanges(schema, frame, group["rows"], group["rows_from"], group["upserts_from"])
 
-    tables = side_by_side(changes, (group for group in with_rows if _key(group) not in unknown))
+    tables = side_by_side(changes, (group for group in with_rows if _key(group) in schemas.history))
     tables.sort(key=lambda t: (t.rows_from is None, t.rows_from))
     return Events(
         tables=tuple(tables),
