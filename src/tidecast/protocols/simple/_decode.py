@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -24,6 +24,7 @@ from tidecast.model import (
     TableChanges,
     TableSchema,
     checked,
+    row_type,
     settled,
     side_by_side,
     sql_name,
@@ -34,7 +35,8 @@ from tidecast.protocols.simple import _schema as table_schemas
 from tidecast.protocols.simple._avro import MARK, read_message
 from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, ROW_OPS, WATERMARK
 
-_SIDES = ("old", "data")
+_SIDES = {"old": ("UPDATE", "DELETE"), "data": ("INSERT", "UPDATE")}
+"""The two rows of a message, by what types of messages have them; what else one may show is not read."""
 _KEPT = {
     "type": "type",
     "database": "database",
@@ -74,7 +76,8 @@ def decode(
 
     def changes(group: Row) -> TableChanges:
         schema, mine = schemas.of(_key(group)), _is_of(_key(group)) & (F.col("avro") == group["avro"])
-        frame = _rows(parsed.where(_is_row() & mine), schema, group["avro"], zone)
+        sides = [side for side, types in _SIDES.items() if {*types} & {*group["types"]}]
+        frame = _rows(parsed.where(_is_row() & mine), schema, group["avro"], sides, zone)
         return TableChanges(schema, frame, group["rows"], group["rows_from"], group["upserts_from"])
 
     tables = side_by_side(changes, (group for group in with_rows if _key(group) in schemas.history))
@@ -251,63 +254,84 @@ def _read(body: bytes) -> tuple[str, TableSchema | None, TableSchema | None]:
     return text, after, before
 
 
-def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, zone: str) -> DataFrame:
-    """Return the rows of one table version, from messages of one encoding."""
+def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, sides: Sequence[str], zone: str) -> DataFrame:
+    """Return the rows of one table version, from messages of one encoding that show these sides."""
     reader: Any = _read_avro if avro else _read_json
     # A step of its own: the one that reads bodies copies the bytes of a value whenever it looks at them.
     cut = settled(parsed.select(*_OF_ROWS, reader.body(schema, F.col("value")).alias("body")), "op")
-    message = reader.row(schema, F.col("body"))
-    rest = reader.rest(schema, message, F.col("value"))
+    message = reader.row(schema, sides, F.col("body"))
+    rest = reader.rest(schema, sides, message, F.col("value"))
     read = cut.select(*_OF_ROWS, message.alias("message"), *([] if rest is None else [rest.alias("rest")]))
-    typed = _typed(settled(read, "op"), schema, reader, zone)
-    names = {c.name: sql_name(c.name) for c in schema.columns}
-    filled = (f"IF(array_contains(missing, {sql_text(c)}), data.{n}, old.{n}) AS {n}" for c, n in names.items())
-    absent, wrong = ~F.when(F.col("op") == Op.DELETE, F.col("has_old")).otherwise(F.col("has_data")), F.col("wrong")
+    typed = _typed(settled(read, "op"), schema, sides, reader, zone)
+    has = {side: F.col(f"has_{side}") for side in sides}
+    values = {side: F.col(side) for side in sides}
+    if len(sides) > 1:
+        values["old"] = _filled(schema)
+    nothing = F.lit(None).cast(row_type(schema))
+    needed = {"old": F.col("op") == Op.DELETE, "data": F.col("op") != Op.DELETE}
+    absent = reduce(or_, (needed[side] & ~has[side] for side in sides))
+    wrong = [F.when(has[side] & (F.col(f"wrong_{side}") != ""), F.col(f"wrong_{side}")) for side in sides]
+    some = F.coalesce(*wrong).isNotNull()
     return settled(typed, "whole").select(
         *RECORD.fieldNames(),
         "op",
         "commit_ts",
         "table_id",
-        F.when((F.col("op") == Op.CREATE) | ~F.col("has_old"), None)
-        .when(F.col("missing").isNull(), F.col("old"))
-        .otherwise(F.expr(f"struct({', '.join(filled)})"))
-        .alias("old"),
-        F.when((F.col("op") != Op.DELETE) & F.col("has_data"), F.col("data")).alias("data"),
+        *(F.when(has[side], values[side]).alias(side) if side in sides else nothing.alias(side) for side in _SIDES),
         "checksum",
         F.when(~F.col("whole"), Reason.UNDECODABLE)
         .when(absent, Reason.BAD_MESSAGE)
-        .when(wrong != "", Reason.BAD_VALUE)
+        .when(some, Reason.BAD_VALUE)
         .alias("reason"),
         F.when(~F.col("whole"), "not a row's record")
         .when(absent, "the row is missing")
-        .when(wrong != "", F.concat(F.lit("not of its column's type: "), wrong))
+        .when(some, F.concat(F.lit("not of its column's type: "), F.concat_ws(", ", *wrong)))
         .alias("detail"),
     )
 
 
-def _typed(read: DataFrame, schema: TableSchema, reader: Any, zone: str) -> DataFrame:
-    """Return rows with the values of `old` and `data`, and which of them are `missing` or `wrong`."""
+def _filled(schema: TableSchema) -> Column:
+    """Return the old row with the values of the new one for columns that a message does not show as old."""
+    names = {c.name: sql_name(c.name) for c in schema.columns}
+    values = (f"IF(array_contains(missing, {sql_text(c)}), data.{n}, old.{n}) AS {n}" for c, n in names.items())
+    return F.when(F.col("missing").isNull(), F.col("old")).otherwise(F.expr(f"struct({', '.join(values)})"))
+
+
+def _typed(read: DataFrame, schema: TableSchema, sides: Sequence[str], reader: Any, zone: str) -> DataFrame:
+    """Return rows with the values of their sides, and which of them are `missing` or wrong."""
     message, rest = F.col("message"), F.col("rest")
-    values = {side: [reader.read_value(c, side, message, rest, zone) for c in schema.columns] for side in _SIDES}
-    # Every row computes this and the structs, so that Spark makes a value once for both.
-    wrong = (
-        F.when(made.isNull() & message[side][c.name].isNotNull(), f"{side} {c.name}")
-        for side in _SIDES
-        for c, made in zip(schema.columns, values[side], strict=True)
-        if reader.fallible(c.data_type)
+    values = {side: [reader.read_value(c, side, message, rest, zone) for c in schema.columns] for side in sides}
+    mine = {"old": F.col("op") != Op.CREATE, "data": F.col("op") != Op.DELETE}
+
+    def wrong(side: str) -> Column:
+        # Every row computes this and the structs, so that Spark makes a value once for both.
+        values_of = zip(schema.columns, values[side], strict=True)
+        return F.concat_ws(
+            ", ",
+            *(
+                F.when(made.isNull() & message[side][c.name].isNotNull(), f"{side} {c.name}")
+                for c, made in values_of
+                if reader.fallible(c.data_type)
+            ),
+        )
+
+    return read.select(
+        *_OF_ROWS,
+        *(F.struct(*_named(schema, values[side])).alias(side) for side in sides),
+        *((mine[side] & message[side].isNotNull()).alias(f"has_{side}") for side in sides),
+        *(wrong(side).alias(f"wrong_{side}") for side in sides),
+        *([_missing(schema, reader, message).alias("missing")] if len(sides) > 1 else []),
+        reader.whole(message).alias("whole"),
     )
+
+
+def _missing(schema: TableSchema, reader: Any, message: Column) -> Column:
+    """Return the columns that the old row of an UPDATE does not show, null where it is not worth a look."""
     names = [sql_name(c.name) for c in schema.columns]
     gap = _first((f"message.old.{n} IS NULL AND message.data.{n} IS NOT NULL", "true") for n in names)
     columns = F.expr(f"array({', '.join(sql_text(c.name) for c in schema.columns)})")
     unnamed = F.array_except(columns, reader.names(message, F.col("value")))
-    return read.select(
-        *_OF_ROWS,
-        *(F.struct(*_named(schema, values[side])).alias(side) for side in _SIDES),
-        *(message[side].isNotNull().alias(f"has_{side}") for side in _SIDES),
-        F.when((F.col("op") == Op.UPDATE) & (gap | reader.uneven(message)), unnamed).alias("missing"),
-        F.concat_ws(", ", *wrong).alias("wrong"),
-        reader.whole(message).alias("whole"),
-    )
+    return F.when((F.col("op") == Op.UPDATE) & (gap | reader.uneven(message)), unnamed)
 
 
 def _named(schema: TableSchema, values: Iterable[Column]) -> Iterator[Column]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -37,8 +37,12 @@ _HEADER = json.dumps(
         ],
     }
 )
-_ROW = json.dumps(_only(DML, more=({"name": "end", "type": "bytes"},)))
 _PERMISSIVE = {"mode": "PERMISSIVE"}
+_HEAD = {"name": "head", "type": {"type": "fixed", "name": "Head", "size": len(beginning(DML))}}
+_VALUES = [next(f["type"] for f in DML["fields"] if f["name"] == side) for side in ("data", "old")]
+_MARK = {"name": "end", "type": "bytes"}
+_ROW = json.dumps(DML | {"fields": [_HEAD, *DML["fields"], _MARK]})
+"""A row's message as it is written, and a mark behind it."""
 
 
 def is_avro(value: Column) -> Column:
@@ -81,12 +85,15 @@ def body(schema: TableSchema, value: Column) -> Column:
     It must come out again: Spark takes trailing bytes in silence, and turns a message that it cannot read into a
     struct of nulls.
     """
-    return F.concat(F.substring(value, len(beginning(DML)) + 1, REST), F.lit(b"\x02" + _END))
+    return F.concat(value, F.lit(b"\x02" + _END))
 
 
-def row(schema: TableSchema, body: Column) -> Column:
-    """Return the struct of `old` and `data` of a row's body: by column name, values for `read_value`."""
-    return from_avro(body, _ROW, _PERMISSIVE)
+def row(schema: TableSchema, sides: Sequence[str], body: Column) -> Column:
+    """Return the struct of a row's sides, `old` and `data`, from its body: by column name, values for `read_value`."""
+    shown = [f for f in DML["fields"] if f["name"] in sides]
+    # The first field has to tell what the types are that it names.
+    told = [f | {"type": kind} for f, kind in zip(shown, _VALUES, strict=False)]
+    return from_avro(body, _ROW, _PERMISSIVE | {"avroSchema": json.dumps(DML | {"fields": [*told, _MARK]})})
 
 
 def names(said: Column, value: Column) -> Column:
@@ -99,7 +106,7 @@ def whole(said: Column) -> Column:
     return F.coalesce(said["end"] == F.lit(_END), F.lit(False))
 
 
-def rest(schema: TableSchema, said: Column, value: Column) -> None:
+def rest(schema: TableSchema, sides: Sequence[str], said: Column, value: Column) -> None:
     """Return nothing: `row` has read every value."""
 
 

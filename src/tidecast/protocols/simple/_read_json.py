@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -100,17 +100,18 @@ def body(schema: TableSchema, value: Column) -> Column:
     return F.when(usual, short).otherwise(text)
 
 
-def row(schema: TableSchema, body: Column) -> Column:
-    """Return the struct of `old` and `data` of a row's body, by column name, and of what tells if they are all."""
-    kind = T.StructType([*_sides(schema, _TIMESTAMP), T.StructField(_UNREADABLE, T.StringType())])
+def row(schema: TableSchema, sides: Sequence[str], body: Column) -> Column:
+    """Return the struct of a row's sides, `old` and `data`, by column name, and of what tells if they are all."""
+    kind = T.StructType([*_members(schema, sides, _TIMESTAMP), T.StructField(_UNREADABLE, T.StringType())])
     return F.from_json(body, kind, {"columnNameOfCorruptRecord": _UNREADABLE})
 
 
-def rest(schema: TableSchema, said: Column, value: Column) -> Column | None:
+def rest(schema: TableSchema, sides: Sequence[str], said: Column, value: Column) -> Column | None:
     """Return what `row` could not read, of the few messages that show a TIMESTAMP as plain text; None for no column."""
     if all(c.data_type.kind is not Kind.TIMESTAMP for c in schema.columns):
         return None
-    return F.when(uneven(said), F.from_json(value.cast("string"), T.StructType(_sides(schema, T.StringType()))))
+    plain = T.StructType(_members(schema, sides, T.StringType()))
+    return F.when(uneven(said), F.from_json(value.cast("string"), plain))
 
 
 def uneven(said: Column) -> Column:
@@ -118,10 +119,10 @@ def uneven(said: Column) -> Column:
     return said[_UNREADABLE].isNotNull()
 
 
-def _sides(schema: TableSchema, timestamp: T.DataType) -> list[T.StructField]:
+def _members(schema: TableSchema, sides: Sequence[str], timestamp: T.DataType) -> list[T.StructField]:
     kinds = {c.name: timestamp if c.data_type.kind is Kind.TIMESTAMP else T.StringType() for c in schema.columns}
     columns = T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
-    return [T.StructField(side, columns) for side in ("old", "data")]
+    return [T.StructField(side, columns) for side in sides]
 
 
 def names(said: Column, value: Column) -> Column:
