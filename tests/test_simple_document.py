@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -13,6 +15,7 @@ from pyspark.sql import functions as F
 from tidecast.model import CHECKSUM, RECORD, Column, DataType, Events, SchemaHistory, TableSchema, row_type
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
+from tidecast.protocols.simple._avro import DML, beginning
 
 OPTIONS = SimpleOptions()
 
@@ -229,6 +232,44 @@ def test_times_as_objects_and_as_text_stand_side_by_side(spark: SparkSession) ->
         }
         (dead,) = events.dead_letters().collect()
         assert (dead["offset"], dead["detail"]) == (4, "not of its column's type: data id, data a")
+
+
+def in_avro(message: str) -> bytes:
+    """Return a row of JSON as Avro has it, its texts as the numbers that they are."""
+    said, out = json.loads(message), io.BytesIO(beginning(DML))
+    out.seek(0, io.SEEK_END)
+    for side in ("data", "old"):
+        said[side] = said[side] and {name: ("long", int(text)) for name, text in said[side].items()}
+    fastavro.schemaless_writer(out, DML, said)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("avro", [False, True])
+def test_what_the_type_of_a_row_does_not_have_is_not_read(avro: bool, spark: SparkSession) -> None:
+    kind = {"mysqlType": "int", "charset": "binary", "collate": "binary", "length": 11}
+    columns = [{"name": "id", "dataType": kind, "nullable": True, "default": None}]
+    table = {"schema": "d", "table": "t", "tableID": 1, "version": 5, "columns": columns, "indexes": []}
+    told = compact({"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": table})
+    head = {"version": 1, "database": "d", "table": "t", "tableID": 1, "commitTs": 6, "buildTs": 1, "schemaVersion": 5}
+    good, bad = {"id": "7"}, {"id": "5000000000"}
+    cases: list[tuple[dict[str, Any], object]] = [
+        ({"type": "INSERT", "data": good, "old": bad}, (None, 7)),
+        ({"type": "INSERT", "data": bad, "old": good}, "not of its column's type: data id"),
+        ({"type": "DELETE", "data": bad, "old": good}, (7, None)),
+        ({"type": "DELETE", "data": good, "old": bad}, "not of its column's type: old id"),
+        ({"type": "DELETE", "data": good, "old": None}, "the row is missing"),
+        ({"type": "UPDATE", "data": good, "old": bad}, "not of its column's type: old id"),
+        ({"type": "UPDATE", "data": good, "old": good}, (7, 7)),
+        ({"type": "UPDATE", "data": good, "old": None}, (None, 7)),
+        ({"type": "UPDATE", "data": None, "old": good}, "the row is missing"),
+    ]
+    for kinds in ({"INSERT"}, {"DELETE"}, {"INSERT", "DELETE"}, {"UPDATE"}, {"INSERT", "UPDATE", "DELETE"}):
+        chosen = [(compact(head | said), wanted) for said, wanted in cases if said["type"] in kinds]
+        messages = [in_avro(m) if avro else m for m, _ in chosen]
+        with decode(spark, [told, *messages]) as events:
+            (changes,) = events.tables
+            rows = changes.frame.select("old.id", "data.id", "detail").orderBy("offset").collect()
+        assert [r[2] or (r[0], r[1]) for r in rows] == [wanted for _, wanted in chosen]
 
 
 def compact(said: Any) -> str:
