@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro, to_avro
 
-from tidecast.model import MAX_DECIMAL_PRECISION
+from tidecast.model import MAX_DECIMAL_PRECISION, REST
 
 MAGIC = b"\x00"
 HEADER_LENGTH = 5
@@ -22,7 +22,6 @@ Block = str | dict[str, object]
 """The type of a field as a schema gives it: a name, or an object with `type` in it."""
 
 _END = b"T"
-_HEADER = {"name": "header", "type": {"type": "fixed", "name": "Header", "size": HEADER_LENGTH}}
 
 
 def header(schema_id: int) -> bytes:
@@ -70,29 +69,27 @@ def is_narrow_decimal(block: Block) -> bool:
     return int(str(block["precision"])) <= MAX_DECIMAL_PRECISION
 
 
-def _fields(types: Sequence[object], *, reading: bool) -> list[object]:
-    return [{"name": _field_name(n), "type": _wire_type(t, reading)} for n, t in enumerate(types)]
-
-
-def _record(fields: Sequence[object]) -> str:
+def _record(types: Sequence[object], *, reading: bool) -> str:
+    fields = [{"name": _field_name(n), "type": _wire_type(t, reading)} for n, t in enumerate(types)]
+    if reading:
+        fields.append({"name": "end", "type": "bytes"})
     return json.dumps({"type": "record", "name": "row", "fields": fields})
 
 
 def write(types: Sequence[object], values: Sequence[Column], head: bytes) -> Column:
     """Return a framed message: the header, and a record of these values. No value without null may be null."""
     fields = (v.alias(_field_name(n)) for n, v in enumerate(values))
-    return F.concat(F.lit(head), to_avro(F.struct(*fields), _record(_fields(types, reading=False))))
+    return F.concat(F.lit(head), to_avro(F.struct(*fields), _record(types, reading=False)))
 
 
 def read(types: Sequence[object], message: Column) -> Column:
     """Return the record of a framed message, for `field_of` and `is_whole`.
 
     A mark is put behind the message and must come out again: Spark takes trailing bytes in silence, and turns a
-    message that it cannot read into a struct of nulls. The header is a field that Spark skips.
+    message that it cannot read into a struct of nulls.
     """
-    shown = [*_fields(types, reading=True), {"name": "end", "type": "bytes"}]
-    options = {"mode": "PERMISSIVE", "avroSchema": _record(shown)}
-    return from_avro(F.concat(message, F.lit(b"\x02" + _END)), _record([_HEADER, *shown]), options)
+    body = F.concat(F.substring(message, HEADER_LENGTH + 1, REST), F.lit(b"\x02" + _END))
+    return from_avro(body, _record(types, reading=True), {"mode": "PERMISSIVE"})
 
 
 def field_of(record: Column, position: int, field_type: object) -> Column:
