@@ -36,7 +36,7 @@ from tidecast.protocols.simple._avro import MARK, read_message
 from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, ROW_OPS, WATERMARK
 
 _SIDES = {"old": ("UPDATE", "DELETE"), "data": ("INSERT", "UPDATE")}
-"""The two rows of a message, by what types of messages have them; what else one may show is not read."""
+"""The types of messages that have each of the two rows; where another type shows one, it is not read."""
 _KEPT = {
     "type": "type",
     "database": "database",
@@ -301,19 +301,16 @@ def _typed(read: DataFrame, schema: TableSchema, sides: Sequence[str], reader: A
     """Return rows with the values of their sides, and which of them are `missing` or wrong."""
     message, rest = F.col("message"), F.col("rest")
     values = {side: [reader.read_value(c, side, message, rest, zone) for c in schema.columns] for side in sides}
-    mine = {"old": F.col("op") != Op.CREATE, "data": F.col("op") != Op.DELETE}
+    mine = {side: F.col("op").isin([ROW_OPS[kind] for kind in _SIDES[side]]) for side in sides}
 
     def wrong(side: str) -> Column:
         # Every row computes this and the structs, so that Spark makes a value once for both.
-        values_of = zip(schema.columns, values[side], strict=True)
-        return F.concat_ws(
-            ", ",
-            *(
-                F.when(made.isNull() & message[side][c.name].isNotNull(), f"{side} {c.name}")
-                for c, made in values_of
-                if reader.fallible(c.data_type)
-            ),
+        names = (
+            F.when(made.isNull() & message[side][c.name].isNotNull(), f"{side} {c.name}")
+            for c, made in zip(schema.columns, values[side], strict=True)
+            if reader.fallible(c.data_type)
         )
+        return F.concat_ws(", ", *names)
 
     return read.select(
         *_OF_ROWS,

@@ -22,8 +22,8 @@ _BODIES = ("tableSchema", "preTableSchema", "data", "old")
 """What the records end with; to read the rest of them, Spark need not see it."""
 
 
-def _only(record: dict[str, Any], *, without: tuple[str, ...] = (), more: tuple[Any, ...] = ()) -> dict[str, Any]:
-    return record | {"fields": [*(f for f in record["fields"] if f["name"] not in without), *more]}
+def _without_bodies(record: dict[str, Any]) -> list[Any]:
+    return [f for f in record["fields"] if f["name"] not in _BODIES]
 
 
 _TYPE = {"type": "enum", "name": "MessageType", "symbols": [record["name"].upper() for record in MESSAGES]}
@@ -33,15 +33,15 @@ _HEADER = json.dumps(
         "name": "Message",
         "fields": [
             {"name": "type", "type": _TYPE},
-            {"name": "payload", "type": [_only(record, without=_BODIES) for record in MESSAGES]},
+            {"name": "payload", "type": [record | {"fields": _without_bodies(record)} for record in MESSAGES]},
         ],
     }
 )
 _PERMISSIVE = {"mode": "PERMISSIVE"}
-_HEAD = {"name": "head", "type": {"type": "fixed", "name": "Head", "size": len(beginning(DML))}}
-_VALUES = [next(f["type"] for f in DML["fields"] if f["name"] == side) for side in ("data", "old")]
-_MARK = {"name": "end", "type": "bytes"}
-_ROW = json.dumps(DML | {"fields": [_HEAD, *DML["fields"], _MARK]})
+_SIDES = {f["name"]: f["type"] for f in DML["fields"] if f["name"] in ("data", "old")}
+_BEGINNING = {"name": "beginning", "type": {"type": "fixed", "name": "Beginning", "size": len(beginning(DML))}}
+_MARKED = {"name": "end", "type": "bytes"}
+_ROW = json.dumps(DML | {"fields": [_BEGINNING, *DML["fields"], _MARKED]})
 """A row's message as it is written, and a mark behind it."""
 
 
@@ -67,7 +67,7 @@ def fields(said: Column, value: Column) -> dict[str, Column]:
 
     return {
         "readable": said["type"].isNotNull() & member("version").isNotNull(),
-        **{f["name"]: member(f["name"]) for f in DML["fields"] if f["name"] not in _BODIES},
+        **{f["name"]: member(f["name"]) for f in _without_bodies(DML)},
         "type": F.coalesce(member("type"), said["type"]),
     }
 
@@ -80,7 +80,7 @@ def without_build_ts(value: Column, build_ts: Column) -> Column:
 
 
 def body(schema: TableSchema, value: Column) -> Column:
-    """Return the bytes of a row's record, and a mark behind them.
+    """Return a row's message, and a mark behind it.
 
     It must come out again: Spark takes trailing bytes in silence, and turns a message that it cannot read into a
     struct of nulls.
@@ -90,10 +90,10 @@ def body(schema: TableSchema, value: Column) -> Column:
 
 def row(schema: TableSchema, sides: Sequence[str], body: Column) -> Column:
     """Return the struct of a row's sides, `old` and `data`, from its body: by column name, values for `read_value`."""
-    shown = [f for f in DML["fields"] if f["name"] in sides]
-    # The first field has to tell what the types are that it names.
-    told = [f | {"type": kind} for f, kind in zip(shown, _VALUES, strict=False)]
-    return from_avro(body, _ROW, _PERMISSIVE | {"avroSchema": json.dumps(DML | {"fields": [*told, _MARK]})})
+    # Whichever side comes first has to define the types that the other one names.
+    shown = zip((side for side in _SIDES if side in sides), _SIDES.values(), strict=False)
+    record = DML | {"fields": [*({"name": side, "type": kind} for side, kind in shown), _MARKED]}
+    return from_avro(body, _ROW, _PERMISSIVE | {"avroSchema": json.dumps(record)})
 
 
 def names(said: Column, value: Column) -> Column:
