@@ -13,7 +13,7 @@ from servers import KafkaBroker, SchemaRegistry
 from tidecast.runtime import spark_session
 
 # A quick start matters more than throughput here; programs that a test starts inherit it.
-os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 
 
 # A plan of many tables takes Spark far longer to compile than its few rows take to compute. The programs that tests
