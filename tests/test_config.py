@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import tidecast
 from tidecast._errors import ConfigError
-from tidecast._uri import parse_place, redact_uri
+from tidecast._uri import local_path, parse_place, redact_uri
 from tidecast.changefeed import ChangefeedConfig, load_config
 
 SIMPLE = "kafka://127.0.0.1:9092/topic?protocol=simple"
 AVRO = "kafka://127.0.0.1:9092/topic?protocol=avro&schema-registry=http://127.0.0.1:8081"
+LOG = "file:///log.jsonl?protocol=simple"
 CHECKSUMS = "[integrity]\nintegrity-check-level = 'correctness'\n"
 
 EVERY_KEY = """
@@ -451,6 +454,61 @@ def test_places() -> None:
     for suffix in (".jsonl", ".jsonl.gz", ".parquet"):
         single = parse_place(f"file:///tmp/t{suffix}")
         assert (single.topic, single.single_file) == ("t", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("a", "a"),
+        ("./a:b", "./a:b"),
+        ("a/s3://b", "a/s3:/b"),
+        ("/a%20b#c?d", "/a%20b#c?d"),
+        ("file:///a%20b%23/%C3%A9", "/a b#/é"),
+        ("file://localhost/a", "/a"),
+        ("file:/a", "/a"),
+        ("FILE:///a", "/a"),
+    ],
+)
+def test_a_folder_is_a_path_or_a_file_uri(text: str, path: str) -> None:
+    assert local_path(text, "--to") == Path(path)
+
+
+FOREIGN = ["s3a://key:secret@b/x", "dbfs:/mnt/lake", "hdfs:/lake", "abfss://c@a/x", " s3://b", "lake:x", "delta:///x"]
+NO_FOLDERS = ["", "a\0b", "file:", "file:a", "file://host/a", "file:///a#b", "file:///a?b", "file:///%00"]
+
+
+@pytest.mark.parametrize("text", FOREIGN + NO_FOLDERS)
+def test_other_folders_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="--to: ") as caught:
+        local_path(text, "--to")
+    assert "secret" not in str(caught.value)
+    assert ("is not a storage that is supported" in str(caught.value)) == (text in FOREIGN)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "call"),
+    [
+        ("--to", lambda place: tidecast.replicate(LOG, place)),
+        ("--checkpoint", lambda place: tidecast.replicate(LOG, "./x", checkpoint=place)),
+        ("--dead-letters", lambda place: tidecast.replicate(LOG, "./x", dead_letters=place)),
+        ("--dead-letters", lambda place: tidecast.verify(LOG, dead_letters=place)),
+        ("--mismatches", lambda place: tidecast.verify(LOG, mismatches=place)),
+        ("--dead-letters", lambda place: tidecast.convert(LOG, "file:///x?protocol=simple", dead_letters=place)),
+        ("--dir", tidecast.demo),
+        ("--data-dir", lambda place: tidecast.serve(LOG, data_dir=place)),
+    ],
+)
+def test_a_foreign_storage_is_refused_before_spark_starts(
+    option: str, call: Callable[[str], object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for module in ("_api", "_demo"):
+        monkeypatch.setattr(f"tidecast.{module}.spark_session", lambda **_: pytest.fail("Spark was started"))
+    for place in ("s3a://bucket/x", "dbfs:/mnt/lake", "hdfs:/lake"):
+        with pytest.raises(ConfigError, match=f"{option}: {place.partition(':')[0]}: is not a storage"):
+            call(place)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -752,7 +752,10 @@ FAILURES: dict[str, tuple[Command, str]] = {
         ),
         "enable-tidb-extension=true",
     ),
-    "tables in no place": (lambda p: ("replicate", p.simple, "--to", "s3://bucket/x"), "s3:// is no place for tables"),
+    "tables in no place": (
+        lambda p: ("replicate", p.simple, "--to", "s3://bucket/x"),
+        "--to: s3: is not a storage that is supported",
+    ),
     "a message that is no hexadecimal": (lambda p: ("inspect", "--hex", "xyz"), "the message is not hexadecimal"),
 }
 

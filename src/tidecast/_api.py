@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidecast._errors import ConfigError
 from tidecast._inspect import Inspected, inspect_events, single_message
 from tidecast._progress import Progress, unseen
-from tidecast._uri import parse_place
+from tidecast._uri import local_path, parse_place
 from tidecast.changefeed import (
     ChangefeedConfig,
     Changefeeds,
@@ -31,7 +31,7 @@ from tidecast.checksum import Judged
 from tidecast.checksum import verify as judge
 from tidecast.model import Events
 from tidecast.registry import Registry, open_registry
-from tidecast.replica import Replicated
+from tidecast.replica import Replicated, parse_target
 from tidecast.replica import replicate as apply
 from tidecast.runtime import local_zone, spark_session
 from tidecast.sources import TopicStream, decode_records, read_records, read_topic, source_errors
@@ -105,7 +105,9 @@ def verify(
     """
     if isinstance(source, Events):
         return judge(source)
-    parse_place(source)  # a wrong URI need not wait for Spark to start
+    parse_place(source)  # a wrong URI or folder need not wait for Spark to start
+    mismatches_in = _folder(mismatches, "--mismatches")
+    letters_in = _folder(dead_letters, "--dead-letters")
     progress("reading", 0, 0)
     with (
         source_errors(source),
@@ -122,13 +124,13 @@ def verify(
         if not report.ok:
             wrong = _mismatches(rows).persist()
             report.mismatches = [r.asDict() for r in wrong.limit(SHOWN_MISMATCHES).collect()]
-            if mismatches:
-                append_lines(wrong, Path(mismatches))
+            if mismatches_in:
+                append_lines(wrong, mismatches_in)
             wrong.unpersist()
         doubtful = [t for t in events.tables if report.tables.get(t.schema.name, Counter())[Judged.UNREADABLE]]
         letters = events.dead_letters(doubtful)
-        if dead_letters:
-            report.dead_letters = write_dead_letters(letters, Path(dead_letters))
+        if letters_in:
+            report.dead_letters = write_dead_letters(letters, letters_in)
         else:
             counts = letters.groupBy("reason").count().collect()
             report.dead_letters = {r["reason"]: r["count"] for r in counts}
@@ -166,7 +168,8 @@ def convert(
     zone = tz or local_zone()
     settings = load_config(sink, config, schema_registry)
     place = settings.place
-    letters = Path(dead_letters) if dead_letters else _beside(place.path if place.scheme == "file" else None)
+    beside = _beside(place.path if place.scheme == "file" else None)
+    letters = _folder(dead_letters, "--dead-letters") or beside
     topics = open_topics(place)
     with ExitStack() as stack:
         registry = _sink_registry(stack, settings)
@@ -248,14 +251,16 @@ def replicate(
     not come yet wait in it. Without one every run reads the whole topic.
     """
     parse_place(source)
+    parse_target(to)
+    letters = _folder(dead_letters, "--dead-letters")
+    folder = _folder(checkpoint, "--checkpoint")
     progress("reading", 0, 0)
     session = spark or spark_session()
-    letters = Path(dead_letters) if dead_letters else None
-    if checkpoint is None:
+    if folder is None:
         with source_errors(source), read(session, source, schema_registry=schema_registry, tz=tz) as events:
             return apply(session, events, to, dead_letters=letters, on_error=on_error, progress=progress)
     registry, zone = _registry(schema_registry), tz or local_zone()
-    stream = TopicStream(session, source, Path(checkpoint), registry=registry, zone=zone)
+    stream = TopicStream(session, source, folder, registry=registry, zone=zone)
     with source_errors(source):
         batch = stream.next()
         if batch is None:
@@ -265,7 +270,7 @@ def replicate(
         stream.commit(batch)
     if not batch.progress.rows_waiting:
         return applied
-    waiting = f"{batch.progress.rows_waiting:,} rows wait in {checkpoint} for the schemas of their tables"
+    waiting = f"{batch.progress.rows_waiting:,} rows wait in {folder} for the schemas of their tables"
     return replace(applied, warnings=(*applied.warnings, waiting))
 
 
@@ -299,8 +304,8 @@ def serve(
         raise ConfigError(
             f"bad cluster-id {cluster_id!r}", hint="letters, digits and - between them, for example tidb-1"
         )
+    folder = local_path(data_dir, "--data-dir")
     listener = Listener.open(addr, Access(users or {}, ca, cert, key))
-    folder = Path(data_dir)
     with ExitStack() as stack:
         registry = _registry(schema_registry)
         if registry is not None:
@@ -353,6 +358,10 @@ def inspect(
 
 def _registry(url: str | None) -> Registry | None:
     return open_registry(url) if url else None
+
+
+def _folder(text: str | None, option: str) -> Path | None:
+    return None if text is None else local_path(text, option)
 
 
 def _beside(path: str | None) -> Path:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tidecast._api import DEAD_LETTERS, read
 from tidecast._errors import ConfigError, CorruptedData
 from tidecast._progress import Progress, unseen
+from tidecast._uri import local_path
 from tidecast.changefeed import ChangefeedConfig, Published, load_config, publish
 from tidecast.checksum import Judged
 from tidecast.checksum import verify as judge
@@ -91,7 +92,7 @@ def demo(folder: str = "tidecast-demo", *, progress: Progress = unseen, spark: S
     is replaced. Raises ConfigError for a folder that holds anything else, and CorruptedData where a checksum does not
     fit.
     """
-    base = _cleared(Path(folder).absolute())
+    base = _cleared(local_path(folder, "--dir").absolute())
     sink, registry = f"{(base / _TOPICS / _SHOP).as_uri()}?protocol=avro", (base / _SCHEMAS).as_uri()
     source = f"{sink}&topics=.*"
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, unquote, urlsplit
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, unquote_to_bytes, urlsplit
 
 from pydantic import SecretStr
 
@@ -18,6 +20,8 @@ _SECRET = re.compile(
 # A password may hold what should have been escaped; only a port cannot be one.
 _USERINFO = re.compile(r"^([^:/?#]+://[^:/?#@]*):(?![0-9]+(?:[/?#,]|$))(?:[^/?#]*|.*)@")
 _PARAM = re.compile(r"([?&])([^=&#]*)=([^&]*)")
+_SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):")
+_FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/)|(?!//))(/[^?#]*)", re.I)
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 _KAFKA = ("kafka", "kafka+ssl")
 _KAFKA_PORT = 9092
@@ -86,6 +90,30 @@ def parse_place(uri: str) -> Place:
             uri, "[CDC:ErrKafkaInvalidConfig]no topic is specified in sink-uri", "end the path with the topic's name"
         )
     return Place(parts.scheme, hosts, path, topic, params, unquote(user), SecretStr(unquote(password)))
+
+
+def local_path(text: str | os.PathLike[str], option: str) -> Path:
+    """Return the local path that an option names: a plain path, or a `file://` URI, which is percent-decoded.
+
+    What begins like a scheme is one; a path may have a colon behind a `/`, as `./a:b`. Raises ConfigError, which names
+    the option, for every other scheme and for a text that is no path. Source: RFC 8089.
+    """
+    place = os.fspath(text)
+    scheme = _SCHEME.match(place)
+    if scheme and scheme[1].lower() != "file":
+        raise ConfigError(
+            f"{option}: {scheme[1]}: is not a storage that is supported here",
+            where=_UNPRINTABLE.sub("?", redact_uri(place)),
+            hint="name a local folder, as /folder, ./folder or file:///folder",
+        )
+    uri = _FILE_URI.fullmatch(place)
+    if scheme and not uri:
+        hint = "write file:///folder, with %23 for # and %3F for ?"
+        raise ConfigError(f"{option}: this is no file:// URI", where=_UNPRINTABLE.sub("?", place), hint=hint)
+    path = os.fsdecode(unquote_to_bytes(uri[1])) if uri else place
+    if not path or "\0" in path:
+        raise ConfigError(f"{option}: {place!r} names no folder", hint="as /folder, ./folder or file:///folder")
+    return Path(path)
 
 
 def redact_uri(uri: str) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
-
 from tidecast._errors import ConfigError
+from tidecast._uri import local_path
 from tidecast.registry._base import Registry
 from tidecast.registry._folder import FolderRegistry
 from tidecast.registry._http import HttpRegistry
@@ -21,10 +19,7 @@ def open_registry(url: str, *, timeout: float = 10.0, retry_for: float = 30.0) -
     if scheme in ("http", "https"):
         return HttpRegistry(url, timeout=timeout, retry_for=retry_for)
     if scheme == "file":
-        parts = urlsplit(url)
-        if parts.netloc in ("", "localhost") and parts.path.startswith("/"):
-            return FolderRegistry(Path(unquote(parts.path)))
-        raise ConfigError("a registry's folder is written file:///absolute/path", where=url)
+        return FolderRegistry(local_path(url, "--schema-registry"))
     raise ConfigError(
         "a schema registry is an http://, https:// or file:// URL", hint="for example file:///tmp/schemas"
     )

@@ -2,5 +2,6 @@
 
 from tidecast.replica._replicate import ON_ERROR, replicate
 from tidecast.replica._report import Replicated, TableReport
+from tidecast.replica._target import parse_target
 
-__all__ = ["ON_ERROR", "Replicated", "TableReport", "replicate"]
+__all__ = ["ON_ERROR", "Replicated", "TableReport", "parse_target", "replicate"]

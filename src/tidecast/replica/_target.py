@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
+from tidecast._uri import local_path
 from tidecast.model import sql_name
 from tidecast.replica._evolve import Shape
 
@@ -40,13 +40,12 @@ class Target:
 
 
 def parse_target(to: str) -> Target:
-    """Return the target that `to` names: a path or file:// URI, recognised by a `/` or a leading `.`, or a catalog."""
-    if "://" in to and not to.startswith("file://"):
-        raise ConfigError(f"{to.partition('://')[0]}:// is no place for tables", hint="a folder, or a Spark catalog")
-    if to.startswith("file://"):
-        return Target(Path(unquote(urlsplit(to).path)), "")
-    if "/" in to or to.startswith("."):
-        return Target(Path(to).absolute(), "")
+    """Return the target that `to` names: a path or file:// URI, recognised by a `/`, `:` or leading `.`, or a catalog.
+
+    Raises ConfigError for a URI of another scheme, and for nothing.
+    """
+    if "/" in to or ":" in to or to.startswith("."):
+        return Target(local_path(to, "--to").absolute(), "")
     if not to:
         raise ConfigError("no place for tables is given", hint="a folder, or a Spark catalog")
     return Target(None, to)
