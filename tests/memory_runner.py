@@ -34,13 +34,14 @@ class MemoryRunner:
     """One source of events, for any number of changefeeds.
 
     `events` are commit-ts and table. `errors` has, by changefeed, what its next steps raise; `held` keeps steps from
-    ending until it is set; `refuses` is what checking a sink raises.
+    ending until it is set; `refuses` is what checking a sink raises; `dead` tells that no step can succeed any more.
     """
 
     known: Sequence[TableSchema] = (table("test.user"), table("shop.orders"))
     events: list[tuple[int, str]] = field(default_factory=list)
     errors: dict[str, list[Exception]] = field(default_factory=dict)
     refuses: TidecastError | None = None
+    dead: bool = False
     held: threading.Event = field(default_factory=threading.Event)
     entered: threading.Event = field(default_factory=threading.Event)
     steps: Counter[str] = field(default_factory=Counter)
@@ -55,6 +56,9 @@ class MemoryRunner:
 
     def now(self) -> int:
         return compose(int(time.time() * 1000), 1)
+
+    def alive(self) -> bool:
+        return not self.dead
 
     def check(self, config: ChangefeedConfig) -> None:
         if self.refuses:

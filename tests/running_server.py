@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ class RunningServer:
 
     port: int
     process: subprocess.Popen[str]
+    data: Path
+    log: Path
 
     @property
     def url(self) -> str:
@@ -57,12 +59,15 @@ def running_server(source: str, data: Path, port: int) -> Iterator[RunningServer
     """A running server, ready to be asked; killed without a word at the end."""
     command = [sys.executable, "-m", "tidecast", "server", "--addr", f"127.0.0.1:{port}", "--data-dir", str(data)]
     command += ["--source", source, "--tz", "UTC"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    log = data.with_suffix(".log")
+    with log.open("w") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)
     assert process.stdout is not None
     with process.stdout:
         try:
-            assert "listens" in process.stdout.readline()
-            yield RunningServer(port, process)
+            assert "listens" in process.stdout.readline(), log.read_text()
+            yield RunningServer(port, process, data, log)
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -117,6 +117,16 @@ def test_what_may_pass_is_retried_and_forgotten_when_it_has_passed(tmp_path: Pat
         assert (healthy.error, healthy.feed.error, healthy.feed.since, healthy.feed.retries) == (None, None, None, 0)
 
 
+def test_a_runner_that_has_died_is_no_error_of_its_changefeeds(tmp_path: Path) -> None:
+    runner = MemoryRunner(errors={"up": [Unreachable("Connection refused")]}, dead=True)
+    with running(tmp_path, runner) as feeds:
+        feeds.create(Wish("up", SINK))
+        until(lambda: not runner.errors["up"])
+        time.sleep(0.2)
+        assert (runner.steps["up"], feeds.get("up").feed.state, feeds.get("up").error) == (1, State.NORMAL, None)
+    assert on_disk(tmp_path, "up")["state"] == "normal"
+
+
 def test_delays_double_up_to_ten_minutes_give_or_take_a_tenth() -> None:
     for errors, middle in ((1, 10), (2, 20), (3, 40), (7, 600), (8, 600), (5000, 600)):
         delays = [Timing().retry(errors) for _ in range(200)]

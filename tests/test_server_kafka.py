@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -116,3 +118,24 @@ def test_a_refused_schema_fails_the_changefeed_until_it_is_allowed(
         server.wait("strict", state="normal", checkpoint_ts=last)
     rows = [(read(key)["id"], read(value).get("must")) for key, value in broker.messages("strict")["strict", 0]]
     assert set(rows) == {*((n, None) for n in range(5)), *((10 + n, n) for n in range(5))}
+
+
+def java_of(process: int) -> int:
+    """Return the id of the Java that a process has started."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    (java,) = (int(child) for child in children if Path(f"/proc/{child}/exe").resolve().name == "java")
+    return java
+
+
+@pytest.mark.timeout(900)
+def test_a_server_whose_java_dies_ends_and_says_so(server: RunningServer, source: GrowingTopic, tmp_path: Path) -> None:
+    """The last test of this server."""
+    sink = f"--sink-uri=file://{tmp_path}/t?protocol=simple"
+    assert server.changefeed("create", "-c", "idle", sink, "--no-confirm").returncode == 0
+    os.kill(java_of(server.process.pid), signal.SIGKILL)
+    assert server.process.wait(60) not in (0, 2)
+    said = server.log.read_text()
+    assert said.splitlines()[-1].startswith("tidecast: Spark's Java has died, and the server ends with it")
+    assert "Traceback" not in said
+    kept = json.loads((server.data / "changefeeds" / "idle" / "feed.json").read_text())
+    assert (kept["state"], kept["error"]) == ("normal", None)

@@ -295,7 +295,7 @@ def serve(
     any but this machine's own takes TLS (`cert`, `key`; with `ca` clients need certificates, too) and `users`, names
     with passwords. `tz` is the zone of TIMESTAMP text, by default the system's, `cluster_id` the cluster's id in
     Debezium messages. `ready` gets the server's URL. Raises ConfigError, Unreachable, and TerminalError where the
-    address or the folder is taken.
+    address or the folder is taken, or Spark dies.
     """
     from tidecast.server import Access, Listener, Service, build_app  # a web server, which only this command needs
 
@@ -322,7 +322,8 @@ def serve(
         stack.callback(feeds.close, _LAST_STEP_S)
         service = Service(build_app(feeds, listener.access, addr=listener.addr, cluster_id=cluster_id), listener)
         ready(listener.url)
-        service.run()
+        with service.while_alive(runner.alive):
+            service.run()
 
 
 def inspect(

@@ -388,6 +388,9 @@ class Changefeeds:
             try:
                 outcome = self.runner.step(self._job(live))
             except Exception as error:
+                if not self.runner.alive():
+                    self._give_up(live)
+                    return
                 outcome = error
                 try:
                     live.checkpoint_ts = max(live.checkpoint_ts, self.runner.checkpoint_ts(self._job(live)))
@@ -405,6 +408,13 @@ class Changefeeds:
                     _log.error("changefeed %s: its state cannot be saved: %s", live.feed.id, error.strerror)
                     live.due = time.monotonic() + self._timing.retry(1)
                 self._changed.notify_all()
+
+    def _give_up(self, live: _Live) -> None:
+        """Let a changefeed be as it is: that its runner has ended is no error of its own."""
+        with self._changed:
+            live.busy = False
+            self._closing = True
+            self._changed.notify_all()
 
     def _next(self) -> _Live | None:
         """Wait for the next changefeed that is due, and return it; None when all is to end."""

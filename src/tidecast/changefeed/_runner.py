@@ -48,6 +48,9 @@ class Runner(Protocol):
     def now(self) -> int:
         """Return the present moment as a TSO."""
 
+    def alive(self) -> bool:
+        """Tell whether what does the work still runs; where it does not, no step can succeed any more."""
+
     def check(self, config: ChangefeedConfig) -> None:
         """Connect to the sink and its registry and make the default topic ready. Raises TidecastError."""
 

@@ -78,6 +78,14 @@ class SparkRunner:
         """Return the present moment as a TSO."""
         return compose(time.time_ns() // 1_000_000)
 
+    def alive(self) -> bool:
+        """Tell whether Spark still answers: neither its Java nor its context has ended."""
+        try:
+            self._spark.range(1).collect()
+        except Exception:  # py4j, Java and Spark Connect each have errors of their own for it
+            return False
+        return True
+
     def check(self, config: ChangefeedConfig) -> None:
         """Connect to the sink and its registry and make the default topic ready. Raises TidecastError."""
         check_publishable(config)

@@ -233,8 +233,7 @@ def server(
     if bool(user) != bool(password):
         raise typer.BadParameter("--user and --password go together")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    for noisy in ("py4j", "uvicorn"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     tidecast.serve(
         source,
         addr=addr,

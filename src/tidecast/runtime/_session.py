@@ -101,10 +101,17 @@ def _running_session() -> SparkSession | None:
 
 
 def _silence_python_side() -> None:
-    """Keep pyspark from printing an exception that it raises as well; log4j2.properties does the same for Java."""
+    """Keep pyspark and py4j from printing exceptions that they raise as well; log4j2.properties does so for Java."""
     if "TIDECAST_SPARK_LOG" not in os.environ:
         for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+        for name in ("py4j.clientserver", "py4j.java_gateway"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_not_from_py4j)  # it takes the root logger for its own
+
+
+def _not_from_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
 
 
 def _remove_litter(folder: Path) -> None:

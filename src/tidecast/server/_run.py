@@ -6,6 +6,8 @@ import signal
 import socket
 import ssl
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import uvicorn
@@ -15,6 +17,7 @@ from tidecast._errors import ConfigError, TerminalError
 from tidecast.server._access import Access
 
 _GRACE_S = 5
+_LOOK_S = 5.0
 
 
 @dataclass
@@ -91,3 +94,27 @@ class Service:
     def stop(self) -> None:
         """Let `run` return, from another thread."""
         self._server.should_exit = True
+
+    @contextmanager
+    def while_alive(self, alive: Callable[[], bool]) -> Iterator[None]:
+        """Stop once `alive` tells that the changefeeds cannot go on, and raise TerminalError then."""
+        ended, lost = threading.Event(), threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(_LOOK_S):
+                if not alive():
+                    lost.set()
+                    return self.stop()
+            return None
+
+        threading.Thread(target=watch, name="watch", daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
+        if lost.is_set():
+            raise TerminalError(
+                "Spark's Java has died, and the server ends with it",
+                hint="start it again, and every changefeed goes on from its checkpoint; "
+                "TIDECAST_SPARK_LOG=warn shows what Java says of its end",
+            )
