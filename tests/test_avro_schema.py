@@ -222,6 +222,7 @@ def test_a_default_that_a_schema_hides_is_not_taken_for_none() -> None:
         '"string"',
         "[]",
         "not json",
+        "[" * 200_000,
         '{"type":"enum","name":"e","symbols":["a"]}',
         '{"type":"record","name":"r","fields":[{"name":"a","type":"int"}]}',
         '{"type":"record","name":"r","fields":[{"name":"a","type":["null","int"]}]}',

@@ -36,7 +36,7 @@ PUBLIC = {
         Judged explain row_checksum verdict verify
     """,
     "tidecast.registry": """
-        Registry open_registry subject_for
+        Registry bounded_json open_registry subject_for
     """,
     "tidecast.topics": """
         KafkaOptions Mark Records TopicInfo Topics append_lines check_storage claim_location compress compressed

@@ -13,6 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.synchronize import Barrier
@@ -364,7 +365,19 @@ class TestFolder:
         assert open_registry(root.as_uri()).schema(schema_id) == record(ID)
 
     @pytest.mark.parametrize(
-        "text", ["{", "[]", '{"id": 1}', '{"id": "1", "schema": "{}"}', '{"id": 1, "schema": {"type": "long"}}']
+        "text",
+        [
+            "{",
+            "[]",
+            '{"id": 1}',
+            '{"id": "1", "schema": "{}"}',
+            '{"id": 1, "schema": {"type": "long"}}',
+            '{"id": 4294967296, "schema": "{}"}',
+            '{"id": 1, "schema": "{}", "more": ' + "[" * 200 + "]" * 200 + "}",
+            '{"id": 1, "schema": "{}", "more": ' + "[" * 200_000,
+            '{"id": 1, "schema": "{}"}' + " " * (16 << 20),
+        ],
+        ids=range(9),
     )
     def test_a_broken_file_is_named(self, tmp_path: Path, text: str) -> None:
         path = tmp_path / "subjects/t-value/1.json"
@@ -377,6 +390,15 @@ class TestFolder:
         (tmp_path / "config.json").write_text('{"compatibility": "SIDEWAYS"}')
         with pytest.raises(RegistryError, match=r"config\.json.*BACKWARD_TRANSITIVE"):
             open_registry(tmp_path.as_uri()).register("t-value", record(ID))
+
+    def test_a_schema_nested_too_deeply_is_refused_in_words(self, tmp_path: Path) -> None:
+        deep = '{"type":"array","items":' * 2000 + '"long"' + "}" * 2000
+        ours = open_registry(tmp_path.as_uri())
+        assert "nested too deeply" in str(ours.refusal("t-value", deep))
+        home = tmp_path / "subjects" / "t-value"
+        home.mkdir(parents=True)
+        (home / "1.json").write_text(json.dumps({"id": 1, "schema": deep}))
+        assert "Version 1 of the subject" in str(ours.refusal("t-value", record(ID)))
 
     def test_looking_up_in_a_folder_that_is_not_there(self, tmp_path: Path) -> None:
         ours = open_registry((tmp_path / "typo").as_uri())
@@ -542,7 +564,7 @@ class TestServer:
         assert type(error.value) is kind
         assert len(before.seen) == 1
 
-    @pytest.mark.parametrize("text", ["", "<html>", "[]", "{}", '{"id":0}', '{"id":"1"}', "null"])
+    @pytest.mark.parametrize("text", ["", "<html>", "[]", "{}", '{"id":0}', '{"id":"1"}', "null", '{"id":4294967296}'])
     def test_what_is_no_registry_is_said_so(self, relay: Callable[..., Relay], text: str) -> None:
         before = relay()
         before.first = [(200, {}, text)] * 2
@@ -550,6 +572,13 @@ class TestServer:
             open_registry(before.url).register(fresh(), record(ID))
         with pytest.raises(RegistryError, match="cannot be used"):
             open_registry(before.url).schema(1)
+
+    @pytest.mark.parametrize("text", ['["a", null]', '[{"a": 1}]', "[1]", "[[]]", "[" * 200_000, "[" * 200 + "]" * 200])
+    def test_lists_of_something_else_are_said_so(self, relay: Callable[..., Relay], text: str) -> None:
+        before = relay()
+        before.first = [(200, {}, text)]
+        with pytest.raises(RegistryError, match="cannot be used"):
+            open_registry(before.url).subjects()
 
     def test_a_page_is_no_registry(self, relay: Callable[..., Relay]) -> None:
         before = relay()
@@ -577,6 +606,67 @@ class TestServer:
         assert first.seen[0][3] == first.seen[1][3] == second.seen[0][3] != b""
         hush = "Basic " + base64.b64encode(b"cdc:hush").decode()
         assert [r[2].get("Authorization") for r in first.seen + second.seen] == [hush, hush, None]
+
+    def test_credentials_go_to_no_other_port(self, relay: Callable[..., Relay]) -> None:
+        first, second = relay(), relay()
+        first.first = [(307, {"Location": f"{second.url}/subjects"}, "")]
+        open_registry(first.url.replace("://", "://cdc:hush@")).subjects()
+        assert ["Authorization" in request[2] for request in first.seen + second.seen] == [True, False]
+
+    @pytest.mark.parametrize("elsewhere", ["https://127.0.0.1:1/x", "ftp://127.0.0.1:1/x"])
+    def test_a_redirect_to_another_scheme_is_not_followed(self, relay: Callable[..., Relay], elsewhere: str) -> None:
+        before = relay()
+        before.first = [(302, {"Location": elsewhere}, "")]
+        with pytest.raises(RegistryError, match=f"redirects from http:// to {elsewhere[:5].rstrip(':')}"):
+            open_registry(before.url).schema(1)
+
+    def test_redirects_share_the_time_of_one_request(self) -> None:
+        def round_and_round(n: int) -> Iterator[bytes]:
+            time.sleep(0.4)
+            yield b"HTTP/1.1 307 Round\r\nContent-Length: 0\r\nLocation: /%d\r\n\r\n" % n
+
+        with speaking(round_and_round) as (url, asked), pytest.raises(Unreachable, match="timed out"):
+            open_registry(url, timeout=1.0, retry_for=0).schema(1)
+        assert len(asked) == 3
+
+    @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: "])
+    def test_an_answer_that_drips_times_out_as_a_whole(self, head: bytes) -> None:
+        sent = 0
+
+        def drip(n: int) -> Iterator[bytes]:
+            nonlocal sent
+            yield head
+            while sent < 100:  # ten seconds, of which each read takes a tenth
+                time.sleep(0.1)
+                sent += 1
+                yield b" "
+
+        with speaking(drip) as (url, _), pytest.raises(Unreachable, match="timed out"):
+            open_registry(url, timeout=0.5, retry_for=0).schema(1)
+        assert sent < 50
+
+    def test_an_answer_without_end_is_cut(self) -> None:
+        sent = 0
+
+        def pour(n: int) -> Iterator[bytes]:
+            nonlocal sent
+            yield b"HTTP/1.1 200 OK\r\n\r\n"
+            while sent < 200:
+                sent += 1
+                yield b" " * (1 << 20)
+
+        with speaking(pour) as (url, _), pytest.raises(RegistryError, match="more than 16,777,216 bytes"):
+            open_registry(url).schema(1)
+        assert 16 <= sent < 100
+
+    def test_an_answer_that_breaks_off_is_asked_for_again(self) -> None:
+        def answer(n: int) -> Iterator[bytes]:
+            yield b"HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n"
+            yield b'{"schema": "long"}'[: 10 if n == 0 else 18]
+
+        with speaking(answer) as (url, asked):
+            assert open_registry(url).schema(1) == "long"
+        assert len(asked) == 2
 
     def test_wrong_credentials(self, secured_registry: SchemaRegistry) -> None:
         ours = open_registry(secured_registry.login_url)
@@ -628,6 +718,33 @@ class TestServer:
         trusting.check()
         trusting.register(fresh(), record(ID))
         assert before.seen[-1][2]["Authorization"] == "Basic " + base64.b64encode(b"cdc:p@ss").decode()
+
+
+@contextmanager
+def speaking(answer: Callable[[int], Iterator[bytes]]) -> Iterator[tuple[str, list[bytes]]]:
+    """Answer each connection, by its number, with bytes as they are: what no HTTP server would say.
+
+    Gives the URL and the requests.
+    """
+    asked: list[bytes] = []
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection, suppress(OSError):
+                    asked.append(connection.recv(1 << 16))
+                    for part in answer(len(asked) - 1):
+                        connection.sendall(part)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 def closed_port() -> int:

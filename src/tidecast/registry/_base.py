@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self, TypeGuard
 
 from tidecast._errors import SchemaRefused
 
 API_ERROR = "CDC:ErrAvroSchemaAPIError"
 """TiCDC's code for everything that goes wrong between it and a registry."""
+
+
+MAX_BYTES = 16 << 20
+"""The most bytes that an answer, or a file of a registry's folder, may have."""
+_MAX_DEPTH = 100
+
+
+def bounded_json(text: str | bytes) -> Any:
+    """Return a JSON value. Raises ValueError where the text is none, or one that is nested deeper than 100 levels."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [v for c in level for v in (c.values() if isinstance(c, dict) else c if isinstance(c, list) else ())]
+        if not level:
+            return value
+    raise ValueError("nested too deeply")
+
+
+def is_schema_id(value: object) -> TypeGuard[int]:
+    """Tell whether a value can be the id of a schema: a positive number of 32 bits."""
+    return type(value) is int and 0 < value < 2**31
 
 
 def subject_for(topic: str, part: Literal["key", "value"]) -> str:

@@ -65,7 +65,10 @@ def refusal(new: str, earlier: Sequence[tuple[int, str]], level: str) -> str | N
 def _parse(text: str) -> Schema:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the parser warns of logical types it does not know; they do not matter here
-        return parse(text)
+        try:
+            return parse(text)
+        except RecursionError:
+            raise AvroException("nested too deeply") from None
 
 
 def _causes(reader: Schema, writer: Schema, reads: str, wrote: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 from tidecast._atomic import write_whole
 from tidecast._errors import RegistryError
-from tidecast.registry._base import API_ERROR, Registry, refused
+from tidecast.registry._base import API_ERROR, MAX_BYTES, Registry, bounded_json, is_schema_id, refused
 from tidecast.registry._compatibility import DEFAULT_LEVEL, LEVELS, refusal
 
 _UNSAFE = re.compile(r"^\.|[/\\%\x00-\x1f]")
@@ -152,14 +152,18 @@ def _version(path: Path, changed: int) -> _Version:
     """Read a version's file; `changed`, its time of change, is there for the cache."""
     members = _members(path)
     schema_id, schema = members.get("id"), members.get("schema")
-    if type(schema_id) is not int or not isinstance(schema, str):
+    if not is_schema_id(schema_id) or not isinstance(schema, str):
         raise RegistryError("a version needs a number 'id' and the schema's text as a string 'schema'", where=str(path))
     return _Version(int(path.stem), schema_id, schema)
 
 
 def _members(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise RegistryError(f"the file has more than {MAX_BYTES:,} bytes", where=str(path))
     try:
-        members = json.loads(path.read_text(encoding="utf-8"))
+        members = bounded_json(content.decode("utf-8"))
     except ValueError as error:
         raise RegistryError(f"not a JSON file: {error}", where=str(path)) from error
     if not isinstance(members, dict):

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import base64
 import http.client
+import io
 import json
 import random
+import socket
 import ssl
 import time
+from functools import partial
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, quote_plus, unquote, urlsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from tidecast._errors import ConfigError, RegistryError, Unreachable
-from tidecast.registry._base import API_ERROR, Registry, refused
+from tidecast.registry._base import API_ERROR, MAX_BYTES, Registry, bounded_json, is_schema_id, refused
 
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.5, 1.5, 30.0
 _HEADERS = {
@@ -30,13 +33,15 @@ _HEADERS = {
 # Go's JSON writer, and so TiCDC, escapes these in every string; the registry reads the same text either way.
 _GO_ESCAPES = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
+_Item = TypeVar("_Item", str, int)
+
 
 class HttpRegistry(Registry):
     """The registry at an `http(s)://[user:password@]host[:port][/path]` URL, user and password percent-encoded.
 
-    One request may take `timeout` seconds; a registry that does not answer or fails (5xx) is asked again, with
-    growing pauses, until `retry_for` seconds have gone by. TLS trusts what the system trusts. Raises `ConfigError`
-    for a URL that is none.
+    One request may take `timeout` seconds in all, with its redirects, and an answer have 16 MiB; a registry that does
+    not answer or fails (5xx) is asked again, with growing pauses, until `retry_for` seconds have gone by. TLS trusts
+    what the system trusts. Raises `ConfigError` for a URL that is none.
     """
 
     def __init__(self, url: str, *, timeout: float = 10.0, retry_for: float = 30.0) -> None:
@@ -51,7 +56,7 @@ class HttpRegistry(Registry):
             self._headers["Authorization"] = f"Basic {base64.b64encode(credentials.encode()).decode()}"
         self._timeout = timeout
         self._retry_for = retry_for
-        self._opener = build_opener(_Redirect, HTTPSHandler(context=ssl.create_default_context()))
+        self._opener = build_opener(_Redirect, _Http, _Https)
 
     def __repr__(self) -> str:
         return f"HttpRegistry({self._url!r})"
@@ -61,7 +66,7 @@ class HttpRegistry(Registry):
         if answer.status in (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY):
             raise refused(subject, answer.words)
         schema_id = self._good(answer).get("id")
-        if type(schema_id) is not int or schema_id == 0:
+        if not is_schema_id(schema_id):
             raise self._unusable(answer)
         return schema_id
 
@@ -77,14 +82,14 @@ class HttpRegistry(Registry):
     def check(self) -> None:
         # TiCDC asks the URL itself, and Confluent's registry answers {}; others have nothing there, but subjects.
         if self._once("").text.strip() != "{}":
-            self._list(self._once("/subjects"))
+            self._list(self._once("/subjects"), str)
 
     def subjects(self) -> list[str]:
-        return sorted(self._list(self._ask("/subjects")))
+        return sorted(self._list(self._ask("/subjects"), str))
 
     def versions(self, subject: str) -> list[int]:
         answer = self._ask(f"/subjects/{quote_plus(subject)}/versions")
-        return [] if answer.status == HTTPStatus.NOT_FOUND else sorted(self._list(answer))
+        return [] if answer.status == HTTPStatus.NOT_FOUND else sorted(self._list(answer, int))
 
     def compatibility(self, subject: str) -> str:
         answer = self._ask(f"/config/{quote_plus(subject)}?defaultToGlobal=true")
@@ -105,7 +110,8 @@ class HttpRegistry(Registry):
         verdict = self._good(answer)
         if verdict.get("is_compatible"):
             return None
-        return "; ".join(str(message) for message in verdict.get("messages") or ()) or "the schema is not compatible"
+        messages = verdict.get("messages")
+        return "; ".join(map(str, messages if isinstance(messages, list) else ())) or "the schema is not compatible"
 
     def _ask(self, path: str, schema: str | None = None) -> _Answer:
         """Return the answer to GET, or to POST of a schema, asking again as long as it makes sense."""
@@ -123,7 +129,8 @@ class HttpRegistry(Registry):
 
     def _once(self, path: str, schema: str | None = None) -> _Answer:
         """Return the answer to one request; a failing server and a missing one are `Unreachable`."""
-        request = Request(self._url + path, data=None if schema is None else _body(schema), headers=self._headers)
+        data = None if schema is None else _body(schema)
+        request = _Request(self._url + path, data, self._headers, deadline=time.monotonic() + self._timeout)
         try:
             answer = self._send(request)
         except (OSError, http.client.HTTPException) as error:
@@ -142,13 +149,26 @@ class HttpRegistry(Registry):
             raise self._not_let_in(answer)
         return answer
 
-    def _send(self, request: Request) -> _Answer:
+    def _send(self, request: _Request) -> _Answer:
         try:
             with self._opener.open(request, timeout=self._timeout) as response:
-                return _Answer(response.status, response.read().decode("utf-8", "replace"))
+                return _Answer(response.status, self._text(response))
         except HTTPError as error:
             with error:
-                return _Answer(error.code, error.read().decode("utf-8", "replace"))
+                return _Answer(error.code, self._text(error))
+
+    def _text(self, response: Any) -> str:
+        content: bytes = response.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise RegistryError(
+                f"the schema registry gave an answer of more than {MAX_BYTES:,} bytes",
+                code=API_ERROR,
+                where=self._url,
+                hint="check that the URL, with its path, is a registry's",
+            )
+        if response.length:  # what is still to come: the connection ended before the answer did
+            raise http.client.IncompleteRead(content, response.length)
+        return content.decode("utf-8", "replace")
 
     def _good(self, answer: _Answer) -> dict[str, Any]:
         """Return the members of a good answer."""
@@ -157,9 +177,10 @@ class HttpRegistry(Registry):
             raise self._unusable(answer)
         return value
 
-    def _list(self, answer: _Answer) -> list[Any]:
+    def _list(self, answer: _Answer, kind: type[_Item]) -> list[_Item]:
+        """Return the items of a good answer, all of one type."""
         value = answer.value()
-        if answer.status != HTTPStatus.OK or not isinstance(value, list):
+        if answer.status != HTTPStatus.OK or not isinstance(value, list) or any(type(v) is not kind for v in value):
             raise self._unusable(answer)
         return value
 
@@ -196,7 +217,7 @@ class _Answer(NamedTuple):
     def value(self) -> Any:
         """Return the JSON value, None where it is none."""
         try:
-            return json.loads(self.text)
+            return bounded_json(self.text)
         except ValueError:
             return None
 
@@ -208,16 +229,92 @@ class _Answer(NamedTuple):
         return " ".join(str(message).split()) if message else " ".join(self.text.split())[:200] or "(nothing)"
 
 
+class _Request(Request):
+    """A request whose answer has to be there by a moment of the monotonic clock."""
+
+    def __init__(
+        self, url: str, data: Any, headers: dict[str, str], *, deadline: float, method: str | None = None
+    ) -> None:
+        super().__init__(url, data, headers, method=method)
+        self.deadline = deadline
+
+
 class _Redirect(HTTPRedirectHandler):
-    """Follow a redirect with the same method and body, but carry credentials to no other host and off no TLS."""
+    """Follow a redirect with the same method, body and deadline, but to no other scheme.
+
+    Credentials go to no other host or port.
+    """
 
     def redirect_request(
         self, req: Request, fp: Any, code: int, msg: str, headers: http.client.HTTPMessage, newurl: str
     ) -> Request:
+        assert isinstance(req, _Request)
         old, new = urlsplit(req.full_url), urlsplit(newurl)
-        trusted = old.hostname == new.hostname and (old.scheme, new.scheme) != ("https", "http")
+        if old.scheme != new.scheme:
+            raise RegistryError(
+                f"the schema registry redirects from {old.scheme}:// to {new.scheme}://",
+                code=API_ERROR,
+                where=f"{old.scheme}://{old.netloc}",
+                hint="if that is right, give the URL that it redirects to",
+            )
+        trusted = (old.hostname, old.port) == (new.hostname, new.port)
         kept = {name: value for name, value in req.headers.items() if trusted or name != "Authorization"}
-        return Request(newurl, data=req.data, headers=kept, method=req.get_method())
+        return _Request(newurl, req.data, kept, deadline=req.deadline, method=req.get_method())
+
+
+class _Http(HTTPHandler):
+    def http_open(self, req: Any) -> http.client.HTTPResponse:
+        return self.do_open(partial(_connection, http.client.HTTPConnection, req), req)
+
+
+class _Https(HTTPSHandler):
+    def __init__(self) -> None:
+        super().__init__()
+        self._kind = partial(http.client.HTTPSConnection, context=ssl.create_default_context())
+
+    def https_open(self, req: Any) -> http.client.HTTPResponse:
+        return self.do_open(partial(_connection, self._kind, req), req)
+
+
+def _connection(kind: Any, request: _Request, host: str, *, timeout: float) -> http.client.HTTPConnection:
+    """Return a connection on which everything together, not each step, ends with the request's deadline."""
+    connection: Any = kind(host, timeout=_left(request.deadline))
+    connection.response_class = partial(_Response, request.deadline)
+    return connection  # type: ignore[no-any-return]
+
+
+class _Response(http.client.HTTPResponse):
+    """An answer that has to be there in whole by a deadline: a timeout of the socket's holds for each read alone."""
+
+    def __init__(self, deadline: float, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp = io.BufferedReader(_Reads(deadline, sock, self.fp.detach()))
+
+
+class _Reads(io.RawIOBase):
+    """What a socket gives until a deadline."""
+
+    def __init__(self, deadline: float, sock: socket.socket, stream: Any) -> None:
+        self._deadline, self._sock, self._stream = deadline, sock, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(_left(self._deadline))
+        count: int | None = self._stream.readinto(buffer)
+        return count
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
 
 
 def _body(schema: str) -> bytes:

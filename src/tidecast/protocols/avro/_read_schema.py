@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +11,7 @@ from tidecast.model import Column, DataType, Index, Kind, TableSchema
 from tidecast.protocols.avro._names import split_options
 from tidecast.protocols.avro._schema import CHECKSUM, OP
 from tidecast.protocols.avro._wire import branches
+from tidecast.registry import bounded_json
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class WriterSchema:
 def read_schema(text: str) -> WriterSchema | None:
     """Return what a registered schema says, or None where it is none of TiCDC's."""
     try:
-        said = json.loads(text)
+        said = bounded_json(text)
         if said["type"] != "record":
             return None
         keyspace, _, database = said.get("namespace", "").partition(".")
