@@ -479,6 +479,50 @@ def test_the_older_api_lists_bare_arrays_and_accepts(client: Client) -> None:
     assert client("DELETE", f"{old}/up").status == 202
 
 
+def test_the_older_api_has_a_body_of_its_own(client: Client) -> None:
+    old = "/api/v1/changefeeds"
+    dispatchers = [{"matcher": ["test.*"], "dispatcher": "index-value"}]
+    body = {
+        "changefeed_id": "up",
+        "sink_uri": "kafka://127.0.0.1:9092/topic",
+        "timezone": "system",
+        "filter_rules": ["test.*"],
+        "ignore_ineligible_table": True,
+        "mounter_worker_num": 3,
+        "sink_config": {
+            "protocol": "simple",
+            "dispatchers": dispatchers,
+            "delete-only-output-handle-key-columns": True,
+        },
+    }
+    made = client("POST", old, body)
+    assert made.status == 202, made.text
+    config = made.json["config"]
+    assert (config["filter"], config["mounter"]) == ({"rules": ["test.*"]}, {"worker_num": 3})
+    assert (config["ignore_ineligible_table"], config["case_sensitive"]) == (True, False)
+    assert config["sink"]["dispatchers"] == [{"matcher": ["test.*"], "partition": "index-value"}]
+    assert config["sink"]["delete_only_output_handle_key_columns"] is True
+    assert config["sink"]["encoder_concurrency"] == 32
+
+    client("POST", f"{old}/up/pause")
+    changed = client("PUT", f"{old}/up", {"target_ts": 2**62, "mounter_worker_num": 5})
+    assert (changed.status, changed.json["target_ts"]) == (202, 2**62)
+    assert changed.json["config"] == config | {"mounter": {"worker_num": 5}}  # what it does not name stays
+    changed = client("PUT", f"{old}/up", {"filter_rules": ["shop.*"], "sink_config": {"protocol": "debezium"}})
+    assert changed.json["config"]["filter"] == {"rules": ["shop.*"]}
+    assert changed.json["config"]["sink"] == {"protocol": "debezium"}
+
+    for wrong, words in (
+        ({"replica_config": {"filter": {"rules": ["test.*"]}}}, "replica_config is of /api/v2"),
+        ({"sink_config": {"column_selectors": []}}, "sink.column_selectors"),
+        ({"filter_rules": "test.*"}, "filter_rules: Input should be a valid list"),
+    ):
+        refused = client("POST", old, {**body, "changefeed_id": "other", **wrong})
+        assert (refused.status, refused.json["error_code"]) == (400, "CDC:ErrAPIInvalidParam")
+        assert words in refused.json["error_msg"]
+    assert [item["id"] for item in client("GET", old).json] == ["up"]
+
+
 def test_a_defect_is_no_secret_and_tells_none(client: Client, runner: MemoryRunner) -> None:
     created(client)
     runner.known = None  # type: ignore[assignment]

@@ -16,6 +16,7 @@ from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
 from tidecast.changefeed._planned import PlannedSchema, PlannedTable, plan
 from tidecast.changefeed._publish import Published, publish
 from tidecast.changefeed._replica_config import (
+    checked_replica_config,
     default_replica_config,
     file_content,
     mask_replica_config,
@@ -47,6 +48,7 @@ __all__ = [
     "Timing",
     "Wish",
     "build_config",
+    "checked_replica_config",
     "default_replica_config",
     "file_content",
     "lag_seconds",

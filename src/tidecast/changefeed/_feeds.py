@@ -83,13 +83,17 @@ class Timing:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a changefeed is to be. `config` is a replica config, of which anything may be missing."""
+    """What a changefeed is to be. `config` is a replica config, of which anything may be missing.
+
+    What is missing has its default; if it is a `patch`, an update leaves it as it is.
+    """
 
     id: str = ""
     sink_uri: str = field(default="", repr=False)
     config: Mapping[str, Any] | None = field(default=None, repr=False)
     start_ts: int = 0
     target_ts: int = 0
+    patch: bool = False
 
 
 class Sorted(NamedTuple):
@@ -260,10 +264,9 @@ class Changefeeds:
         if wish.sink_uri and wish.sink_uri != masked_sink_uri(feed.sink_uri):
             changed = replace(changed, sink_uri=wish.sink_uri)
         if wish.config is not None:
-            changed = replace(
-                changed,
-                config=replica.completed_replica_config(replica.unmask_replica_config(wish.config, feed.config)),
-            )
+            given = replica.unmask_replica_config(wish.config, feed.config)
+            patched = replica.patched_replica_config(feed.config, given)
+            changed = replace(changed, config=patched if wish.patch else replica.completed_replica_config(given))
         if (changed.sink_uri, changed.config) != (feed.sink_uri, feed.config):
             self._check(feed_id, changed.sink_uri, changed.config)
         with self._changed:

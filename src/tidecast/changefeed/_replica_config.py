@@ -91,8 +91,15 @@ def replica_config(file: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_replica_config(toml: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the replica config of a changefeed file. Raises ConfigError also for keys that TiCDC has not."""
-    file = read_file(toml)
-    validate_file(file, Path(toml).name)
+    return checked_replica_config(read_file(toml), Path(toml).name)
+
+
+def checked_replica_config(file: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the replica config of a changefeed file's content, which errors call `name`.
+
+    Raises ConfigError for keys that TiCDC has not, and for values of a wrong type.
+    """
+    validate_file(file, name)
     return replica_config(file)
 
 
@@ -131,6 +138,14 @@ def completed_replica_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     defaults = default_replica_config()
     return _canonical(_merged(defaults, config) | {name: config[name] for name in _WHOLE if config.get(name)})
+
+
+def patched_replica_config(stored: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored replica config with what another one has: a `sink` whole, of `filter` and the rest each member.
+
+    Source: TiCDC's API v1, update.
+    """
+    return _canonical(_merged(stored, config) | {name: config[name] for name in ("sink",) if config.get(name)})
 
 
 def replica_config_for(config: Mapping[str, Any], sink_uri: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from tidecast._errors import ConfigError, TidecastError
-from tidecast.changefeed import Changefeeds, Wish
+from tidecast.changefeed import Changefeeds, Wish, checked_replica_config
 from tidecast.model import compose, physical_ms
 from tidecast.server import _answers
 from tidecast.server._access import Access, Guard
@@ -55,6 +55,42 @@ class FeedRequest(BaseModel):
     def wish(self) -> Wish:
         """Return it in the words of `Changefeeds`."""
         return Wish(self.changefeed_id, self.sink_uri, self.replica_config, self.start_ts, self.target_ts)
+
+
+class OldFeedRequest(BaseModel):
+    """What creating and updating a changefeed take in version 1.
+
+    Its `sink_config` has the names of a changefeed file's `[sink]`. Source: TiCDC's API v1.
+    """
+
+    changefeed_id: str = ""
+    start_ts: Tso = 0
+    target_ts: Tso = 0
+    sink_uri: str = ""
+    force_replicate: bool | None = None
+    ignore_ineligible_table: bool | None = None
+    filter_rules: list[str] | None = None
+    ignore_txn_start_ts: list[Tso] | None = None
+    mounter_worker_num: int | None = None
+    sink_config: dict[str, Any] | None = None
+    replica_config: Any = None
+
+    def wish(self) -> Wish:
+        """Return it in the words of `Changefeeds`. Raises ConfigError for settings that TiCDC has not."""
+        if self.replica_config is not None:  # to ignore it, as TiCDC does, would publish every table
+            raise _unreadable("replica_config is of /api/v2: write filter_rules, sink_config and their like")
+        file = _given(
+            force_replicate=self.force_replicate,
+            ignore_ineligible_table=self.ignore_ineligible_table,
+            filter=_given(rules=self.filter_rules, ignore_txn_start_ts=self.ignore_txn_start_ts),
+            mounter=_given(worker_num=self.mounter_worker_num or None),
+            sink=self.sink_config,
+        )
+        try:
+            config = checked_replica_config(file, "sink_config")
+        except ConfigError as error:
+            raise error if error.code else _unreadable(str(error)) from None
+        return Wish(self.changefeed_id, self.sink_uri, config, self.start_ts, self.target_ts, patch=True)
 
 
 class ResumeRequest(BaseModel):
@@ -120,6 +156,7 @@ def _api(feeds: Changefeeds, capture: dict[str, Any], prefix: str, *, old: bool 
     """Return the API's routes. The `old` version lists bare arrays, and accepts where the new one has done."""
     api = APIRouter(prefix=prefix)
     done = 202 if old else 200
+    feed_request = Depends(_body(OldFeedRequest if old else FeedRequest))
 
     def many(items: list[dict[str, Any]]) -> Response:
         return answer(items if old else {"total": len(items), "items": items})
@@ -155,7 +192,7 @@ def _api(feeds: Changefeeds, capture: dict[str, Any], prefix: str, *, old: bool 
         return many(_answers.listed(feeds.list(), state))
 
     @api.post("/changefeeds", summary="Create a changefeed", openapi_extra=_takes(FeedRequest), status_code=done)
-    def create(request: Annotated[FeedRequest, Depends(_body(FeedRequest))]) -> Response:
+    def create(request: FeedRequest | OldFeedRequest = feed_request) -> Response:
         return answer(_answers.info(feeds.create(request.wish())), done)
 
     @api.get("/changefeeds/{feed_id}", summary="A changefeed")
@@ -163,7 +200,7 @@ def _api(feeds: Changefeeds, capture: dict[str, Any], prefix: str, *, old: bool 
         return answer(_answers.info(feeds.get(feed_id)))
 
     @api.put("/changefeeds/{feed_id}", summary="Change a changefeed", openapi_extra=_takes(FeedRequest))
-    def update(feed_id: str, request: Annotated[FeedRequest, Depends(_body(FeedRequest))]) -> Response:
+    def update(feed_id: str, request: FeedRequest | OldFeedRequest = feed_request) -> Response:
         return answer(_answers.info(feeds.update(feed_id, request.wish())), done)
 
     @api.delete("/changefeeds/{feed_id}", summary="Remove a changefeed", status_code=done)
@@ -248,6 +285,11 @@ def _body(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
             raise _unreadable(str(error)) from None
 
     return read
+
+
+def _given(**members: object) -> dict[str, Any]:
+    """Return what was given of a table of a changefeed file."""
+    return {name.replace("_", "-"): value for name, value in members.items() if value is not None and value != {}}
 
 
 def _unreadable(why: str) -> ConfigError:
