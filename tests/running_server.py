@@ -58,7 +58,7 @@ class RunningServer:
 def running_server(source: str, data: Path, port: int) -> Iterator[RunningServer]:
     """A running server, ready to be asked; killed without a word at the end."""
     command = [sys.executable, "-m", "tidecast", "server", "--addr", f"127.0.0.1:{port}", "--data-dir", str(data)]
-    command += ["--source", source, "--tz", "UTC"]
+    command += ["--source", source, "--tz", "UTC", "--allow-path", "/"]
     log = data.with_suffix(".log")
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)

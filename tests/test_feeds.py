@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from feed_server import QUICK, Client, until
 from memory_runner import CHUNK, MemoryRunner, table
 
 from tidecast._errors import SchemaRefused, TerminalError, TidecastError, Unreachable
-from tidecast.changefeed import Changefeeds, Snapshot, State, Timing, Wish
+from tidecast.changefeed import Changefeeds, Folders, Snapshot, State, Timing, Wish
 from tidecast.changefeed._feed import FeedFolder
 from tidecast.model import compose
 
@@ -30,8 +31,11 @@ SINK = "kafka://127.0.0.1:9092/topic?protocol=simple"
 
 
 @contextmanager
-def running(folder: Path, runner: MemoryRunner, timing: Timing = QUICK, workers: int = 4) -> Iterator[Changefeeds]:
-    feeds = Changefeeds(folder, runner, timing=timing, workers=workers, addr="127.0.0.1:8300")
+def running(
+    folder: Path, runner: MemoryRunner, timing: Timing = QUICK, workers: int = 4, folders: Folders | None = None
+) -> Iterator[Changefeeds]:
+    addr = "127.0.0.1:8300"
+    feeds = Changefeeds(folder, runner, timing=timing, workers=workers, addr=addr, folders=folders)
     try:
         yield feeds
     finally:
@@ -364,6 +368,63 @@ def test_tables_are_checked_against_dispatchers_and_selectors(tmp_path: Path) ->
                 feeds.create(Wish("up", SINK, {"sink": sink}))
             assert caught.value.code == code
         assert feeds.list() == []
+
+
+def test_changefeeds_use_no_folder_but_those_that_are_allowed(tmp_path: Path) -> None:
+    lake, own, outside = (tmp_path / name for name in ("lake", "lake/data", "outside"))
+    for folder in (lake, own, outside):
+        folder.mkdir()
+    (lake / "link").symlink_to(outside)
+    (lake / "circle").symlink_to(lake / "circle")
+    inside = f"file://{lake}/shop?protocol=simple"
+
+    def claims(storage: str) -> dict[str, object]:
+        handle = {"large_message_handle_option": "claim-check", "claim_check_storage_uri": storage}
+        return {"sink": {"kafka_config": {"large_message_handle": handle}}}
+
+    def schemas(url: str) -> Wish:
+        return Wish("up", inside.replace("simple", "avro"), {"sink": {"schema_registry": url}})
+
+    refused = [
+        *(
+            Wish("up", f"file://{path}?protocol=simple")
+            for path in (
+                f"{outside}/shop",
+                f"{lake}",  # its topics would lie beside it
+                f"{lake}/../outside/shop",
+                f"{lake}/%2e%2e/outside/shop",
+                f"{lake}/x/..%2f..",
+                f"{lake}/link/shop",
+                f"{lake}/circle/shop",
+                f"{lake}/a%00b",
+                f"{own}/changefeeds/up",
+            )
+        ),
+        *(schemas(url) for url in (f"file://{outside}", f"FILE://{outside}", f"file:{outside}", f"file://{lake}/..")),
+        *(
+            Wish("up", SINK, claims(storage))
+            for storage in (f"file://{outside}", f"{outside}", f"local://{outside}", "~/claims", f"file://{lake}/link")
+        ),
+    ]
+    folders = Folders([lake], own=own)
+    with running(own / "changefeeds", MemoryRunner(), folders=folders) as feeds:
+        for wish in refused:
+            for ask in (lambda w: feeds.create(w), lambda w: feeds.verify(w.sink_uri, w.config)):
+                with pytest.raises(TidecastError, match="outside of the folders that changefeeds may use") as caught:
+                    ask(wish)
+                assert caught.value.code == "CDC:ErrAPIInvalidParam"
+        feeds.create(replace(schemas(f"file://{lake}/schemas"), id="schemas"))
+        feeds.create(Wish("claims", SINK, claims(f"file://{lake}/claims")))
+        feeds.create(Wish("up", inside))
+        feeds.pause("up")
+        with pytest.raises(TidecastError, match="outside"):
+            feeds.update("up", refused[0])
+        assert feeds.get("up").feed.sink_uri == inside
+        feeds.resume("up")
+    with running(own / "changefeeds", MemoryRunner(), folders=Folders([outside], own=own)) as feeds:
+        failed = wait_for(feeds, "up", State.FAILED)  # allowed no longer
+        assert failed.error
+        assert "--allow-path" in failed.error.message
 
 
 @contextmanager

@@ -39,7 +39,8 @@ PUBLIC = {
         Registry bounded_json open_registry subject_for
     """,
     "tidecast.topics": """
-        KafkaOptions Mark Records TopicInfo Topics append_lines check_storage claim_location compress compressed
+        KafkaOptions Mark Records TopicInfo Topics append_lines check_storage claim_folder claim_location compress
+        compressed
         decompressed fetched_claims file_errors kafka_errors open_topics refuse_dead_letters store_claims
         write_dead_letters
     """,
@@ -47,8 +48,10 @@ PUBLIC = {
         Batch Progress TopicStream decode_records read_records read_topic source_errors
     """,
     "tidecast.changefeed": """
-        ChangefeedConfig Changefeeds ColumnMatcher Feed Job Moved PlannedSchema PlannedTable Problem Published Router
-        Runner Snapshot Sorted SparkRunner State TableMatcher Timing Wish build_config default_replica_config
+        ChangefeedConfig Changefeeds ColumnMatcher Feed Folders Job Moved PlannedSchema PlannedTable Problem Published
+        Router
+        Runner Snapshot Sorted SparkRunner State TableMatcher Timing Wish build_config
+        checked_replica_config default_replica_config
         file_content
         lag_seconds load_config mask_replica_config masked_sink_uri merge_replica_configs plan publish
         read_replica_config replica_config_for select_columns

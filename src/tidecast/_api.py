@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from tidecast._uri import local_path, parse_place
 from tidecast.changefeed import (
     ChangefeedConfig,
     Changefeeds,
+    Folders,
     PlannedTable,
     Published,
     SparkRunner,
@@ -279,6 +280,7 @@ def serve(
     *,
     addr: str = "127.0.0.1:8300",
     data_dir: str = "tidecast-data",
+    allow_path: Sequence[str] = (".",),
     schema_registry: str | None = None,
     tz: str | None = None,
     cluster_id: str = "default",
@@ -291,7 +293,8 @@ def serve(
 ) -> None:
     """Run changefeeds over a source until SIGTERM or SIGINT: TiCDC's HTTP API, a status page, metrics.
 
-    Changefeeds are kept in the folder `data_dir`; those that ran when the server ended go on. `addr` is `host:port`:
+    Changefeeds are kept in the folder `data_dir`; those that ran when the server ended go on. Their sinks,
+    registries and claim checks may be local folders only below those of `allow_path`. `addr` is `host:port`:
     any but this machine's own takes TLS (`cert`, `key`; with `ca` clients need certificates, too) and `users`, names
     with passwords. `tz` is the zone of TIMESTAMP text, by default the system's, `cluster_id` the cluster's id in
     Debezium messages. `ready` gets the server's URL. Raises ConfigError, Unreachable, and TerminalError where the
@@ -305,6 +308,7 @@ def serve(
             f"bad cluster-id {cluster_id!r}", hint="letters, digits and - between them, for example tidb-1"
         )
     folder = local_path(data_dir, "--data-dir")
+    folders = Folders([local_path(path, "--allow-path") for path in allow_path], own=folder)
     listener = Listener.open(addr, Access(users or {}, ca, cert, key))
     with ExitStack() as stack:
         registry = _registry(schema_registry)
@@ -318,7 +322,7 @@ def serve(
             zone=tz or local_zone(),
             cluster_id=cluster_id,
         )
-        feeds = Changefeeds(folder / "changefeeds", runner, addr=listener.addr)
+        feeds = Changefeeds(folder / "changefeeds", runner, addr=listener.addr, folders=folders)
         stack.callback(feeds.close, _LAST_STEP_S)
         service = Service(build_app(feeds, listener.access, addr=listener.addr, cluster_id=cluster_id), listener)
         ready(listener.url)

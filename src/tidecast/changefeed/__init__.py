@@ -12,6 +12,7 @@ from tidecast.changefeed._feeds import (
     lag_seconds,
     masked_sink_uri,
 )
+from tidecast.changefeed._folders import Folders
 from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
 from tidecast.changefeed._planned import PlannedSchema, PlannedTable, plan
 from tidecast.changefeed._publish import Published, publish
@@ -32,6 +33,7 @@ __all__ = [
     "Changefeeds",
     "ColumnMatcher",
     "Feed",
+    "Folders",
     "Job",
     "Moved",
     "PlannedSchema",

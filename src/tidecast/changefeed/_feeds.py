@@ -28,6 +28,7 @@ from tidecast.changefeed import _replica_config as replica
 from tidecast.changefeed._config import ChangefeedConfig, build_config
 from tidecast.changefeed._dispatch import Router, select_columns
 from tidecast.changefeed._feed import Feed, FeedFolder, Problem, State
+from tidecast.changefeed._folders import Folders
 from tidecast.changefeed._matcher import TableFilter
 from tidecast.changefeed._runner import Job, Moved, Runner
 from tidecast.model import TableSchema, physical_ms
@@ -149,14 +150,23 @@ class Changefeeds:
     """The changefeeds of one source, kept in a folder that no other process uses meanwhile.
 
     Running ones go on from where they were as soon as this is made; `close` stops the work, not the changefeeds.
-    `addr` is the server's address in errors. At most `workers` changefeeds make a step at a time; one that waits
-    takes no thread. Methods may be called from any thread. Raises TerminalError where the folder is in use.
+    `addr` is the server's address in errors. `folders` are those that changefeeds may use, any by default. At most
+    `workers` changefeeds make a step at a time; one that waits takes no thread. Methods may be called from any thread.
+    Raises TerminalError where the folder is in use.
     """
 
     def __init__(
-        self, folder: Path, runner: Runner, *, workers: int = 4, timing: Timing | None = None, addr: str = ""
+        self,
+        folder: Path,
+        runner: Runner,
+        *,
+        workers: int = 4,
+        timing: Timing | None = None,
+        addr: str = "",
+        folders: Folders | None = None,
     ) -> None:
         self.runner = runner
+        self._folders = folders
         self._timing, self._addr = timing or Timing(), addr
         self._folder = FeedFolder(folder)
         self._lock_file = _locked(folder)
@@ -216,7 +226,7 @@ class Changefeeds:
     def verify(self, sink_uri: str, config: Mapping[str, Any] | None) -> Sorted:
         """Check a sink URI and a replica config against each other, and sort the tables by them."""
         _place_of(sink_uri)
-        _configured(sink_uri, _over_defaults(config))
+        self._configured(sink_uri, _over_defaults(config))
         return self.sort_tables(config)
 
     # What others tell
@@ -338,7 +348,7 @@ class Changefeeds:
 
     def _check(self, feed_id: str, sink_uri: str, config: Mapping[str, Any]) -> None:
         """Refuse a configuration that cannot be, that does not fit the tables, or whose sink cannot be used."""
-        checked = _configured(sink_uri, config)
+        checked = self._configured(sink_uri, config)
         tables = self.sort_tables(config)
         if tables.ineligible and not (checked.force_replicate or checked.file.ignore_ineligible_table):
             raise ConfigError(
@@ -356,6 +366,16 @@ class Changefeeds:
             raise _sink_invalid(sink_uri, error) from error
         if idle := replica.without_effect(config):
             _log.warning("changefeed %s: these settings have no effect here: %s", feed_id, ", ".join(idle))
+
+    def _configured(self, sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:
+        with _wrapping(sink_uri):
+            return self._config(sink_uri, config)
+
+    def _config(self, sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:
+        built = build_config(sink_uri, replica.file_content(config), "replica_config")
+        if self._folders:
+            self._folders.check(built)
+        return built
 
     # States
 
@@ -381,7 +401,7 @@ class Changefeeds:
     def _job(self, live: _Live) -> Job:
         if live.job is None:
             feed = live.feed
-            config = build_config(feed.sink_uri, replica.file_content(feed.config), "replica_config")
+            config = self._config(feed.sink_uri, feed.config)
             live.job = Job(feed.id, config, feed.start_ts, feed.target_ts, self._folder.of(feed.id))
         return live.job
 
@@ -511,11 +531,6 @@ def _wrapping(sink_uri: str) -> Iterator[None]:
         if not code or code == _REPLICA or _REPLICA_CODES.match(code):
             raise ConfigError(f"invalid replica config: {_words(error)}", code=_REPLICA) from error
         raise
-
-
-def _configured(sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:
-    with _wrapping(sink_uri):
-        return build_config(sink_uri, replica.file_content(config), "replica_config")
 
 
 def _over_defaults(config: Mapping[str, Any] | None) -> dict[str, Any]:

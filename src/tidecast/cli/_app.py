@@ -213,6 +213,10 @@ def server(
     source: Annotated[str, typer.Option(metavar="URI", help="Where changes come from: kafka://… or file:///….")],
     addr: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")] = "127.0.0.1:8300",
     data_dir: Annotated[str, typer.Option(metavar="DIR", help="Where changefeeds are kept.")] = "tidecast-data",
+    allow_path: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DIR", help="Below it changefeeds may use local folders. Default: the current folder."),
+    ] = None,
     schema_registry: Registry = None,
     zone: Zone = None,
     cluster_id: ClusterId = "default",
@@ -238,6 +242,7 @@ def server(
         source,
         addr=addr,
         data_dir=data_dir,
+        allow_path=allow_path or ["."],
         schema_registry=schema_registry,
         tz=zone,
         cluster_id=cluster_id,

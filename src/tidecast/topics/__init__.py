@@ -8,6 +8,7 @@ from tidecast.topics._kafka_options import KafkaOptions
 from tidecast.topics._open import open_topics
 from tidecast.topics._packing import (
     check_storage,
+    claim_folder,
     claim_location,
     compress,
     compressed,
@@ -24,6 +25,7 @@ __all__ = [
     "Topics",
     "append_lines",
     "check_storage",
+    "claim_folder",
     "claim_location",
     "compress",
     "compressed",

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Literal
 
 import lz4.frame
@@ -25,6 +27,7 @@ Compression = Literal["none", "snappy", "lz4"]
 
 _CLAIM_FILE = ".json"
 _LARGEST = 1 << 30
+_REMOTE = re.compile(r"(s3|gs|gcs|hdfs|viewfs|abfss?)://")
 _UNUSABLE = "CDC:ErrInvalidReplicaConfig"
 
 
@@ -119,6 +122,16 @@ def check_storage(storage: str) -> None:
             code=_UNUSABLE,
             hint="claim-check-storage-uri takes file:///folder, s3://bucket/folder, gs:// or hdfs://",
         ) from None
+
+
+def claim_folder(storage: str) -> Path | None:
+    """Return the local folder of a claim check's storage, None for any other storage and for what is none."""
+    if _REMOTE.match(storage):  # to open some of these takes the network
+        return None
+    try:
+        return Path(pafs.FileSystem.from_uri(storage)[1])
+    except (OSError, ValueError, pa.ArrowException):
+        return None
 
 
 def store_claims(frame: DataFrame, storage: str, *, raw: bool) -> int:

@@ -1,0 +1,54 @@
+"""Which local folders changefeeds may use: a server's API lets anybody who may ask name some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidecast._errors import ConfigError
+from tidecast._uri import local_path
+from tidecast.changefeed._config import ChangefeedConfig
+from tidecast.topics import claim_folder
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folders in which, at any depth, changefeeds may have sinks, registries and claim checks.
+
+    `own` is the server's own, in which they may not.
+    """
+
+    allowed: Sequence[Path]
+    own: Path
+
+    def check(self, config: ChangefeedConfig) -> None:
+        """Raise ConfigError (`CDC:ErrAPIInvalidParam`) for a changefeed that uses any other."""
+        for name, folder in _folders(config):
+            if not self._allows(folder):
+                raise ConfigError(
+                    f"{name}: {folder} lies outside of the folders that changefeeds may use",
+                    code="CDC:ErrAPIInvalidParam",
+                    hint="the server's operator allows others with --allow-path",
+                )
+
+    def _allows(self, folder: Path) -> bool:
+        try:
+            real, own = folder.resolve(), self.own.resolve()
+            inside = any(real.is_relative_to(allowed.resolve()) for allowed in self.allowed)
+        except (OSError, RuntimeError, ValueError):  # a circle of links, a name that no file can have
+            return False
+        return inside and not real.is_relative_to(own)
+
+
+def _folders(config: ChangefeedConfig) -> Iterator[tuple[str, Path]]:
+    if not config.place.is_kafka:
+        sink = Path(config.place.path)
+        yield "sink_uri", sink
+        yield "sink_uri", sink.parent  # the other topics are folders in it
+    registry = config.schema_registry or ""
+    if registry.partition(":")[0].lower() == "file":
+        yield "schema_registry", local_path(registry, "schema_registry")
+    storage = config.large_message_handle.claim_check_storage_uri.get_secret_value()
+    if storage and (claims := claim_folder(storage)):
+        yield "claim_check_storage_uri", claims
