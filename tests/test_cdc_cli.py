@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import io
 import json
 import os
 import re
@@ -93,9 +95,14 @@ class Lab:
     runner: MemoryRunner
     record: Record
     capture: pytest.CaptureFixture[str]
+    patch: pytest.MonkeyPatch
 
-    def run(self, line: str, *more: str, exits: int = 0, server: bool = True) -> str:
-        """Run a command line and return what it printed; what it printed as an error is in `error`."""
+    def run(self, line: str, *more: str, exits: int = 0, server: bool = True, answer: str = "") -> str:
+        """Run a command line and return what it printed; what it printed as an error is in `error`.
+
+        `answer` is what its user types.
+        """
+        self.patch.setattr(sys, "stdin", io.StringIO(answer))
         self.record.calls.clear()
         self.record.bodies.clear()
         self.record.headers.clear()
@@ -122,10 +129,12 @@ def lab(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     for name in ("USER", "PASSWORD", "CA_PATH", "CERT_PATH", "KEY_PATH"):
         monkeypatch.delenv(f"TICDC_{name}", raising=False)
     Path("changefeed_config.toml").write_text(DOCUMENTED_FILE)
-    yield from _lab(tmp_path, capsys, Access())
+    yield from _lab(tmp_path, capsys, monkeypatch, Access())
 
 
-def _lab(folder: Path, capsys: pytest.CaptureFixture[str], access: Access) -> Iterator[Lab]:
+def _lab(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, access: Access
+) -> Iterator[Lab]:
     runner = MemoryRunner()
     listener = Listener.open("127.0.0.1:0", access)
     feeds = Changefeeds(folder / "feeds", runner, timing=QUICK, addr=listener.addr)
@@ -136,7 +145,7 @@ def _lab(folder: Path, capsys: pytest.CaptureFixture[str], access: Access) -> It
     thread = Thread(target=service.run)
     thread.start()
     try:
-        yield Lab(listener.url, feeds, runner, record, capsys)
+        yield Lab(listener.url, feeds, runner, record, capsys, monkeypatch)
     finally:
         runner.held.set()
         service.stop()
@@ -191,35 +200,59 @@ def test_create_sends_what_ticdc_s_sends(lab: Lab) -> None:
     assert lab.record.headers[1]["content-type"] == "application/json"
 
 
-def test_create_asks_before_what_may_be_unwanted(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def answering(text: str) -> None:
-        (tmp_path / "answers").write_text(text)
-        monkeypatch.setattr(sys, "stdin", (tmp_path / "answers").open())
+NOT_ELIGIBLE = """[WARN] Some tables are not eligible to replicate, because they do not have a primary key \
+or a not-null unique key: []v2.TableName{v2.TableName{Schema:"test", Table:"log", TableID:100, IsPartition:false}}
+"""
+IGNORE_THEM = """Could you agree to ignore those tables, and continue to replicate [Y/N]
+Note: If you don't want to ignore those tables, please set `force-replicate to` true in the changefeed config file.
+"""
+FORCED = """[WARN] Force to replicate some ineligible tables, these tables do not have a primary key \
+or a not-null unique key: []v2.TableName{v2.TableName{Schema:"test", Table:"log", TableID:100, IsPartition:false}}
+[WARN] This may cause data redundancy, please refer to the official documentation for details.
+"""
+EOF = "Received invalid input: EOF, abort the command.\n"
 
+
+def test_create_asks_before_what_may_be_unwanted(lab: Lab) -> None:
     lab.runner.known = (table("test.user"), table("test.log", key=False))
     line = f"changefeed create -c up --sink-uri={SINK}"
-    for text, told in (("n\n", ""), ("yes", ""), ("", "Received invalid input: EOF, abort the command.\n")):
-        answering(text)
-        out = lab.run(line)
-        assert "not eligible to replicate: [test.log]" in out
-        assert out.endswith(f"continue to replicate [Y/N]\n{told}")
+    for answer, told in (("n\n", ""), ("yes", ""), ("", EOF)):
+        refused = "No changefeed is created because you don't want to ignore some tables.\n"
+        assert lab.run(line, answer=answer) == NOT_ELIGIBLE + IGNORE_THEM + told + refused
         assert lab.calls == [TSO, "POST /api/v2/verify_table?keyspace="]
-        sys.stdin.close()
-    answering("\n  Y\n")
-    out = lab.run(line, "-v")
+    out = lab.run(line, "-v", answer="\n  Y\n")
     assert lab.record.bodies[-1]["replica_config"]["ignore_ineligible_table"] is True
     assert out.endswith(
         "IneligibleTablesCount: 1\nEligibleTablesCount: 1\nAllTablesCount: 2\n"
         "EligibleTables: [test.user]\nIneligibleTables: [test.log]\nAllTables: [test.log, test.user]\n"
     )
-    sys.stdin.close()
-    long_ago = lab.runner.now() - compose(2 * 86_400_000)
-    answering("n")
-    assert "is larger than 1 days" in lab.run(f"{line} -c old --start-ts={long_ago}")
-    assert lab.calls == [TSO]
-    sys.stdin.close()
-    lab.run(f"{line} -c old --start-ts {long_ago} --no-confirm=true")
-    assert lab.feeds.get("old").feed.start_ts == long_ago
+    Path("forced.toml").write_text("force-replicate = true")
+    assert lab.run(f"{line} -c forced --config=forced.toml").startswith(FORCED + "Create changefeed successfully!\n")
+    assert lab.record.bodies[-1]["replica_config"]["ignore_ineligible_table"] is False
+
+
+@pytest.mark.parametrize("command", ["create", "resume"])
+def test_going_on_from_long_ago_is_asked_for(lab: Lab, command: str) -> None:
+    """TSO 1 is of 1970; the time since then is told as Go tells it."""
+    create = f"changefeed create -c up --sink-uri={SINK} --start-ts=1"
+    if command == "resume":
+        lab.run(f"{create} --target-ts=2 --no-confirm")
+        until(lambda: lab.feeds.get("up").feed.state is State.FINISHED)
+    line = create if command == "create" else "changefeed resume -c up"
+    now = dt.datetime.now(dt.UTC).timestamp() * 1000
+    for answer, told in (("n", ""), ("", EOF)):
+        found = re.fullmatch(
+            r"Replicate lag \((\d+)h(\d+)m([0-9.]+)s\) is larger than 1 days, large data may cause OOM, "
+            rf"confirm to continue at your own risk \[Y/N\]\n{told}Abort changefeed {command}.\n",
+            lab.run(line, answer=answer),
+        )
+        assert found
+        lag = (int(found[1]) * 60 + int(found[2])) * 60 + float(found[3])
+        assert abs(lag * 1000 - now) < 60_000
+        assert not [call for call in lab.calls if call.endswith(("/resume?keyspace=default", "/changefeeds?keyspace="))]
+    assert f"{command.capitalize()} changefeed successfully!" in lab.run(line, answer="y")
+    if command == "create":
+        assert lab.feeds.get("up").feed.start_ts == 1
 
 
 @pytest.mark.parametrize(
@@ -322,22 +355,38 @@ def test_pause_prints_nothing_and_resume_a_line(lab: Lab) -> None:
     assert json.dumps(lab.record.bodies[-1]) == json.dumps(files | {"overwrite_checkpoint_ts": 0})
     lab.run("changefeed pause -c up")
     earlier = lab.runner.now() - compose(60_000)
-    out = lab.run(f"changefeed resume -c up --overwrite-checkpoint-ts={earlier}")
-    assert out == (
-        "Resume changefeed successfully! \nID: up\n"
-        "IneligibleTablesCount: 0\nEligibleTablesCount: 2\nAllTablesCount: 2\n"
+    line = f"changefeed resume -c up --overwrite-checkpoint-ts={earlier}"
+    asked = (
+        f"You are overwriting the checkpoint of changefeed(up) to {earlier}, which may lead to data loss or data "
+        "duplication.\nConfirm that you know what this command will do and use it at your own risk [Y/N]"
     )
+    for answer, told in (("n\n", ""), ("", EOF)):
+        assert lab.run(line, answer=answer) == f"{asked}{told}Abort changefeed resume.\n"
+        assert lab.calls == [get, TSO]
+    assert lab.feeds.get("up").feed.state is State.STOPPED
+    done = (
+        "Resume changefeed successfully! \nID: up\n"
+        "IneligibleTablesCount: 0\nEligibleTablesCount: 2\nAllTablesCount: 2\nWarning: %!s(<nil>)\n"
+    )
+    assert lab.run(line, answer="y\n") == asked + done
     assert lab.calls == [get, TSO, get, "POST /api/v2/get_all_tables?keyspace=default", resume]
     assert lab.record.bodies[-1]["overwrite_checkpoint_ts"] == earlier
-    lab.run("changefeed pause -c up")
-    lab.run("changefeed resume -c up --overwrite-checkpoint-ts now")
-    assert abs(physical_ms(lab.record.bodies[-1]["overwrite_checkpoint_ts"]) - time.time() * 1000) < 60_000
-    for wrong in ("then", "-5", str(2**63)):
-        lab.run(f"changefeed resume -c up --overwrite-checkpoint-ts={wrong}", exits=1)
-        assert "overwrite-checkpoint-ts" in lab.error
+    for now in ("now", "NOW", "Now"):
+        lab.run("changefeed pause -c up")
+        assert lab.run(f"changefeed resume -c up --no-confirm --overwrite-checkpoint-ts {now}") == done
+        assert abs(physical_ms(lab.record.bodies[-1]["overwrite_checkpoint_ts"]) - time.time() * 1000) < 60_000
+    future = 2**63
+    for wrong, words in (
+        *((w, f"[CDC:ErrCliInvalidCheckpointTs]invalid overwrite-checkpoint-ts {w}, ") for w in ("then", "-5", "0")),
+        (str(2**64), "[CDC:ErrCliInvalidCheckpointTs]"),
+        (str(future), f"[CDC:ErrCliCheckpointTsIsInFuture]the overwrite-checkpoint-ts {future} must be smaller"),
+    ):
+        assert lab.run(f"changefeed resume -c up --overwrite-checkpoint-ts={wrong}", exits=1) == ""
+        assert lab.error.startswith(f"Error: {words}")
+        assert lab.calls == [get, TSO]
 
 
-def test_update_shows_the_difference_and_sends_all(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_update_shows_the_difference_and_sends_all(lab: Lab) -> None:
     secret = SINK + "&sasl-user=ann&sasl-password=pa55word&sasl-mechanism=PLAIN"
     lab.run("changefeed create --no-confirm -c up", f"--sink-uri={secret}", "--schema-registry=http://ann:s3cret@h:1")
     lab.run("changefeed update -c up --no-confirm --target-ts=5", exits=1)
@@ -347,12 +396,14 @@ def test_update_shows_the_difference_and_sends_all(lab: Lab, tmp_path: Path, mon
     get = "GET /api/v2/changefeeds/up?keyspace=default"
     assert lab.calls == [get]
     Path("new.toml").write_text(
-        "[filter]\nrules = ['test.*']\n[mounter]\nworker-num = 5\n"
+        "sync-point-interval = '90m'\n[filter]\nrules = ['test.*', '!test.x']\n"
+        "[[filter.event-filters]]\nmatcher = ['test.*']\nignore-event = ['drop table']\n"
+        "[mounter]\nworker-num = 5\n[sink.csv]\nnull = ''\n"
         "[sink.kafka-config]\nsasl-gssapi-password = 'wh1sper'\n"
     )
     other = secret.replace("topic", "other").replace("pa55word", "n3w")
     line = f"changefeed update -c up --no-confirm --target-ts={2**62} --config new.toml"
-    out = lab.run(line, f"--sink-uri={other}")
+    out = lab.run(line, f"--sink-uri={other}", "-v")
     put = "PUT /api/v2/changefeeds/up?keyspace=default"
     assert lab.calls == [get, "POST /api/v2/get_all_tables?keyspace=default", put]
     shown, _, rest = out.partition("Update changefeed config successfully! \nID: up\nInfo: {")
@@ -360,24 +411,72 @@ def test_update_shows_the_difference_and_sends_all(lab: Lab, tmp_path: Path, mon
         "Diff of changefeed config:",
         f"{{Type:update Path:[SinkURI] From:{masked(secret)} To:{masked(other)}}}",
         f"{{Type:update Path:[TargetTs] From:0 To:{2**62}}}",
-        '{Type:update Path:[Config Filter Rules] From:["*.*"] To:["test.*"]}',
+        "{Type:update Path:[Config SyncPointInterval duration] From:10m0s To:1h30m0s}",
+        "{Type:update Path:[Config Filter Rules 0] From:*.* To:test.*}",
+        "{Type:create Path:[Config Filter Rules 1] From:<nil> To:!test.x}",
+        "{Type:create Path:[Config Filter EventFilters 0 Matcher 0] From:<nil> To:test.*}",
+        "{Type:create Path:[Config Filter EventFilters 0 IgnoreEvent 0] From:<nil> To:drop table}",
         "{Type:update Path:[Config Mounter WorkerNum] From:16 To:5}",
-        '{Type:create Path:[Config Sink KafkaConfig] From:<nil> To:{"sasl_gssapi_password":"xxxxx"}}',
+        "{Type:update Path:[Config Sink CSVConfig NullString] From:\\N To:}",
+        "{Type:update Path:[Config Sink KafkaConfig] From:<nil> To:{SASLGssAPIPassword:xxxxx}}",
     ]
-    assert rest.endswith("}\nIneligibleTablesCount: 0\nEligibleTablesCount: 1\nAllTablesCount: 1\n")
+    assert rest.endswith(
+        "}\nIneligibleTablesCount: 0\nEligibleTablesCount: 1\nAllTablesCount: 1\nWarning: %!s(<nil>)\n"
+        "EligibleTables: [test.user]\nIneligibleTables: []\nAllTables: [test.user]\n"
+    )
     body = lab.record.bodies[-1]
     assert (body["changefeed_id"], body["start_ts"], body["target_ts"]) == ("", 0, 2**62)
+    assert body["replica_config"]["ignore_ineligible_table"] is True
     feed = lab.feeds.get("up").feed
     assert feed.sink_uri == other
     assert feed.config["sink"]["schema_registry"] == "http://ann:s3cret@h:1"  # came back masked, and was put right
     assert feed.config["mounter"] == {"worker_num": 5}
     assert "pa55word" not in out + lab.error
     assert "s3cret" not in out + lab.error
-    (tmp_path / "answers").write_text("n\n")
-    with (tmp_path / "answers").open() as answers:
-        monkeypatch.setattr(sys, "stdin", answers)
-        assert lab.run("changefeed update -c up --target-ts=77").endswith("[Y/N]\nNo update to changefeed.\n")
-    assert lab.calls == [get]
+    for answer, told in (("n\n", ""), ("", EOF)):
+        out = lab.run("changefeed update -c up --target-ts=77", answer=answer)
+        assert out.endswith(f"changes above to changefeed [Y/N]\n{told}No update to changefeed.\n")
+        assert lab.calls == [get]
+    Path("less.toml").write_text("[filter]\nrules = ['!test.x', 'b.*']\n")
+    assert lab.run("changefeed update -c up --config less.toml", answer="n").startswith(
+        "Diff of changefeed config:\n{Type:delete Path:[Config Filter Rules 0] From:test.* To:<nil>}\n"
+        "{Type:create Path:[Config Filter Rules 1] From:<nil> To:b.*}\nCould you agree"
+    )
+
+
+def test_update_asks_for_tables_that_cannot_be_replicated(lab: Lab) -> None:
+    lab.create()
+    lab.run("changefeed pause -c up")
+    lab.runner.known = (table("test.user"), table("test.log", key=False))
+    line = "changefeed update -c up --config new.toml"
+    Path("new.toml").write_text("[mounter]\nworker-num = 5\n")
+    assert lab.run(line, answer="y\nn\n").endswith(
+        f"[Y/N]\n{NOT_ELIGIBLE}{IGNORE_THEM}No changefeed is created because you don't want to ignore some tables.\n"
+    )
+    assert not [call for call in lab.calls if call.startswith("PUT")]
+    assert "IneligibleTablesCount: 1" in lab.run(line, answer="y\ny\n")
+    assert lab.record.bodies[-1]["replica_config"]["ignore_ineligible_table"] is True
+    Path("new.toml").write_text("force-replicate = true\n")
+    assert FORCED in lab.run(line, answer="y")
+    assert lab.record.bodies[-1]["replica_config"]["ignore_ineligible_table"] is False
+
+
+def test_update_shows_the_difference_before_the_server_refuses_it(lab: Lab) -> None:
+    lab.create()
+    lab.run("changefeed pause -c up")
+    wrong = SINK.replace("simple", "nothing")
+    out = lab.run(f"changefeed update -c up --no-confirm --sink-uri={wrong}", exits=1)
+    assert out == f"Diff of changefeed config:\n{{Type:update Path:[SinkURI] From:{SINK} To:{wrong}}}\n"
+    assert "unknown 'nothing' message protocol for sink" in lab.error
+    lab.record.replies = {"/api/v2/get_all_tables": (500, "application/json", '{"error_msg":"[CDC:ErrX]no"}')}
+    out = lab.run(f"changefeed update -c up --no-confirm --sink-uri={SINK.replace('simple', 'debezium')} --sort-dir=/a")
+    assert re.match(
+        r"\[\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3} [+-]\d\d:\d\d\] \[WARN\] \[<unknown>\] "
+        r'\["this flag cannot be updated and will be ignored"\] \[flagName=sort-dir\]\nDiff of',
+        out,
+    )
+    assert out.endswith("IneligibleTablesCount: 0\nEligibleTablesCount: 0\nAllTablesCount: 0\nWarning: [CDC:ErrX]no\n")
+    assert lab.feeds.get("up").feed.config["sink"]["protocol"] == "debezium"
 
 
 def masked(uri: str) -> str:
@@ -412,18 +511,20 @@ def test_capture_and_tso(lab: Lab) -> None:
     assert len(lab.error.splitlines()) == 1
 
 
-def test_statistics_go_on_until_they_are_ended(lab: Lab) -> None:
+@pytest.mark.parametrize(("interval", "times"), [(100_000, 1), (1, 2)])
+def test_statistics_begin_at_once_and_go_on_until_they_are_ended(lab: Lab, interval: int, times: int) -> None:
     lab.create()
-    program = [sys.executable, "-m", "tidecast", "cli", "changefeed", "statistics", "-c", "up", "-I", "1"]
+    program = [sys.executable, "-m", "tidecast", "cli", "changefeed", "statistics", "-c", "up", "-I", str(interval)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     with subprocess.Popen(
         [*program, f"--server={lab.url}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
     ) as running:
         assert running.stdout
-        lines = [running.stdout.readline() for _ in range(8)]
+        lines = [running.stdout.readline() for _ in range(4 * times)]
         running.send_signal(signal.SIGTERM)
         _, error = running.communicate(timeout=10)
-    assert re.fullmatch(r'(\{\n  "sink_gap": "0ms",\n  "replication_gap": "\d+ms"\n\}\n){2}', "".join(lines))
+    one = r'\{\n  "sink_gap": "0ms",\n  "replication_gap": "\d+ms"\n\}\n'
+    assert re.fullmatch(f"({one}){{{times}}}", "".join(lines))
     assert (running.returncode, error) == (1, "Error: context canceled\n")
 
 
@@ -468,8 +569,17 @@ def test_flags_stand_where_go_takes_them(lab: Lab) -> None:
     for line in ("-cup", "-c=up", "--changefeed-id up"):
         assert lab.run(f"changefeed pause {line}") == ""
     lab.run(f"changefeed create -c b --sink-uri={SINK} --no-confirm --sort-engine=unified --disable-gc-check")
-    assert lab.run(f"changefeed create -c c --sink-uri={SINK} --no-confirm --tz=UTC").startswith("[WARN]")
-    lab.run(f"changefeed create -c d --sink-uri={SINK} --sort-dir=/tmp", exits=1)
+    out = lab.run(f"changefeed create -c c --sink-uri={SINK} --no-confirm --tz=UTC --sort-engine=rocks")
+    lines = out.splitlines()
+    assert lines[0].endswith('["invalid sort-engine, use Unified Sorter by default"] [invalidSortEngine=rocks]')
+    assert lines[1:3] == ["[WARN] --tz is deprecated in changefeed settings.", "Create changefeed successfully!"]
+    out = lab.run(f"changefeed create -c d --sink-uri={SINK} --sort-dir=/tmp", exits=1)
+    assert out == (
+        "[WARN] --sort-dir is deprecated in changefeed settings. Please use `cdc server --data-dir` to start the cdc "
+        "server if possible, sort-dir will be set automatically. The --sort-dir here will be no-op\n"
+    )
+    assert lab.error == "Error: creating changefeed with `--sort-dir`, it's invalid\n"
+    assert lab.calls == []
 
 
 @pytest.mark.parametrize(
@@ -517,7 +627,7 @@ def test_credentials_and_certificates(
     monkeypatch.setenv("HOME", str(tmp_path))
     authority = Authority(tmp_path)
     cert, key = map(str, authority.issue("server"))
-    labs = _lab(tmp_path, capsys, Access({"ann": "pa55word"}, None, cert, key))
+    labs = _lab(tmp_path, capsys, monkeypatch, Access({"ann": "pa55word"}, None, cert, key))
     lab = next(labs)
     try:
         lab.run("changefeed list", exits=1)

@@ -60,6 +60,25 @@ def duration_text(nanoseconds: int) -> str:
     return f"{nanoseconds}ns"
 
 
+def duration_string(nanoseconds: int) -> str:
+    """Return a duration as Go prints it, such as `498727h47m41.735s`, `1m0s` or `1.5ms`."""
+    size = abs(nanoseconds)
+    sign = "-" if nanoseconds < 0 else ""
+    if 0 < size < _UNITS["s"]:
+        unit = next(name for name in ("ms", "µs", "ns") if size >= _UNITS[name])
+        return f"{sign}{_decimal(size, _UNITS[unit])}{unit}"
+    hours, rest = divmod(size, _UNITS["h"])
+    minutes, rest = divmod(rest, _UNITS["m"])
+    larger = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{larger}{_decimal(rest, _UNITS['s'])}s"
+
+
+def _decimal(value: int, unit: int) -> str:
+    whole, part = divmod(value, unit)
+    digits = len(str(unit)) - 1
+    return f"{whole}.{part:0{digits}d}".rstrip("0").rstrip(".") if part else str(whole)
+
+
 class Regexp(Protocol):
     """A regular expression, ready to use."""
 

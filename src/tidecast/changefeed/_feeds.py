@@ -277,6 +277,8 @@ class Changefeeds:
             given = replica.unmask_replica_config(wish.config, feed.config)
             patched = replica.patched_replica_config(feed.config, given)
             changed = replace(changed, config=patched if wish.patch else replica.completed_replica_config(given))
+        if changed.sink_uri != feed.sink_uri:  # its protocol wins over the stored one
+            changed = replace(changed, config=replica.replica_config_for(changed.config, changed.sink_uri))
         if (changed.sink_uri, changed.config) != (feed.sink_uri, feed.config):
             self._check(feed_id, changed.sink_uri, changed.config)
         with self._changed:

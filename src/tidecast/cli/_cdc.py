@@ -6,39 +6,45 @@ Each command is a function of the parsed flags and a client of the server. Sourc
 from __future__ import annotations
 
 import datetime as dt
+import json
 import signal
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 from urllib.parse import quote
 
+import typer
+
 from tidecast import ConfigError, TidecastError
-from tidecast._go import to_json
+from tidecast._go import duration_string, to_json
 from tidecast.changefeed import (
     build_config,
     default_replica_config,
     file_content,
-    mask_replica_config,
-    masked_sink_uri,
     merge_replica_configs,
     read_replica_config,
     replica_config_for,
 )
 from tidecast.cli._cdc_client import ApiError, Client, Credentials, address_of
-from tidecast.cli._cdc_flags import Usage, parse
+from tidecast.cli._cdc_diff import differences
+from tidecast.cli._cdc_flags import SORT_ENGINES, Usage, parse
 from tidecast.model import compose, physical_ms
 
 _DAY_MS = 86_400_000
 _FILES = {"ca_path": "", "cert_path": "", "key_path": ""}
 _LISTED = ("finished", "removed")
+_NO_WARNING = "%!s(<nil>)"
+"""What TiCDC's command line prints for no warning: Go's form of a missing text, which readers of the output know."""
+
 _CHECKED_HERE = (
     None,
     "CDC:ErrFilterRuleInvalid",
     "CDC:ErrInvalidIgnoreEventType",
     "CDC:ErrInvalidReplicaConfig",
     "CDC:ErrKafkaTopicExprInvalid",
+    "CDC:ErrSinkInvalidConfig",
     "CDC:ErrSinkUnknownProtocol",
 )
 """What TiCDC's command line finds out by itself; the rest is the server's to say."""
@@ -71,7 +77,6 @@ def cdc(arguments: Sequence[str]) -> int:
 
 
 def _create(flags: Namespace, client: Client) -> None:
-    _refuse_old(flags)
     given = read_replica_config(flags.config) if flags.config else {}
     config = merge_replica_configs(default_replica_config(), given)
     if flags.schema_registry:
@@ -79,22 +84,26 @@ def _create(flags: Namespace, client: Client) -> None:
     if flags.sink_uri:
         config = replica_config_for(config, flags.sink_uri)
         _check(flags.sink_uri, config)
+    if flags.sort_engine not in SORT_ENGINES:
+        _log("invalid sort-engine, use Unified Sorter by default", invalidSortEngine=flags.sort_engine)
+    if flags.tz != "SYSTEM":
+        _warn("--tz is deprecated in changefeed settings.")
+    if flags.sort_dir:
+        _warn(
+            "--sort-dir is deprecated in changefeed settings. Please use `cdc server --data-dir` to start the cdc "
+            "server if possible, sort-dir will be set automatically. The --sort-dir here will be no-op"
+        )
+        raise ConfigError("creating changefeed with `--sort-dir`, it's invalid")
     now = _now(client, 0)
     start = flags.start_ts or now
-    _confirm_lag(flags, now, start)
+    _confirm_lag(flags, now, start, "create")
     found = client(
         "POST",
         "verify_table",
         _FILES | {"replica_config": config, "start_ts": start, "sink_uri": flags.sink_uri},
         keyspace=flags.keyspace,
     )
-    ignore = bool(flags.no_confirm)
-    if _names(found, "ineligible_tables") and not config.get("force_replicate"):
-        print(f"[WARN] some tables are not eligible to replicate: [{_list(found, 'ineligible_tables')}]")
-        if not flags.no_confirm:
-            _confirm("Could you agree to ignore those tables, and continue to replicate [Y/N]")
-            ignore = True
-    config = merge_replica_configs(config, {"ignore_ineligible_table": ignore})
+    config = merge_replica_configs(config, {"ignore_ineligible_table": _ignoring(flags, found, config)})
     body = {"keyspace": flags.keyspace, "changefeed_id": flags.changefeed_id, "start_ts": start}
     body |= {"target_ts": flags.target_ts or 0, "sink_uri": flags.sink_uri, "replica_config": config, **_FILES}
     made = client("POST", "changefeeds", body, keyspace=flags.keyspace)
@@ -103,32 +112,34 @@ def _create(flags: Namespace, client: Client) -> None:
 
 
 def _update(flags: Namespace, client: Client) -> None:
-    _refuse_old(flags)
+    """Send what differs. What the new settings are worth is the server's to say, after the difference is shown."""
     old = _get(flags, client)
+    if flags.sort_dir:
+        _log("this flag cannot be updated and will be ignored", flagName="sort-dir")
     config = dict(old["config"])
     if flags.config:
         config = merge_replica_configs(config, read_replica_config(flags.config))
     if flags.schema_registry:
         config = merge_replica_configs(config, {"sink": {"schema_registry": flags.schema_registry}})
-    if flags.sink_uri:
-        config = replica_config_for(config, flags.sink_uri)
-        _check(flags.sink_uri, config)
     target = old.get("target_ts", 0) if flags.target_ts is None else flags.target_ts
-    before = {"sink_uri": old.get("sink_uri", ""), "target_ts": old.get("target_ts", 0), "config": old["config"]}
-    after = {"sink_uri": flags.sink_uri or before["sink_uri"], "target_ts": target, "config": config}
-    changes = list(_differences(before, after))
-    if not changes:
+    sink_uri = old.get("sink_uri", "") if flags.sink_uri else ""  # it came masked: without a new one, not to compare
+    changes = differences(
+        {"sink_uri": sink_uri, "target_ts": old.get("target_ts", 0), "config": old["config"]},
+        {"sink_uri": flags.sink_uri, "target_ts": target, "config": config},
+    )
+    if changes is None:
         print("changefeed config is the same with the old one, do nothing")
         return
-    print("Diff of changefeed config:")
-    print("\n".join(changes))
+    print("\n".join(["Diff of changefeed config:", *changes]))
     if not flags.no_confirm:
-        _confirm("Could you agree to apply changes above to changefeed [Y/N]", declined="No update to changefeed.")
-    found = _all_tables(flags, client, old["checkpoint_ts"], config)
+        _confirm("Could you agree to apply changes above to changefeed [Y/N]", "No update to changefeed.")
+    found, warning = _all_tables(flags, client, old["checkpoint_ts"], config)
+    if warning is None:
+        config = merge_replica_configs(config, {"ignore_ineligible_table": _ignoring(flags, found, config)})
     body = {"changefeed_id": "", "start_ts": 0, "target_ts": target, "sink_uri": flags.sink_uri}
     new = client("PUT", _path(flags), body | {"replica_config": config} | _FILES, keyspace=flags.keyspace)
-    print(f"Update changefeed config successfully! \nID: {flags.changefeed_id}\nInfo: {to_json(new)}")
-    _print_tables(found)
+    print(f"Update changefeed config successfully! \nID: {new['id']}\nInfo: {to_json(new)}")
+    _print_tables(found, flags.verbose, warning or _NO_WARNING)
 
 
 def _list_feeds(flags: Namespace, client: Client) -> None:
@@ -185,16 +196,26 @@ def _pause(flags: Namespace, client: Client) -> None:
 def _resume(flags: Namespace, client: Client) -> None:
     feed = _get(flags, client)
     now = _now(client, feed.get("upstream_id", 0))
+    body = _FILES | {"overwrite_checkpoint_ts": 0}
+    if not flags.overwrite_checkpoint_ts:
+        _confirm_lag(flags, now, feed["checkpoint_ts"], "resume")
+        client("POST", _path(flags, "resume"), body, answers=False, keyspace=flags.keyspace)
+        print(f"Resume changefeed successfully! \nID: {flags.changefeed_id}")
+        return
     checkpoint = _overwriting(flags.overwrite_checkpoint_ts, now)
-    _confirm_lag(flags, now, checkpoint or feed["checkpoint_ts"])
-    found: Mapping[str, Any] | None = None
-    if checkpoint:
-        found = _all_tables(flags, client, checkpoint, _get(flags, client)["config"])
-    body = _FILES | {"overwrite_checkpoint_ts": checkpoint}
+    if not flags.no_confirm:
+        _confirm(
+            f"You are overwriting the checkpoint of changefeed({flags.changefeed_id}) to {checkpoint}, which may lead "
+            "to data loss or data duplication.\nConfirm that you know what this command will do and use it at your "
+            "own risk [Y/N]",
+            "Abort changefeed resume.",
+            end="",
+        )
+    found, warning = _all_tables(flags, client, checkpoint, _get(flags, client)["config"])
+    body["overwrite_checkpoint_ts"] = checkpoint
     client("POST", _path(flags, "resume"), body, answers=False, keyspace=flags.keyspace)
     print(f"Resume changefeed successfully! \nID: {flags.changefeed_id}")
-    if found is not None:
-        _print_tables(found, flags.verbose)
+    _print_tables(found, flags.verbose, warning or _NO_WARNING)
 
 
 def _remove(flags: Namespace, client: Client) -> None:
@@ -237,17 +258,16 @@ def _statistics(flags: Namespace, client: Client) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     while True:
-        time.sleep(flags.interval)
         try:
             feed = _get(flags, client)
             now = physical_ms(_now(client, feed.get("upstream_id", 0)))
+            checkpoint = physical_ms(feed["checkpoint_ts"])
+            gap = physical_ms(feed["resolved_ts"]) - checkpoint
+            _print_json({"sink_gap": f"{gap}ms", "replication_gap": f"{now - checkpoint}ms"})
         except ApiError as error:
             if str(error) == "context canceled":
                 raise
-            continue  # the next look may do better
-        checkpoint = physical_ms(feed["checkpoint_ts"])
-        gap = physical_ms(feed["resolved_ts"]) - checkpoint
-        _print_json({"sink_gap": f"{gap}ms", "replication_gap": f"{now - checkpoint}ms"})
+        time.sleep(flags.interval)  # after an error, the next look may do better
 
 
 def _captures(flags: Namespace, client: Client) -> None:
@@ -293,39 +313,57 @@ def _now(client: Client, upstream: int) -> int:
     return compose(said["timestamp"], said["logic_time"])
 
 
-def _all_tables(flags: Namespace, client: Client, start_ts: int, config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the tables; that they cannot be had is only worth a line."""
+def _all_tables(
+    flags: Namespace, client: Client, start_ts: int, config: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], str | None]:
+    """Return the tables, or why they cannot be had, which is only worth a line."""
     body = _FILES | {"replica_config": config, "start_ts": start_ts, "sink_uri": ""}
     try:
-        found: Mapping[str, Any] = client("POST", "get_all_tables", body, keyspace=flags.keyspace)
+        return client("POST", "get_all_tables", body, keyspace=flags.keyspace), None
     except ApiError as error:
-        found = {"warning": str(error)}
-    return found
+        return {}, str(error)
 
 
 def _overwriting(text: str, now: int) -> int:
-    if not text:
-        return 0
-    if text != "now" and not (text.isascii() and text.isdecimal()):
+    """Return the checkpoint that `--overwrite-checkpoint-ts` names: `now` in any letter case, or a TSO but 0."""
+    if text.lower() == "now":
+        return now
+    checkpoint = int(text) if text.isascii() and text.isdecimal() else 0
+    if not 0 < checkpoint < 1 << 64:
         raise ConfigError(
             f"invalid overwrite-checkpoint-ts {text}, overwrite-checkpoint-ts only accept 'now' or a valid timestamp "
             "in integer",
             code="CDC:ErrCliInvalidCheckpointTs",
         )
-    checkpoint = now if text == "now" else int(text)
     if checkpoint > now:
         raise ConfigError(
-            f"the overwrite-checkpoint-ts {checkpoint} must be smaller than current TSO {now}",
+            f"the overwrite-checkpoint-ts {checkpoint} must be smaller than current TSO",
             code="CDC:ErrCliCheckpointTsIsInFuture",
         )
     return checkpoint
 
 
-def _refuse_old(flags: Namespace) -> None:
-    if flags.sort_dir:
-        raise ConfigError("--sort-dir is not supported any more", hint="take it out")
-    if flags.tz:
-        print("[WARN] --tz is the server's: it has no effect here")
+def _ignoring(flags: Namespace, found: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+    """Tell of tables that cannot be replicated, and return whether they are to be left out: what the user says."""
+    tables = found.get("ineligible_tables")
+    if tables:
+        named = f"do not have a primary key or a not-null unique key: {_go_tables(tables)}"
+        if config.get("force_replicate"):
+            print(
+                f"[WARN] Force to replicate some ineligible tables, these tables {named}\n"
+                "[WARN] This may cause data redundancy, please refer to the official documentation for details."
+            )
+        else:
+            print(f"[WARN] Some tables are not eligible to replicate, because they {named}")
+            if not flags.no_confirm:
+                _confirm(
+                    "Could you agree to ignore those tables, and continue to replicate [Y/N]\n"
+                    "Note: If you don't want to ignore those tables, please set `force-replicate to` true in the "
+                    "changefeed config file.",
+                    "No changefeed is created because you don't want to ignore some tables.",
+                )
+                return True
+    return bool(flags.no_confirm)
 
 
 def _check(sink_uri: str, config: Mapping[str, Any]) -> None:
@@ -336,75 +374,70 @@ def _check(sink_uri: str, config: Mapping[str, Any]) -> None:
             raise
 
 
-def _confirm_lag(flags: Namespace, now: int, start: int) -> None:
+def _confirm_lag(flags: Namespace, now: int, start: int, command: str) -> None:
     lag = physical_ms(now) - physical_ms(start)
     if lag > _DAY_MS and not flags.no_confirm:
         _confirm(
-            f"Replicate lag ({dt.timedelta(milliseconds=lag)}) is larger than 1 days, large data may cause OOM, "
-            "confirm to continue at your own risk [Y/N]"
+            f"Replicate lag ({duration_string(lag * 10**6)}) is larger than 1 days, large data may cause OOM, "
+            "confirm to continue at your own risk [Y/N]",
+            f"Abort changefeed {command}.",
         )
 
 
-def _confirm(question: str, declined: str = "") -> None:
-    print(question, flush=True)
-    said = next((word for line in sys.stdin for word in line.split()), None)
-    if said is None:
+def _confirm(question: str, declined: str, end: str = "\n") -> None:
+    """Ask, and raise Declined, after saying so, unless the answer's first word is a y."""
+    print(question, end=end, flush=True)
+    answer = next((word for line in sys.stdin for word in line.split()), None)
+    if answer is None:
         print("Received invalid input: EOF, abort the command.")
+    if answer not in ("y", "Y"):
+        print(declined)
         raise Declined
-    if said not in ("y", "Y"):
-        if declined:
-            print(declined)
-        raise Declined
+
+
+def _warn(text: str) -> None:
+    typer.secho(f"[WARN] {text}", fg="bright_yellow")
+
+
+def _log(text: str, **fields: str) -> None:
+    """Print a warning as TiCDC's log has it, which its command line writes among the output."""
+    moment = dt.datetime.now().astimezone()
+    zone = f"{moment:%z}"
+    at = f"{moment:%Y/%m/%d %H:%M:%S}.{moment.microsecond // 1000:03d} {zone[:3]}:{zone[3:5]}"
+    shown = {name: _quoted(value) if set(value) & set(' "=[]\n') else value for name, value in fields.items()}
+    print(f'[{at}] [WARN] [<unknown>] ["{text}"]', *(f"[{name}={value}]" for name, value in shown.items()))
 
 
 def _names(found: Mapping[str, Any], kind: str) -> list[str]:
     return [f"{t['database_name']}.{t['table_name']}" for t in found.get(kind) or []]
 
 
-def _list(found: Mapping[str, Any], kind: str) -> str:
-    return ", ".join(_names(found, kind))
+def _go_tables(tables: Sequence[Mapping[str, Any]]) -> str:
+    """Return tables as Go's `%#v` prints them."""
+    return (
+        "[]v2.TableName{"
+        + ", ".join(
+            f"v2.TableName{{Schema:{_quoted(t['database_name'])}, Table:{_quoted(t['table_name'])}, "
+            f"TableID:{t['table_id']}, IsPartition:{to_json(t['is_partition'])}}}"
+            for t in tables
+        )
+        + "}"
+    )
 
 
-def _print_tables(found: Mapping[str, Any], verbose: bool = False) -> None:
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _print_tables(found: Mapping[str, Any], verbose: bool, warning: str | None = None) -> None:
     for label, kind in (("Ineligible", "ineligible"), ("Eligible", "eligible"), ("All", "all")):
         print(f"{label}TablesCount: {len(_names(found, f'{kind}_tables'))}")
+    if warning:
+        print(f"Warning: {warning}")
     if verbose:
         for label, kind in (("Eligible", "eligible"), ("Ineligible", "ineligible"), ("All", "all")):
-            print(f"{label}Tables: [{_list(found, f'{kind}_tables')}]")
-    if "warning" in found:
-        print(f"Warning: {found['warning']}")
+            print(f"{label}Tables: [{', '.join(_names(found, f'{kind}_tables'))}]")
 
 
 def _print_json(value: object) -> None:
     print(to_json(value, indent=2), flush=True)
-
-
-_ACRONYMS = {"uri": "URI", "id": "ID", "tidb": "TiDB", "sql": "SQL", "csv": "CSV", "gc": "GC", "tls": "TLS"}
-
-
-def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each change, as TiCDC prints them; without secrets."""
-    return _changes(before, after, _without_secrets(before), _without_secrets(after), ())
-
-
-def _without_secrets(feed: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **feed,
-        "sink_uri": masked_sink_uri(feed["sink_uri"]),
-        "config": mask_replica_config(feed["config"]),
-    }
-
-
-def _changes(old: Any, new: Any, shown_old: Any, shown_new: Any, path: tuple[str, ...]) -> Iterator[str]:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for name in dict.fromkeys((*old, *new)):
-            words = name.replace("-", "_").split("_")
-            label = "".join(_ACRONYMS.get(word, word.capitalize()) for word in words)
-            yield from _changes(old.get(name), new.get(name), shown_old.get(name), shown_new.get(name), (*path, label))
-    elif old != new:
-        kind = "create" if old is None else "delete" if new is None else "update"
-        yield f"{{Type:{kind} Path:[{' '.join(path)}] From:{_shown(shown_old)} To:{_shown(shown_new)}}}"
-
-
-def _shown(value: object) -> str:
-    return "<nil>" if value is None else value if isinstance(value, str) else to_json(value)

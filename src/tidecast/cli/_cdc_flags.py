@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+SORT_ENGINES = ("memory", "file", "unified")
 _TSO = 1 << 64
 _BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
@@ -88,8 +89,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         flag(parser, "--schema-registry", about="the Schema Registry's URL")
         flag(parser, "--config", about="the changefeed's configuration, a TOML file")
         flag(parser, "--target-ts", about="the last commit-ts to publish", type=_tso, default=None, metavar="TSO")
-        for name in ("sort-engine", "sort-dir", "tz"):
-            flag(parser, f"--{name}", about=None)
+        flag(parser, "--sort-engine", about=None, default="unified")
+        flag(parser, "--sort-dir", about=None)
         upstream(parser)
 
     def upstream(parser: _Parser) -> None:
@@ -113,6 +114,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     settings(create)
     flag(create, "--start-ts", about="publish what is later, by default now", type=_tso, default=0, metavar="TSO")
     flag(create, "--disable-gc-check", about="taken for TiCDC's sake", of=bool)
+    flag(create, "--tz", about=None, default="SYSTEM")
     asking(create)
 
     update = parser_of(verbs, "update", "Change a changefeed that is stopped or failed.")
