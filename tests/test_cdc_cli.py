@@ -264,6 +264,12 @@ def test_going_on_from_long_ago_is_asked_for(lab: Lab, command: str) -> None:
         (SINK, "memory-quota = 'x'", "[CDC:ErrInvalidReplicaConfig]"),
         (
             SINK,
+            "[sink]\ndispatchers = [{matcher = ['a.*', 'b'], dispatcher = 'ts', partition = 'rowid', index = 'i'}]",
+            "[CDC:ErrSinkInvalidConfig]sink config invalid: dispatcher and partition cannot be configured both for "
+            "rule:&{[a.* b] ts rowid i [] }",
+        ),
+        (
+            SINK,
             "[[filter.event-filters]]\nmatcher = ['*.*']\nignore-event = ['all']",
             "[CDC:ErrInvalidIgnoreEventType]",
         ),
@@ -287,6 +293,7 @@ def test_a_wrong_configuration_is_found_before_the_server_is_asked(lab: Lab, sin
         ("--sink-uri=kafka://127.0.0.1:9092/t?protocol=avro", 'Avro protocol requires parameter "schema-registry"'),
         (f"--start-ts={2**63} --sink-uri={SINK}", "[CDC:ErrAPIInvalidParam]invalid start-ts"),
         (f"--target-ts=5 --sink-uri={SINK}", "[CDC:ErrTargetTsBeforeStartTs]"),
+        (f"--sink-uri={SINK}&kafka-version=foo", "[CDC:ErrKafkaInvalidVersion]invalid kafka version: invalid version"),
     ],
 )
 def test_the_server_says_the_rest(lab: Lab, rest: str, words: str) -> None:

@@ -113,6 +113,7 @@ claim-check-raw-value = true
 [consistent]
 level = "eventual"
 storage = "s3://redo?secret-access-key=hush"
+flush-concurrency = 4
 [consistent.memory-usage]
 memory-quota-percentage = 50
 [synced-status]
@@ -300,6 +301,9 @@ def test_unknown_parameters_are_ignored() -> None:
         ("enable-tidb-extension=yes", "CDC:ErrSinkURIInvalid", "enable-tidb-extension cannot be 'yes'"),
         ("required-acks=2", "CDC:ErrKafkaInvalidRequiredAcks", "invalid required acks 2"),
         ("kafka-client-id=a%20b", "CDC:ErrKafkaInvalidClientID", "invalid kafka client ID"),
+        ("kafka-version=foo", "CDC:ErrKafkaInvalidVersion", "invalid kafka version: invalid version `foo`"),
+        ("kafka-version=2.4", "CDC:ErrKafkaInvalidVersion", "invalid kafka version: invalid version `2.4`"),
+        ("kafka-version=0.11.0", "CDC:ErrKafkaInvalidVersion", "invalid kafka version: invalid version `0.11.0`"),
         ("max-message-bytes=0", "CDC:ErrCodecInvalidConfig", "invalid max-message-bytes 0"),
         ("max-batch-size=0", "CDC:ErrCodecInvalidConfig", "invalid max-batch-size 0"),
         ("ca=/a&cert=/b", "CDC:ErrKafkaInvalidConfig", "ca, cert and key files should all be supplied"),
@@ -405,6 +409,43 @@ def test_a_configuration_that_cannot_be_is_refused(tmp_path: Path, text: str, ur
     error = refusal(tmp_path, text, uri)
     assert error.code == code
     assert said in str(error)
+
+
+@pytest.mark.parametrize("version", ["2.4.0", "10.0.12", "0.11.0.2"])
+def test_versions_of_kafka(version: str) -> None:
+    assert load_config(f"{SIMPLE}&kafka-version={version}").sink.kafka_config.kafka_version == version
+
+
+@pytest.mark.parametrize(
+    ("expression", "near"),
+    [
+        ("price >", ""),
+        ("price > 1) or (", ", near ')'"),
+        ("name = 'a", ""),
+        ("", None),
+        ("id, price", ""),
+        ("id > 1; DROP TABLE t", ""),
+        ("id > 1 FROM t", ""),
+        ("id IN (SELECT 1)", ""),
+        ("id AS x", ""),
+        ("(" * 5000 + "id" + ")" * 5000, ""),
+    ],
+)
+@pytest.mark.parametrize("key", ["insert", "update-new", "update-old", "delete"])
+def test_a_filter_expression_that_is_none_is_refused(
+    tmp_path: Path, key: str, expression: str, near: str | None
+) -> None:
+    text = f"[[filter.event-filters]]\nmatcher = ['*.*']\nignore-{key}-value-expr = \"{expression}\"\n"
+    if near is None:
+        assert load(tmp_path, text).filter.event_filters
+        return
+    error = refusal(tmp_path, text)
+    assert error.code == "CDC:ErrInvalidFilterExpression"
+    words = f"invalid filter expressions. There is a syntax error in: '{expression}'"
+    assert error.message.startswith(words)
+    assert near in error.message
+    assert "sqlglot" not in str(error)
+    load(tmp_path, text.replace(expression, "price > 10 and name like 'a%'"))
 
 
 def test_checksums_with_avro_need_three_options(tmp_path: Path) -> None:

@@ -262,6 +262,9 @@ def refusals() -> dict[str, tuple[dict[str, object], int, str, str]]:
     def sink(**members: object) -> dict[str, object]:
         return config(sink=members)
 
+    def expression(text: str) -> dict[str, object]:
+        return config(filter={"event_filters": [{"matcher": ["shop.*"], "ignore_insert_value_expr": text}]})
+
     rule = [{"matcher": ["*.*"], "partition": "index-value", "index": "nothing"}]
     return {
         **{
@@ -339,6 +342,24 @@ def refusals() -> dict[str, tuple[dict[str, object], int, str, str]]:
             400,
             "ErrSinkURIInvalid",
             f"sink uri invalid '{SINK}&partition-num=0': [CDC:ErrKafkaInvalidPartitionNum]",
+        ),
+        "version": (
+            {"sink_uri": SINK + "&kafka-version=foo"},
+            400,
+            "ErrSinkURIInvalid",
+            f"sink uri invalid '{SINK}&kafka-version=foo': [CDC:ErrKafkaInvalidVersion]invalid kafka version",
+        ),
+        "expression": (
+            expression("id >"),
+            500,
+            "ErrInvalidFilterExpression",
+            "invalid filter expressions. There is a syntax error in: 'id >'",
+        ),
+        "expression's column": (
+            expression("weight > 5"),
+            500,
+            "ErrExpressionColumnNotFound",
+            "invalid filter expression(s). Cannot find column 'weight' from table 'shop.orders' in: weight > 5",
         ),
         "text": ({"start_ts": "5"}, 400, "ErrAPIInvalidParam", "invalid api parameter: start_ts"),
         "word": ({"start_ts": "x"}, 400, "ErrAPIInvalidParam", "invalid api parameter: start_ts"),

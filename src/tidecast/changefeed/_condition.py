@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import sqlglot
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from sqlglot import exp
@@ -20,6 +21,15 @@ from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind, TableSchema, bit_number, enum_number, set_number, shift_zone
 
 _SEEN = "seen by a filter: "
+_INVALID = "CDC:ErrInvalidFilterExpression"
+_NO_VALUES = (exp.Query, exp.Star, exp.Parameter, exp.SessionParameter, exp.Placeholder)
+"""What has no value in the row itself: queries, every column at once, variables."""
+
+_REASONS = {
+    "DATATYPE_MISMATCH": "the types of its operands do not go together",
+    "UNRESOLVED_ROUTINE": "it calls a function that is not known",
+    "WRONG_NUM_ARGS": "it calls a function with too few or too many arguments",
+}
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In)
 _MOMENTS = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
@@ -35,6 +45,45 @@ class Condition:
     values: dict[str, Column] = field(default_factory=dict)
 
 
+def parse_condition(text: str) -> exp.Expression:
+    """Return the tree of a condition. Raises ConfigError where it is none (`CDC:ErrInvalidFilterExpression`)."""
+    near = None
+    try:
+        statements = sqlglot.parse(f"SELECT {text}", read="mysql")
+    except sqlglot.ParseError as error:
+        near = error.errors[0].get("highlight") if error.errors else None
+    except (sqlglot.errors.SqlglotError, RecursionError):
+        pass
+    else:
+        query = statements[0] if len(statements) == 1 else None
+        parts = {name: part for name, part in query.args.items() if part} if isinstance(query, exp.Select) else {}
+        found = parts.pop("expressions", [])
+        if len(found) == 1 and not parts and not isinstance(found[0], exp.Alias) and not found[0].find(*_NO_VALUES):
+            return exp.Paren(this=found[0])
+    raise ConfigError(
+        f"invalid filter expressions. There is a syntax error in: '{text}'" + (f", near '{near}'" if near else ""),
+        code=_INVALID,
+        hint="write one condition on a table's columns, as it stands after WHERE",
+    )
+
+
+def columns_of(tree: exp.Expression, schema: TableSchema, text: str) -> list[tuple[exp.Column, TableColumn]]:
+    """Return the columns that a condition names, each with the table's own.
+
+    Raises ConfigError where the table has not one (`CDC:ErrExpressionColumnNotFound`).
+    """
+    columns = {c.name.lower(): c for c in schema.columns if not c.virtual}
+    found = [(node, columns.get(node.name.lower())) for node in tree.find_all(exp.Column)]
+    for node, column in found:
+        if column is None:
+            raise ConfigError(
+                f"invalid filter expression(s). Cannot find column '{node.name}' from table '{schema.name}' in: {text}",
+                code="CDC:ErrExpressionColumnNotFound",
+                hint=f"it has {', '.join(c.name for c in columns.values())}",
+            )
+    return [(node, column) for node, column in found if column is not None]
+
+
 def read_condition(text: str, schema: TableSchema, row: str, zone: str) -> Condition:
     """Return a condition on the row of a table that column `row` holds.
 
@@ -42,21 +91,9 @@ def read_condition(text: str, schema: TableSchema, row: str, zone: str) -> Condi
     where it is none (`CDC:ErrInvalidFilterExpression`) or names a column that there is not
     (`CDC:ErrExpressionColumnNotFound`).
     """
-    try:
-        tree = exp.Paren(this=sqlglot.parse_one(text, read="mysql"))
-    except sqlglot.errors.SqlglotError as error:
-        described = error.errors if isinstance(error, sqlglot.ParseError) else []
-        raise unusable(text, described[0]["description"] if described else "it is not SQL", schema) from None
-    columns = {c.name.lower(): c for c in schema.columns if not c.virtual}
+    tree = parse_condition(text)
     values: dict[str, Column] = {}
-    for node in list(tree.find_all(exp.Column)):
-        column = columns.get(node.name.lower())
-        if column is None:
-            raise ConfigError(
-                f"cannot find column {node.name!r} of filter expression {text!r}",
-                code="CDC:ErrExpressionColumnNotFound",
-                where=f"table {schema.name}",
-            )
+    for node, column in columns_of(tree, schema, text):
         if isinstance(node.parent, exp.Not | exp.And | exp.Or):  # a number is true unless it is 0
             node = node.replace(exp.NEQ(this=node.copy(), expression=exp.Literal.number(0))).this
         others = list(_others(node))
@@ -72,12 +109,14 @@ def read_condition(text: str, schema: TableSchema, row: str, zone: str) -> Condi
     return Condition(f"coalesce(try_cast({tree.sql(dialect='spark')} AS BIGINT) = 1, false)", values)
 
 
-def unusable(text: str, why: str, schema: TableSchema) -> ConfigError:
-    """Return the error of an expression that cannot be computed."""
+def unusable(text: str, error: AnalysisException | ParseException, schema: TableSchema) -> ConfigError:
+    """Return the error of an expression that Spark cannot compute, for the reason that its error tells."""
+    condition = (error.getCondition() or "").partition(".")[0]
     return ConfigError(
-        f"invalid filter expression {text!r}: {why}",
-        code="CDC:ErrInvalidFilterExpression",
+        f"invalid filter expression '{text}': {_REASONS.get(condition, 'it cannot be computed for a row')}",
+        code=_INVALID,
         where=f"table {schema.name}",
+        hint="it takes operators and functions that MySQL and Spark both have",
     )
 
 

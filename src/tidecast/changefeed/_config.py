@@ -52,6 +52,7 @@ _LARGE_MESSAGES = ("open-protocol", "simple", "canal-json")
 _NAME = r"[A-Za-z0-9._\-]*"
 _TOPIC = re.compile(rf"{_NAME}(\{{schema\}})?({_NAME}\{{table\}})?{_NAME}")
 _AVRO_TOPIC = re.compile(rf"{_NAME}\{{schema\}}{_NAME}\{{table\}}{_NAME}")
+_KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+", re.ASCII)
 _ROUTE = re.compile(r"([^{}]|\{schema\}|\{table\})*")
 
 _IN_SINK = (
@@ -401,6 +402,9 @@ def _wrongs(config: ChangefeedConfig) -> Iterator[tuple[str, str]]:
             yield _REPLICA, "large message handle is set to claim-check, but the claim-check-storage-uri is empty"
     if config.file.enable_sync_point:
         yield _REPLICA, "sync point needs a MySQL sink"
+    version = sink.kafka_config.kafka_version
+    if version and not _KAFKA_VERSION.fullmatch(version):
+        yield "CDC:ErrKafkaInvalidVersion", f"invalid kafka version: invalid version `{version}`"
     stuck = config.file.changefeed_error_stuck_duration
     try:
         if parse_duration(stuck) < _SHORTEST_STUCK:
@@ -409,14 +413,21 @@ def _wrongs(config: ChangefeedConfig) -> Iterator[tuple[str, str]]:
         yield _REPLICA, f"changefeed-error-stuck-duration: {error}"
 
 
-def _check_dispatcher(dispatcher: Dispatcher, protocol: str) -> None:
-    TableMatcher(dispatcher.matcher)
-    if dispatcher.dispatcher and dispatcher.partition:
+def refuse_both_names(one: Dispatcher) -> None:
+    """Raise ConfigError (`CDC:ErrSinkInvalidConfig`) where a dispatcher has both `partition` and its old name."""
+    if one.dispatcher and one.partition:
+        matcher, columns = (f"[{' '.join(names)}]" for names in (one.matcher, one.columns))
         raise _error(
             "CDC:ErrSinkInvalidConfig",
-            "dispatcher and partition cannot be configured both",
+            "sink config invalid: dispatcher and partition cannot be configured both for rule:"
+            f"&{{{matcher} {one.dispatcher} {one.partition} {one.index} {columns} {one.topic}}}",
             "keep partition, the newer name",
         )
+
+
+def _check_dispatcher(dispatcher: Dispatcher, protocol: str) -> None:
+    TableMatcher(dispatcher.matcher)
+    refuse_both_names(dispatcher)
     topic = dispatcher.topic
     if topic and protocol == "avro" and not _AVRO_TOPIC.fullmatch(topic):
         raise _error(

@@ -28,6 +28,7 @@ from tidecast.changefeed import _replica_config as replica
 from tidecast.changefeed._config import ChangefeedConfig, build_config
 from tidecast.changefeed._dispatch import Router, select_columns
 from tidecast.changefeed._feed import Feed, FeedFolder, Problem, State
+from tidecast.changefeed._filter import EventFilters
 from tidecast.changefeed._folders import Folders
 from tidecast.changefeed._matcher import TableFilter
 from tidecast.changefeed._runner import Job, Moved, Runner
@@ -359,9 +360,10 @@ class Changefeeds:
                 code="CDC:ErrTableIneligible",
                 hint="set ignore_ineligible_table to leave them out",
             )
-        router = Router(checked)
+        router, events = Router(checked), EventFilters(checked.filter.event_filters)
         for table in tables.eligible:
             router.check(select_columns(checked, table))
+            events.check(table)
         try:
             self.runner.check(checked)
         except TidecastError as error:

@@ -5,7 +5,7 @@ Source: TiCDC's event filters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
 from tidecast._go import parse_regexp
-from tidecast.changefeed._condition import read_condition, unusable
+from tidecast.changefeed._condition import columns_of, parse_condition, read_condition, unusable
 from tidecast.changefeed._matcher import TableMatcher
 from tidecast.changefeed._tables import EventFilter
 from tidecast.model import Ddl, Op, TableChanges, TableSchema, ddl_action
@@ -62,9 +62,9 @@ EVENTS = frozenset({*_ROW_EVENTS.values(), "all dml", "all ddl", "alter table", 
 
 
 def check_event_filters(filters: Iterable[EventFilter]) -> None:
-    """Raise ConfigError for an event that there is none of, or a pattern of SQL text that is none.
+    """Raise ConfigError for an event that there is none of, a pattern of SQL text or a value expression that is none.
 
-    Value expressions are checked when a table's first row comes, as TiCDC does.
+    Whether a table has an expression's columns is `EventFilters.check`'s to say.
     """
     for one in filters:
         unknown = [name for name in one.ignore_event if name not in EVENTS]
@@ -81,6 +81,20 @@ def check_event_filters(filters: Iterable[EventFilter]) -> None:
                 raise ConfigError(
                     f"filter rule is invalid {pattern!r}: {error}", code="CDC:ErrFilterRuleInvalid"
                 ) from None
+        for _, _, text in _expressions(one):
+            parse_condition(text)
+
+
+def _expressions(one: EventFilter) -> Iterator[tuple[Op, str, str]]:
+    """Yield the value expressions of a filter: operation, side of the row, text."""
+    for op, side, text in (
+        (Op.CREATE, "data", one.ignore_insert_value_expr),
+        (Op.DELETE, "old", one.ignore_delete_value_expr),
+        (Op.UPDATE, "data", one.ignore_update_new_value_expr),
+        (Op.UPDATE, "old", one.ignore_update_old_value_expr),
+    ):
+        if text:
+            yield op, side, text
 
 
 class EventFilters:
@@ -128,15 +142,15 @@ class EventFilters:
         if ops:
             frame = frame.where(F.col("reason").isNotNull() | ~F.col("op").isin(*ops))
         for one in (f for matcher, f in self._exactly if matcher.matches(*_named(schema))):
-            for op, side, text in (
-                (Op.CREATE, "data", one.ignore_insert_value_expr),
-                (Op.DELETE, "old", one.ignore_delete_value_expr),
-                (Op.UPDATE, "data", one.ignore_update_new_value_expr),
-                (Op.UPDATE, "old", one.ignore_update_old_value_expr),
-            ):
-                if text:
-                    frame = self._without(frame, schema, op, side, text)
+            for op, side, text in _expressions(one):
+                frame = self._without(frame, schema, op, side, text)
         return frame
+
+    def check(self, schema: TableSchema) -> None:
+        """Raise ConfigError for an expression that names a column the table has not."""
+        for one in (f for matcher, f in self._exactly if matcher.matches(*_named(schema))):
+            for _, _, text in _expressions(one):
+                columns_of(parse_condition(text), schema, text)
 
     def _without(self, frame: DataFrame, schema: TableSchema, op: Op, side: str, text: str) -> DataFrame:
         """Return a frame without the rows of an operation for which MySQL takes an expression for true."""
@@ -145,7 +159,7 @@ class EventFilters:
         try:
             return frame.withColumns(condition.values).where(~F.expr(truth)).drop(*condition.values)
         except (AnalysisException, ParseException) as error:
-            raise unusable(text, str(error).splitlines()[0], schema) from None
+            raise unusable(text, error, schema) from None
 
 
 def _named(schema: TableSchema) -> tuple[str, str]:

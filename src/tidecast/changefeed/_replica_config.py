@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from tidecast._go import duration_text, parse_duration
 from tidecast._uri import is_secret_name, parse_place, redact_uri
-from tidecast.changefeed._config import read_file, tables_of, validate_file
+from tidecast.changefeed._config import read_file, refuse_both_names, tables_of, validate_file
 from tidecast.changefeed._tables import DURATION, Changefeed, CodecConfig, Dispatcher, Filter, Sink, Table
 
 HIDDEN = "xxxxx"
@@ -97,9 +97,11 @@ def read_replica_config(toml: str | os.PathLike[str]) -> dict[str, Any]:
 def checked_replica_config(file: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the replica config of a changefeed file's content, which errors call `name`.
 
-    Raises ConfigError for keys that TiCDC has not, and for values of a wrong type.
+    Raises ConfigError for keys that TiCDC has not, for values of a wrong type, and for both names of a partition rule,
+    as a replica config has but one.
     """
-    validate_file(file, name)
+    for dispatcher in validate_file(file, name).sink.dispatchers:
+        refuse_both_names(dispatcher)
     return replica_config(file)
 
 

@@ -242,6 +242,7 @@ class Consistent(Table):
     storage: Secret = Field(default_factory=lambda: SecretStr(""))
     use_file_backend: bool = False
     compression: str = ""
+    flush_concurrency: int | None = None
     memory_usage: Memory = Memory()
 
 
