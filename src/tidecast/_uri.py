@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes, urlsplit
@@ -15,14 +15,32 @@ from tidecast._errors import ConfigError
 
 _HIDDEN = "xxxxx"
 _SECRET = re.compile(
-    r"pass|pwd|secret|token|credential|signature|(access|account|shared)[-_. ]?key|(?<![a-z])sas(?![a-z])", re.I
+    r"pass|pwd|secret|token|cred|signature|bearer|cookie|jaas|(access|account|shared|api|private)[-_. ]?key"
+    r"|(?<![a-z])(sas|auth(entication|orization)?)(?![a-z0-9])",
+    re.I,
 )
+_PUBLIC = frozenset(
+    (
+        *("protocol", "transaction-atomicity", "schema-registry", "only-output-updated-columns", "content-compatible"),
+        *("debezium-disable-schema", "partition-num", "replication-factor", "kafka-version", "max-message-bytes"),
+        *("compression", "kafka-client-id", "auto-create-topic", "dial-timeout", "write-timeout", "read-timeout"),
+        *("required-acks", "enable-tls", "ca", "cert", "key", "insecure-skip-verify", "sasl-user", "sasl-mechanism"),
+        *("sasl-gssapi-auth-type", "sasl-gssapi-keytab-path", "sasl-gssapi-kerberos-config-path"),
+        *("sasl-gssapi-service-name", "sasl-gssapi-user", "sasl-gssapi-realm", "sasl-gssapi-disable-pafxfast"),
+        *("enable-tidb-extension", "max-batch-size", "avro-enable-watermark", "avro-decimal-handling-mode"),
+        *("avro-bigint-unsigned-handling-mode", "encoding-format", "output-row-key"),
+        *("topics", "start", "format", "large-message-handle-compression", "claim-check-storage-uri"),
+    )
+)
+"""Parameters whose values may be shown. Any other may be a credential under a name that nobody here knows."""
 # A password may hold what should have been escaped; only a port cannot be one.
-_USERINFO = re.compile(r"^([^:/?#]+://[^:/?#@]*):(?![0-9]+(?:[/?#,]|$))(?:[^/?#]*|.*)@")
-_PARAM = re.compile(r"([?&])([^=&#]*)=([^&]*)")
+_USERINFO = re.compile(r"^((?:[^:/?#]+://|//)?[^:/?#@]*):(?!//|[0-9]+(?:[/?#,]|$))(?:[^/?#]*|.*)@")
+_PARAM = re.compile(r"([?&])([^=&#?]+)(=?)([^&]*)")
+_FRAGMENT = re.compile(r"#.+", re.S)
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):")
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/)|(?!//))(/[^?#]*)", re.I)
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
+_SHORT = 4
 _KAFKA = ("kafka", "kafka+ssl")
 _KAFKA_PORT = 9092
 _SINGLE_FILES = (".jsonl.gz", ".jsonl", ".parquet")
@@ -117,17 +135,36 @@ def local_path(text: str | os.PathLike[str], option: str) -> Path:
 
 
 def redact_uri(uri: str) -> str:
-    """Return a URI with `xxxxx` for the password of its user and for every secret among its parameters."""
+    """Return a URI, with or without its scheme, with `xxxxx` for all that may be a secret.
+
+    That is the password of its user, the value of every parameter but those that are known to hold none, and what
+    follows a `#`. The value of a parameter may be such a URI.
+    """
+    return _redacted(uri, _redacted_value)
+
+
+def _redacted_value(text: str) -> str:
+    return _redacted(text, lambda inner: _HIDDEN if re.search("[:@?#]", inner) else inner)
+
+
+def _redacted(uri: str, public: Callable[[str], str]) -> str:
+    """Return a URI without its secrets; `public` shows the values of public parameters."""
 
     def parameter(match: re.Match[str]) -> str:
-        before, name, value = match.groups()
-        if is_secret_name(unquote(name)):
-            value = _HIDDEN
-        elif "://" in unquote(value):
-            value = redact_uri(unquote(value))
-        return f"{before}{name}={value}"
+        before, name, equals, value = match.groups()
+        if unquote(name) not in _PUBLIC:
+            return f"{before}{name}={_HIDDEN if value else ''}" if equals else f"{before}{_HIDDEN}"
+        inner = unquote(value)
+        shown = public(inner)
+        return f"{before}{name}{equals}{value if shown == inner else shown}"
 
-    return _PARAM.sub(parameter, _USERINFO.sub(rf"\1:{_HIDDEN}@", uri))
+    return _FRAGMENT.sub(f"#{_HIDDEN}", _PARAM.sub(parameter, _USERINFO.sub(rf"\1:{_HIDDEN}@", uri)))
+
+
+def secrets_of(place: Place) -> list[str]:
+    """Return the texts of a place that may be secrets, but those too short to look for in other texts."""
+    hidden = (v for k, v in place.params.items() if is_secret_name(k) or (k not in _PUBLIC and len(v) > _SHORT))
+    return [text for text in (place.password.get_secret_value(), *hidden) if text]
 
 
 def is_secret_name(name: str) -> bool:

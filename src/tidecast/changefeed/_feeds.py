@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from tidecast._errors import ConfigError, TerminalError, TidecastError
 from tidecast._go import parse_duration
-from tidecast._uri import Place, is_secret_name, parse_place, redact_uri
+from tidecast._uri import Place, parse_place, redact_uri, secrets_of
 from tidecast.changefeed import _replica_config as replica
 from tidecast.changefeed._config import ChangefeedConfig, build_config
 from tidecast.changefeed._dispatch import Router, select_columns
@@ -569,9 +569,7 @@ def _words(error: Exception) -> str:
 
 def _without_secrets(text: str, feed: Feed) -> str:
     """Hide what an error of somebody else's might quote."""
-    place = parse_place(feed.sink_uri)
-    passwords = [place.password.get_secret_value(), *(v for k, v in place.params.items() if is_secret_name(k))]
-    for secret in {feed.sink_uri, *passwords, *replica.secrets(feed.config)} - {""}:
+    for secret in {feed.sink_uri, *secrets_of(parse_place(feed.sink_uri)), *replica.secrets(feed.config)} - {""}:
         text = text.replace(secret, redact_uri(secret) if "://" in secret else replica.HIDDEN)
     return text
 
