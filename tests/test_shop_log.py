@@ -41,6 +41,55 @@ def test_the_log_is_what_the_script_makes(lines: list[str]) -> None:
         assert text.read().splitlines() == lines
 
 
+def test_the_log_is_one_that_tidb_can_have(lines: list[str]) -> None:
+    LOG.check(lines)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("products", "sku", "x" * 17),
+        ("products", "name", None),
+        ("products", "price", "1.234"),
+        ("products", "price", "1000000.00"),
+        ("products", "kind", "7"),
+        ("products", "stock", str(1 << 31)),
+        ("products", "steep", "839:00:00"),
+        ("products", "weight", "0.123456789"),
+        ("products", "harvest", "2156"),
+        ("products", "traits", "{"),
+        ("customers", "id", str(1 << 64)),
+        ("customers", "flags", "16"),
+        ("customers", "likes", "64"),
+        ("customers", "secret", "AAAAAAAAAAAAAAAAAA=="),
+        ("customers", "joined", "2025-03-03 08:00:00"),
+        ("customers", "seen", {"location": "UTC", "value": "2038-03-03 08:00:00"}),
+        ("customers", "birthday", "1985-02-30"),
+        ("customers", "no_such", "1"),
+    ],
+)
+def test_a_value_that_its_column_cannot_hold_is_found(
+    lines: list[str], messages: list[Message], table: str, column: str, value: object
+) -> None:
+    at = next(n for n, m in enumerate(messages) if m.get("table") == table and m["type"] == "INSERT")
+    wrong = messages[at] | {"data": messages[at]["data"] | {column: value}}
+    with pytest.raises(ValueError, match=f"line {at + 1}, table {table}: .*(cannot hold|not the table's)"):
+        LOG.check([*lines[:at], as_line(wrong), *lines[at + 1 :]])
+
+
+def as_line(message: Message) -> str:
+    return json.dumps({"value": base64.b64encode(json.dumps(message).encode()).decode()})
+
+
+def test_a_row_that_comes_twice_or_goes_unseen_is_found(lines: list[str], messages: list[Message]) -> None:
+    insert = next(n for n, m in enumerate(messages) if m["type"] == "INSERT")
+    with pytest.raises(ValueError, match="there is a row with this key"):
+        LOG.check([*lines[: insert + 1], lines[insert]])
+    update = next(n for n, m in enumerate(messages) if m["type"] == "UPDATE")
+    with pytest.raises(ValueError, match=f"line {update + 2}, .*there is no such row"):
+        LOG.check([*lines[: update + 1], lines[update]])
+
+
 def test_a_table_is_shown_before_its_first_row(messages: list[Message]) -> None:
     shown: dict[str, int] = {}
     for message in messages:
