@@ -552,7 +552,9 @@ def test_both_addresses_are_one_too_many(lab: Lab) -> None:
         ("changefeed create --start-ts=x", "start-ts"),
         ("changefeed create --no-confirm=maybe", "no-confirm"),
         ("changefeed statistics -c up -I 0", "interval"),
-        ("changefeed nothing", "nothing"),
+        ("changefeed list nothing", 'unknown command "nothing" for "tidecast cli changefeed list"'),
+        ("changefeed move-table -c up", 'required flag(s) "table-id", "target-node-id" not set'),
+        ("changefeed merge-table -c up -t x", "table-id"),
     ],
 )
 def test_a_wrong_command_line_is_explained(lab: Lab, line: str, words: str) -> None:
@@ -562,6 +564,75 @@ def test_a_wrong_command_line_is_explained(lab: Lab, line: str, words: str) -> N
     assert first == f"Error: {second}"
     assert words in second
     assert lab.record.calls == []
+
+
+@pytest.mark.parametrize(
+    ("line", "usage"),
+    [
+        ("", "tidecast cli "),
+        ("nothing", "tidecast cli "),
+        ("changefeed", "tidecast cli changefeed "),
+        ("changefeed nothing at all", "tidecast cli changefeed "),
+        ("unsafe nothing", "tidecast cli unsafe "),
+        ("capture nothing", "tidecast cli capture "),
+    ],
+)
+def test_an_unknown_word_gets_help(lab: Lab, line: str, usage: str) -> None:
+    out = lab.run(line, server=False)
+    assert out.startswith(f"usage: {usage}")
+    assert (lab.error, lab.record.calls) == ("", [])
+    assert "unsafe" not in lab.run("", server=False)  # hidden, as in TiCDC's
+
+
+def test_tables_are_not_moved(lab: Lab) -> None:
+    lab.create()
+    one = "the only one: its tables cannot be moved, split or merged"
+    for name, more, query in (
+        ("move-table", "-d n -t 100", "mode=0&tableID=100&targetNodeID=n"),
+        ("move-split-table", "--target-node-id n --table-id=100 --mode 1", "mode=1&tableID=100&targetNodeID=n"),
+        ("split-table-by-region-count", "-t 100", "mode=0&tableID=100"),
+        ("merge-table", "-t 100", "mode=0&tableID=100"),
+    ):
+        refused = json.loads(lab.run(f"changefeed {name} -c up {more}"))
+        path = f"/api/v2/changefeeds/up/{name.replace('-', '_')}"
+        assert lab.calls == [f"POST {path}?keyspace=default&{query}"]
+        assert list(refused) == ["success", "error"]
+        assert refused["success"] is False
+        assert refused["error"].startswith("[CDC:ErrSchedulerRequestFailed]scheduler request failed, ")
+        assert refused["error"].endswith(one)
+    lost = json.loads(lab.run("changefeed merge-table -c nobody -t 1"))
+    assert lost == {"success": False, "error": "[CDC:ErrChangeFeedNotExists]changefeed not exists, nobody"}
+
+
+def test_unsafe_commands_look_and_refuse(lab: Lab) -> None:
+    lab.run(
+        "changefeed create --no-confirm -c up", f"--sink-uri={SINK}&sasl-user=a&sasl-password=pa55&sasl-mechanism=PLAIN"
+    )
+    lines = lab.run("unsafe show-metadata").splitlines()
+    assert lab.calls == ["GET /api/v2/unsafe/metadata"]
+    key, info = lines[0].removeprefix("Key: ").split(", Value: ")
+    assert key == "/tidb/cdc/default/default/changefeed/info/up"
+    assert json.loads(info)["id"] == "up"
+    assert "pa55" not in info
+    assert lines[-1] == f"Show {len(lines) - 1} KVs"
+    asked = "Confirm that you know what this command will do and use it at your own risk [Y/N]\n"
+    for command, answer, told, error in (
+        ("reset", "n", asked, "abort meta command"),
+        ("reset", "", asked + EOF, "abort meta command"),
+        ("reset", "y", asked, "[CDC:ErrInvalidServerOption]Empty PD address. Please use --pd to specify PD cluster"),
+        ("delete-service-gc-safepoint", "n", asked, "abort meta command"),
+        ("delete-service-gc-safepoint", "y", asked, "[CDC:ErrAPIGetPDClientFailed]failed to get PDClient"),
+        ("delete-service-gc-safepoint --no-confirm", "", "", "[CDC:ErrAPIGetPDClientFailed]failed to get PDClient"),
+        ("resolve-lock --region 1", "", "", "[CDC:ErrAPIGetPDClientFailed]failed to get PDClient"),
+        ("resolve-lock --region 1 --ts=5", "", "", "[CDC:ErrAPIGetPDClientFailed]failed to get PDClient"),
+    ):
+        assert lab.run(f"unsafe {command}", answer=answer, exits=1) == told
+        assert lab.error.startswith(f"Error: {error}")
+    assert lab.calls == ["POST /api/v2/unsafe/resolve_lock?keyspace="]
+    assert json.dumps(lab.record.bodies[-1]) == json.dumps(
+        {"region_id": 1, "ts": 5, "ca_path": "", "cert_path": "", "key_path": ""}
+    )
+    assert lab.feeds.get("up")
 
 
 def test_flags_stand_where_go_takes_them(lab: Lab) -> None:

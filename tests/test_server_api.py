@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
+import logging
 import re
 import socket
 import ssl
@@ -487,6 +489,70 @@ def test_what_is_nowhere_is_answered_in_text(client: Client) -> None:
         answer = client(method, path)
         assert (answer.status, answer.text) == (404, "404 page not found")
         assert answer.headers["content-type"].startswith("text/plain")
+
+
+def test_what_is_a_cluster_s_is_shown_or_refused(client: Client) -> None:
+    created(client, sink_uri=SINK + "&sasl-user=a&sasl-password=pa55&sasl-mechanism=PLAIN")
+    found = client("GET", "/api/v2/unsafe/metadata")
+    place = "/tidb/cdc/default/default/changefeed"
+    assert [list(item) for item in found.json] == [["key", "value"]] * 2
+    assert [item["key"] for item in found.json] == [f"{place}/info/up", f"{place}/status/up"]
+    info = client("GET", f"{FEEDS}/up").json
+    assert json.loads(found.json[0]["value"])["sink_uri"] == info["sink_uri"]
+    assert json.loads(found.json[1]["value"])["checkpoint-ts"] <= info["checkpoint_ts"]
+    debug = client("GET", "/debug/info")
+    assert debug.status == 200
+    parts = re.split(r"\n\n\*\*\* (\w+) info \*\*\*:\n\n", debug.text)
+    assert parts[1::2] == ["owner", "processors", "etcd"]
+    assert client("GET", "/api/v2/captures").json["items"][0] == json.loads(parts[2])
+    assert parts[4].endswith("changefeedID: default/up\n")
+    assert parts[6].startswith(f"{place}/info/up\n\t{{")
+    assert "pa55" not in found.text + debug.text
+    for method, path in (("POST", "resolve_lock"), ("DELETE", "service_gc_safepoint")):
+        refused = client(method, f"/api/v2/unsafe/{path}", {})
+        assert (refused.status, refused.json["error_code"]) == (500, "CDC:ErrAPIGetPDClientFailed")
+    for name in ("move_table", "move_split_table", "split_table_by_region_count", "merge_table"):
+        refused = client("POST", f"{FEEDS}/up/{name}?tableID=1&targetNodeID=n")
+        assert (refused.status, refused.json["error_code"]) == (400, "CDC:ErrSchedulerRequestFailed")
+        refused = client("POST", f"{FEEDS}/nobody/{name}?tableID=1")
+        assert (refused.status, refused.json["error_code"]) == (400, "CDC:ErrChangeFeedNotExists")
+        refused = client("POST", f"{FEEDS}/up/{name}?tableID=x")
+        assert (refused.status, refused.json["error_code"]) == (500, "")
+        assert refused.json["error_msg"] == 'strconv.ParseInt: parsing "x": invalid syntax'
+
+
+def test_the_log_hides_more_and_never_less(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def redact(mode: str) -> tuple[int, dict[str, str]]:
+        answer = client("POST", "/api/v2/log/redact", {"redact_info_log": mode})
+        return answer.status, answer.json
+
+    def shown() -> str:
+        try:
+            raise ValueError("hush")
+        except ValueError:
+            logging.getLogger("tidecast.changefeed").exception("row %d of %r", 5, "a‹b", exc_info=True)
+        logging.getLogger("other").error("row %d", 6)
+        return log.getvalue()
+
+    log = io.StringIO()
+    monkeypatch.setattr(logging.getLogger(), "handlers", [logging.StreamHandler(log), logging.StreamHandler(log)])
+    assert redact("off") == (200, {"previous_mode": "OFF", "current_mode": "OFF"})
+    assert shown().startswith("row 5 of 'a‹b'\nTraceback")
+    assert redact(" Marker ") == (200, {"previous_mode": "OFF", "current_mode": "MARKER"})
+    log.seek(log.truncate(0))
+    assert shown().startswith("row ‹5› of ‹a‹‹b›\nTraceback")
+    assert redact("TRUE") == (200, {"previous_mode": "MARKER", "current_mode": "ON"})
+    assert redact("on") == (200, {"previous_mode": "ON", "current_mode": "ON"})
+    log.seek(log.truncate(0))
+    assert shown() == "row ? of ?\n" * 2 + "row 6\n" * 2
+    for mode, words in (
+        ("off", "cannot transition from 'ON' to 'off': only transitions to more restrictive modes are allowed "),
+        ("", "missing required field 'redact_info_log': must be 'off', 'on', or 'marker'"),
+        ("half", "invalid redact mode 'half': must be 'off', 'on', or 'marker'"),
+    ):
+        status, said = redact(mode)
+        assert (status, said["error_code"]) == (400, "CDC:ErrAPIInvalidParam")
+        assert said["error_msg"].startswith(f"[CDC:ErrAPIInvalidParam]{words}")
 
 
 def test_the_older_api_lists_bare_arrays_and_accepts(client: Client) -> None:

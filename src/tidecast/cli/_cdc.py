@@ -29,10 +29,11 @@ from tidecast.changefeed import (
 )
 from tidecast.cli._cdc_client import ApiError, Client, Credentials, address_of
 from tidecast.cli._cdc_diff import differences
-from tidecast.cli._cdc_flags import SORT_ENGINES, Usage, parse
+from tidecast.cli._cdc_flags import MOVES, SORT_ENGINES, Help, Usage, parse
 from tidecast.model import compose, physical_ms
 
 _DAY_MS = 86_400_000
+_MINUTE_MS = 60_000
 _FILES = {"ca_path": "", "cert_path": "", "key_path": ""}
 _LISTED = ("finished", "removed")
 _NO_WARNING = "%!s(<nil>)"
@@ -44,7 +45,6 @@ _CHECKED_HERE = (
     "CDC:ErrInvalidIgnoreEventType",
     "CDC:ErrInvalidReplicaConfig",
     "CDC:ErrKafkaTopicExprInvalid",
-    "CDC:ErrSinkInvalidConfig",
     "CDC:ErrSinkUnknownProtocol",
 )
 """What TiCDC's command line finds out by itself; the rest is the server's to say."""
@@ -58,6 +58,9 @@ def cdc(arguments: Sequence[str]) -> int:
     """Carry out a command line and return the exit code: 0 done or declined, 1 anything else."""
     try:
         flags = parse(arguments)
+    except Help as wanted:
+        print(wanted, end="")
+        return 0
     except Usage as wrong:
         print(f"Error: {wrong}", file=sys.stderr)
         print(wrong.usage)
@@ -283,6 +286,54 @@ def _tso(flags: Namespace, client: Client) -> None:
     print(_now(client, 0))
 
 
+def _move(flags: Namespace, client: Client) -> None:
+    """Ask for what no server of ours does, and print its refusal, which is the command's answer."""
+    path = _path(flags, flags.command.rpartition(" ")[2].replace("-", "_"))
+    query = {"tableID": str(flags.table_id), "mode": str(flags.mode)}
+    if "target_node_id" in flags:
+        query["targetNodeID"] = flags.target_node_id
+    try:
+        client("POST", path, answers=False, keyspace=flags.keyspace, **query)
+    except ApiError as error:
+        _print_json({"success": False, "error": str(error)})
+    else:
+        _print_json({"success": True, "error": ""})
+
+
+def _confirm_danger(flags: Namespace) -> None:
+    if not flags.no_confirm:
+        try:
+            _confirm("Confirm that you know what this command will do and use it at your own risk [Y/N]", "")
+        except Declined:
+            raise ConfigError("abort meta command") from None
+
+
+def _reset(flags: Namespace, client: Client) -> None:
+    _confirm_danger(flags)
+    raise ConfigError(
+        "Empty PD address. Please use --pd to specify PD cluster addresses", code="CDC:ErrInvalidServerOption"
+    )
+
+
+def _metadata(flags: Namespace, client: Client) -> None:
+    found = client("GET", "unsafe/metadata")
+    for one in found:
+        print(f"Key: {one['key']}, Value: {one['value']}")
+    print(f"Show {len(found)} KVs")
+
+
+def _delete_safepoint(flags: Namespace, client: Client) -> None:
+    _confirm_danger(flags)
+    client("DELETE", "unsafe/service_gc_safepoint", {"id": 0, **_FILES}, answers=False, keyspace=flags.keyspace)
+    print("CDC service GC safepoint truncated in PD!")
+
+
+def _resolve_lock(flags: Namespace, client: Client) -> None:
+    ts = flags.ts or compose(physical_ms(_now(client, 0)) - _MINUTE_MS)
+    body = {"region_id": flags.region, "ts": ts, **_FILES}
+    client("POST", "unsafe/resolve_lock", body, answers=False, keyspace=flags.keyspace)
+
+
 _COMMANDS: dict[str, Callable[[Namespace, Client], None]] = {
     "changefeed create": _create,
     "changefeed update": _update,
@@ -292,6 +343,11 @@ _COMMANDS: dict[str, Callable[[Namespace, Client], None]] = {
     "changefeed resume": _resume,
     "changefeed remove": _remove,
     "changefeed statistics": _statistics,
+    **{f"changefeed {name}": _move for name in MOVES},
+    "unsafe reset": _reset,
+    "unsafe show-metadata": _metadata,
+    "unsafe delete-service-gc-safepoint": _delete_safepoint,
+    "unsafe resolve-lock": _resolve_lock,
     "capture list": _captures,
     "tso query": _tso,
 }
@@ -391,7 +447,7 @@ def _confirm(question: str, declined: str, end: str = "\n") -> None:
     if answer is None:
         print("Received invalid input: EOF, abort the command.")
     if answer not in ("y", "Y"):
-        print(declined)
+        print(declined, end="\n" if declined else "")
         raise Declined
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from tidecast._go import parse_int
+
+MOVES = ("move-table", "move-split-table", "split-table-by-region-count", "merge-table")
 SORT_ENGINES = ("memory", "file", "unified")
 _TSO = 1 << 64
 _BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
 )
+
+
+class Help(Exception):
+    """A group of commands without one of its commands: the text says which there are."""
 
 
 class Usage(Exception):
@@ -26,6 +32,8 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in the words of Go's flags, and leaves exiting to others."""
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith("argument COMMAND: invalid choice"):
+            raise Help(self.format_help())
         missing = message.partition("the following arguments are required: ")[2]
         if missing:
             names = ", ".join(f'"{name.rpartition("/")[2].lstrip("-")}"' for name in missing.split(", "))
@@ -45,6 +53,13 @@ def _tso(text: str) -> int:
     return int(text)
 
 
+def _int(text: str) -> int:
+    try:
+        return parse_int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _seconds(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
@@ -52,7 +67,7 @@ def _seconds(text: str) -> int:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the command as `command` ("changefeed create") and its flags. Raises Usage."""
+    """Return the command as `command` ("changefeed create") and its flags. Raises Usage, or Help for no command."""
     shared = _Parser(add_help=False)
     for name, about in (
         ("server", "the server's address, by default http://127.0.0.1:8300"),
@@ -66,8 +81,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     ):
         shared.add_argument(f"--{name}", help=about, default=argparse.SUPPRESS)
 
-    def parser_of(into: argparse._SubParsersAction[_Parser], name: str, about: str) -> _Parser:
-        return into.add_parser(name, help=about, description=about, parents=[shared], allow_abbrev=False)
+    def parser_of(into: argparse._SubParsersAction[_Parser], name: str, about: str, *, hidden: bool = False) -> _Parser:
+        listed: dict[str, Any] = {} if hidden else {"help": about}
+        return into.add_parser(name, description=about, parents=[shared], allow_abbrev=False, **listed)
 
     def flag(
         parser: _Parser, *names: str, about: str | None, of: type | None = None, default: object = "", **more: object
@@ -149,6 +165,34 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     one(statistics)
     flag(statistics, "-I", "--interval", about="seconds between two looks", type=_seconds, default=10)
 
+    for name in MOVES:
+        move = parser_of(verbs, name, "Refused: there is one server, which has all tables.", hidden=True)
+        keyspace(move)
+        one(move)
+        flag(move, "-t", "--table-id", about="the table's id", type=_int, required=True)
+        if name.startswith("move"):
+            flag(move, "-d", "--target-node-id", about="where it is to go", required=True)
+        flag(move, "--mode", about="taken for TiCDC's sake", type=_int, default=0)
+
+    unsafe = parser_of(groups, "unsafe", "Look at what the server keeps.", hidden=True)
+    dangers = unsafe.add_subparsers(dest="verb", metavar="COMMAND", required=False)
+    for name, about in (
+        ("reset", "Refused: there is no PD to reset."),
+        ("show-metadata", "Show what the server keeps."),
+        ("delete-service-gc-safepoint", "Refused: there is no PD."),
+        ("resolve-lock", "Refused: there is no TiKV."),
+    ):
+        danger = parser_of(dangers, name, about)
+        flag(danger, "--no-confirm", about="do not ask", of=bool)
+        if name == "reset":
+            flag(danger, "--cluster-id", about="taken for TiCDC's sake", default="default")
+        elif name != "show-metadata":
+            keyspace(danger, default="")
+            upstream(danger)
+        if name == "resolve-lock":
+            flag(danger, "--region", about="the region's id", type=_tso, required=True)
+            flag(danger, "--ts", about="resolve what is older, by default one minute", type=_tso, default=0)
+
     for group, verb, of_group, of_verb in (
         ("capture", "list", "Manage servers.", "List the servers."),
         ("tso", "query", "Manage the clock.", "Print the present TSO."),
@@ -160,10 +204,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     chosen = [name for name in (found.group, getattr(found, "verb", None)) if name]
     if rest:
         kind = "flag" if rest[0].startswith("-") else "command"
-        shown = rest[0].partition("=")[0] if kind == "flag" else f'"{rest[0]}" for "tidecast cli"'
+        where = " ".join(("tidecast cli", *chosen))
+        shown = rest[0].partition("=")[0] if kind == "flag" else f'"{rest[0]}" for "{where}"'
         raise Usage(f"unknown {kind}{':' if kind == 'flag' else ''} {shown}", root.format_help())
     if len(chosen) < 2:
-        (feeds if chosen == ["changefeed"] else root).print_help()
-        sys.exit(0)
+        raise Help({"changefeed": feeds, "unsafe": unsafe}.get("".join(chosen), root).format_help())
     found.command = " ".join(chosen)
     return found

@@ -23,6 +23,7 @@ from tidecast.model import compose, physical_ms
 from tidecast.server import _answers
 from tidecast.server._access import Access, Guard
 from tidecast.server._answers import TICDC_VERSION, answer
+from tidecast.server._cluster import RedactRequest, cluster_routes
 from tidecast.server._metrics import FeedMetrics
 
 _log = logging.getLogger(__name__)
@@ -125,6 +126,7 @@ def build_app(feeds: Changefeeds, access: Access, *, addr: str, cluster_id: str 
     capture = {"id": str(uuid.uuid4()), "is_owner": True, "address": addr, "cluster_id": cluster_id}
     app.include_router(_api(feeds, capture, "/api/v2"))
     app.include_router(_api(feeds, capture, "/api/v1", old=True), include_in_schema=False)
+    app.include_router(cluster_routes(feeds, capture, _body(RedactRequest)))
     metrics = FeedMetrics(feeds)
 
     @app.get("/status", include_in_schema=False)
