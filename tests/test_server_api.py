@@ -540,7 +540,7 @@ def test_the_log_hides_more_and_never_less(client: Client, monkeypatch: pytest.M
     assert shown().startswith("row 5 of 'a‹b'\nTraceback")
     assert redact(" Marker ") == (200, {"previous_mode": "OFF", "current_mode": "MARKER"})
     log.seek(log.truncate(0))
-    assert shown().startswith("row ‹5› of ‹a‹‹b›\nTraceback")
+    assert shown().count("row ‹5› of ‹a‹‹b›\nTraceback") == 2
     assert redact("TRUE") == (200, {"previous_mode": "MARKER", "current_mode": "ON"})
     assert redact("on") == (200, {"previous_mode": "ON", "current_mode": "ON"})
     log.seek(log.truncate(0))
