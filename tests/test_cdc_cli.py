@@ -259,7 +259,11 @@ def test_going_on_from_long_ago_is_asked_for(lab: Lab, command: str) -> None:
     ("sink", "file", "words"),
     [
         ("kafka://127.0.0.1:9092/t", "", "[CDC:ErrSinkUnknownProtocol]unknown '' message protocol for sink"),
-        (SINK, "bar = {x = 1}\n[sink]\nfoo = 1", "f.toml contained unknown configuration options: bar, sink.foo"),
+        (
+            SINK,
+            "bar = {x = 1}\n[sink]\nfoo = 1",
+            "config file ./f.toml contained unknown configuration options: bar, sink.foo",
+        ),
         (SINK, "[filter]\nrules = ['db']", "filter rule is invalid"),
         (SINK, "memory-quota = 'x'", "[CDC:ErrInvalidReplicaConfig]"),
         (
@@ -277,7 +281,7 @@ def test_going_on_from_long_ago_is_asked_for(lab: Lab, command: str) -> None:
 )
 def test_a_wrong_configuration_is_found_before_the_server_is_asked(lab: Lab, sink: str, file: str, words: str) -> None:
     Path("f.toml").write_text(file)
-    out = lab.run(f"changefeed create --no-confirm --sink-uri={sink} --config=f.toml", exits=1)
+    out = lab.run(f"changefeed create --no-confirm --sink-uri={sink} --config=./f.toml", exits=1)
     assert out == ""
     assert lab.error.startswith("Error: ")
     assert words in lab.error
@@ -667,7 +671,12 @@ def test_flags_stand_where_go_takes_them(lab: Lab) -> None:
         ("9.0.0-alpha-12-gabcdef", None),
         ("", None),
         ("None", "[CDC:ErrNewSemVersion]create sem version: invalid CDC cluster version: None is not in dotted-tri"),
-        ("v6.1.0", "the cluster version is too old"),
+        (
+            "v6.1.0",
+            "Error: Can’t operate the TiCDC cluster, the cluster version is too old. Only the version of this cluster "
+            "larger or equal than v6.2.0 can be operated, please make sure the server version and the cli-tools "
+            "version are matched.\n",
+        ),
     ],
 )
 def test_the_handshake(lab: Lab, version: str, words: str | None) -> None:

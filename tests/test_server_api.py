@@ -521,6 +521,15 @@ def test_what_is_a_cluster_s_is_shown_or_refused(client: Client) -> None:
         assert refused.json["error_msg"] == 'strconv.ParseInt: parsing "x": invalid syntax'
 
 
+def test_the_older_api_moves_no_table(client: Client) -> None:
+    created(client)
+    path = "/api/v1/changefeeds/up/tables"
+    refused = client("POST", f"{path}/move_table", {"table_id": 1, "target_capture_id": "n"})
+    assert (refused.status, refused.json["error_code"]) == (400, "CDC:ErrSchedulerRequestFailed")
+    balanced = client("POST", f"{path}/rebalance_table")
+    assert (balanced.status, balanced.text) == (202, "")
+
+
 def test_the_log_hides_more_and_never_less(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def redact(mode: str) -> tuple[int, dict[str, str]]:
         answer = client("POST", "/api/v2/log/redact", {"redact_info_log": mode})

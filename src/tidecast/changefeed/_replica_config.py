@@ -10,7 +10,6 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from pydantic import SecretStr
@@ -91,7 +90,7 @@ def replica_config(file: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_replica_config(toml: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the replica config of a changefeed file. Raises ConfigError also for keys that TiCDC has not."""
-    return checked_replica_config(read_file(toml), Path(toml).name)
+    return checked_replica_config(read_file(toml), os.fspath(toml))
 
 
 def checked_replica_config(file: Mapping[str, Any], name: str) -> dict[str, Any]:

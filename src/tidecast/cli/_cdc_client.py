@@ -104,8 +104,9 @@ class Client:
             )
         if tuple(map(int, found.groups()[:3])) < _OLDEST:
             raise ApiError(
-                f"Can't operate the TiCDC cluster, the cluster version is too old: {said}",
-                code="CDC:ErrVersionIncompatible",
+                "Can’t operate the TiCDC cluster, the cluster version is too old. Only the version of this cluster "
+                "larger or equal than v6.2.0 can be operated, please make sure the server version and the cli-tools "
+                "version are matched."
             )
 
     def __call__(

@@ -101,9 +101,7 @@ def cluster_routes(
     def delete_safepoint() -> Response:
         _refuse_tikv("there is no service GC safepoint to delete")
 
-    def move(feed_id: str, table_id: str) -> Response:
-        if not _INT.fullmatch(table_id):
-            return _answers.failure(f"strconv.ParseInt: parsing {to_json(table_id)}: invalid syntax", "", 500)
+    def refuse_move(feed_id: str) -> NoReturn:
         feeds.get(feed_id)
         raise TerminalError(
             "scheduler request failed, this server is the only one: its tables cannot be moved, split or merged",
@@ -114,7 +112,17 @@ def cluster_routes(
 
         @api.post(f"/api/v2/changefeeds/{{feed_id}}/{name}")
         def move_table(feed_id: str, tableID: str = "") -> Response:  # noqa: N803 (TiCDC's name)
-            return move(feed_id, tableID)
+            if not _INT.fullmatch(tableID):
+                return _answers.failure(f"strconv.ParseInt: parsing {to_json(tableID)}: invalid syntax", "", 500)
+            refuse_move(feed_id)
+
+    @api.post("/api/v1/changefeeds/{feed_id}/tables/move_table")
+    def old_move_table(feed_id: str) -> Response:
+        refuse_move(feed_id)
+
+    @api.post("/api/v1/changefeeds/{feed_id}/tables/rebalance_table")
+    def rebalance_table(feed_id: str) -> Response:
+        return Response(status_code=202)  # as TiCDC's, which does nothing either
 
     @api.get("/debug/info")
     def debug_info() -> Response:
