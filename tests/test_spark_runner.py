@@ -84,6 +84,28 @@ def test_steps_go_on_where_the_last_one_ended(place: Place) -> None:
     assert again.step(job).messages.total() == 3
 
 
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("id > 5 and id % 2 = 0", None),
+        ("nofunction(id) = 1", "it calls a function that is not known"),
+        ("array(id) > 5", "the types of its operands do not go together"),
+    ],
+)
+def test_a_filter_that_cannot_be_computed_is_told_before_it_is_used(
+    place: Place, expression: str, words: str | None
+) -> None:
+    place.source.grow(FIRST)
+    event_filter = f"[[filter.event-filters]]\nmatcher = ['d.t']\nignore-insert-value-expr = '{expression}'\n"
+    config = place.job("protocol=simple", rules=event_filter).config
+    if words is None:
+        place.runner.check_filters(config, place.runner.tables())
+        return
+    with pytest.raises(tidecast.ConfigError, match=words) as refused:
+        place.runner.check_filters(config, place.runner.tables())
+    assert refused.value.code == "CDC:ErrInvalidFilterExpression"
+
+
 @pytest.mark.parametrize("file", ["checkpoint.json", "source/progress.json"])
 def test_a_damaged_state_is_named_and_another_checkpoint_mends_it(place: Place, file: str) -> None:
     job = place.job("protocol=simple")

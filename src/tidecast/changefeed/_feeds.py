@@ -364,6 +364,7 @@ class Changefeeds:
         for table in tables.eligible:
             router.check(select_columns(checked, table))
             events.check(table)
+        self.runner.check_filters(checked, tables.eligible)
         try:
             self.runner.check(checked)
         except TidecastError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
@@ -16,7 +16,7 @@ from tidecast._go import parse_regexp
 from tidecast.changefeed._condition import columns_of, parse_condition, read_condition, unusable
 from tidecast.changefeed._matcher import TableMatcher
 from tidecast.changefeed._tables import EventFilter
-from tidecast.model import Ddl, Op, TableChanges, TableSchema, ddl_action
+from tidecast.model import Ddl, Op, TableChanges, TableSchema, ddl_action, row_type
 
 _ROW_EVENTS = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete"}
 _ALIASES = {"create database": "create schema", "drop database": "drop schema"}
@@ -141,16 +141,28 @@ class EventFilters:
         ops = [op for op, name in _ROW_EVENTS.items() if names & {name, "all dml"}]
         if ops:
             frame = frame.where(F.col("reason").isNotNull() | ~F.col("op").isin(*ops))
-        for one in (f for matcher, f in self._exactly if matcher.matches(*_named(schema))):
-            for op, side, text in _expressions(one):
-                frame = self._without(frame, schema, op, side, text)
+        for op, side, text in self._expressions_of(schema):
+            frame = self._without(frame, schema, op, side, text)
         return frame
 
     def check(self, schema: TableSchema) -> None:
         """Raise ConfigError for an expression that names a column the table has not."""
-        for one in (f for matcher, f in self._exactly if matcher.matches(*_named(schema))):
-            for _, _, text in _expressions(one):
-                columns_of(parse_condition(text), schema, text)
+        for _, _, text in self._expressions_of(schema):
+            columns_of(parse_condition(text), schema, text)
+
+    def check_values(self, spark: SparkSession, schema: TableSchema) -> None:
+        """Raise ConfigError for an expression that Spark cannot compute from a table's columns."""
+        nothing = F.lit(None).cast(row_type(schema))
+        rows = spark.range(0).select(F.lit("").alias("op"), nothing.alias("old"), nothing.alias("data"))
+        for op, side, text in self._expressions_of(schema):
+            try:
+                _ = self._without(rows, schema, op, side, text).schema  # Spark Connect looks at a plan no sooner
+            except (AnalysisException, ParseException) as error:
+                raise unusable(text, error, schema) from None
+
+    def _expressions_of(self, schema: TableSchema) -> list[tuple[Op, str, str]]:
+        matching = (f for matcher, f in self._exactly if matcher.matches(*_named(schema)))
+        return [expression for one in matching for expression in _expressions(one)]
 
     def _without(self, frame: DataFrame, schema: TableSchema, op: Op, side: str, text: str) -> DataFrame:
         """Return a frame without the rows of an operation for which MySQL takes an expression for true."""

@@ -10,7 +10,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from tidecast._errors import TerminalError
 from tidecast.changefeed._bootstrap import Bootstraps
 from tidecast.changefeed._bounds import between
 from tidecast.changefeed._config import ChangefeedConfig
+from tidecast.changefeed._filter import EventFilters
 from tidecast.changefeed._publish import announce, bootstraps_of, check_publishable, publish
 from tidecast.changefeed._runner import Job, Moved
 from tidecast.model import TableSchema, compose
@@ -93,6 +94,12 @@ class SparkRunner:
             if registry:
                 registry.check()
             open_topics(config.place).ensure(config.default_topic)
+
+    def check_filters(self, config: ChangefeedConfig, tables: Iterable[TableSchema]) -> None:
+        """Let Spark look at the filter expressions. Raises ConfigError for one that it cannot compute for a table."""
+        filters = EventFilters(config.filter.event_filters, self._zone)
+        for table in tables:
+            filters.check_values(self._spark, table)
 
     def tables(self) -> Sequence[TableSchema]:
         """Return the newest schema of every table of the source, as far as it has been looked at now."""
