@@ -320,12 +320,17 @@ def test_verify_finds_every_row_right(week: Week, recorder: Recorder, log: list[
     assert set(asked.values()) == {1}  # one look at each schema, however many rows it has
 
 
-def test_the_tables_are_the_shop_at_the_end(week: Week, registry: SchemaRegistry, tmp_path: Path) -> None:
+def test_the_tables_are_the_shop_at_the_end(
+    week: Week, registry: SchemaRegistry, tmp_path: Path, log: list[dict[str, Any]]
+) -> None:
     shop = LOG.Shop()
     shop.run()
     options = ("--tz", ZONE, "--schema-registry", registry.url)
     said = run("replicate", week.source, "--to", str(tmp_path / "tables"), "--json", *options).said
     assert not said["dead_letters"]
+    kinds = Counter(line["value"]["type"] for line in log)
+    verdicts = sum((Counter(table["checksums"]) for table in said["tables"]), Counter[str]())
+    assert verdicts == {"match": kinds["INSERT"] + kinds["UPDATE"], "delete": kinds["DELETE"]}
     for table in shop.tables:
         assert actual(str(tmp_path / "tables" / "shop" / table.name), table.key) == expected(table)
 
@@ -790,6 +795,7 @@ def test_two_tables_in_the_default_topic_publish_nothing(parts: Parts, broker: K
         ("verify", "--nonsense"),
         ("replicate", "file:///a.jsonl?protocol=simple"),
         ("replicate", "file:///a.jsonl?protocol=simple", "--to", "/x", "--on-error", "shrug"),
+        ("replicate", "file:///a.jsonl?protocol=simple", "--to", "/x", "--on-mismatch", "shrug"),
         ("inspect",),
         ("inspect", "file:///a.jsonl?protocol=simple", "--hex", "00"),
         ("inspect", "file:///a.jsonl?protocol=simple", "--limit", "0"),

@@ -57,7 +57,7 @@ PUBLIC = {
         read_replica_config replica_config_for select_columns
     """,
     "tidecast.replica": """
-        ON_ERROR Replicated TableReport parse_target replicate
+        ON_ERROR ON_MISMATCH Replicated TableReport parse_target replicate
     """,
     "tidecast.server": """
         Access Listener Service build_app read_users

@@ -7,6 +7,7 @@ import datetime as dt
 import gzip
 import json
 import struct
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -20,7 +21,8 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from tidecast._errors import ConfigError, DecodeError
+import tidecast
+from tidecast._errors import ConfigError, CorruptedData, DecodeError
 from tidecast.model import Column, DataType, Ddl, Events, Index, TableSchema
 from tidecast.protocols import avro, simple
 from tidecast.replica import Replicated, TableReport, replicate
@@ -247,7 +249,8 @@ def test_avro_topics(spark: SparkSession, tmp_path: Path, variant: str) -> None:
     tables = {("orc", name) for name in ("t_cpk", "t_cpk_nc", "t_pk_ubig", "t_int", "t_num", "t_time", "t_evo_pk")}
     file = topic(tmp_path, about(f"{variant}.jsonl.gz", tables))
     events = avro_events(spark, file, f"{variant}.schemas.jsonl.gz")
-    done = replicate(spark, events, str(tmp_path / "to"))
+    # The golden suite damages the checksums of some rows.
+    done = replicate(spark, events, str(tmp_path / "to"), on_mismatch="apply")
 
     expected = final_state(eligible_only=True)
     for name in tables:
@@ -476,6 +479,130 @@ def test_dead_letters_read_back_as_a_topic(spark: SparkSession, tmp_path: Path) 
     assert done.upserted > 0
 
 
+# --- checksums ------------------------------------------------------------------------------------------------------
+
+
+def ints(row: Row | None) -> int:
+    """The checksum of a row of ints: its bytes by column, those of NULL left out."""
+    return zlib.crc32(b"".join(struct.pack("<q", v) for v in (row or {}).values() if v is not None)) if row else 0
+
+
+class Misc:
+    """Messages of the table `t_misc` (`id`, `v`), and of `t_log`, which is the same without a key."""
+
+    def __init__(self) -> None:
+        created = next(m for m in about("simple-json.jsonl.gz", {("orc", "t_misc")}) if m["kind"] == "ddl")
+        self.schema_version = json.loads(base64.b64decode(created["value"]))["tableSchema"]["version"]
+        self.messages = [created, changed(created, self._without_key)]
+
+    @staticmethod
+    def _without_key(said: Line) -> None:
+        said["tableSchema"].update(table="t_log", tableID=201, indexes=[])
+
+    def put(
+        self,
+        new: tuple[int, int] | None,
+        old: tuple[int, int] | None = None,
+        table: str = "t_misc",
+        **checksum: Any,
+    ) -> None:
+        """Add a change; its checksums fit, but for those that are given."""
+        data, before = (dict(zip(("id", "v"), row, strict=True)) if row else None for row in (new, old))
+        said: Line = {
+            "version": 1,
+            "database": "orc",
+            "table": table,
+            "tableID": 200,
+            "type": "DELETE" if data is None else "UPDATE" if before else "INSERT",
+            "commitTs": self.schema_version + len(self.messages),
+            "buildTs": 1,
+            "schemaVersion": self.schema_version,
+            "checksum": {"version": 2, "corrupted": False, "current": ints(data), "previous": ints(before), **checksum},
+        }
+        for name, row in (("data", data), ("old", before)):
+            said |= {name: {c: str(v) for c, v in row.items()}} if row else {}
+        self._add(said)
+
+    def _add(self, said: Line) -> None:
+        value = base64.b64encode(json.dumps(said).encode()).decode()
+        self.messages.append({"topic": "orc", "partition": None, "key": None, "value": value})
+
+
+@pytest.fixture
+def damaged() -> Misc:
+    """Rows that fit their checksums, rows that do not, and rows without any."""
+    misc = Misc()
+    misc.put((1, 1))
+    misc.put((2, 2), current=22)
+    misc.put((3, 3), current=33)
+    misc.put((3, 30), old=(3, 3))
+    misc.put((4, 4))
+    misc.put((4, 40), old=(4, 4), previous=44)
+    misc.put((5, 5))
+    misc.put(None, old=(5, 5), previous=55)
+    misc.put((6, 6), current=0)
+    misc.put((7, 7), corrupted=True)
+    misc.put((8, 8))
+    misc.put(None, old=(8, 8))
+    misc.put((1, 1), table="t_log")
+    misc.put((2, 2), table="t_log", current=22)
+    return misc
+
+
+@pytest.mark.parametrize(
+    ("on_mismatch", "rows", "log"),
+    [
+        ("dead-letter", {1: 1, 3: 30, 4: 4, 5: 5, 6: 6, 7: 7}, [1]),
+        ("apply", {1: 1, 2: 2, 3: 30, 4: 40, 6: 6, 7: 7}, [1, 2]),
+    ],
+)
+def test_rows_that_do_not_fit_their_checksums(
+    spark: SparkSession, tmp_path: Path, damaged: Misc, on_mismatch: str, rows: dict[int, int], log: list[int]
+) -> None:
+    """What comes after a mismatch of the same key is applied."""
+    events = simple_events(spark, topic(tmp_path, damaged.messages))
+    done = replicate(spark, events, str(tmp_path / "to"), on_mismatch=on_mismatch)
+
+    assert {r["id"]: r["v"] for r in read_back(tmp_path / "to", ("orc", "t_misc"))[1]} == rows
+    assert [r["id"] for r in read_back(tmp_path / "to", ("orc", "t_log"))[1]] == log
+    misc, keyless = report(done, "t_misc"), report(done, "t_log")
+    assert misc.checksums == {"match": 6, "mismatch": 4, "none": 0, "zero": 1, "delete": 1, "unreadable": 0}
+    assert (keyless.checksums["match"], keyless.checksums["mismatch"]) == (1, 1)
+    assert misc.warnings == ("4 rows do not fit their checksums", "1 rows were damaged before they were sent")
+    set_aside = on_mismatch == "dead-letter"
+    assert (misc.refused, keyless.refused) == ((4, 1) if set_aside else (0, 0))
+    assert (keyless.upserted, keyless.unchanged) == (len(log), 0)
+    assert done.dead_letters == ({"checksum-mismatch": 5} if set_aside else {})
+    letters = [json.loads(x) for f in (tmp_path / "to").glob("_dead_letters/*") for x in f.read_text().splitlines()]
+    assert {(x["offset"], x["detail"]) for x in letters} == (
+        {
+            (3, f"expected 22, actual {ints({'id': 2, 'v': 2})}"),
+            (4, f"expected 33, actual {ints({'id': 3, 'v': 3})}"),
+            (7, f"expected 44, actual {ints({'id': 4, 'v': 4})}"),
+            (9, f"expected 55, actual {ints({'id': 5, 'v': 5})}"),
+            (15, f"expected 22, actual {ints({'id': 2, 'v': 2})}"),
+        }
+        if set_aside
+        else set()
+    )
+
+
+@pytest.mark.parametrize("policy", [{"on_mismatch": "fail"}, {"on_error": "fail"}], ids=str)
+def test_a_mismatch_can_stop_the_run(
+    spark: SparkSession, tmp_path: Path, damaged: Misc, policy: dict[str, Any]
+) -> None:
+    """No table, no dead letter, no checkpoint: the next run meets the same."""
+    source = f"file://{topic(tmp_path, damaged.messages)}?protocol=simple"
+    cause = r"offset 3: 5 rows do not fit their checksums; the first is of orc\.t_misc: expected 22, actual \d+ "
+    for _ in range(2):
+        with pytest.raises(CorruptedData, match=cause):
+            tidecast.replicate(
+                source, str(tmp_path / "to"), checkpoint=str(tmp_path / "state"), spark=spark, tz=ZONE, **policy
+            )
+    assert not (tmp_path / "to").exists()
+    assert not list(tmp_path.glob("state/progress.json"))
+
+
 # --- places ---------------------------------------------------------------------------------------------------------
 
 
@@ -502,9 +629,13 @@ def test_no_place_for_tables(spark: SparkSession, to: str) -> None:
         replicate(spark, nothing, to)
 
 
-def test_an_unknown_way_with_errors(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="dead-letter, fail"):
-        replicate(spark, Events((), spark.range(1)), str(tmp_path), on_error="ignore")
+@pytest.mark.parametrize(
+    ("policy", "hint"),
+    [({"on_error": "ignore"}, "dead-letter, fail"), ({"on_mismatch": "ignore"}, "dead-letter, apply, fail")],
+)
+def test_an_unknown_policy(spark: SparkSession, tmp_path: Path, policy: dict[str, Any], hint: str) -> None:
+    with pytest.raises(ConfigError, match=hint):
+        replicate(spark, Events((), spark.range(1)), str(tmp_path), **policy)
 
 
 # --- shapes ---------------------------------------------------------------------------------------------------------

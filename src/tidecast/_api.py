@@ -243,6 +243,7 @@ def replicate(
     checkpoint: str | None = None,
     dead_letters: str | None = None,
     on_error: str = "dead-letter",
+    on_mismatch: str = "dead-letter",
     progress: Progress = unseen,
     spark: SparkSession | None = None,
 ) -> Replicated:
@@ -257,9 +258,21 @@ def replicate(
     folder = _folder(checkpoint, "--checkpoint")
     progress("reading", 0, 0)
     session = spark or spark_session()
+
+    def applied_to(events: Events) -> Replicated:
+        return apply(
+            session,
+            events,
+            to,
+            dead_letters=letters,
+            on_error=on_error,
+            on_mismatch=on_mismatch,
+            progress=progress,
+        )
+
     if folder is None:
         with source_errors(source), read(session, source, schema_registry=schema_registry, tz=tz) as events:
-            return apply(session, events, to, dead_letters=letters, on_error=on_error, progress=progress)
+            return applied_to(events)
     registry, zone = _registry(schema_registry), tz or local_zone()
     stream = TopicStream(session, source, folder, registry=registry, zone=zone)
     with source_errors(source):
@@ -267,7 +280,7 @@ def replicate(
         if batch is None:
             return Replicated(())
         with batch.events as events:
-            applied = apply(session, events, to, dead_letters=letters, on_error=on_error, progress=progress)
+            applied = applied_to(events)
         stream.commit(batch)
     if not batch.progress.rows_waiting:
         return applied

@@ -2,6 +2,6 @@
 
 from tidecast.checksum._row import explain, row_checksum
 from tidecast.checksum._verdict import Judged, verdict
-from tidecast.checksum._verify import verify
+from tidecast.checksum._verify import verify, with_verdict
 
-__all__ = ["Judged", "explain", "row_checksum", "verdict", "verify"]
+__all__ = ["Judged", "explain", "row_checksum", "verdict", "verify", "with_verdict"]

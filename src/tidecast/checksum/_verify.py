@@ -22,22 +22,31 @@ def verify(events: Events) -> DataFrame:
     return union([_nothing(events), *(_judged(t) for t in events.tables)])
 
 
+def with_verdict(changes: TableChanges) -> DataFrame:
+    """Return the frame of a table version's changes with the verdict on each, as `verify` tells it.
+
+    Out: the frame's columns and `judged`, a struct of `verdict`, `expected`, `actual`, `corrupted` (see `verdict`).
+    """
+    schema, judged = changes.schema, F.col("judged")
+    both = changes.frame.withColumns(
+        {
+            "after": verdict(schema, F.col("data"), F.col("checksum")),
+            "before": verdict(schema, F.col("old"), F.col("checksum"), member="previous"),
+        }
+    )
+    said = (
+        F.when(F.col("reason").isNotNull(), F.lit(Judged.UNREADABLE))
+        .when((F.col("op") == Op.DELETE) & (judged["verdict"] != Judged.MISMATCH), F.lit(Judged.DELETE))
+        .otherwise(judged["verdict"])
+    )
+    worse = both.withColumn("judged", _worse(F.col("after"), F.col("before"))).drop("after", "before")
+    return worse.withColumn("judged", judged.withField("verdict", said))
+
+
 def _judged(changes: TableChanges) -> DataFrame:
     schema = changes.schema
     row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
-    both = changes.frame.select(
-        "topic",
-        "partition",
-        "offset",
-        "op",
-        "commit_ts",
-        "reason",
-        _key(row, schema.handle_key).alias("key"),
-        verdict(schema, F.col("data"), F.col("checksum")).alias("after"),
-        verdict(schema, F.col("old"), F.col("checksum"), member="previous").alias("before"),
-    )
-    judged = F.col("judged")
-    return both.withColumn("judged", _worse(F.col("after"), F.col("before"))).select(
+    return with_verdict(changes).select(
         F.lit(schema.database).alias("database"),
         F.lit(schema.table).alias("table"),
         "topic",
@@ -45,14 +54,11 @@ def _judged(changes: TableChanges) -> DataFrame:
         "offset",
         "op",
         "commit_ts",
-        "key",
-        F.when(F.col("reason").isNotNull(), F.lit(Judged.UNREADABLE))
-        .when((F.col("op") == Op.DELETE) & (judged["verdict"] != Judged.MISMATCH), F.lit(Judged.DELETE))
-        .otherwise(judged["verdict"])
-        .alias("verdict"),
-        judged["expected"].alias("expected"),
-        judged["actual"].alias("actual"),
-        judged["corrupted"].alias("corrupted"),
+        _key(row, schema.handle_key).alias("key"),
+        "judged.verdict",
+        "judged.expected",
+        "judged.actual",
+        "judged.corrupted",
     )
 
 

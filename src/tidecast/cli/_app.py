@@ -34,6 +34,14 @@ class OnError(StrEnum):
     FAIL = "fail"
 
 
+class OnMismatch(StrEnum):
+    """What to do with a row that does not fit its checksum."""
+
+    DEAD_LETTER = "dead-letter"
+    APPLY = "apply"
+    FAIL = "fail"
+
+
 Source = Annotated[
     str, typer.Argument(help="Where to read: kafka://host:port/topic?protocol=… or file:///dir/topic?protocol=…")
 ]
@@ -159,13 +167,17 @@ def replicate(
     zone: Zone = None,
     dead_letters: DeadLetters = None,
     on_error: Policy = OnError.DEAD_LETTER,
+    on_mismatch: Annotated[
+        OnMismatch,
+        typer.Option(help="Set rows that do not fit their checksums aside, apply them all the same, or stop at one."),
+    ] = OnMismatch.DEAD_LETTER,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder that keeps what was applied; the next run goes on there.")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Up to the source's present end; the default.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Apply a topic to tables, so that replays and restarts change nothing in the result."""
+    """Check every row's checksum and apply a topic to tables; replays and restarts change nothing in the result."""
     with progress(as_json) as step:
         result = tidecast.replicate(
             source,
@@ -175,6 +187,7 @@ def replicate(
             checkpoint=checkpoint,
             dead_letters=dead_letters,
             on_error=on_error,
+            on_mismatch=on_mismatch,
             progress=step,
         )
     _show.replicated(result, as_json)

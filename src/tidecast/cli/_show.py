@@ -110,6 +110,12 @@ def planned(tables: Sequence[PlannedTable], as_json: bool) -> None:
         _table("Values that the chosen modes damage", ("table", "column", "what becomes of them"), sorted(damages))
 
 
+def _checksums(tables: Mapping[str, Mapping[str, int]]) -> None:
+    rows = [(table, *(counts.get(v) or None for v in _VERDICTS)) for table, counts in sorted(tables.items())]
+    rows.append(("all", *(sum(counts.get(v, 0) for counts in tables.values()) for v in _VERDICTS)))
+    _table("Row checksums", ("table", *_VERDICTS), rows, _VERDICTS)
+
+
 def verified(result: Verified, as_json: bool) -> None:
     """Show what `verify` found."""
     if as_json:
@@ -124,9 +130,7 @@ def verified(result: Verified, as_json: bool) -> None:
             }
         )
         return
-    rows = [(table, *(counts[v] or None for v in _VERDICTS)) for table, counts in sorted(result.tables.items())]
-    rows.append(("all", *(result.verdicts[v] for v in _VERDICTS)))
-    _table("Row checksums", ("table", *_VERDICTS), rows, _VERDICTS)
+    _checksums(result.tables)
     for wrong in result.mismatches:
         expected = "no number" if wrong["expected"] is None else wrong["expected"]
         print(
@@ -150,6 +154,7 @@ def replicated(result: Replicated, as_json: bool) -> None:
     tables = sorted(result.tables, key=lambda t: t.name)
     rows = [(t.name, *(getattr(t, count) for count in counts), t.where) for t in tables]
     _table("Tables", ("table", *counts, "where"), rows, counts)
+    _checksums({t.name: t.checksums for t in tables})
     warnings = [f"{t.name}: {warning}" for t in tables for warning in t.warnings]
     for t in tables:
         warnings += [

@@ -71,6 +71,7 @@ class Reason(enum.StrEnum):
     SCHEMA_CHANGE = "schema-change"
     INCOMPLETE = "incomplete-row"
     NOT_IN_PROTOCOL = "not-in-protocol"
+    CHECKSUM_MISMATCH = "checksum-mismatch"
 
 
 def row_type(schema: TableSchema) -> T.StructType:

@@ -10,7 +10,9 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidecast.model import sql_name
+from tidecast.checksum import Judged
+from tidecast.model import Kind, sql_name
+from tidecast.replica._check import Checked
 from tidecast.replica._columns import may_be_formless
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan, filled
@@ -20,20 +22,20 @@ _NOTE = '{"tidecast": '
 _INSERT, _UPDATE, _DELETE = "i", "u", "d"
 
 
-def apply(plan: Plan, *, dated: bool, ordered: bool) -> TableReport:
+def apply(plan: Plan, checked: Checked, *, dated: bool, ordered: bool) -> TableReport:
     """Bring one table up to its changes; return what was done. `dated`, `ordered`: see `Events`.
 
     Applying the same changes again changes nothing, not even the table's version.
     """
     if not (plan.accepted and plan.evolution.shape.columns):
-        return _report(plan, unchanged=sum(c.rows for c in plan.accepted))
+        return _report(plan, checked, unchanged=checked.applicable)
     if plan.evolution.changes:
         _rewrite(plan)
     if plan.present and plan.notes:
         plan.place.remember(plan.notes)
     if plan.key:
-        return _merge(plan, dated=dated, ordered=ordered)
-    return _append(plan)
+        return _merge(plan, checked, dated=dated, ordered=ordered)
+    return _append(plan, checked)
 
 
 def _rewrite(plan: Plan) -> None:
@@ -46,7 +48,7 @@ def _rewrite(plan: Plan) -> None:
     plan.place.rewrite(plan.place.read().select(columns))
 
 
-def _merge(plan: Plan, *, dated: bool, ordered: bool) -> TableReport:
+def _merge(plan: Plan, checked: Checked, *, dated: bool, ordered: bool) -> TableReport:
     changes = newest(plan.changes(), dated=dated)
     if plan.present is None:
         action = F.when(~F.col("deleted"), F.lit(_INSERT))
@@ -78,7 +80,7 @@ def _merge(plan: Plan, *, dated: bool, ordered: bool) -> TableReport:
         )
     upserted, deleted = done["upserted"], done["deleted"]
     unchanged = done["keys"] - upserted - deleted
-    return _report(plan, upserted, deleted, unchanged, _formless_counts(plan, done.asDict()), warnings)
+    return _report(plan, checked, upserted, deleted, unchanged, _formless_counts(plan, done.asDict()), warnings)
 
 
 def _judged(plan: Plan, changes: DataFrame) -> DataFrame:
@@ -120,7 +122,7 @@ def _execute(plan: Plan, judged: DataFrame) -> None:
     merge.whenNotMatchedInsert(action == _INSERT, values).execute()
 
 
-def _append(plan: Plan) -> TableReport:
+def _append(plan: Plan, checked: Checked) -> TableReport:
     """Append the rows that came after those which an earlier run appended; the table's history remembers them."""
     told = plan.place.note(_NOTE) if plan.present else None
     applied: dict[str, int] = json.loads(told)["tidecast"] if told else {}
@@ -156,8 +158,8 @@ def _append(plan: Plan) -> TableReport:
     if any(ends.get(at, last) < last for at, last in applied.items()):
         warnings.append("a topic ends before what was appended from it: was it made anew? Its rows were not appended")
     upserted = done["upserted"]
-    left = sum(c.rows for c in plan.accepted) - deletes - upserted
-    return _report(plan, upserted, 0, left, _formless_counts(plan, done.asDict()), warnings)
+    left = checked.applicable - deletes - upserted
+    return _report(plan, checked, upserted, 0, left, _formless_counts(plan, done.asDict()), warnings)
 
 
 def _formless(plan: Plan, after: Column) -> list[Column]:
@@ -178,30 +180,42 @@ def _doubtful(plan: Plan) -> list[str]:
     return list(dict.fromkeys(c.name for c in columns if may_be_formless(c.data_type)))
 
 
+def _of_checksums(plan: Plan, checked: Checked) -> list[str]:
+    said = []
+    if wrong := checked.verdicts[Judged.MISMATCH]:
+        zoned = any(c.data_type.kind is Kind.TIMESTAMP for change in plan.all_changes for c in change.schema.columns)
+        maybe = ": is --tz the sender's time zone, in which its TIMESTAMP values are?" if zoned else ""
+        said.append(f"{wrong:,} rows do not fit their checksums{maybe}")
+    if checked.corrupted:
+        said.append(f"{checked.corrupted:,} rows were damaged before they were sent")
+    return said
+
+
 def _report(
     plan: Plan,
+    checked: Checked,
     upserted: int = 0,
     deleted: int = 0,
     unchanged: int = 0,
     formless: dict[str, int] | None = None,
     warnings: list[str] | None = None,
 ) -> TableReport:
-    said = list(warnings or [])
+    said = [*_of_checksums(plan, checked), *(warnings or [])]
     said += [f"refused: {cause}" for cause in dict.fromkeys(cause for _, _, cause in plan.refused)]
     said += [
         f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()
     ]
     said += [f"column {name}: null, its values are computed when read and in no message" for name in plan.virtual()]
-    refused = sum(c.rows for c, _, _ in plan.refused)
     return TableReport(
         plan.database,
         plan.table,
         plan.place.path or plan.place.name,
-        plan.rows,
+        checked.total,
         upserted,
         deleted,
         unchanged,
-        refused,
+        checked.refused,
+        checked.verdicts,
         formless or {},
         tuple(said),
     )

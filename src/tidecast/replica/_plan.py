@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import or_
 from urllib.parse import quote, unquote
 
 from pyspark.sql import Column, DataFrame
@@ -13,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema, union
+from tidecast.replica._check import Policy, check, image_of_key
 from tidecast.replica._columns import fill, may_be_formless, table_value
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
 from tidecast.replica._memory import Memory
@@ -43,29 +42,23 @@ class Plan:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def rows(self) -> int:
-        """The number of row changes that came in."""
-        return sum(c.rows for c in self.accepted) + sum(c.rows for c, _, _ in self.refused)
-
-    @property
     def key(self) -> tuple[str, ...]:
         """The columns that identify a row; empty where nothing does."""
         return self.evolution.shape.key or ()
 
     @property
+    def all_changes(self) -> list[TableChanges]:
+        """All its changes, each row checked (see `check`)."""
+        return [*self.accepted, *(c for c, _, _ in self.refused)]
+
+    @property
     def frames(self) -> list[DataFrame]:
         """The frames of all its changes."""
-        return [c.frame for c in (*self.accepted, *(c for c, _, _ in self.refused))]
+        return [c.frame for c in self.all_changes]
 
     def dead_letters(self) -> DataFrame:
-        """Return the messages that cannot be read or that the table cannot take: `RECORD`, `reason`, `detail`."""
-        letters = [frame.where(F.col("reason").isNotNull()).select(_LETTER) for frame in self.frames]
-        letters += [_letters(c.good, reason, cause) for c, reason, cause in self.refused]
-        for change in self.accepted:
-            wrong = _formless_key(change.schema)
-            if wrong is not None:
-                letters.append(_letters(change.good.where(wrong), Reason.BAD_VALUE, "a key that the table cannot hold"))
-        return union(letters)
+        """Return the messages that are not applied: `RECORD`, `reason`, `detail`."""
+        return union([frame.where(F.col("reason").isNotNull()).select(_LETTER) for frame in self.frames])
 
     def changes(self) -> DataFrame:
         """Return the rows to apply, in the table's types.
@@ -88,7 +81,14 @@ class Plan:
         return [n for n in defined if any(n not in names for names in shapes) and fill(defined[n]) is None]
 
 
-def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[TableSchema], *, dated: bool) -> Plan:
+def plan(
+    place: DeltaPlace,
+    changes: Sequence[TableChanges],
+    told: Iterable[TableSchema],
+    *,
+    dated: bool,
+    policy: Policy,
+) -> Plan:
     """Return what the changes of one table mean for it. `told` are its versions by schema changes alone.
 
     `dated`: see `Events`.
@@ -117,7 +117,7 @@ def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[Tabl
         if cause := _refusal(change, evolution):
             refused.append((change, Reason.SCHEMA_CHANGE, cause))
         else:
-            accepted.append(change)
+            accepted.append(check(change, policy))
     shall = {_KEYSPACE: quote(keyspace)} if keyspace else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
     return Plan(
@@ -127,7 +127,7 @@ def plan(place: DeltaPlace, changes: Sequence[TableChanges], told: Iterable[Tabl
         present,
         evolution,
         tuple(accepted),
-        (*unfit, *refused),
+        tuple((check(change, policy, (reason, cause)), reason, cause) for change, reason, cause in (*unfit, *refused)),
         {name: value for name, value in shall.items() if notes.get(name) != value},
     )
 
@@ -152,51 +152,26 @@ def _refusal(change: TableChanges, evolution: Evolution) -> str | None:
     return delete_objection(evolution, change.schema)
 
 
-def _letters(rows: DataFrame, reason: Reason, detail: str) -> DataFrame:
-    return rows.withColumns({"reason": F.lit(reason), "detail": F.lit(detail)}).select(_LETTER)
-
-
-def _formless_key(schema: TableSchema) -> Column | None:
-    """Return whether a row's key has no form in a table, None where every key of this version has one."""
-    image = _image()
-    doubtful = (schema.column(name) for name in schema.handle_key)
-    tests = [
-        image[c.name].isNotNull() & table_value(image[c.name], c.data_type).isNull()
-        for c in doubtful
-        if may_be_formless(c.data_type)
-    ]
-    return reduce(or_, tests) if tests else None
-
-
-def _is_delete() -> Column:
-    return F.col("op") == F.lit(Op.DELETE)
-
-
-def _image() -> Column:
-    """Return the row that tells which one is meant."""
-    return F.when(_is_delete(), F.col("old")).otherwise(F.col("data"))
-
-
 def _changes(change: TableChanges, evolution: Evolution) -> DataFrame:
     schema, shape = change.schema, evolution.shape
     names = shape.key or ()
-    wrong = _formless_key(schema)
-    good = change.good if wrong is None else change.good.where(~wrong)
 
     def key_of(side: Column) -> Column:
         if not names:
-            return F.lit(None).cast("string")
-        return F.struct(*(_value(side, schema, name, shape).alias(name) for name in names))
+            return F.lit(None).cast("string").alias("key")
+        return F.struct(*(_value(side, schema, name, shape).alias(name) for name in names)).alias("key")
 
-    deleted = _is_delete()
+    deleted = F.col("op") == Op.DELETE
     after = _after(schema, evolution) if change.upserts_from is not None else _no_row(shape)
-    entry = F.struct(key_of(_image()).alias("key"), deleted.alias("deleted"), F.when(~deleted, after).alias("after"))
+    entry = F.struct(
+        key_of(image_of_key()).alias("key"), deleted.alias("deleted"), F.when(~deleted, after).alias("after")
+    )
     left_behind = F.struct(
-        key_of(F.col("old")).alias("key"), F.lit(True).alias("deleted"), F.when(F.lit(False), after).alias("after")
+        key_of(F.col("old")), F.lit(True).alias("deleted"), F.when(F.lit(False), after).alias("after")
     )
     moved = F.col("old").isNotNull() & ~deleted & (key_of(F.col("old")) != key_of(F.col("data")))
     entries = F.when(moved, F.array(left_behind, entry)).otherwise(F.array(entry))
-    exploded = good.select("topic", "partition", "offset", "commit_ts", F.explode(entries).alias("entry"))
+    exploded = change.good.select("topic", "partition", "offset", "commit_ts", F.explode(entries).alias("entry"))
     return exploded.select("topic", "partition", "offset", "commit_ts", "entry.*")
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -13,13 +14,12 @@ from tidecast._errors import ConfigError
 from tidecast._progress import Progress, unseen
 from tidecast.model import Events, TableChanges, TableSchema, side_by_side, union
 from tidecast.replica._apply import apply
+from tidecast.replica._check import DEAD_LETTER, FAIL, Policy, count, refuse_mismatches
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._plan import Plan, plan
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
 from tidecast.topics import refuse_dead_letters, write_dead_letters
-
-ON_ERROR = ("dead-letter", "fail")
 
 _DEAD_LETTERS = "_dead_letters"
 _AT_ONCE = 4
@@ -33,7 +33,8 @@ def replicate(
     to: str,
     *,
     dead_letters: Path | None = None,
-    on_error: str = "dead-letter",
+    on_error: str = DEAD_LETTER,
+    on_mismatch: str = DEAD_LETTER,
     progress: Progress = unseen,
 ) -> Replicated:
     """Bring tables up to a batch of events; the same batch again, or a longer one of the same topic, is safe.
@@ -42,13 +43,17 @@ def replicate(
     `to/<database>/<table>`, or a Spark catalog. Each table gets the newest row of each key; rows of tables without a
     key are appended. Messages that cannot be read or applied are appended to `dead_letters` (by default the folder's
     `_dead_letters`); with `on_error="fail"` one such message stops the run before any table is touched.
+
+    Each row's checksum is checked (see `tidecast.checksum.verify`). What does not fit goes to the dead letters, as a
+    message that cannot be applied; with `on_mismatch="apply"` it is applied, with `"fail"` it stops the run before any
+    table is touched. A later row of the same key is applied in any case.
+
     `progress` is told each table's name, and how many of how many tables are done.
 
-    Raises ConfigError for a wrong `to` or `on_error`, or a catalog without `dead_letters`, and DecodeError for
-    a message that stops the run. Source: Avro and Simple protocol, delivery.
+    Raises ConfigError for a wrong option, or a catalog without `dead_letters`; DecodeError for a message and
+    CorruptedData for a mismatch that stops the run. Source: Avro and Simple protocol, delivery and row checksum.
     """
-    if on_error not in ON_ERROR:
-        raise ConfigError(f"on-error is {on_error!r}", hint=f"one of {', '.join(ON_ERROR)}")
+    policy = Policy(on_error, on_mismatch)
     target = parse_target(to)
     folder = dead_letters or (target.folder / _DEAD_LETTERS if target.folder else None)
     if folder is None:
@@ -61,28 +66,50 @@ def replicate(
         if change.schema:
             told[change.schema.database, change.schema.table].append(change.schema)
     reports: dict[Name, TableReport] = {}
-    plans = side_by_side(lambda n: plan(target.table(spark, *n), by_name[n], told[n], dated=events.dated), by_name)
-    if on_error == "fail":
-        refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans)]))
-    letters = Counter(write_dead_letters(events.rejected, folder))
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        running = [pool.submit(_carry_out, p, events, folder) for p in plans]
-        for done, future in enumerate(as_completed(running), 1):
-            report, refused = future.result()
-            reports[report.database, report.table] = report
-            letters.update(refused)
-            progress(report.name, done, len(plans))
+    plans = side_by_side(
+        lambda n: plan(target.table(spark, *n), by_name[n], told[n], dated=events.dated, policy=policy), by_name
+    )
+    with ExitStack() as stack:
+        if policy.stops:
+            for one in plans:
+                stack.enter_context(_kept(one))
+            _stop(events, plans, policy)
+        letters = Counter(write_dead_letters(events.rejected, folder))
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            running = [pool.submit(_carry_out, p, events, folder) for p in plans]
+            for done, future in enumerate(as_completed(running), 1):
+                report, refused = future.result()
+                reports[report.database, report.table] = report
+                letters.update(refused)
+                progress(report.name, done, len(plans))
     tables = tuple(reports[name] for name in by_name)
     return Replicated(tables, dict(letters), folder if letters else None, not_carried_out(events.ddl))
 
 
+def _stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:
+    """Raise for the first message that stops the run."""
+    if policy.stops_at_mismatch and plans:
+        refuse_mismatches([change for p in plans for change in p.all_changes])
+    if policy.on_error == FAIL:
+        refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans)]))
+
+
 def _carry_out(plan: Plan, events: Events, folder: Path) -> tuple[TableReport, Mapping[str, int]]:
-    """Do one table's part; its messages are decoded once, for the dead letters and for the table."""
+    """Do one table's part."""
+    with _kept(plan):
+        checked = count(plan.all_changes)
+        refused = write_dead_letters(plan.dead_letters(), folder) if checked.total > checked.applicable else {}
+        return apply(plan, checked, dated=events.dated, ordered=events.ordered), refused
+
+
+@contextmanager
+def _kept(plan: Plan) -> Iterator[None]:
+    """Let Spark keep a table's rows, which are decoded and checked once, for the dead letters and for the table."""
     for frame in plan.frames:
-        frame.persist()
+        if not frame.is_cached:
+            frame.persist()
     try:
-        refused = write_dead_letters(plan.dead_letters(), folder)
-        return apply(plan, dated=events.dated, ordered=events.ordered), refused
+        yield
     finally:
         for frame in plan.frames:
             frame.unpersist()

@@ -1,0 +1,167 @@
+"""Each row change before it is applied: does it fit its checksum, and can the table take it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidecast._errors import ConfigError, CorruptedData
+from tidecast.checksum import Judged, with_verdict
+from tidecast.model import Op, Reason, TableChanges, TableSchema, evaluated_once, union
+from tidecast.replica._columns import may_be_formless, table_value
+
+DEAD_LETTER, APPLY, FAIL = "dead-letter", "apply", "fail"
+ON_ERROR, ON_MISMATCH = (DEAD_LETTER, FAIL), (DEAD_LETTER, APPLY, FAIL)
+
+_PLACE = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What to do with messages that cannot be applied, and with rows that do not fit their checksums.
+
+    A mismatch that goes to the dead letters is a message that cannot be applied, so that `on_error` says what is done.
+    Raises ConfigError for an unknown word.
+    """
+
+    on_error: str = DEAD_LETTER
+    on_mismatch: str = DEAD_LETTER
+
+    def __post_init__(self) -> None:
+        options = (("on-error", self.on_error, ON_ERROR), ("on-mismatch", self.on_mismatch, ON_MISMATCH))
+        for option, word, known in options:
+            if word not in known:
+                raise ConfigError(f"{option} is {word!r}", hint=f"one of {', '.join(known)}")
+
+    @property
+    def stops(self) -> bool:
+        """Whether a message may stop the run, so that all are checked before any is applied."""
+        return FAIL in (self.on_error, self.on_mismatch)
+
+    @property
+    def stops_at_mismatch(self) -> bool:
+        """Whether a mismatch stops the run."""
+        return self.stops and self.on_mismatch != APPLY
+
+
+@dataclass(frozen=True)
+class Checked:
+    """How many row changes of a table there are: by verdict and reason, the latter None where they can be applied.
+
+    `corrupted` counts those that the source itself found damaged.
+    """
+
+    rows: Mapping[tuple[str, str | None], int]
+    corrupted: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.rows.values())
+
+    @property
+    def applicable(self) -> int:
+        """Those that can be applied."""
+        return sum(n for (_, reason), n in self.rows.items() if reason is None)
+
+    @property
+    def refused(self) -> int:
+        """Those that could be read, and are not applied."""
+        return sum(n for (verdict, reason), n in self.rows.items() if reason and verdict != Judged.UNREADABLE)
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """The number by verdict, of every verdict."""
+        counts: Counter[str] = Counter()
+        for (verdict, _), n in self.rows.items():
+            counts[verdict] += n
+        return {str(verdict): counts[verdict] for verdict in Judged}
+
+
+def check(changes: TableChanges, policy: Policy, refusal: tuple[Reason, str] | None = None) -> TableChanges:
+    """Return changes with the verdict on each in `verdict`, and in `reason` and `detail` why it is not applied.
+
+    `refusal` is why none of them can be. Out: the frame's columns, `verdict` string (see `tidecast.checksum.Judged`)
+    and `corrupted` boolean (the source itself found the row damaged).
+    """
+    judged = F.col("judged")
+    cause = F.when(F.col("reason").isNotNull(), F.struct("reason", "detail"))
+    wrong_key = formless_key(changes.schema)
+    if refusal:
+        cause = cause.otherwise(_cause(refusal[0], F.lit(refusal[1])))
+    elif wrong_key is not None:
+        cause = cause.when(wrong_key, _cause(Reason.BAD_VALUE, F.lit("a key that the table cannot hold")))
+    if not refusal and policy.on_mismatch != APPLY:
+        cause = cause.when(judged["verdict"] == Judged.MISMATCH, _cause(Reason.CHECKSUM_MISMATCH, _difference(judged)))
+    frame = with_verdict(changes)
+    # Spark would compute the checksum once more for each that reads it.
+    frame = frame.withColumn("judged", evaluated_once(judged)).withColumn("cause", cause)
+    said = ("judged.verdict", "judged.corrupted", "cause.reason", "cause.detail")
+    kept = [name for name in changes.frame.columns if name not in ("reason", "detail")]
+    return replace(changes, frame=frame.select(*kept, *said))
+
+
+def _cause(reason: Reason, detail: Column) -> Column:
+    return F.struct(F.lit(reason).alias("reason"), detail.alias("detail"))
+
+
+def _difference(judged: Column) -> Column:
+    expected = F.coalesce(judged["expected"].cast("string"), F.lit("no number"))
+    return F.concat(F.lit("expected "), expected, F.lit(", actual "), judged["actual"].cast("string"))
+
+
+def formless_key(schema: TableSchema) -> Column | None:
+    """Return whether a row's key has no form in a table, None where every key of this version has one."""
+    image = image_of_key()
+    tests = [
+        image[c.name].isNotNull() & table_value(image[c.name], c.data_type).isNull()
+        for c in (schema.column(name) for name in schema.handle_key)
+        if may_be_formless(c.data_type)
+    ]
+    return reduce(or_, tests) if tests else None
+
+
+def image_of_key() -> Column:
+    """Return the row that tells which one is meant."""
+    return F.when(F.col("op") == F.lit(Op.DELETE), F.col("old")).otherwise(F.col("data"))
+
+
+def count(changes: Sequence[TableChanges]) -> Checked:
+    """Count the row changes of a table that have been checked."""
+    rows = union([c.frame.select("verdict", "reason", "corrupted") for c in changes])
+    counts: Counter[tuple[str, str | None]] = Counter()
+    corrupted = 0
+    for row in rows.groupBy("verdict", "reason", "corrupted").count().collect():
+        counts[row["verdict"], row["reason"]] += row["count"]
+        corrupted += row["count"] if row["corrupted"] else 0
+    return Checked(counts, corrupted)
+
+
+def refuse_mismatches(changes: Sequence[TableChanges]) -> None:
+    """Raise CorruptedData if some of the row changes, which have been checked, do not fit their checksums."""
+    wrong = union([c.frame.where(F.col("verdict") == Judged.MISMATCH).select(_first_place(c)) for c in changes])
+    (row,) = wrong.agg(F.count("*").alias("n"), F.min("first").alias("first")).collect()
+    if row["n"]:
+        first = row["first"]
+        raise CorruptedData(
+            f"{row['n']:,} rows do not fit their checksums; the first is of {first['table']}{first['difference']}",
+            where=" ".join(f"{name} {first[name]}" for name in _PLACE if first[name] is not None),
+            hint="verify shows them, --on-mismatch dead-letter sets them aside",
+        )
+
+
+def _first_place(changes: TableChanges) -> Column:
+    difference = F.when(F.col("reason") == Reason.CHECKSUM_MISMATCH, F.concat(F.lit(": "), F.col("detail")))
+    return F.struct(
+        "offset",
+        "topic",
+        "partition",
+        F.lit(changes.schema.name).alias("table"),
+        F.coalesce(difference, F.lit("")).alias("difference"),
+    ).alias("first")
