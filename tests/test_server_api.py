@@ -11,7 +11,9 @@ import socket
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,14 @@ import pytest
 from certificates import Authority
 from feed_server import Client, basic, serving, until
 from memory_runner import MemoryRunner, table
+from raw_http import all_of, connection, drip
 
 import tidecast
 from tidecast._errors import ConfigError, SchemaRefused, TerminalError, Unreachable
-from tidecast.changefeed import Changefeeds, State, default_replica_config
+from tidecast.changefeed import Changefeeds, State, _feeds, default_replica_config
 from tidecast.changefeed._feed import Feed, FeedFolder
 from tidecast.model import compose, physical_ms
-from tidecast.server import Access, Listener, read_users
+from tidecast.server import Access, Listener, _access, _app, _limits, read_users
 
 SINK = "kafka://127.0.0.1:9092/topic?protocol=simple"
 FEEDS = "/api/v2/changefeeds"
@@ -674,7 +677,8 @@ def test_metrics_have_ticdc_s_names(client: Client, feeds: Changefeeds, runner: 
     assert 'ticdc_owner_status{changefeed="bad",namespace="default"} 2.0' in text
 
 
-def test_users_and_tls_guard_every_page(tmp_path: Path) -> None:
+def test_users_and_tls_guard_every_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_access, "_DELAY_S", 0)
     authority = Authority(tmp_path)
     cert, key = map(str, authority.issue("server"))
     access = Access({"ann": "pa55word"}, cert=cert, key=key)
@@ -695,6 +699,132 @@ def test_users_and_tls_guard_every_page(tmp_path: Path) -> None:
         distrusting = Client(url, context=ssl.create_default_context())
         with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
             distrusting("GET", "/status")
+
+
+def test_wrong_passwords_are_told_and_cost_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(_access, "_DELAY_S", 0.2)
+    monkeypatch.setattr(_access, "_MOST_WAITING", 6)
+    with serving(tmp_path, MemoryRunner(), Access({"ann": "pa55word"})) as (url, _):
+        client = Client(url)
+
+        def ask(password: str) -> int:
+            return client("GET", FEEDS, Authorization=basic("ann", password)).status
+
+        with ThreadPoolExecutor(20) as pool:
+            began = time.monotonic()
+            assert set(pool.map(ask, map(str, range(5)))) == {401}  # one after the other, though all at once
+            assert time.monotonic() - began >= 5 * 0.2
+            assert caplog.text.count("wrong user or password from 127.0.0.1") == 5
+            asked = Counter(pool.map(ask, map(str, range(20))))
+            assert (asked[401] + asked[429], asked[401] >= 6, asked[429] > 0) == (20, True, True)
+        assert ask("pa55word") == 200
+        caplog.clear()
+        for nobody in ({}, {"Authorization": "Basic Og=="}):
+            assert client("GET", FEEDS, **nobody).status == 401
+        assert "wrong" not in caplog.text
+        assert "pa55word" not in caplog.text
+
+
+def test_a_head_that_does_not_come_ends_the_connection(
+    client: Client, runner: MemoryRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_limits, "HEAD_S", 0.3)
+    whole = b"GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    for sent in (b"", b"GET /status HTTP/1.1\r\nHost: 127"):
+        with connection(client.url) as held:
+            held.sendall(sent)
+            assert all_of(held) == b""
+    with connection(client.url) as held:  # nor may the second one be late
+        held.sendall(whole)
+        assert held.recv(65536).startswith(b"HTTP/1.1 200 ")
+        held.sendall(b"GET")
+        all_of(held)
+    with connection(client.url) as held:  # a byte now and then is no head
+        dripping = threading.Thread(target=drip, args=(held,))
+        dripping.start()
+        dripping.join(20)
+        assert not dripping.is_alive()
+    created(client)
+    runner.held.clear()
+    until(lambda: runner.at_once)
+    threading.Timer(0.8, runner.held.set).start()
+    assert client("POST", f"{FEEDS}/up/pause").status == 200  # who has asked may wait for longer
+
+
+def test_a_body_has_a_size_and_a_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = client("POST", FEEDS, b" " * 10_000_001)
+    assert (large.status, large.json["error_msg"]) == (413, "the body is larger than 10000000 bytes")
+    head = b"POST /api/v2/changefeeds HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+    with connection(client.url) as held:  # without telling its length before
+        held.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
+        for _ in range(11):
+            held.sendall(b"f4240\r\n" + b" " * 1_000_000 + b"\r\n")
+        held.sendall(b"0\r\n\r\n")
+        assert held.recv(100).startswith(b"HTTP/1.1 413 ")
+    monkeypatch.setattr(_limits, "BODY_S", 0.2)
+    with connection(client.url) as held:
+        held.sendall(head + b"Content-Length: 5\r\n\r\n{")
+        assert b"the body did not come within" in all_of(held)
+    many = client("POST", FEEDS, b'{"replica_config": [' + b"{}," * 300_000 + b"1]}")
+    assert (many.status, "more than 300000 values" in many.json["error_msg"]) == (400, True)
+
+
+def test_what_is_echoed_has_a_limit(client: Client) -> None:
+    long = "x" * 1_000_000
+    for method, path, body in (
+        ("POST", FEEDS, {"changefeed_id": long, "sink_uri": SINK}),
+        ("POST", FEEDS, {"changefeed_id": "up", "sink_uri": f"{long}://h/t"}),
+        ("POST", FEEDS, {"changefeed_id": "up", "sink_uri": SINK, "replica_config": {"filter": {"rules": [long]}}}),
+        ("POST", FEEDS, {"changefeed_id": "up", "sink_uri": "kafka://h/t?" + "a=b&" * 10_000}),
+        ("POST", "/api/v2/log", {"log_level": long}),
+        ("POST", "/api/v1/changefeeds", {"sink_uri": SINK, "sink_config": {long: 1}}),
+        ("GET", f"{FEEDS}/{long[:10_000]}", None),
+    ):
+        refused = client(method, path, body)
+        assert refused.status >= 400
+        assert refused.json["error_msg"]
+        assert len(refused.text) < 5_000
+
+
+def test_a_body_is_read_beside_other_requests(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slow(content: bytes) -> object:
+        entered.set()
+        go_on.wait(60)  # longer than the client does
+        return {}
+
+    monkeypatch.setattr(_app, "read_json", slow)
+    asking = threading.Thread(target=client, args=("POST", FEEDS, {}))
+    asking.start()
+    assert entered.wait(20)
+    try:
+        assert client("GET", "/status").status == 200
+    finally:
+        go_on.set()
+        asking.join()
+
+
+def test_patterns_take_some_seconds_at_most(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_feeds, "_PATTERNS_S", 0.1)
+    heavy = [rf"/(\pL{{{n % 100 + 100}}})/.x" for n in range(20_000)]  # minutes, if all of them were read
+    matcher = {"matcher": heavy}
+    for config in (
+        {"filter": {"rules": heavy}},
+        {"filter": {"event_filters": [matcher | {"ignore_event": ["insert"]}]}},
+        {"filter": {"event_filters": [{"matcher": ["*.*"], "ignore_sql": [r[1:-3] for r in heavy]}]}},
+        {"sink": {"dispatchers": [matcher]}},
+        {"sink": {"column_selectors": [matcher | {"columns": ["*"]}]}},
+    ):
+        for path in (FEEDS, "/api/v2/verify_table"):
+            refused = client("POST", path, {"changefeed_id": "up", "sink_uri": SINK, "replica_config": config})
+            assert (refused.status, refused.json["error_code"]) == (400, "CDC:ErrFilterRuleInvalid")
+            assert "take too long" in refused.json["error_msg"]
+    monkeypatch.undo()
+    names = [f"shop.orders_{n}" for n in range(5_000)]
+    created(client, replica_config={"filter": {"rules": names}})  # plain names are no burden
 
 
 def test_an_authority_for_clients_turns_strangers_away(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ _REASONS = {
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In)
 _MOMENTS = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
+_LONGEST = 20_000
 _CLOCK = re.compile(r"(-?)([0-9]+):([0-9]+)(?::([0-9]+(?:\.[0-9]*)?))?")
 _DIGITS = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:([0-9]{2})([0-9]{2})([0-9]{2}))?")
 
@@ -47,6 +48,8 @@ class Condition:
 
 def parse_condition(text: str) -> exp.Expression:
     """Return the tree of a condition. Raises ConfigError where it is none (`CDC:ErrInvalidFilterExpression`)."""
+    if len(text) > _LONGEST:  # a stranger's may be of any length, and is read slowly
+        raise ConfigError(f"a filter expression has more than {_LONGEST} characters", code=_INVALID)
     near = None
     try:
         statements = sqlglot.parse(f"SELECT {text}", read="mysql")

@@ -32,6 +32,7 @@ from tidecast.changefeed._filter import EventFilters
 from tidecast.changefeed._folders import Folders
 from tidecast.changefeed._matcher import TableFilter
 from tidecast.changefeed._runner import Job, Moved, Runner
+from tidecast.changefeed._time_limit import time_limit
 from tidecast.model import TableSchema, physical_ms
 
 _log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ _FATAL = re.compile(
 _RETRIED = ("CDC:ErrMessageTooLarge",)
 """Errors that TiCDC retries although the same call would meet the same wall: somebody may raise the broker's limit."""
 
+_PATTERNS_S = 5.0
 _WINDOW_S = 10.0
 _REMOVAL_S = 50.0
 _NANO = 10**9
@@ -215,13 +217,11 @@ class Changefeeds:
     def sort_tables(self, config: Mapping[str, Any] | None) -> Sorted:
         """Return the source's tables by what the filter of a replica config does with them."""
         chosen, case_sensitive = replica.filter_of(_over_defaults(config))
-        matcher = TableFilter(chosen.rules, case_sensitive=case_sensitive)
-        every = [
-            table
-            for table in sorted(self.runner.tables(), key=lambda t: t.name)
-            if matcher.matches_schema(table.database)
-        ]
-        passing = [table for table in every if matcher.matches(table.database, table.table)]
+        tables = sorted(self.runner.tables(), key=lambda t: t.name)
+        with time_limit(_PATTERNS_S):
+            matcher = TableFilter(chosen.rules, case_sensitive=case_sensitive)
+            every = [table for table in tables if matcher.matches_schema(table.database)]
+            passing = [table for table in every if matcher.matches(table.database, table.table)]
         return Sorted(every, [t for t in passing if t.handle_key], [t for t in passing if not t.handle_key])
 
     def verify(self, sink_uri: str, config: Mapping[str, Any] | None) -> Sorted:
@@ -361,9 +361,10 @@ class Changefeeds:
                 hint="set ignore_ineligible_table to leave them out",
             )
         router, events = Router(checked), EventFilters(checked.filter.event_filters)
-        for table in tables.eligible:
-            router.check(select_columns(checked, table))
-            events.check(table)
+        with time_limit(_PATTERNS_S):
+            for table in tables.eligible:
+                router.check(select_columns(checked, table))
+                events.check(table)
         self.runner.check_filters(checked, tables.eligible)
         try:
             self.runner.check(checked)
@@ -373,7 +374,7 @@ class Changefeeds:
             _log.warning("changefeed %s: these settings have no effect here: %s", feed_id, ", ".join(idle))
 
     def _configured(self, sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:
-        with _wrapping(sink_uri):
+        with _wrapping(sink_uri), time_limit(_PATTERNS_S):
             return self._config(sink_uri, config)
 
     def _config(self, sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:

@@ -16,6 +16,7 @@ from tidecast._go import parse_regexp
 from tidecast.changefeed._condition import columns_of, parse_condition, read_condition, unusable
 from tidecast.changefeed._matcher import TableMatcher
 from tidecast.changefeed._tables import EventFilter
+from tidecast.changefeed._time_limit import check_time
 from tidecast.model import Ddl, Op, TableChanges, TableSchema, ddl_action, row_type
 
 _ROW_EVENTS = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete"}
@@ -75,6 +76,7 @@ def check_event_filters(filters: Iterable[EventFilter]) -> None:
                 hint=f"write one of {', '.join(sorted(EVENTS))}",
             )
         for pattern in one.ignore_sql:
+            check_time()
             try:
                 parse_regexp(pattern)
             except ValueError as error:
@@ -82,6 +84,7 @@ def check_event_filters(filters: Iterable[EventFilter]) -> None:
                     f"filter rule is invalid {pattern!r}: {error}", code="CDC:ErrFilterRuleInvalid"
                 ) from None
         for _, _, text in _expressions(one):
+            check_time()
             parse_condition(text)
 
 

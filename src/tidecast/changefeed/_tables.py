@@ -24,10 +24,11 @@ class Table(BaseModel):
     )
 
 
-Secret = Annotated[SecretStr, Field(strict=False)]
+Secret = Annotated[SecretStr, Field(strict=False, max_length=65_536)]
 DURATION = "a Go duration"
 Duration = Annotated[str, DURATION]
-Many = Annotated[tuple[str, ...], Field(strict=False)]
+Pattern = Annotated[str, Field(max_length=10_000)]
+Many = Annotated[tuple[Pattern, ...], Field(strict=False)]
 
 
 class EventFilter(Table):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hmac
 import ipaddress
+import logging
 import os
 import ssl
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +22,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidecast._errors import ConfigError
 from tidecast.server._answers import failure
+
+_log = logging.getLogger(__name__)
+
+_NOBODY = "Basic Og=="
+"""What TiCDC's client sends without a user."""
+
+_DELAY_S = 1.0
+_MOST_WAITING = 20
 
 
 @dataclass(frozen=True)
@@ -85,10 +96,16 @@ def read_users(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 class Guard:
-    """Turns away who has no right to ask, and web pages of other origins, which ask in the name of a browser's user."""
+    """Turns away who has no right to ask, and web pages of other origins, which ask in the name of a browser's user.
+
+    After a wrong password the next one from the same address is looked at a second later, so that trying them out
+    takes longer than anybody has; of those who wait, only so many.
+    """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._waiting: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or let the app do so."""
@@ -100,12 +117,38 @@ class Guard:
             if (origin and origin.partition("://")[2] != host) or not (here or self._access.users):
                 response = failure("requests of other origins are refused", "", 403)
                 return await response(scope, receive, send)
-            if self._access.users and not self._access.knows(headers.get("authorization")):
-                message = "[CDC:ErrCredentialNotFound]credential not found: this server asks for a user and a password"
-                response = failure(message, "CDC:ErrCredentialNotFound", 401)
-                response.headers["WWW-Authenticate"] = 'Basic realm="tidecast", charset="UTF-8"'
-                return await response(scope, receive, send)
+            if self._access.users:
+                status = await self._judge((scope.get("client") or ("",))[0], headers.get("authorization"))
+                if status == 429:
+                    response = failure("too many wrong passwords from this address: ask again later", "", 429)
+                    return await response(scope, receive, send)
+                if status == 401:
+                    message = (
+                        "[CDC:ErrCredentialNotFound]credential not found: this server asks for a user and a password"
+                    )
+                    response = failure(message, "CDC:ErrCredentialNotFound", 401)
+                    response.headers["WWW-Authenticate"] = 'Basic realm="tidecast", charset="UTF-8"'
+                    return await response(scope, receive, send)
         return await self._app(scope, receive, send)
+
+    async def _judge(self, address: str, authorization: str | None) -> int:
+        """Return the status that a request from an address deserves; 200 where it has the right password."""
+        if authorization in (None, _NOBODY):
+            return 401
+        if self._waiting[address] >= _MOST_WAITING:
+            return 429
+        self._waiting[address] += 1
+        try:
+            async with self._turns.setdefault(address, asyncio.Lock()):
+                if self._access.knows(authorization):
+                    return 200
+                _log.warning("wrong user or password from %s", address)
+                await asyncio.sleep(_DELAY_S)
+                return 401
+        finally:
+            self._waiting[address] -= 1
+            if not self._waiting[address]:
+                del self._waiting[address], self._turns[address]
 
 
 def _name(host: str) -> str:

@@ -20,6 +20,7 @@ from tidecast.changefeed import (
     masked_sink_uri,
 )
 from tidecast.model import TableSchema, physical_ms
+from tidecast.server._limits import cut
 
 TICDC_VERSION = "v8.5.4"
 """The release of TiCDC whose API this is: clients of TiCDC refuse servers that call themselves older than 6.2.0."""
@@ -50,7 +51,7 @@ def refusal(error: TidecastError) -> Response:
 
 def failure(message: str, code: str, status: int) -> Response:
     """Return an error body with a status of one's own."""
-    return answer({"error_msg": message, "error_code": code}, status, indented=True)
+    return answer({"error_msg": cut(message), "error_code": code}, status, indented=True)
 
 
 def info(shown: Snapshot) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import uuid
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, PlainTextResponse
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -24,6 +24,7 @@ from tidecast.server import _answers
 from tidecast.server._access import Access, Guard
 from tidecast.server._answers import TICDC_VERSION, answer
 from tidecast.server._cluster import RedactRequest, cluster_routes
+from tidecast.server._limits import content_of, read_json
 from tidecast.server._metrics import FeedMetrics
 
 _log = logging.getLogger(__name__)
@@ -34,12 +35,13 @@ _PAGE_RULES = {
 }
 
 Tso = Annotated[int, Field(ge=0, lt=1 << 64, strict=True)]
+Uri = Annotated[str, Field(max_length=65_536)]
 
 
 class TableQuery(BaseModel):
     """What `verify_table` and `get_all_tables` take."""
 
-    sink_uri: str = ""
+    sink_uri: Uri = ""
     start_ts: Tso = 0
     replica_config: dict[str, Any] | None = None
 
@@ -50,7 +52,7 @@ class FeedRequest(BaseModel):
     changefeed_id: str = ""
     start_ts: Tso = 0
     target_ts: Tso = 0
-    sink_uri: str = ""
+    sink_uri: Uri = ""
     replica_config: dict[str, Any] | None = None
 
     def wish(self) -> Wish:
@@ -67,7 +69,7 @@ class OldFeedRequest(BaseModel):
     changefeed_id: str = ""
     start_ts: Tso = 0
     target_ts: Tso = 0
-    sink_uri: str = ""
+    sink_uri: Uri = ""
     force_replicate: bool | None = None
     ignore_ineligible_table: bool | None = None
     filter_rules: list[str] | None = None
@@ -130,7 +132,7 @@ def build_app(feeds: Changefeeds, access: Access, *, addr: str, cluster_id: str 
     metrics = FeedMetrics(feeds)
 
     @app.get("/status", include_in_schema=False)
-    def status() -> Response:
+    async def status() -> Response:
         return _status(capture)
 
     @app.get("/metrics", summary="Metrics for Prometheus")
@@ -163,12 +165,13 @@ def _api(feeds: Changefeeds, capture: dict[str, Any], prefix: str, *, old: bool 
     def many(items: list[dict[str, Any]]) -> Response:
         return answer(items if old else {"total": len(items), "items": items})
 
+    # These two wait for no thread, however many requests keep them busy.
     @api.get("/status", summary="This server")
-    def status() -> Response:
+    async def status() -> Response:
         return _status(capture)
 
     @api.get("/health", summary="Whether changefeeds can run")
-    def health() -> Response:
+    async def health() -> Response:
         return answer({})
 
     @api.post("/tso", summary="The present moment as a TSO")
@@ -270,21 +273,20 @@ def _takes(model: type[BaseModel]) -> dict[str, Any]:
 def _body(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
     """Return what reads a request's body, as leniently as TiCDC: any content type, nothing for all defaults."""
 
-    async def read(request: Request) -> Body:
-        content = await request.body()
+    def parsed(content: bytes) -> Body:
         try:
-            members = json.loads(content) if content.strip() else {}
-            json.dumps(members, ensure_ascii=False).encode()  # half a surrogate pair could not be sent back
+            members = read_json(content) if content.strip() else {}
             if not isinstance(members, dict):
                 raise ValueError("this is not a JSON object")
             return model.model_validate({k: v for k, v in members.items() if v is not None})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             raise _unreadable(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-        except UnicodeError:
-            raise _unreadable("this is not Unicode text") from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise _unreadable(str(error)) from None
+
+    async def read(request: Request) -> Body:
+        return await run_in_threadpool(parsed, await content_of(request))
 
     return read
 
@@ -304,6 +306,9 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code in (408, 413):
+        return _answers.failure(error.detail, "CDC:ErrAPIInvalidParam", error.status_code)
     return PlainTextResponse("404 page not found", 404)
 
 

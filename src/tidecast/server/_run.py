@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from tidecast._errors import ConfigError, TerminalError
 from tidecast.server._access import Access
+from tidecast.server._limits import TimedProtocol
 
 _GRACE_S = 5
 _LOOK_S = 5.0
@@ -65,6 +66,8 @@ class Service:
         access = listener.access
         config = uvicorn.Config(
             app,
+            http=TimedProtocol,
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
