@@ -33,7 +33,7 @@ PUBLIC = {
         table_schema unencodable
     """,
     "tidecast.checksum": """
-        Judged explain row_checksum verdict verify
+        Judged explain row_checksum verdict verify with_verdict
     """,
     "tidecast.registry": """
         Registry bounded_json open_registry subject_for

@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import gzip
 import json
+import shutil
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +26,7 @@ import tidecast
 from tidecast._errors import ConfigError, CorruptedData, DecodeError
 from tidecast.model import Column, DataType, Ddl, Events, Index, TableSchema
 from tidecast.protocols import avro, simple
-from tidecast.replica import Replicated, TableReport, replicate
+from tidecast.replica import Replicated, TableReport, parse_target, replicate
 from tidecast.replica._columns import fill
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._evolve import Shape, reconcile
@@ -215,7 +216,7 @@ def test_all_tables_of_a_simple_topic(spark: SparkSession, tmp_path: Path) -> No
     assert refused == {"orc.t_evo": 61, "orc.t_evo_pk": 80}
     assert done.dead_letters == {"schema-change": 141}
     assert done.dead_letters_in == tmp_path / "_dead_letters"
-    letters = [json.loads(x) for f in (tmp_path / "_dead_letters").glob("*.jsonl") for x in f.read_text().splitlines()]
+    letters = letters_of(tmp_path)
     assert {x["detail"] for x in letters} == {
         "column a is gone or was renamed",
         "the key changed from none to (id)",
@@ -487,66 +488,74 @@ def ints(row: Row | None) -> int:
     return zlib.crc32(b"".join(struct.pack("<q", v) for v in (row or {}).values() if v is not None)) if row else 0
 
 
-class Misc:
-    """Messages of the table `t_misc` (`id`, `v`), and of `t_log`, which is the same without a key."""
+class Topic:
+    """Simple messages of tables of two ints, `id` and `v`, with row checksums."""
 
-    def __init__(self) -> None:
-        created = next(m for m in about("simple-json.jsonl.gz", {("orc", "t_misc")}) if m["kind"] == "ddl")
-        self.schema_version = json.loads(base64.b64decode(created["value"]))["tableSchema"]["version"]
-        self.messages = [created, changed(created, self._without_key)]
+    def __init__(self, *tables: str) -> None:
+        self._created = next(m for m in about("simple-json.jsonl.gz", {("orc", "t_misc")}) if m["kind"] == "ddl")
+        self.messages: list[Line] = []
+        self._columns: dict[str, tuple[str, str]] = {}
+        for table in tables:
+            self.table(table)
 
-    @staticmethod
-    def _without_key(said: Line) -> None:
-        said["tableSchema"].update(table="t_log", tableID=201, indexes=[])
+    def table(self, name: str, *, columns: tuple[str, str] = ("id", "v"), key: bool = True) -> None:
+        """Add a CREATE TABLE."""
 
-    def put(
-        self,
-        new: tuple[int, int] | None,
-        old: tuple[int, int] | None = None,
-        table: str = "t_misc",
-        **checksum: Any,
-    ) -> None:
-        """Add a change; its checksums fit, but for those that are given."""
-        data, before = (dict(zip(("id", "v"), row, strict=True)) if row else None for row in (new, old))
+        def change(said: Line) -> None:
+            table = said["tableSchema"]
+            indexes = [{**i, "columns": [columns[0]]} for i in table["indexes"] if key and i["primary"]]
+            table.update(table=name, tableID=200 + len(self._columns), indexes=indexes)
+            table["columns"] = [{**c, "name": n} for c, n in zip(table["columns"], columns, strict=True)]
+            self._version = table["version"]
+
+        self._columns[name] = columns
+        self.messages.append(changed(self._created, change))
+
+    def put(self, table: str, new: tuple[int, int] | None, old: tuple[int, int] | None = None, **checksum: Any) -> None:
+        """Add a change of a row; its checksums fit, but for those that are given."""
+        columns = self._columns[table]
+        data, before = (dict(zip(columns, row, strict=True)) if row else None for row in (new, old))
         said: Line = {
             "version": 1,
             "database": "orc",
             "table": table,
-            "tableID": 200,
+            "tableID": 200 + list(self._columns).index(table),
             "type": "DELETE" if data is None else "UPDATE" if before else "INSERT",
-            "commitTs": self.schema_version + len(self.messages),
+            "commitTs": self._version + len(self.messages),
             "buildTs": 1,
-            "schemaVersion": self.schema_version,
+            "schemaVersion": self._version,
             "checksum": {"version": 2, "corrupted": False, "current": ints(data), "previous": ints(before), **checksum},
         }
         for name, row in (("data", data), ("old", before)):
             said |= {name: {c: str(v) for c, v in row.items()}} if row else {}
-        self._add(said)
-
-    def _add(self, said: Line) -> None:
         value = base64.b64encode(json.dumps(said).encode()).decode()
         self.messages.append({"topic": "orc", "partition": None, "key": None, "value": value})
 
 
+def letters_of(folder: Path) -> list[Line]:
+    return [json.loads(x) for f in folder.glob("_dead_letters/*.jsonl") for x in f.read_text().splitlines()]
+
+
 @pytest.fixture
-def damaged() -> Misc:
+def damaged() -> Topic:
     """Rows that fit their checksums, rows that do not, and rows without any."""
-    misc = Misc()
-    misc.put((1, 1))
-    misc.put((2, 2), current=22)
-    misc.put((3, 3), current=33)
-    misc.put((3, 30), old=(3, 3))
-    misc.put((4, 4))
-    misc.put((4, 40), old=(4, 4), previous=44)
-    misc.put((5, 5))
-    misc.put(None, old=(5, 5), previous=55)
-    misc.put((6, 6), current=0)
-    misc.put((7, 7), corrupted=True)
-    misc.put((8, 8))
-    misc.put(None, old=(8, 8))
-    misc.put((1, 1), table="t_log")
-    misc.put((2, 2), table="t_log", current=22)
-    return misc
+    made = Topic("t_misc")
+    made.table("t_log", key=False)
+    made.put("t_misc", (1, 1))
+    made.put("t_misc", (2, 2), current=22)
+    made.put("t_misc", (3, 3), current=33)
+    made.put("t_misc", (3, 30), old=(3, 3))
+    made.put("t_misc", (4, 4))
+    made.put("t_misc", (4, 40), old=(4, 4), previous=44)
+    made.put("t_misc", (5, 5))
+    made.put("t_misc", None, old=(5, 5), previous=55)
+    made.put("t_misc", (6, 6), current=0)
+    made.put("t_misc", (7, 7), corrupted=True)
+    made.put("t_misc", (8, 8))
+    made.put("t_misc", None, old=(8, 8))
+    made.put("t_log", (1, 1))
+    made.put("t_log", (2, 2), current=22)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -557,7 +566,7 @@ def damaged() -> Misc:
     ],
 )
 def test_rows_that_do_not_fit_their_checksums(
-    spark: SparkSession, tmp_path: Path, damaged: Misc, on_mismatch: str, rows: dict[int, int], log: list[int]
+    spark: SparkSession, tmp_path: Path, damaged: Topic, on_mismatch: str, rows: dict[int, int], log: list[int]
 ) -> None:
     """What comes after a mismatch of the same key is applied."""
     events = simple_events(spark, topic(tmp_path, damaged.messages))
@@ -573,8 +582,7 @@ def test_rows_that_do_not_fit_their_checksums(
     assert (misc.refused, keyless.refused) == ((4, 1) if set_aside else (0, 0))
     assert (keyless.upserted, keyless.unchanged) == (len(log), 0)
     assert done.dead_letters == ({"checksum-mismatch": 5} if set_aside else {})
-    letters = [json.loads(x) for f in (tmp_path / "to").glob("_dead_letters/*") for x in f.read_text().splitlines()]
-    assert {(x["offset"], x["detail"]) for x in letters} == (
+    assert {(x["offset"], x["detail"]) for x in letters_of(tmp_path / "to")} == (
         {
             (3, f"expected 22, actual {ints({'id': 2, 'v': 2})}"),
             (4, f"expected 33, actual {ints({'id': 3, 'v': 3})}"),
@@ -589,7 +597,7 @@ def test_rows_that_do_not_fit_their_checksums(
 
 @pytest.mark.parametrize("policy", [{"on_mismatch": "fail"}, {"on_error": "fail"}], ids=str)
 def test_a_mismatch_can_stop_the_run(
-    spark: SparkSession, tmp_path: Path, damaged: Misc, policy: dict[str, Any]
+    spark: SparkSession, tmp_path: Path, damaged: Topic, policy: dict[str, Any]
 ) -> None:
     """No table, no dead letter, no checkpoint: the next run meets the same."""
     source = f"file://{topic(tmp_path, damaged.messages)}?protocol=simple"
@@ -601,6 +609,123 @@ def test_a_mismatch_can_stop_the_run(
             )
     assert not (tmp_path / "to").exists()
     assert not list(tmp_path.glob("state/progress.json"))
+
+
+# --- tables that stop no others -------------------------------------------------------------------------------------
+
+
+def test_a_first_write_that_was_not_finished(spark: SparkSession, tmp_path: Path) -> None:
+    """Its files lie there, and no commit: without a log, in a log that is on its way, and with column mapping."""
+    made, to = Topic("t_misc", "t_log", "empty"), tmp_path / "to"
+    made.table("mapped", columns=("id", "a, b"))
+    tables = ("t_misc", "t_log", "mapped", "empty")
+    for table in tables:
+        made.put(table, (1, 10))
+    events = simple_events(spark, topic(tmp_path, made.messages))
+    replicate(spark, events, str(to))
+    for table in tables:
+        (log,) = (to / "orc" / table).glob("_delta_log")
+        commit = (log / f"{0:020}.json").read_bytes()
+        shutil.rmtree(log)
+        if table != "t_misc":
+            log.mkdir()
+        if table == "t_log":
+            (log / f".{0:020}.json.5b1a.tmp").write_bytes(commit[:99])
+    shutil.rmtree(to / "orc" / "empty")
+    (to / "orc" / "empty" / "_delta_log").mkdir(parents=True)
+
+    # Delta remembers the log of a path; another process would not.
+    to = to.rename(tmp_path / "again")
+    done = replicate(spark, events, str(to))
+    assert done.dead_letters == {}
+    assert {t.table: t.upserted for t in done.tables} == dict.fromkeys(tables, 1)
+    for table in ("t_misc", "t_log", "empty"):
+        assert read_back(to, ("orc", table)) == (0, [{"id": 1, "v": 10}])
+    assert [tuple(row) for row in spark.table(f"delta.`{to}/orc/mapped`").collect()] == [(1, 10)]
+    left = "files of a write that was not finished lie in the folder of the table"
+    assert {t.table: any(left in w for w in t.warnings) for t in done.tables} == {t: t != "empty" for t in tables}
+
+
+def test_files_of_no_delta_table_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    made, to = Topic("t_misc", "marked", "unmarked", "foreign"), tmp_path / "to"
+    for table in ("t_misc", "marked", "unmarked", "foreign"):
+        made.put(table, (1, 10))
+    for table in ("marked", "unmarked"):
+        spark.range(2).repartition(2).write.parquet(str(to / "orc" / table))
+    (to / "orc" / "unmarked" / "_SUCCESS").unlink()
+    (to / "orc" / "foreign").mkdir()
+    (to / "orc" / "foreign" / "thesis.parquet").write_text("years of work")
+    before = {file for file in to.rglob("*") if file.is_file()}
+
+    done = replicate(spark, simple_events(spark, topic(tmp_path, made.messages)), str(to))
+    assert {t.table: (t.upserted, t.refused) for t in done.tables} == {
+        "t_misc": (1, 0),
+        "marked": (0, 1),
+        "unmarked": (0, 1),
+        "foreign": (0, 1),
+    }
+    assert done.dead_letters == {"table-refused": 3}
+    assert all("holds files of no Delta table: " in letter["detail"] for letter in letters_of(to))
+    after = {f for t in ("marked", "unmarked", "foreign") for f in (to / "orc" / t).rglob("*") if f.is_file()}
+    assert after == before
+
+
+@pytest.fixture
+def substituting(spark: SparkSession) -> Iterator[None]:
+    """Spark's default, which our own sessions do not have."""
+    before = spark.conf.get("spark.sql.variable.substitute") or "true"
+    spark.conf.set("spark.sql.variable.substitute", "true")
+    yield
+    spark.conf.set("spark.sql.variable.substitute", before)
+
+
+@pytest.mark.usefixtures("substituting")
+def test_hostile_names(spark: SparkSession, tmp_path: Path) -> None:
+    """Each table is one folder of its database, or all its messages are dead letters."""
+    fine = {
+        "t_misc": "t_misc",
+        "..": "%2E.",
+        "_delta_log": "%5Fdelta_log",
+        "a/b%2F": "a%2Fb%252F",
+        "${env:HOME}": "$%7Benv%3AHOME%7D",
+        "${spark.app.name}": "$%7Bspark.app.name%7D",
+        "nul\0 new\nline": "nul%00 new%0Aline",
+        "{a,b}*[c]?\\": "%7Ba,b%7D%2A%5Bc%5D%3F%5C",
+        "x" * 255: "x" * 255,
+    }
+    refused = ("y" * 256, "中" * 86, "")
+    made, to = Topic(*fine, *refused), tmp_path / "to"
+    columns = {"dot": "a.b", "tick": "a`b", "variable": "${env:HOME}", "line": "a\nb", "long": "z" * 300}
+    for table, column in columns.items():
+        made.table(table, columns=("${spark.app.name}" if table == "variable" else "id", column))
+    for table in (*fine, *refused, *columns):
+        made.put(table, (1, 10))
+
+    events = simple_events(spark, topic(tmp_path, made.messages))
+    done = replicate(spark, events, str(to))
+    assert {file.name for file in (to / "orc").iterdir()} == {*fine.values(), *columns}
+    assert {t.table for t in done.tables if t.upserted} == {*fine, *columns}
+    assert {t.table for t in done.tables if t.refused} == {*refused}
+    assert done.dead_letters == {"table-refused": len(refused)}
+    causes = {letter["detail"] for letter in letters_of(to)}
+    assert {cause for cause in causes if "bytes" in cause} == {
+        f"no folder can have a name of {size} bytes (1 to 255 are possible)" for size in (0, 256, 258)
+    }
+    for table, column in columns.items():
+        assert spark.read.format("delta").load(f"{to}/orc/{table}").columns[1] == column
+
+    again = replicate(spark, events, str(to))
+    assert {t.table for t in again.tables if t.unchanged} == {*fine, *columns}
+    with pytest.raises(DecodeError, match="table-refused: no folder can have a name of"):
+        replicate(spark, events, str(tmp_path / "fail"), on_error="fail")
+    assert not (tmp_path / "fail").exists()
+
+
+@pytest.mark.usefixtures("substituting")
+@pytest.mark.parametrize("to", ["/lake/${env:HOME}", "file:///lake/$%7Benv:HOME%7D", "${env:HOME}"])
+def test_a_place_with_a_variable(to: str) -> None:
+    with pytest.raises(ConfigError, match="put a variable's value"):
+        parse_target(to)
 
 
 # --- places ---------------------------------------------------------------------------------------------------------

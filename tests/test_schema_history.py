@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from golden_lines import lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidecast.model import Column, DataType, Ddl, Index, SchemaHistory, TableSchema
+from tidecast.model import Column, DataType, Ddl, Index, SchemaHistory, TableSchema, checked
 from tidecast.protocols import simple
 
 INT = DataType("int", length=11)
@@ -34,6 +35,31 @@ def golden_changes(path: Path) -> Iterator[tuple[str, Ddl | None, TableSchema | 
             schema = simple.table_schema(json.dumps(said["tableSchema"])) if "tableSchema" in said else None
             ddl = Ddl(said["type"], said["sql"], said["commitTs"], schema) if line["kind"] == "ddl" else None
             yield line["n"], ddl, schema
+
+
+@pytest.mark.parametrize(
+    ("data_type", "possible"),
+    [
+        (DataType("decimal", length=65, decimal=30), True),
+        (DataType("decimal"), True),
+        (DataType("decimal", length=10, decimal=99999), False),
+        (DataType("decimal", decimal=99999), False),
+        (DataType("decimal", length=10, decimal=-5), False),
+        (DataType("decimal", length=5, decimal=6), False),
+        (DataType("decimal", length=66), False),
+        (DataType("bit", length=64), True),
+        (DataType("bit", length=1_000_000_000), False),
+        (DataType("binary", length=255), True),
+        (DataType("binary", length=1_000_000_000), False),
+        (DataType("longblob", length=4_294_967_295), True),
+    ],
+    ids=str,
+)
+def test_types_beyond_mysqls_limits_are_no_schema(data_type: DataType, possible: bool) -> None:
+    """Java would not have the memory for such a BIT, nor Spark the type for such a DECIMAL."""
+    schema = TableSchema("d", "t", 1, 1, (Column("a", data_type),))
+    with nullcontext() if possible else pytest.raises(ValueError, match="a column that no table can have: a "):
+        assert checked(schema) == schema
 
 
 def test_golden_schemas_have_tidbs_ids_and_virtual_columns(golden: Callable[[str], Path]) -> None:

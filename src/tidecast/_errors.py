@@ -6,6 +6,7 @@ TidecastError
 └── TerminalError          a retry would meet the same wall
     ├── ConfigError        an option, a URI or a TOML file is wrong
     ├── SchemaRefused      the registry will not take a schema
+    ├── TableRefused       the place for tables will not take a table
     ├── RegistryError      the registry answered something unusable
     ├── EncodeError        a table or a value has no form in the protocol
     ├── DecodeError        a message cannot be read
@@ -68,6 +69,10 @@ class ConfigError(TerminalError):
 
 class SchemaRefused(TerminalError):
     """The registry refuses a schema; the message carries the registry's own words."""
+
+
+class TableRefused(TerminalError):
+    """The place for tables will not take a table: for its name, its shape, its data, or what lies there."""
 
 
 class RegistryError(TerminalError):

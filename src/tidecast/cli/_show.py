@@ -154,7 +154,8 @@ def replicated(result: Replicated, as_json: bool) -> None:
     tables = sorted(result.tables, key=lambda t: t.name)
     rows = [(t.name, *(getattr(t, count) for count in counts), t.where) for t in tables]
     _table("Tables", ("table", *counts, "where"), rows, counts)
-    _checksums({t.name: t.checksums for t in tables})
+    if tables:
+        _checksums({t.name: t.checksums for t in tables})
     warnings = [f"{t.name}: {warning}" for t in tables for warning in t.warnings]
     for t in tables:
         warnings += [

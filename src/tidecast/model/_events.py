@@ -72,6 +72,7 @@ class Reason(enum.StrEnum):
     INCOMPLETE = "incomplete-row"
     NOT_IN_PROTOCOL = "not-in-protocol"
     CHECKSUM_MISMATCH = "checksum-mismatch"
+    TABLE_REFUSED = "table-refused"
 
 
 def row_type(schema: TableSchema) -> T.StructType:

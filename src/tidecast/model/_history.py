@@ -27,6 +27,8 @@ _LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|/\*(?!T).*?\*/", re.S)
 _HIDDEN = "_V$_"
 _PADDED = {"char": True, "binary": True, "varchar": False, "varbinary": False}
 
+_MAX_DIGITS, _MAX_SCALE, _MAX_BITS, _MAX_BINARY = 65, 30, 64, 255
+
 _KEEPING = ("TRUNCATE", "RENAME")
 """Schema changes that keep a table's version."""
 
@@ -37,12 +39,29 @@ _TABLE = TypeAdapter(TableSchema)
 def checked(schema: TableSchema) -> TableSchema:
     """Return a schema that a message showed, if a history can keep it and a table can be like that.
 
-    Raises ValueError where a member is of another type, a text is none, or two columns have one name, as MySQL sees it.
+    Raises ValueError where a member is of another type, a text is none, two columns have one name, as MySQL sees it, or
+    a type is beyond MySQL's limits.
     """
     _TABLE.validate_json(_TABLE.dump_json(schema, warnings=False), strict=True)
     if len({c.name.lower() for c in schema.columns}) < len(schema.columns):
         raise ValueError(f"{schema.name} has two columns of one name")
+    for column in schema.columns:
+        if not _is_possible(column.data_type):
+            raise ValueError(f"{schema.name} has a column that no table can have: {column.name} {column.data_type}")
     return schema
+
+
+def _is_possible(data_type: DataType) -> bool:
+    """Tell whether a type is within MySQL's limits, where its numbers say how values are held or padded."""
+    length, scale = data_type.length, data_type.decimal
+    match data_type.kind:
+        case Kind.DECIMAL:
+            return length <= _MAX_DIGITS and 0 <= scale <= min(_MAX_SCALE, length or _MAX_SCALE)
+        case Kind.BIT:
+            return length <= _MAX_BITS
+        case Kind.BINARY if data_type.mysql_type == "binary":
+            return length <= _MAX_BINARY
+    return True
 
 
 class SchemaHistory:

@@ -201,6 +201,8 @@ def _report(
     warnings: list[str] | None = None,
 ) -> TableReport:
     said = [*_of_checksums(plan, checked), *(warnings or [])]
+    if plan.unfinished:
+        said.append(f"{len(plan.unfinished)} files of a write that was not finished lie in the folder of the table")
     said += [f"refused: {cause}" for cause in dict.fromkeys(cause for _, _, cause in plan.refused)]
     said += [
         f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()

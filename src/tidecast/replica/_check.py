@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError, CorruptedData
 from tidecast.checksum import Judged, with_verdict
-from tidecast.model import Op, Reason, TableChanges, TableSchema, evaluated_once, union
+from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema, evaluated_once, union
 from tidecast.replica._columns import may_be_formless, table_value
 
 DEAD_LETTER, APPLY, FAIL = "dead-letter", "apply", "fail"
@@ -57,7 +57,7 @@ class Checked:
     `corrupted` counts those that the source itself found damaged.
     """
 
-    rows: Mapping[tuple[str, str | None], int]
+    rows: Mapping[tuple[str | None, str | None], int]
     corrupted: int = 0
 
     @property
@@ -77,8 +77,8 @@ class Checked:
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """The number by verdict, of every verdict."""
-        counts: Counter[str] = Counter()
+        """The number by verdict, of every verdict; rows of a table that is refused as a whole are not checked."""
+        counts: Counter[str | None] = Counter()
         for (verdict, _), n in self.rows.items():
             counts[verdict] += n
         return {str(verdict): counts[verdict] for verdict in Judged}
@@ -105,6 +105,19 @@ def check(changes: TableChanges, policy: Policy, refusal: tuple[Reason, str] | N
     said = ("judged.verdict", "judged.corrupted", "cause.reason", "cause.detail")
     kept = [name for name in changes.frame.columns if name not in ("reason", "detail")]
     return replace(changes, frame=frame.select(*kept, *said))
+
+
+def refuse(changes: TableChanges, cause: str) -> TableChanges:
+    """Return changes as `check` does, none of which can be applied, as nothing can be made of their table."""
+    unread = F.col("reason").isNotNull()
+    frame = changes.frame.select(
+        *RECORD.fieldNames(),
+        F.when(unread, F.lit(Judged.UNREADABLE)).alias("verdict"),
+        F.lit(False).alias("corrupted"),
+        F.when(unread, F.col("reason")).otherwise(F.lit(Reason.TABLE_REFUSED)).alias("reason"),
+        F.when(unread, F.col("detail")).otherwise(F.lit(cause)).alias("detail"),
+    )
+    return replace(changes, frame=frame)
 
 
 def _cause(reason: Reason, detail: Column) -> Column:
@@ -135,7 +148,7 @@ def image_of_key() -> Column:
 def count(changes: Sequence[TableChanges]) -> Checked:
     """Count the row changes of a table that have been checked."""
     rows = union([c.frame.select("verdict", "reason", "corrupted") for c in changes])
-    counts: Counter[tuple[str, str | None]] = Counter()
+    counts: Counter[tuple[str | None, str | None]] = Counter()
     corrupted = 0
     for row in rows.groupBy("verdict", "reason", "corrupted").count().collect():
         counts[row["verdict"], row["reason"]] += row["count"]

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema, union
-from tidecast.replica._check import Policy, check, image_of_key
+from tidecast.replica._check import Policy, check, image_of_key, refuse
 from tidecast.replica._columns import fill, may_be_formless, table_value
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
 from tidecast.replica._memory import Memory
@@ -29,7 +29,8 @@ class Plan:
     """One table's part of a batch.
 
     `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
-    the others with the reason and the cause. `notes` is what the table shall remember, and does not yet.
+    the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
+    are files where the table shall lie, of a write that was not finished.
     """
 
     database: str
@@ -40,6 +41,7 @@ class Plan:
     accepted: tuple[TableChanges, ...]
     refused: tuple[Refused, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
+    unfinished: Sequence[str] = ()
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -129,7 +131,15 @@ def plan(
         tuple(accepted),
         tuple((check(change, policy, (reason, cause)), reason, cause) for change, reason, cause in (*unfit, *refused)),
         {name: value for name, value in shall.items() if notes.get(name) != value},
+        () if there else place.unfinished(),
     )
+
+
+def refusing(changes: Sequence[TableChanges], cause: str) -> Plan:
+    """Return a plan by which all changes of a table go to the dead letters, and nothing is done to the table."""
+    schema, nowhere = changes[0].schema, DeltaPlace(changes[0].frame.sparkSession, "")
+    refused = tuple((refuse(change, cause), Reason.TABLE_REFUSED, cause) for change in changes)
+    return Plan(schema.database, schema.table, nowhere, None, Evolution(Shape()), (), refused)
 
 
 def _of_others(changes: Sequence[TableChanges], keyspace: str | None) -> list[Refused]:

@@ -8,21 +8,25 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidecast._errors import ConfigError
+from tidecast._errors import ConfigError, TableRefused
 from tidecast._progress import Progress, unseen
 from tidecast.model import Events, TableChanges, TableSchema, side_by_side, union
 from tidecast.replica._apply import apply
 from tidecast.replica._check import DEAD_LETTER, FAIL, Policy, count, refuse_mismatches
 from tidecast.replica._ddl import not_carried_out
-from tidecast.replica._plan import Plan, plan
+from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
 from tidecast.topics import refuse_dead_letters, write_dead_letters
 
 _DEAD_LETTERS = "_dead_letters"
 _AT_ONCE = 4
+
+_OF_A_TABLE = ("22", "42601", "42602", "42622", "42701", "42702", "42703", "42704", "42711", "42846", "42K05", "42K09")
+"""SQL's states that tell of a table's names, types or values; others tell of the session, the catalog, the storage."""
 
 Name = tuple[str, str]
 
@@ -42,7 +46,8 @@ def replicate(
     `to` is a folder (a path with a `/` or a leading `.`, or a file:// URI) of Delta tables at
     `to/<database>/<table>`, or a Spark catalog. Each table gets the newest row of each key; rows of tables without a
     key are appended. Messages that cannot be read or applied are appended to `dead_letters` (by default the folder's
-    `_dead_letters`); with `on_error="fail"` one such message stops the run before any table is touched.
+    `_dead_letters`), with them all messages of a table that `to` cannot take, for its name, its columns or what lies
+    there; with `on_error="fail"` one such message stops the run before any table is touched.
 
     Each row's checksum is checked (see `tidecast.checksum.verify`). What does not fit goes to the dead letters, as a
     message that cannot be applied; with `on_mismatch="apply"` it is applied, with `"fail"` it stops the run before any
@@ -66,9 +71,25 @@ def replicate(
         if change.schema:
             told[change.schema.database, change.schema.table].append(change.schema)
     reports: dict[Name, TableReport] = {}
-    plans = side_by_side(
-        lambda n: plan(target.table(spark, *n), by_name[n], told[n], dated=events.dated, policy=policy), by_name
-    )
+
+    def plan_of(name: Name) -> Plan:
+        changes = by_name[name]
+        try:
+            place = target.table(spark, *name)
+            return plan(place, changes, told[name], dated=events.dated, policy=policy)
+        except Exception as error:
+            return refusing(changes, _cause(error))
+
+    def carry_out(plan: Plan) -> tuple[TableReport, Mapping[str, int]]:
+        try:
+            return _carry_out(plan, events, folder)
+        except Exception as error:
+            cause, name = _cause(error), (plan.database, plan.table)
+            if policy.on_error == FAIL or not plan.accepted:
+                raise TableRefused(cause, where=".".join(name)) from error
+            return _carry_out(refusing(by_name[name], cause), events, folder)
+
+    plans = side_by_side(plan_of, by_name)
     with ExitStack() as stack:
         if policy.stops:
             for one in plans:
@@ -76,7 +97,7 @@ def replicate(
             _stop(events, plans, policy)
         letters = Counter(write_dead_letters(events.rejected, folder))
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            running = [pool.submit(_carry_out, p, events, folder) for p in plans]
+            running = [pool.submit(carry_out, p) for p in plans]
             for done, future in enumerate(as_completed(running), 1):
                 report, refused = future.result()
                 reports[report.database, report.table] = report
@@ -84,6 +105,16 @@ def replicate(
                 progress(report.name, done, len(plans))
     tables = tuple(reports[name] for name in by_name)
     return Replicated(tables, dict(letters), folder if letters else None, not_carried_out(events.ddl))
+
+
+def _cause(error: Exception) -> str:
+    """Return what is wrong with a table; raise an error that is not about one table alone."""
+    if isinstance(error, TableRefused):
+        return str(error)
+    state = error.getSqlState() if isinstance(error, PySparkException) else None
+    if state is None or not state.startswith(_OF_A_TABLE):
+        raise error
+    return str(error).strip().splitlines()[0]
 
 
 def _stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast._errors import ConfigError
+from tidecast._errors import ConfigError, TableRefused
 from tidecast._uri import local_path
 from tidecast.model import sql_name
 from tidecast.replica._evolve import Shape
@@ -21,6 +23,13 @@ _OURS, _KEY = "tidecast.", "tidecast.key"
 _MAPPING = {"delta.columnMapping.mode": "name"}
 _LONG_LOG = {"delta.logRetentionDuration": "interval 365 days"}
 _UNMAPPED = set(" ,;{}()\n\t=")
+_VARIABLE, _SUBSTITUTES = "${", "spark.sql.variable.substitute"
+_MAX_SEGMENT = 255
+_COMMIT = re.compile(r"\d{20}\.(json|checkpoint)")
+_DATA = re.compile(r"\.?part-\d{5}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[.-]c\d{3}[^/]*\.parquet(\.crc)?")
+_PREFIX = 2  # letters of the folders in which Delta spreads files of tables with column mapping
+_UNSAFE = re.compile(r"^[._]|[%/\\:*?\[\]{}<>|\"\x00-\x1f\x7f\ud800-\udfff]")
+"""What a file system, a pattern of paths, or SQL with variables takes for something else."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +40,16 @@ class Target:
     catalog: str
 
     def table(self, spark: SparkSession, database: str, table: str) -> DeltaPlace:
-        """Return the place of a table. A catalog's database is made if need be."""
+        """Return the place of a table. A catalog's database is made if need be.
+
+        Raises TableRefused for a name that no place can have.
+        """
         if self.folder:
             path = str(self.folder / _segment(database) / _segment(table))
             return DeltaPlace(spark, f"delta.{sql_name(path)}", path)
+        if _VARIABLE in f"{database} {table}" and spark.conf.get(_SUBSTITUTES) != "false":
+            hint = f"set {_SUBSTITUTES}=false, or replicate to a folder"
+            raise TableRefused(f"Spark would put a variable's value in place of {_VARIABLE}…}} in a name", hint=hint)
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name(self.catalog)}.{sql_name(database)}")
         return DeltaPlace(spark, ".".join(map(sql_name, (self.catalog, database, table))))
 
@@ -42,8 +57,10 @@ class Target:
 def parse_target(to: str) -> Target:
     """Return the target that `to` names: a path or file:// URI, recognised by a `/`, `:` or leading `.`, or a catalog.
 
-    Raises ConfigError for a URI of another scheme, and for nothing.
+    Raises ConfigError for a URI of another scheme, for a name with Spark's variables, and for nothing.
     """
+    if _VARIABLE in unquote(to):
+        raise ConfigError(f"--to: Spark would put a variable's value in place of {_VARIABLE}…}}", hint="another name")
     if "/" in to or ":" in to or to.startswith("."):
         return Target(local_path(to, "--to").absolute(), "")
     if not to:
@@ -52,9 +69,15 @@ def parse_target(to: str) -> Target:
 
 
 def _segment(name: str) -> str:
-    """Return a name as one segment of a path; engines hide what begins with a dot or an underscore."""
-    name = name.replace("%", "%25").replace("/", "%2F")
-    return f"%{ord(name[0]):02X}{name[1:]}" if name.startswith((".", "_")) else name
+    """Return a name as one segment of a path; engines hide what begins with a dot or an underscore.
+
+    Raises TableRefused for a name that cannot be one.
+    """
+    text = _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", name)
+    size = len(text.encode())
+    if not 0 < size <= _MAX_SEGMENT:
+        raise TableRefused(f"no folder can have a name of {size} bytes", hint=f"1 to {_MAX_SEGMENT} are possible")
+    return text
 
 
 @dataclass(frozen=True)
@@ -75,7 +98,7 @@ class DeltaPlace:
 
     def present(self) -> Present | None:
         """Return what is there, None where there is no table."""
-        if self.path is not None and not DeltaTable.isDeltaTable(self.spark, self.path):
+        if self.path is not None and not _has_commit(Path(self.path)):
             return None
         if self.path is None and not self.spark.catalog.tableExists(self.name):
             return None
@@ -91,13 +114,31 @@ class DeltaPlace:
         """Return Delta's own handle of the table."""
         return DeltaTable.forName(self.spark, self.name)
 
+    def unfinished(self) -> list[str]:
+        """Return the files of a first write that was not finished, in a folder that is no table yet.
+
+        Raises TableRefused for a folder that holds anything else.
+        """
+        folder = Path(self.path or "")
+        if self.path is None or not folder.exists():
+            return []
+        files = sorted(f.relative_to(folder) for f in folder.rglob("*") if not f.is_dir())
+        foreign = [f for f in files if not _is_unfinished(f)] + _of_one_write(files)
+        if foreign:
+            hint = "move them away, or replicate to another place"
+            raise TableRefused(f"the folder holds files of no Delta table: {foreign[0]}", where=self.path, hint=hint)
+        return list(map(str, files))
+
     def create(self, rows: DataFrame, key: tuple[str, ...], notes: Mapping[str, str]) -> None:
-        """Make the table, with rows and what it shall remember, in one commit."""
+        """Make the table, with rows and what it shall remember, in one commit; over an unfinished one if need be."""
         writer = rows.writeTo(self.name).using("delta")
         properties = {_KEY: json.dumps(key), **notes, **({} if key else _LONG_LOG), **_mapping(rows.columns)}
         for name, value in properties.items():
             writer = writer.tableProperty(name, value)
-        writer.create()
+        if self.path and Path(self.path).exists() and not _has_commit(Path(self.path)):
+            writer.createOrReplace()  # `create` takes whatever lies in a folder for a table
+        else:
+            writer.create()
 
     def append(self, rows: DataFrame, note: str) -> None:
         """Add rows, and leave a note in the table's history, in one commit."""
@@ -131,6 +172,25 @@ class DeltaPlace:
         row = self.handle().detail().select(name).first()
         assert row is not None
         return row[0]
+
+
+def _has_commit(folder: Path) -> bool:
+    return any(_COMMIT.match(file.name) for file in folder.glob("_delta_log/*"))
+
+
+def _is_unfinished(file: Path) -> bool:
+    """Tell whether a file, seen from a table's folder, is one that Delta writes before a table's first commit."""
+    *folders, name = file.parts
+    if folders[:1] == ["_delta_log"]:
+        return name.startswith(".")  # a commit on its way to its name
+    return bool(_DATA.fullmatch(name)) and (not folders or (len(folders) == 1 and len(folders[0]) == _PREFIX))
+
+
+def _of_one_write(files: Iterable[Path]) -> list[Path]:
+    """Return files that Spark wrote without Delta, which gives each of a write's files another id."""
+    by_id: dict[str, Path] = {}
+    data = [(file, found[1]) for file in files if (found := _DATA.fullmatch(file.name)) and file.suffix != ".crc"]
+    return [file for file, write in data if by_id.setdefault(write, file) != file]
 
 
 def _mapping(names: list[str]) -> dict[str, str]:
