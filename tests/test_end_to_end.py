@@ -72,9 +72,12 @@ def run(*arguments: str) -> Done:
     return Done(int(end.value.code or 0), out.getvalue(), err.getvalue())
 
 
-def complaint(done: Done) -> str:
+MISMATCH, WRONG_CALL, FAILED = 1, 2, 3
+
+
+def complaint(done: Done, code: int = FAILED) -> str:
     """Return the one line with which a command failed."""
-    assert done.code == 1, done
+    assert done.code == code, done
     assert not done.out
     (line,) = done.err.splitlines()
     assert line.startswith("tidecast: ")
@@ -318,6 +321,17 @@ def test_verify_finds_every_row_right(week: Week, recorder: Recorder, log: list[
     assert not said["dead_letters"]
     asked = Counter(a.path for a in recorder.asked[before:] if "/ids/" in a.path)
     assert set(asked.values()) == {1}  # one look at each schema, however many rows it has
+    assert not said["warnings"]
+
+
+def test_verify_doubts_a_time_zone_with_which_most_rows_do_not_match(week: Week, registry: SchemaRegistry) -> None:
+    customers = week.source.replace("shop_.%2A", "shop_customers%7Cshop_shipments")
+    done = run("verify", customers, "--tz", "UTC", "--schema-registry", registry.url)
+    assert done.code == MISMATCH
+    assert [line for line in done.out.splitlines() if line.startswith("warning: ")] == [
+        "warning: most rows of shop.customers do not match, and these tables have TIMESTAMP columns: "
+        "is UTC the sender's time zone? --tz names another"
+    ]
 
 
 def test_the_tables_are_the_shop_at_the_end(
@@ -498,7 +512,7 @@ def test_a_wrong_password_of_the_broker(
     login = {"sasl_mechanism": "PLAIN", "sasl_user": broker.user, "sasl_password": "not-hers-7"}
     place = uri("kafka", f"{broker.sasl_bootstrap}/not_let_in", protocol="avro", **login)
     command = ("verify", place) if as_source else ("convert", two_rows("x").write(tmp_path), place)
-    line = complaint(run(*command, "--schema-registry", registry.url, "--json"))
+    line = complaint(run(*command, "--schema-registry", registry.url, "--json"), WRONG_CALL)
     assert "Kafka does not let us in" in line
     assert "sasl-password" in line
     assert "not-hers-7" not in line
@@ -715,7 +729,6 @@ FAILURES: dict[str, tuple[Command, str]] = {
     "no topic": (lambda p: ("verify", f"kafka://{p.kafka}/absent?protocol=simple"), "there is no topic 'absent'"),
     "no file": (lambda p: ("verify", f"file://{p.folder}/absent?protocol=simple"), "no records to read"),
     "no such scheme": (lambda p: ("verify", "pulsar://h/t?protocol=simple"), "unknown scheme 'pulsar'"),
-    "no URI": (lambda p: ("verify", "shop.jsonl"), "CDC:ErrSinkURIInvalid"),
     "a port too high": (lambda p: ("verify", "kafka://h:99999/t?protocol=simple"), "every broker is host:port"),
     "no such protocol to read": (
         lambda p: ("verify", f"kafka://{p.kafka}/t?protocol=maxwell"),
@@ -774,14 +787,14 @@ def _a_topic_to_name(broker: KafkaBroker) -> None:
 def test_what_cannot_be_done_is_told_in_a_line(name: str, parts: Parts) -> None:
     command, words = FAILURES[name]
     start = time.monotonic()
-    line = complaint(run(*command(parts), "--json"))
+    line = complaint(run(*command(parts), "--json"), FAILED if "does not answer" in words else WRONG_CALL)
     assert time.monotonic() - start < QUICKLY
     assert words in line
 
 
 def test_two_tables_in_the_default_topic_publish_nothing(parts: Parts, broker: KafkaBroker) -> None:
     sink = f"kafka://{parts.kafka}/nothing?protocol=avro"
-    line = complaint(run("convert", parts.simple, sink, "--schema-registry", parts.registry, "--json"))
+    line = complaint(run("convert", parts.simple, sink, "--schema-registry", parts.registry, "--json"), WRONG_CALL)
     assert "parts.t and parts.u" in line
     assert not any(broker.messages("nothing").values())
 
@@ -804,6 +817,76 @@ def test_two_tables_in_the_default_topic_publish_nothing(parts: Parts, broker: K
 )
 def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).code == 2
+
+
+SIMPLE = "file:///t.parquet?protocol=simple"
+WRONG_CALLS = {
+    "no protocol": (("verify", "/t"), "the source names no protocol (write ?protocol=…"),
+    "another protocol": (("verify", "file:///t?protocol=maxwell"), "unknown 'maxwell' message protocol"),
+    "a broker that is none": (("plan", "kafka://h:99999/t?protocol=simple", SIMPLE), "every broker is host:port"),
+    "a start that is none": (("verify", "kafka://h/t?protocol=simple&start=noon"), "start cannot be 'noon'"),
+    "a pattern that is none": (("verify", "/t?protocol=simple&topics=["), "'[' is no regular expression"),
+    "a number that is none": (("verify", "/t?protocol=simple&partition-num=x"), "partition-num cannot be 'x'"),
+    "no file": (("replicate", "/absent.jsonl?protocol=simple", "--to", "/x"), "there is no such file"),
+    "no registry": (("verify", "/t?protocol=avro"), 'requires parameter "schema-registry"'),
+    "another registry": (("verify", "/t?protocol=avro", "--schema-registry", "ftp://h"), "is an http://, https://"),
+    "no time zone": (("verify", "/t?protocol=simple", "--tz", "Mars/Olympus"), "unknown time zone 'Mars/Olympus'"),
+    "a parameter misspelt": (("verify", "/t?protocal=simple"), "unknown parameter protocal (did you mean protocol?)"),
+    "another sink": (("convert", "/t?protocol=simple", "out/t?protocol=avro"), "CDC:ErrSinkURIInvalid"),
+    "no configuration": (
+        ("convert", "/t?protocol=simple", "file:///o?protocol=simple", "--config", "/absent.toml"),
+        "/absent.toml: the file cannot be read",
+    ),
+    "a target elsewhere": (("replicate", "/t?protocol=simple", "--to", "s3://bucket/x"), "not a storage"),
+    "no address": (("server", "--source", "/t?protocol=simple", "--addr", "8300"), "'8300' is not an address"),
+    "no hexadecimal": (("inspect", "--hex", "xyz"), "the message is not hexadecimal"),
+    "no protocol of a message": (("inspect", "--hex", "00", "--protocol", "x"), "unknown 'x' message protocol"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_CALLS)
+def test_a_wrong_call_ends_with_2_before_spark_starts(name: str) -> None:
+    arguments, words = WRONG_CALLS[name]
+    assert words in complaint(run(*arguments), WRONG_CALL)  # alone: no line says that reading began
+
+
+def test_a_path_is_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "a b#c"
+    home.mkdir()
+    two_rows("paths").write(home)
+    monkeypatch.chdir(tmp_path)
+    said = run("verify", "a b#c/little.jsonl?protocol=simple", "--json").said
+    assert list(said["tables"]) == ["paths.t"]
+    assert run("verify", "./a b#c?protocol=simple&topics=none", "--json").code == WRONG_CALL
+
+
+def test_parameters_that_nobody_knows_are_told(parts: Parts, caplog: pytest.LogCaptureFixture) -> None:
+    sink = f"file://{parts.folder}/out/t?protocol=simple&encoding-fromat=avro&novel=1"
+    assert run("plan", f"{parts.simple}&novel=2", sink, "--json").code == 0
+    assert sorted(record.getMessage() for record in caplog.records) == [
+        "sink URI: unknown parameter encoding-fromat is ignored: did you mean encoding-format?",
+        "source URI: unknown parameter novel is ignored",
+    ]
+
+
+@pytest.mark.parametrize("command", ["convert", "plan", "verify", "replicate", "inspect", "server"])
+def test_help_shows_every_word(command: str) -> None:
+    assert "http(s)://[user:password@]host:port" in run(command, "--help").out
+
+
+def test_an_error_that_nobody_expected_shows_its_cause(
+    parts: Parts, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object, **options: object) -> None:
+        java: Any = spark._jvm
+        java.java.lang.Integer.parseInt("seven")
+
+    monkeypatch.setattr("tidecast.verify", broken)
+    done = run("verify", parts.simple)
+    assert done.code == FAILED
+    assert done.err == (
+        'tidecast: internal error: NumberFormatException: For input string: "seven" (TIDECAST_DEBUG=1 shows where)\n'
+    )
 
 
 # --------------------------------------------------------------------------------------------------- single messages
@@ -896,5 +979,5 @@ def test_the_program_publishes(broker: KafkaBroker, registry: SchemaRegistry, tm
 def test_the_program_fails_in_a_line(tmp_path: Path) -> None:
     done = program("verify", "pulsar://h/t?protocol=simple", cwd=tmp_path)
     lines = [line for line in done.stderr.splitlines() if line.startswith("tidecast: ")]
-    assert (done.returncode, done.stdout, len(lines)) == (1, "", 1)
+    assert (done.returncode, done.stdout, len(lines)) == (WRONG_CALL, "", 1)
     assert "Traceback" not in done.stderr

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.avro.functions import from_avro, to_avro
 
 import tidecast
-from tidecast._errors import MissingRuntime
+from tidecast._errors import MissingRuntime, root_cause
 from tidecast.runtime import fetch_jars, find_java, spark_session
 from tidecast.runtime._cache import locked
 
@@ -281,3 +281,15 @@ def test_the_wheels_java_runs_spark_and_nothing_is_said_on_stderr(
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ArithmeticException\n", "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_cause_of_an_error_is_told_in_a_line(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_text("no Parquet, but long enough to be looked at")
+    with pytest.raises(Exception, match="FAILED_READ_FILE") as failed:
+        spark.read.schema("a int").parquet(str(tmp_path)).collect()
+    cause = root_cause(failed.value)
+    assert cause.startswith("java.lang.RuntimeException: file:")
+    assert "bad.parquet is not a Parquet file" in cause
+    outer = RuntimeError("what")
+    outer.__cause__ = KeyError("why")
+    assert root_cause(outer) == "KeyError: 'why'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
-from tidecast._inspect import Inspected, inspect_events, single_message
+from tidecast._inspect import Inspected, inspect_events, parse_message, single_message
 from tidecast._progress import Progress, unseen
-from tidecast._uri import local_path, parse_place
+from tidecast._uri import local_path, parse_place, source_uri, unknown_parameters
 from tidecast.changefeed import (
+    SINK_PARAMETERS,
     ChangefeedConfig,
     Changefeeds,
     Folders,
@@ -34,15 +36,31 @@ from tidecast.model import Events
 from tidecast.registry import Registry, open_registry
 from tidecast.replica import Replicated, parse_target
 from tidecast.replica import replicate as apply
-from tidecast.runtime import local_zone, spark_session
-from tidecast.sources import TopicStream, decode_records, read_records, read_topic, source_errors
+from tidecast.runtime import check_zone, local_zone, spark_session
+from tidecast.sources import (
+    TopicStream,
+    check_protocol,
+    check_source,
+    decode_records,
+    read_records,
+    read_topic,
+    source_errors,
+)
 from tidecast.topics import Records, append_lines, open_topics, write_dead_letters
+
+_log = logging.getLogger(__name__)
 
 DEAD_LETTERS = "_dead_letters"
 SHOWN_MISMATCHES = 20
 _CLUSTER_ID = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
 _NO_CLUSTER_IDS = ("owner", "capture", "task", "changefeed", "job", "meta")
 _LAST_STEP_S = 60
+SOURCE_PARAMETERS = SINK_PARAMETERS | {
+    "topics",
+    "start",
+    "large-message-handle-compression",
+    "claim-check-storage-uri",
+}
 
 
 @dataclass
@@ -54,6 +72,7 @@ class Verified:
     corrupted: int = 0
     mismatches: list[dict[str, object]] = field(default_factory=list)
     dead_letters: Mapping[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -64,11 +83,11 @@ class Verified:
 def read(spark: SparkSession, source: str, *, schema_registry: str | None = None, tz: str | None = None) -> Events:
     """Return the events of a source, up to its present end.
 
-    `source` is a URI with `protocol=`; `schema_registry` the URL of the registry that Avro needs; `tz` the time
-    zone of TIMESTAMP text, by default the system's. Raises ConfigError, Unreachable and RegistryError.
+    `source` is a URI, or a path, with `?protocol=`; `schema_registry` the URL of the registry that Avro needs; `tz` the
+    time zone of TIMESTAMP text, by default the system's. Raises ConfigError, Unreachable and RegistryError.
     """
-    registry = _registry(schema_registry)
-    return read_topic(spark, source, registry=registry, zone=tz or local_zone())
+    checked = _source(source, schema_registry, tz)
+    return read_topic(spark, checked.uri, registry=checked.registry, zone=checked.zone)
 
 
 @overload
@@ -106,14 +125,12 @@ def verify(
     """
     if isinstance(source, Events):
         return judge(source)
-    parse_place(source)  # a wrong URI or folder need not wait for Spark to start
+    checked = _source(source, schema_registry, tz)
     mismatches_in = _folder(mismatches, "--mismatches")
     letters_in = _folder(dead_letters, "--dead-letters")
     progress("reading", 0, 0)
-    with (
-        source_errors(source),
-        read(spark or spark_session(), source, schema_registry=schema_registry, tz=tz) as events,
-    ):
+    with ExitStack() as stack:
+        events = _source_events(stack, checked, spark)
         progress("verifying", 0, 0)
         report = Verified()
         rows = judge(events)  # twice where there are mismatches: keeping every row would cost more
@@ -135,7 +152,24 @@ def verify(
         else:
             counts = letters.groupBy("reason").count().collect()
             report.dead_letters = {r["reason"]: r["count"] for r in counts}
+        if "avro" in checked.protocol:  # other protocols name the zone, or have no checksums
+            report.warnings += _doubtful_zone(report, events, checked.zone)
         return report
+
+
+def _doubtful_zone(report: Verified, events: Events, zone: str) -> list[str]:
+    """Return a warning where half of the rows of tables with TIMESTAMP columns do not match, or more."""
+    timed = {
+        t.schema.name for t in events.tables if any(c.data_type.mysql_type == "timestamp" for c in t.schema.columns)
+    }
+    counts = ((name, report.tables.get(name, Counter())) for name in sorted(timed))
+    wrong = [name for name, of in counts if of[Judged.MISMATCH] and of[Judged.MISMATCH] >= of[Judged.MATCH]]
+    if not wrong:
+        return []
+    return [
+        f"most rows of {', '.join(wrong)} do not match, and these tables have TIMESTAMP columns: "
+        f"is {zone} the sender's time zone? --tz names another"
+    ]
 
 
 def _mismatches(rows: DataFrame) -> DataFrame:
@@ -165,8 +199,7 @@ def convert(
     system's. Messages that cannot be handled go to the folder `dead_letters`, by default beside the sink's files,
     or `./dead-letters` for Kafka. Raises the errors of `publish`, ConfigError and Unreachable.
     """
-    parse_place(source)
-    zone = tz or local_zone()
+    checked = _source(source, source_schema_registry or schema_registry, tz)
     settings = load_config(sink, config, schema_registry)
     place = settings.place
     beside = _beside(place.path if place.scheme == "file" else None)
@@ -176,15 +209,14 @@ def convert(
         registry = _sink_registry(stack, settings)
         topics.ensure(settings.default_topic)
         progress("reading", 0, 0)
-        read_from = _registry(source_schema_registry or schema_registry)
-        events = _source_events(stack, source, read_from, zone, spark)
+        events = _source_events(stack, checked, spark)
         progress("publishing", 0, 0)
         return publish(
             events,
             settings,
             topics,
             registry,
-            zone=zone,
+            zone=checked.zone,
             cluster_id=cluster_id,
             dead_letters=letters,
             on_error=on_error,
@@ -208,15 +240,14 @@ def plan(
     For each table version: topic, partitions and their rule, schemas and whether the registry would take them, and the
     columns that the chosen modes damage. Raises as `convert`.
     """
-    parse_place(source)
-    zone = tz or local_zone()
+    checked = _source(source, source_schema_registry or schema_registry, tz)
     settings = load_config(sink, config, schema_registry)
+    topics = open_topics(settings.place)
     with ExitStack() as stack:
         registry = _sink_registry(stack, settings)
         progress("reading", 0, 0)
-        read_from = _registry(source_schema_registry or schema_registry)
-        events = _source_events(stack, source, read_from, zone, spark)
-        return make_plan(events, settings, open_topics(settings.place), registry, zone=zone, cluster_id=cluster_id)
+        events = _source_events(stack, checked, spark)
+        return make_plan(events, settings, topics, registry, zone=checked.zone, cluster_id=cluster_id)
 
 
 def _sink_registry(stack: ExitStack, settings: ChangefeedConfig) -> Registry | None:
@@ -227,11 +258,34 @@ def _sink_registry(stack: ExitStack, settings: ChangefeedConfig) -> Registry | N
     return registry
 
 
-def _source_events(
-    stack: ExitStack, source: str, registry: Registry | None, zone: str, spark: SparkSession | None
-) -> Events:
-    stack.enter_context(source_errors(source))
-    return stack.enter_context(read_topic(spark or spark_session(), source, registry=registry, zone=zone))
+@dataclass(frozen=True)
+class _Source:
+    """What a command was told of its source, checked."""
+
+    uri: str
+    protocol: str
+    registry: Registry | None
+    zone: str
+
+
+def _source(text: str, schema_registry: str | None, tz: str | None) -> _Source:
+    """Refuse a source, a registry or a time zone that is none: a wrong call need not wait for Spark to start.
+
+    TiCDC ignores parameters that it does not know. In a source that would read other messages than was meant.
+    """
+    uri = source_uri(text)
+    for name, near in unknown_parameters(parse_place(uri).params, SOURCE_PARAMETERS):
+        if near:
+            raise ConfigError(f"unknown parameter {name}", where="source URI", hint=f"did you mean {near}?")
+        _log.warning("source URI: unknown parameter %s is ignored", name)
+    registry, zone = _registry(schema_registry), check_zone(tz or local_zone())
+    return _Source(uri, check_source(uri, registry), registry, zone)
+
+
+def _source_events(stack: ExitStack, source: _Source, spark: SparkSession | None) -> Events:
+    stack.enter_context(source_errors(source.uri))
+    session = spark or spark_session()
+    return stack.enter_context(read_topic(session, source.uri, registry=source.registry, zone=source.zone))
 
 
 def replicate(
@@ -252,7 +306,7 @@ def replicate(
     The folder `checkpoint` keeps what has been applied, so that the next run goes on from there; rows whose schema has
     not come yet wait in it. Without one every run reads the whole topic.
     """
-    parse_place(source)
+    checked = _source(source, schema_registry, tz)
     parse_target(to)
     letters = _folder(dead_letters, "--dead-letters")
     folder = _folder(checkpoint, "--checkpoint")
@@ -271,11 +325,10 @@ def replicate(
         )
 
     if folder is None:
-        with source_errors(source), read(session, source, schema_registry=schema_registry, tz=tz) as events:
-            return applied_to(events)
-    registry, zone = _registry(schema_registry), tz or local_zone()
-    stream = TopicStream(session, source, folder, registry=registry, zone=zone)
-    with source_errors(source):
+        with ExitStack() as stack:
+            return applied_to(_source_events(stack, checked, session))
+    stream = TopicStream(session, checked.uri, folder, registry=checked.registry, zone=checked.zone)
+    with source_errors(checked.uri):
         batch = stream.next()
         if batch is None:
             return Replicated(())
@@ -315,7 +368,7 @@ def serve(
     """
     from tidecast.server import Access, Listener, Service, build_app  # a web server, which only this command needs
 
-    parse_place(source)
+    checked = _source(source, schema_registry, tz)
     if not _CLUSTER_ID.fullmatch(cluster_id) or cluster_id in _NO_CLUSTER_IDS:
         raise ConfigError(
             f"bad cluster-id {cluster_id!r}", hint="letters, digits and - between them, for example tidb-1"
@@ -324,15 +377,14 @@ def serve(
     folders = Folders([local_path(path, "--allow-path") for path in allow_path], own=folder)
     listener = Listener.open(addr, Access(users or {}, ca, cert, key))
     with ExitStack() as stack:
-        registry = _registry(schema_registry)
-        if registry is not None:
-            stack.enter_context(registry)
+        if checked.registry is not None:
+            stack.enter_context(checked.registry)
         runner = SparkRunner(
             spark or spark_session(),
-            source,
+            checked.uri,
             folder / "source",
-            registry=registry,
-            zone=tz or local_zone(),
+            registry=checked.registry,
+            zone=checked.zone,
             cluster_id=cluster_id,
         )
         feeds = Changefeeds(folder / "changefeeds", runner, addr=listener.addr, folders=folders)
@@ -360,16 +412,19 @@ def inspect(
     Raises ConfigError for a wrong URI or text, Unreachable and RegistryError.
     """
     if source is not None:
-        parse_place(source)
-    progress("reading", 0, 0)
-    session = spark or spark_session()
-    registry, zone = _registry(schema_registry), tz or local_zone()
-    if source is None:
-        frame, looks_like = single_message(session, hex=hex, base64_text=base64)
-        records, protocol = Records(frame, ordered=True), (protocol or looks_like).lower()
+        checked = _source(source, schema_registry, tz)
+        progress("reading", 0, 0)
+        records, protocol = read_records(spark or spark_session(), checked.uri)
     else:
-        records, protocol = read_records(session, source)
-    with source_errors(source or ""), decode_records(records, protocol, registry=registry, zone=zone) as events:
+        value, looks_like = parse_message(hex=hex, base64_text=base64)
+        protocol = check_protocol(protocol or looks_like)
+        checked = _Source("", protocol, _registry(schema_registry), check_zone(tz or local_zone()))
+        progress("reading", 0, 0)
+        records = Records(single_message(spark or spark_session(), value), ordered=True)
+    with (
+        source_errors(checked.uri),
+        decode_records(records, protocol, registry=checked.registry, zone=checked.zone) as events,
+    ):
         progress("explaining", 0, 0)
         return inspect_events(records.frame, events, protocol, limit)
 

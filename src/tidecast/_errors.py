@@ -16,6 +16,8 @@ TidecastError
 
 from __future__ import annotations
 
+import re
+
 
 class TidecastError(Exception):
     """The root of every error that tidecast raises on purpose.
@@ -93,3 +95,21 @@ class CorruptedData(TerminalError):
 
 class MissingRuntime(TerminalError):
     """Java, a Spark connector or a package that tidecast needs is not there."""
+
+
+_CAUSED_BY = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
+_PY4J = re.compile(r"An error occurred while calling [^\n]*\n: ")
+
+
+def root_cause(error: BaseException) -> str:
+    """Return in a line what an error that nobody expected comes from: the last cause that Python or Java tells."""
+    seen = {id(error)}
+    # Spark keeps the Java exception's cause beside Python's own.
+    while (cause := getattr(error, "_cause", None) or error.__cause__) is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        error = cause
+    text = str(error).strip()
+    if causes := _CAUSED_BY.findall(text):
+        return str(causes[-1]).strip()
+    first = next(iter(_PY4J.sub("", text).splitlines()), "")
+    return f"{type(error).__name__}: {first}"

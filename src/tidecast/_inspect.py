@@ -69,17 +69,21 @@ def inspect_events(records: DataFrame, events: Events, protocol: str, limit: int
     return [_message(row, protocol, rows.get(_place(row)), problems.get(_place(row))) for row in chosen]
 
 
-def single_message(spark: SparkSession, *, hex: str | None, base64_text: str | None) -> tuple[DataFrame, str]:  # noqa: A002
-    """Return one message given as text as the first record of no topic, and the protocol that it looks like."""
+def parse_message(*, hex: str | None, base64_text: str | None) -> tuple[bytes, str]:  # noqa: A002
+    """Return one message given as text, and the protocol that it looks like. Raises ConfigError for another text."""
     try:
         value = bytes.fromhex(hex) if hex is not None else base64.b64decode(base64_text or "", validate=True)
     except (ValueError, binascii.Error):
         kind = "hexadecimal" if hex is not None else "base64"
         raise ConfigError(f"the message is not {kind}") from None
+    return value, _looks_like(value)
+
+
+def single_message(spark: SparkSession, value: bytes) -> DataFrame:
+    """Return one message as the first record of no topic."""
     given = {"offset": 0, "value": bytearray(value)}
     record = (F.lit(given.get(f.name)).cast(f.dataType).alias(f.name) for f in RECORD.fields)
-    frame = spark.range(1).select(*record)
-    return frame, _looks_like(value)
+    return spark.range(1).select(*record)
 
 
 def _looks_like(value: bytes) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes, urlsplit
@@ -108,6 +109,25 @@ def parse_place(uri: str) -> Place:
             uri, "[CDC:ErrKafkaInvalidConfig]no topic is specified in sink-uri", "end the path with the topic's name"
         )
     return Place(parts.scheme, hosts, path, topic, params, unquote(user), SecretStr(unquote(password)))
+
+
+def source_uri(text: str) -> str:
+    """Return a source's URI: the text itself, or for a path with `?` and parameters behind it the `file://` URI.
+
+    What begins like a scheme is a URI; in a path only `?` has a meaning, and it may be relative and begin with `~/`.
+    """
+    if _SCHEME.match(text) or not text or "\0" in text:
+        return text
+    path, mark, query = text.partition("?")
+    return f"{Path(path).expanduser().absolute().as_uri()}{mark}{query}"
+
+
+def unknown_parameters(params: Collection[str], known: Collection[str]) -> Iterator[tuple[str, str | None]]:
+    """Yield each parameter whose name is not among the known ones, with the one that was probably meant, if any."""
+    for name in params:
+        if name not in known:
+            spelt = re.sub("[_ .]", "-", name.strip().lower())
+            yield name, next(iter(difflib.get_close_matches(spelt, known, n=1, cutoff=0.75)), None)
 
 
 def local_path(text: str | os.PathLike[str], option: str) -> Path:

@@ -1,6 +1,6 @@
 """A changefeed: its configuration, which rows go where, publishing them, and its life on a server."""
 
-from tidecast.changefeed._config import ChangefeedConfig, build_config, load_config
+from tidecast.changefeed._config import SINK_PARAMETERS, ChangefeedConfig, build_config, load_config
 from tidecast.changefeed._dispatch import Router, select_columns
 from tidecast.changefeed._feed import Feed, Problem, State
 from tidecast.changefeed._feeds import (
@@ -29,6 +29,7 @@ from tidecast.changefeed._runner import Job, Moved, Runner
 from tidecast.changefeed._spark_runner import SparkRunner
 
 __all__ = [
+    "SINK_PARAMETERS",
     "ChangefeedConfig",
     "Changefeeds",
     "ColumnMatcher",

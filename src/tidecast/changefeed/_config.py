@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import logging
 import os
 import re
 import tomllib
@@ -17,7 +18,7 @@ from pydantic.fields import FieldInfo
 
 from tidecast._errors import ConfigError
 from tidecast._go import parse_bool, parse_duration, parse_int
-from tidecast._uri import Place, parse_place, redact_uri
+from tidecast._uri import Place, parse_place, redact_uri, unknown_parameters
 from tidecast.changefeed._filter import check_event_filters
 from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
 from tidecast.changefeed._tables import (
@@ -33,6 +34,8 @@ from tidecast.changefeed._tables import (
     Table,
 )
 from tidecast.topics import KafkaOptions
+
+_log = logging.getLogger(__name__)
 
 _CODEC = "CDC:ErrCodecInvalidConfig"
 _REPLICA = "CDC:ErrInvalidReplicaConfig"
@@ -197,10 +200,14 @@ def load_config(
     """Return the configuration that a sink URI and, where given, a changefeed file make together.
 
     The URI's parameters win over the file, also with `false` and `0`; empty ones say nothing. `schema_registry` (the
-    flag) wins over the file and loses to the URI. Unknown parameters of the URI are ignored; unknown keys of the
-    file are errors. Raises ConfigError with TiCDC's code for everything that cannot be; its text has no secrets.
+    flag) wins over the file and loses to the URI. Unknown parameters of the URI are ignored, with a warning for one
+    that looks misspelt; unknown keys of the file are errors. Raises ConfigError with TiCDC's code for everything that
+    cannot be; its text has no secrets.
     Source: TiCDC's Kafka sink, options and precedence.
     """
+    for name, near in unknown_parameters(parse_place(sink_uri).params, SINK_PARAMETERS):
+        if near:
+            _log.warning("sink URI: unknown parameter %s is ignored: did you mean %s?", name, near)
     data = read_file(toml) if toml is not None else {}
     if schema_registry:
         _table(data, ("sink",))["schema-registry"] = schema_registry
@@ -267,6 +274,9 @@ _PARAMETERS: dict[str, _Known] = {
     },
     **{n: _Known(("sink", "kafka-config", "codec-config"), f) for n, f in _aliases(CodecConfig).items()},
 }
+
+SINK_PARAMETERS = frozenset({*_PARAMETERS, "format"})
+"""The parameters that a sink URI may have: TiCDC's, and `format` of topics in files."""
 
 
 def _error(code: str | None, message: str, hint: str | None = None, where: str | None = None) -> ConfigError:

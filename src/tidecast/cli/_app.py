@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import tidecast
-from tidecast._errors import TidecastError
+from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 from tidecast.cli import _show
 from tidecast.cli._cdc import cdc
 from tidecast.cli._progress import progress
@@ -22,6 +22,8 @@ app = typer.Typer(
     help="TiCDC's protocols on Spark: publish row changes to topics, and turn topics into verified tables.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # it would take [user:password@] for markup, and leave it out
+    epilog="Exit codes: 0 done; 1 rows do not match their checksums; 2 wrongly called; 3 the work failed.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -43,7 +45,8 @@ class OnMismatch(StrEnum):
 
 
 Source = Annotated[
-    str, typer.Argument(help="Where to read: kafka://host:port/topic?protocol=… or file:///dir/topic?protocol=…")
+    str,
+    typer.Argument(help="Where to read: kafka://host:port/topic?protocol=…, file:///dir/topic?protocol=…, or a path"),
 ]
 Registry = Annotated[
     str | None, typer.Option(metavar="URL", help="Schema Registry: http(s)://[user:password@]host:port or file:///dir.")
@@ -154,7 +157,7 @@ def verify(
         )
     _show.verified(result, as_json)
     if not result.ok:
-        raise typer.Exit(1)
+        raise typer.Exit(_MISMATCH)
 
 
 @app.command()
@@ -195,7 +198,7 @@ def replicate(
 
 @app.command()
 def inspect(
-    source: Annotated[str | None, typer.Argument(help="Where to read: a source's URI.")] = None,
+    source: Annotated[str | None, typer.Argument(help="Where to read: a source's URI or path.")] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many messages to explain.")] = 10,
     hexed: Annotated[str | None, typer.Option("--hex", metavar="MESSAGE", help="One message, in hexadecimal.")] = None,
     base64: Annotated[str | None, typer.Option("--base64", metavar="MESSAGE", help="One message, in base64.")] = None,
@@ -223,7 +226,9 @@ def inspect(
 
 @app.command()
 def server(
-    source: Annotated[str, typer.Option(metavar="URI", help="Where changes come from: kafka://… or file:///….")],
+    source: Annotated[
+        str, typer.Option(metavar="URI", help="Where changes come from: kafka://…, file:///… or a path.")
+    ],
     addr: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")] = "127.0.0.1:8300",
     data_dir: Annotated[str, typer.Option(metavar="DIR", help="Where changefeeds are kept.")] = "tidecast-data",
     allow_path: Annotated[
@@ -283,22 +288,32 @@ def version() -> None:
     typer.echo(f"tidecast {tidecast.__version__}")
 
 
+_MISMATCH, _WRONG_CALL, _FAILED, _INTERRUPTED = 1, 2, 3, 130
+
+
 def main() -> None:
-    """Run the command line; exit 0 when done, 1 when the work failed, 2 when it was wrongly asked for."""
+    """Run the command line.
+
+    Exit 0 when done, 1 when rows do not match their checksums, 2 when wrongly called, 3 when the work failed, and 130,
+    as shells do, when interrupted. `tidecast cli` has the codes of TiCDC's client.
+    """
     run: Callable[[], None] = app
     try:
         run()
+    except ConfigError as error:
+        _fail(str(error), _WRONG_CALL)
+    except CorruptedData as error:
+        _fail(str(error), _MISMATCH)
     except TidecastError as error:
         _fail(str(error))
     except KeyboardInterrupt:
-        _fail("interrupted")
+        _fail("interrupted", _INTERRUPTED)
     except Exception as error:
         if "TIDECAST_DEBUG" in os.environ:
             raise
-        text = str(error).strip().splitlines()
-        _fail(f"internal error: {type(error).__name__}: {text[0] if text else ''} (TIDECAST_DEBUG=1 shows where)")
+        _fail(f"internal error: {root_cause(error)} (TIDECAST_DEBUG=1 shows where)")
 
 
-def _fail(text: str) -> None:
+def _fail(text: str, code: int = _FAILED) -> None:
     print(f"tidecast: {' '.join(text.split())}", file=sys.stderr)
-    sys.exit(1)
+    sys.exit(code)

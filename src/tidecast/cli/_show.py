@@ -127,6 +127,7 @@ def verified(result: Verified, as_json: bool) -> None:
                 "tables": {t: dict(c) for t, c in sorted(result.tables.items())},
                 "mismatches": result.mismatches,
                 "dead_letters": dict(result.dead_letters),
+                "warnings": result.warnings,
             }
         )
         return
@@ -142,6 +143,8 @@ def verified(result: Verified, as_json: bool) -> None:
         print(f"… and {hidden:,} more mismatches; --mismatches DIR writes them all")
     if result.corrupted:
         print(f"corrupted: {result.corrupted:,} rows were damaged before they were sent")
+    for warning in result.warnings:
+        print(f"warning: {warning}")
     _letters(result.dead_letters)
 
 

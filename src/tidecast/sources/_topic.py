@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from pyspark.errors import DateTimeException
 from pyspark.sql import SparkSession
@@ -14,7 +15,8 @@ from tidecast._uri import parse_place, redact_uri
 from tidecast.model import Events, SchemaHistory
 from tidecast.protocols import avro, debezium, simple
 from tidecast.registry import Registry
-from tidecast.sources._unpack import unpacked
+from tidecast.runtime import unknown_zone
+from tidecast.sources._unpack import check_compression, unpacked
 from tidecast.topics import Records, file_errors, kafka_errors, open_topics
 
 Decoder = Callable[[Records, Registry | None, str, SchemaHistory | None], Events]
@@ -44,9 +46,21 @@ def read_records(spark: SparkSession, uri: str) -> tuple[Records, str]:
     return unpacked(open_topics(place).read(spark), protocol, place.params), protocol
 
 
+def check_source(uri: str, registry: Registry | None) -> str:
+    """Return a source's protocol. Raises ConfigError, without Spark and without asking anybody, for a wrong URI."""
+    place, protocol = parse_place(uri), protocol_of(uri)
+    open_topics(place)
+    if place.single_file and "topics" not in place.params and not Path(place.path).exists():
+        raise ConfigError("no records to read: there is no such file", where=f"file://{place.path}")
+    check_compression(place.params)
+    if _DECODERS[protocol] is _avro:
+        _needed(registry)
+    return protocol
+
+
 def protocol_of(uri: str) -> str:
     """Return the protocol that a source's URI names. Raises ConfigError for none, or one that is not read here."""
-    return _known(parse_place(uri).params.get("protocol", ""))
+    return check_protocol(parse_place(uri).params.get("protocol", ""))
 
 
 def decode_records(
@@ -59,15 +73,17 @@ def decode_records(
 ) -> Events:
     """Return the events of messages in a protocol; `history` is what earlier messages have shown of schemas."""
     _check_zone(records.frame.sparkSession, zone)
-    return _DECODERS[_known(protocol)](records, registry, zone, history)
+    return _DECODERS[check_protocol(protocol)](records, registry, zone, history)
 
 
-def _known(protocol: str) -> str:
+def check_protocol(protocol: str) -> str:
+    """Return a protocol's name in lower case. Raises ConfigError for one that is not read here."""
     if protocol.lower() not in _DECODERS:
+        known = ", ".join(sorted(_DECODERS))
         raise ConfigError(
-            f"unknown '{protocol}' message protocol for a source",
+            f"unknown '{protocol}' message protocol for a source" if protocol else "the source names no protocol",
             code="CDC:ErrSinkUnknownProtocol",
-            hint=f"add protocol= to the source's URI: one of {', '.join(sorted(_DECODERS))}",
+            hint=f"write ?protocol=… behind it: one of {known}",
         )
     return protocol.lower()
 
@@ -77,8 +93,7 @@ def _check_zone(spark: SparkSession, zone: str) -> None:
     try:
         spark.sql("SELECT from_utc_timestamp(timestamp'2000-01-01', :zone)", args={"zone": zone}).collect()
     except DateTimeException:
-        hint = "name one as Asia/Shanghai, or give an offset as +08:00"
-        raise ConfigError(f"unknown time zone {zone!r}", code="CDC:ErrLoadTimezone", hint=hint) from None
+        raise unknown_zone(zone) from None
 
 
 def _simple(records: Records, registry: Registry | None, zone: str, history: SchemaHistory | None) -> Events:
@@ -95,14 +110,19 @@ def _debezium(records: Records, registry: Registry | None, zone: str, history: S
 
 
 def _avro(records: Records, registry: Registry | None, zone: str, history: SchemaHistory | None) -> Events:
+    registry = _needed(registry)
+    registry.check()
+    return avro.decode(records.frame, registry.schema, ordered=records.ordered, zone=zone)
+
+
+def _needed(registry: Registry | None) -> Registry:
     if registry is None:
         raise ConfigError(
             'Avro protocol requires parameter "schema-registry"',
             code="CDC:ErrCodecInvalidConfig",
             hint="--schema-registry http://host:8081, or file:///folder",
         )
-    registry.check()
-    return avro.decode(records.frame, registry.schema, ordered=records.ordered, zone=zone)
+    return registry
 
 
 _DECODERS: dict[str, Decoder] = {"avro": _avro, "debezium": _debezium, "flat-avro": _avro, "simple": _simple}

@@ -14,6 +14,18 @@ from tidecast.topics import Records, decompressed, fetched_claims
 _COMPRESSIONS = ("none", "snappy", "lz4")
 
 
+def check_compression(params: Mapping[str, str]) -> str:
+    """Return how a source's URI says that values are compressed. Raises ConfigError for a way that is none."""
+    compression = params.get("large-message-handle-compression", "none").lower()
+    if compression not in _COMPRESSIONS:
+        raise ConfigError(
+            f"unknown large-message-handle-compression {compression!r}",
+            code="CDC:ErrInvalidReplicaConfig",
+            hint=f"write one of {', '.join(_COMPRESSIONS)}",
+        )
+    return compression
+
+
 def unpacked(records: Records, protocol: str, params: Mapping[str, str]) -> Records:
     """Return messages with their values decompressed and fetched from the claim check's storage.
 
@@ -22,13 +34,7 @@ def unpacked(records: Records, protocol: str, params: Mapping[str, str]) -> Reco
     """
     if protocol != "simple":
         return records
-    compression = params.get("large-message-handle-compression", "none").lower()
-    if compression not in _COMPRESSIONS:
-        raise ConfigError(
-            f"unknown large-message-handle-compression {compression!r}",
-            code="CDC:ErrInvalidReplicaConfig",
-            hint=f"write one of {', '.join(_COMPRESSIONS)}",
-        )
+    compression = check_compression(params)
     frame = decompressed(records.frame, ("value",), compression)
     if storage := params.get("claim-check-storage-uri"):
         located = frame.withColumn("location", simple.claim_check_location(F.col("value")))

@@ -53,6 +53,9 @@ class KafkaTopics:
     pattern: str | None = None
     start: str = "earliest"
 
+    def __post_init__(self) -> None:
+        _start(self.start)  # refuses what is none
+
     @property
     def where(self) -> str:
         """What an error calls this place."""

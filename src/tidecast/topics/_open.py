@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,12 @@ def open_topics(place: Place) -> Topics:
     if place.scheme not in _OPENERS:
         known = ", ".join(f"{scheme}://" for scheme in _OPENERS)
         raise ConfigError(f"{place.scheme}:// is not a place with topics", hint=f"use one of {known}")
+    pattern = place.params.get("topics")
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(f"topics: {pattern!r} is no regular expression: {error}", where="source URI") from None
     return _OPENERS[place.scheme](place)
 
 
@@ -27,7 +34,7 @@ def _files(place: Place) -> Topics:
         place.topic,
         pattern=place.params.get("topics"),
         lines=place.params.get("format", "").lower() == "jsonl",
-        partitions=int(place.params.get("partition-num", FileTopics.partitions)),
+        partitions=KafkaOptions.from_params(place.params).partition_num or FileTopics.partitions,
     )
 
 
