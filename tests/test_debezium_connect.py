@@ -19,21 +19,9 @@ from pyspark.sql import functions as F
 from tidecast.model import Column, DataType
 from tidecast.protocols.debezium import DebeziumOptions
 from tidecast.protocols.debezium._values import value
-from tidecast.runtime import fetch_jars, find_java
+from tidecast.runtime import fetch_jars, find_java, read_jar_list
 
-COMPILER = "org.eclipse.jdt:ecj:3.37.0"
-JARS = (
-    "com.fasterxml.jackson.core:jackson-annotations:2.19.0",
-    "com.fasterxml.jackson.core:jackson-core:2.19.0",
-    "com.fasterxml.jackson.core:jackson-databind:2.19.0",
-    "com.fasterxml.jackson.datatype:jackson-datatype-jdk8:2.19.0",
-    "com.fasterxml.jackson.module:jackson-module-blackbird:2.19.0",
-    "io.debezium:debezium-core:2.4.0.Final",
-    "org.apache.kafka:connect-api:4.1.0",
-    "org.apache.kafka:connect-json:4.1.0",
-    "org.apache.kafka:kafka-clients:4.1.0",
-    "org.slf4j:slf4j-api:1.7.36",
-)
+CONNECT = Path(__file__).with_name("connect")
 
 Ask = Callable[[list[str]], list[str]]
 
@@ -43,9 +31,9 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     """The Java program, compiled: a line of output for each line of input."""
     folder = tmp_path_factory.mktemp("classes")
     java = find_java().executable
-    source = Path(__file__).with_name("connect") / "ReadMessages.java"
-    class_path = os.pathsep.join(map(str, fetch_jars(JARS)))
-    (compiler,) = fetch_jars([COMPILER])
+    source = CONNECT / "ReadMessages.java"
+    class_path = os.pathsep.join(map(str, fetch_jars(read_jar_list(CONNECT / "read-messages.jars"))))
+    (compiler,) = fetch_jars(read_jar_list(CONNECT / "compiler.jars"))
     subprocess.run(
         [str(java), "-jar", str(compiler), "-17", "-cp", class_path, "-d", str(folder), str(source)], check=True
     )

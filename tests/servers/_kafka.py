@@ -14,61 +14,10 @@ from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, Us
 from confluent_kafka.cimpl import NewTopic
 
 from servers._process import JavaServer, free_ports
-from tidecast.runtime import fetch_jars
+from tidecast.runtime import fetch_jars, read_jar_list
 
 # What Kafka's own build puts on the broker's class path, and a binding for its log.
-_VERSION = "4.1.0"
-_KAFKA = (
-    "kafka_2.13",
-    "kafka-clients",
-    "kafka-coordinator-common",
-    "kafka-group-coordinator",
-    "kafka-group-coordinator-api",
-    "kafka-metadata",
-    "kafka-raft",
-    "kafka-server",
-    "kafka-server-common",
-    "kafka-share-coordinator",
-    "kafka-storage",
-    "kafka-storage-api",
-    "kafka-tools-api",
-    "kafka-transaction-coordinator",
-)
-BROKER_JARS = (
-    *(f"org.apache.kafka:{name}:{_VERSION}" for name in _KAFKA),
-    "com.dynatrace.hash4j:hash4j:0.22.0",
-    "com.fasterxml.jackson.core:jackson-annotations:2.19.0",
-    "com.fasterxml.jackson.core:jackson-core:2.19.0",
-    "com.fasterxml.jackson.core:jackson-databind:2.19.0",
-    "com.fasterxml.jackson.dataformat:jackson-dataformat-csv:2.19.0",
-    "com.fasterxml.jackson.dataformat:jackson-dataformat-yaml:2.19.0",
-    "com.fasterxml.jackson.datatype:jackson-datatype-jdk8:2.19.0",
-    "com.github.ben-manes.caffeine:caffeine:3.2.0",
-    "com.github.luben:zstd-jni:1.5.6-10",
-    "com.google.re2j:re2j:1.8",
-    "com.typesafe.scala-logging:scala-logging_2.13:3.9.5",
-    "com.yammer.metrics:metrics-core:2.2.0",
-    "commons-beanutils:commons-beanutils:1.9.4",
-    "commons-collections:commons-collections:3.2.2",
-    "commons-digester:commons-digester:2.1",
-    "commons-logging:commons-logging:1.3.2",
-    "commons-validator:commons-validator:1.9.0",
-    "net.sf.jopt-simple:jopt-simple:5.0.4",
-    "net.sourceforge.argparse4j:argparse4j:0.7.0",
-    "org.apache.logging.log4j:log4j-api:2.24.3",
-    "org.apache.logging.log4j:log4j-core:2.24.3",
-    "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3",
-    "org.bitbucket.b_c:jose4j:0.9.6",
-    "org.hdrhistogram:HdrHistogram:2.2.2",
-    "org.jspecify:jspecify:1.0.0",
-    "org.lz4:lz4-java:1.8.0",
-    "org.pcollections:pcollections:4.0.2",
-    "org.scala-lang:scala-library:2.13.16",
-    "org.scala-lang:scala-reflect:2.13.16",
-    "org.slf4j:slf4j-api:1.7.36",
-    "org.xerial.snappy:snappy-java:1.1.10.7",
-    "org.yaml:snakeyaml:2.4",
-)
+_JARS = read_jar_list(Path(__file__).with_name("kafka.jars"))
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -177,7 +126,7 @@ class KafkaBroker(JavaServer):
         )
         log = self.work / "log4j2.properties"
         log.write_text(_LOG)
-        jars = os.pathsep.join(map(str, fetch_jars(BROKER_JARS)))
+        jars = os.pathsep.join(map(str, fetch_jars(_JARS)))
         return [f"-Dlog4j2.configurationFile={log}", "-cp", jars, "kafka.Kafka", properties]
 
     def _answers(self) -> bool:

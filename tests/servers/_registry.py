@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from servers._process import JavaServer, free_ports
-from tidecast.runtime import fetch_jars
+from tidecast.runtime import fetch_jars, read_jar_list
 
 _REQUEST_SECONDS = 10.0
-REGISTRY_JARS = ("io.apicurio:apicurio-registry-app:3.0.9:tar.gz:all",)
+_JARS = read_jar_list(Path(__file__).with_name("registry.jars"))
 
 
 class SchemaRegistry(JavaServer):
@@ -94,7 +94,7 @@ class SchemaRegistry(JavaServer):
 
 def _program() -> Path:
     """The unpacked server; unpacking happens once, beside the archive in the cache."""
-    (archive,) = fetch_jars(REGISTRY_JARS)
+    (archive,) = fetch_jars(_JARS)
     home = archive.with_name(archive.name.removesuffix(".tar.gz"))
     if not home.is_dir():
         draft = Path(tempfile.mkdtemp(dir=archive.parent))

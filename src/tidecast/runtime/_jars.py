@@ -1,14 +1,15 @@
-"""Java archives from a Maven repository: closed lists, fetched once into the cache."""
+"""Java archives from a Maven repository: closed lists with digests, fetched once into the cache."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import logging
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -59,39 +60,51 @@ class Artifact:
         return Path(self.organisation, f"{self.name}-{self.version}{classifier}.{self.extension}")
 
 
-# All that Spark's Kafka source, its Avro functions and Delta need beyond what pyspark ships.
-SPARK_JARS = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
-    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
-    "org.apache.spark:spark-avro_2.13:4.0.0",
-    "org.apache.kafka:kafka-clients:3.9.0",
-    "org.apache.commons:commons-pool2:2.12.0",
-    "io.delta:delta-spark_2.13:4.0.0",
-    "io.delta:delta-storage:4.0.0",
-)
+def read_jar_list(path: Path) -> dict[str, str]:
+    """Return the coordinates in a file and the SHA-256 of each, which stands before it, as `sha256sum` writes them."""
+    lines = (line.split() for line in path.read_text(encoding="ascii").splitlines())
+    return {coordinate: digest for digest, coordinate in lines}
 
 
-def fetch_jars(coordinates: Sequence[str] = SPARK_JARS) -> list[Path]:
+SPARK_JARS: Mapping[str, str] = read_jar_list(Path(__file__).with_name("spark.jars"))
+"""All that Spark's Kafka source, its Avro functions and Delta need beyond what pyspark ships, with their SHA-256."""
+
+
+def fetch_jars(jars: Mapping[str, str] = SPARK_JARS) -> list[Path]:
     """Give the files of `organisation:name:version[:extension[:classifier]]`, fetching those not in the cache yet.
 
-    The list must be closed: nothing it depends on is looked up. Several processes may ask at once, and once all
-    files are there no network is needed. A site with a mirror names its Ivy settings file in `$IVY_SETTINGS`.
-    Raises `MissingRuntime`, naming the artifacts, when one cannot be had.
+    Each has to have the SHA-256 that is given for it, also where it comes from a mirror or lies in the cache. The list
+    must be closed: nothing it depends on is looked up. Several processes may ask at once, and once all files are there
+    no network is needed. A site with a mirror names its Ivy settings file in `$IVY_SETTINGS`.
+    Raises `MissingRuntime`, naming the artifacts, when one cannot be had or is another file.
     """
-    artifacts = [Artifact.parse(coordinate) for coordinate in coordinates]
+    wanted = {Artifact.parse(coordinate): digest for coordinate, digest in jars.items()}
     folder = cache_dir() / "jars"
-    if _missing(folder, artifacts):
+    if _missing(folder, wanted):
         with locked(folder):
-            _fetch(folder, _missing(folder, artifacts))
-    return [folder / artifact.path for artifact in artifacts]
+            _fetch(folder, {artifact: wanted[artifact] for artifact in _missing(folder, wanted)})
+    for artifact, digest in wanted.items():
+        _check(artifact, folder / artifact.path, digest)
+    return [folder / artifact.path for artifact in wanted]
 
 
-def _missing(folder: Path, artifacts: Sequence[Artifact]) -> list[Artifact]:
+def _check(artifact: Artifact, path: Path, digest: str) -> None:
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != digest:
+        raise MissingRuntime(
+            f"{artifact} is not the file that is meant: its SHA-256 is {found}, not {digest}",
+            where=str(path),
+            hint="take it away, and it is fetched again; if it comes again, do not trust the repository",
+        )
+
+
+def _missing(folder: Path, artifacts: Iterable[Artifact]) -> list[Artifact]:
     return [artifact for artifact in artifacts if not (folder / artifact.path).is_file()]
 
 
-def _fetch(folder: Path, artifacts: Sequence[Artifact]) -> None:
-    """Let Ivy bring the artifacts next to the folder, then move each into its place in one step."""
+def _fetch(folder: Path, artifacts: Mapping[Artifact, str]) -> None:
+    """Let Ivy bring the artifacts next to the folder, then move each that has its digest into its place in one step."""
     if not artifacts:
         return
     _log.info("fetching %d Java archives into %s", len(artifacts), folder)
@@ -100,13 +113,18 @@ def _fetch(folder: Path, artifacts: Sequence[Artifact]) -> None:
     work.mkdir(exist_ok=True)
     shutil.rmtree(fetched, ignore_errors=True)  # a copy that was cut short; whole downloads stay in Ivy's cache
     (work / "settings.xml").write_text(_SETTINGS)
-    (work / "ivy.xml").write_text(_ivy_file(artifacts))
+    (work / "ivy.xml").write_text(_ivy_file(list(artifacts)))
     settings = os.environ.get("IVY_SETTINGS") or work / "settings.xml"
     command: list[str | Path] = [find_java().executable, "-jar", _ivy_jar(), "-settings", settings]
     command += ["-ivy", work / "ivy.xml", "-cache", work / "cache", "-retrieve", fetched / _LAYOUT]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    for artifact in artifacts:
+    for artifact, digest in artifacts.items():
         if (fetched / artifact.path).is_file():
+            try:
+                _check(artifact, fetched / artifact.path, digest)
+            except MissingRuntime:
+                shutil.rmtree(work)  # with Ivy's own copy: the next run asks the repository again
+                raise
             (folder / artifact.organisation).mkdir(exist_ok=True)
             (fetched / artifact.path).replace(folder / artifact.path)
     missing = _missing(folder, artifacts)
