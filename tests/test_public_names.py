@@ -45,9 +45,10 @@ PUBLIC = {
         write_dead_letters
     """,
     "tidecast.sources": """
-        Batch Progress TopicStream decode_records read_records read_topic source_errors
+        Batch Progress TopicStream check_protocol check_source decode_records read_records read_topic source_errors
     """,
     "tidecast.changefeed": """
+        SINK_PARAMETERS
         ChangefeedConfig Changefeeds ColumnMatcher Feed Folders Job Moved PlannedSchema PlannedTable Problem Published
         Router
         Runner Snapshot Sorted SparkRunner State TableMatcher Timing Wish build_config

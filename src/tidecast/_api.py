@@ -125,9 +125,9 @@ def verify(
     """
     if isinstance(source, Events):
         return judge(source)
-    checked = _source(source, schema_registry, tz)
     mismatches_in = _folder(mismatches, "--mismatches")
     letters_in = _folder(dead_letters, "--dead-letters")
+    checked = _source(source, schema_registry, tz)
     progress("reading", 0, 0)
     with ExitStack() as stack:
         events = _source_events(stack, checked, spark)
@@ -199,11 +199,11 @@ def convert(
     system's. Messages that cannot be handled go to the folder `dead_letters`, by default beside the sink's files,
     or `./dead-letters` for Kafka. Raises the errors of `publish`, ConfigError and Unreachable.
     """
+    letters = _folder(dead_letters, "--dead-letters")
     checked = _source(source, source_schema_registry or schema_registry, tz)
     settings = load_config(sink, config, schema_registry)
     place = settings.place
-    beside = _beside(place.path if place.scheme == "file" else None)
-    letters = _folder(dead_letters, "--dead-letters") or beside
+    letters = letters or _beside(place.path if place.scheme == "file" else None)
     topics = open_topics(place)
     with ExitStack() as stack:
         registry = _sink_registry(stack, settings)
@@ -306,10 +306,10 @@ def replicate(
     The folder `checkpoint` keeps what has been applied, so that the next run goes on from there; rows whose schema has
     not come yet wait in it. Without one every run reads the whole topic.
     """
-    checked = _source(source, schema_registry, tz)
     parse_target(to)
     letters = _folder(dead_letters, "--dead-letters")
     folder = _folder(checkpoint, "--checkpoint")
+    checked = _source(source, schema_registry, tz)
     progress("reading", 0, 0)
     session = spark or spark_session()
 
@@ -368,13 +368,13 @@ def serve(
     """
     from tidecast.server import Access, Listener, Service, build_app  # a web server, which only this command needs
 
-    checked = _source(source, schema_registry, tz)
     if not _CLUSTER_ID.fullmatch(cluster_id) or cluster_id in _NO_CLUSTER_IDS:
         raise ConfigError(
             f"bad cluster-id {cluster_id!r}", hint="letters, digits and - between them, for example tidb-1"
         )
     folder = local_path(data_dir, "--data-dir")
     folders = Folders([local_path(path, "--allow-path") for path in allow_path], own=folder)
+    checked = _source(source, schema_registry, tz)
     listener = Listener.open(addr, Access(users or {}, ca, cert, key))
     with ExitStack() as stack:
         if checked.registry is not None:
