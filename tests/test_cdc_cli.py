@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any
 
 import pytest
@@ -531,9 +531,12 @@ def test_statistics_begin_at_once_and_go_on_until_they_are_ended(lab: Lab, inter
         [*program, f"--server={lab.url}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
     ) as running:
         assert running.stdout
+        hanging = Timer(90, running.kill)
+        hanging.start()
         lines = [running.stdout.readline() for _ in range(4 * times)]
         running.send_signal(signal.SIGTERM)
         _, error = running.communicate(timeout=10)
+        hanging.cancel()
     one = r'\{\n  "sink_gap": "0ms",\n  "replication_gap": "\d+ms"\n\}\n'
     assert re.fullmatch(f"({one}){{{times}}}", "".join(lines))
     assert (running.returncode, error) == (1, "Error: context canceled\n")
