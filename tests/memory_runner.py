@@ -34,7 +34,8 @@ class MemoryRunner:
     """One source of events, for any number of changefeeds.
 
     `events` are commit-ts and table. `errors` has, by changefeed, what its next steps raise; `held` keeps steps from
-    ending until it is set; `refuses` is what checking a sink raises; `dead` tells that no step can succeed any more.
+    ending until it is set; `refuses` is what checking a sink raises; `dead` tells that no step can succeed any more;
+    `end` is the commit-ts with which the source ends, 0 for one that goes on.
     """
 
     known: Sequence[TableSchema] = (table("test.user"), table("shop.orders"))
@@ -42,6 +43,7 @@ class MemoryRunner:
     errors: dict[str, list[Exception]] = field(default_factory=dict)
     refuses: TidecastError | None = None
     dead: bool = False
+    end: int = 0
     held: threading.Event = field(default_factory=threading.Event)
     entered: threading.Event = field(default_factory=threading.Event)
     steps: Counter[str] = field(default_factory=Counter)
@@ -101,7 +103,7 @@ class MemoryRunner:
         begin = self.checkpoint_ts(job)
         matcher = TableMatcher(job.config.filter.rules)
         # Events up to a moment ago are all there; of those of this very moment another may still come.
-        last = max(begin, min(job.target_ts or self.now(), self.now() - compose(50)))
+        last = max(begin, min(job.target_ts or self.now(), self.end or self.now() - compose(50)))
         waiting = sorted(e for e in self.events if begin < e[0] <= last)
         chunk, more = waiting[:CHUNK], len(waiting) > CHUNK
         end = chunk[-1][0] if more else last
@@ -110,4 +112,6 @@ class MemoryRunner:
             self.published += [(job.id, ts, name) for ts, name in sent]
         self.overwrite(job, end)
         versions = {t.name: t.version for t in self.known if t.name in {name for _, name in sent}}
-        return Moved(end, Counter((name, job.config.default_topic) for _, name in sent), versions, more=more)
+        return Moved(
+            end, Counter((name, job.config.default_topic) for _, name in sent), versions, more=more, caught_up=not more
+        )

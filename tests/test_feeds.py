@@ -223,7 +223,7 @@ def test_who_reads_the_file_never_sees_half_of_it(tmp_path: Path) -> None:
                 seen.add("half")
 
     with running(tmp_path, MemoryRunner()) as feeds:
-        feeds.create(Wish("up", SINK, {"filter": {"rules": ["*.*", "#" + "x" * 1_000_000]}}))
+        feeds.create(Wish("up", SINK, {"filter": {"rules": ["*.*", *["#" + "x" * 9_000] * 110]}}))
         reader = threading.Thread(target=read)
         reader.start()
         for _ in range(15):

@@ -677,6 +677,29 @@ def test_metrics_have_ticdc_s_names(client: Client, feeds: Changefeeds, runner: 
     assert 'ticdc_owner_status{changefeed="bad",namespace="default"} 2.0' in text
 
 
+def test_a_changefeed_at_its_source_s_end_has_no_lag(client: Client, feeds: Changefeeds, runner: MemoryRunner) -> None:
+    hour = compose(3_600_000)
+    runner.end = runner.now() - hour
+    runner.errors = {"ill": [Unreachable("no")] * 1000}
+    for name, more in {"up": {}, "ill": {}, "done": {"target_ts": runner.end}, "still": {}}.items():
+        created(client, name, start_ts=runner.end - hour, **more)
+    until(lambda: feeds.get("still").caught_up)
+    client("POST", f"{FEEDS}/still/pause")
+    until(lambda: feeds.get("done").feed.state is State.FINISHED and feeds.get("ill").feed.state is State.WARNING)
+    until(lambda: feeds.get("up").caught_up)
+
+    def values(metric: str) -> dict[str, float]:
+        found = re.finditer(rf'^{metric}\{{changefeed="(\w+)",.*\}} (\S+)$', client("GET", "/metrics").text, re.M)
+        return {m[1]: float(m[2]) // 3600 for m in found}
+
+    assert values("ticdc_owner_checkpoint_ts_lag") == {"up": 0, "ill": 2, "still": 1}
+    assert values("ticdc_owner_resolved_ts_lag") == {"up": 0, "ill": 2, "still": 1}
+    assert values("tidecast_source_age_seconds") == {"up": 1}
+    page = {one["id"]: one for one in client("GET", "/page").json["changefeeds"]}
+    assert (page["up"]["lag_seconds"], page["done"]["lag_seconds"]) == (0, None)
+    assert (page["up"]["source_age_seconds"] // 3600, page["done"]["source_age_seconds"]) == (1, None)
+
+
 def test_users_and_tls_guard_every_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_access, "_DELAY_S", 0)
     authority = Authority(tmp_path)

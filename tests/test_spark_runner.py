@@ -69,6 +69,7 @@ def test_steps_go_on_where_the_last_one_ended(place: Place) -> None:
     assert [t.name for t in place.runner.tables()] == ["d.t"]
     moved = place.runner.step(job)
     assert (moved.checkpoint_ts, sum(moved.messages.values()), moved.versions) == (24, 5, {"d.t": 9})
+    assert moved.caught_up
     again = place.restarted()
     assert again.checkpoint_ts(job) == 24
     assert again.step(job).messages.total() == 0
@@ -104,6 +105,14 @@ def test_a_filter_that_cannot_be_computed_is_told_before_it_is_used(
     with pytest.raises(tidecast.ConfigError, match=words) as refused:
         place.runner.check_filters(config, place.runner.tables())
     assert refused.value.code == "CDC:ErrInvalidFilterExpression"
+
+
+def test_who_waits_for_a_schema_has_not_caught_up(place: Place) -> None:
+    job = place.job("protocol=simple")
+    assert place.runner.step(job).caught_up
+    place.source.grow([row(20, 9, id=1)])
+    assert not place.runner.step(job).caught_up
+    assert not place.runner.step(job).caught_up  # nor when nothing has come since
 
 
 @pytest.mark.parametrize("file", ["checkpoint.json", "source/progress.json"])

@@ -110,7 +110,11 @@ class Sorted(NamedTuple):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A changefeed at a moment: `rate` is in messages a second, `synced_ts` the checkpoint after the last message."""
+    """A changefeed at a moment.
+
+    `rate` is in messages a second, `synced_ts` the checkpoint after the last message; `caught_up` tells that it runs
+    and has published all that its source holds.
+    """
 
     feed: Feed
     checkpoint_ts: int
@@ -119,6 +123,20 @@ class Snapshot:
     skipped: Mapping[str, int]
     dead_letters: int
     synced_ts: int
+    caught_up: bool
+
+    def lag(self, now: int) -> float | None:
+        """Return how far it is behind its source, in seconds: None where it is finished.
+
+        As long as it has not caught up, that is how old its checkpoint is.
+        """
+        if self.feed.state is State.FINISHED:
+            return None
+        return 0.0 if self.caught_up else lag_seconds(now, self.checkpoint_ts)
+
+    def source_age(self, now: int) -> float | None:
+        """Return how old the source's end is, in seconds; None where nobody knows."""
+        return lag_seconds(now, self.checkpoint_ts) if self.caught_up else None
 
     @property
     def error(self) -> Problem | None:
@@ -138,6 +156,7 @@ class _Live:
     removing: bool = False
     job: Job | None = None
     synced_ts: int = 0
+    caught_up: bool = False
     messages: Counter[tuple[str, str]] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     dead_letters: int = 0
@@ -313,6 +332,7 @@ class Changefeeds:
                 self.runner.overwrite(self._job(live), overwrite_checkpoint_ts)
                 live.checkpoint_ts = overwrite_checkpoint_ts
             live.due = live.wait = 0.0
+            live.caught_up = False
             self._keep(live, replace(live.feed, state=State.NORMAL, error=None, since=None, retries=0))
 
     def remove(self, feed_id: str) -> bool:
@@ -402,6 +422,7 @@ class Changefeeds:
             dict(live.skipped),
             live.dead_letters,
             live.synced_ts,
+            live.caught_up and live.feed.state is State.NORMAL,
         )
 
     def _job(self, live: _Live) -> Job:
@@ -462,6 +483,7 @@ class Changefeeds:
         now = time.monotonic()
         count = moved.messages.total()
         live.checkpoint_ts = moved.checkpoint_ts
+        live.caught_up = moved.caught_up
         live.messages += moved.messages
         live.skipped += moved.skipped
         live.dead_letters += moved.dead_letters
@@ -485,6 +507,7 @@ class Changefeeds:
     def _stumble(self, live: _Live, error: Exception) -> None:
         """Retry later, or give up: at once after what a retry cannot mend, or after too long a streak of errors."""
         feed = live.feed
+        live.caught_up = False
         if not feed.state.runs:
             return
         moment = dt.datetime.now().astimezone()
@@ -521,7 +544,7 @@ def masked_sink_uri(uri: str) -> str:
 
 
 def lag_seconds(now: int, checkpoint_ts: int) -> float:
-    """Return how far a checkpoint is behind a present TSO, in seconds."""
+    """Return how old a checkpoint is at a present TSO, in seconds."""
     return (physical_ms(now) - physical_ms(checkpoint_ts)) / 1000
 
 

@@ -31,7 +31,7 @@ class Job:
 class Moved:
     """What a step did: the checkpoint-ts reached, messages by table and topic, schema versions by table.
 
-    `more` tells that the source holds more already.
+    `more` tells that the source holds more already, `caught_up` that all it holds has been published.
     """
 
     checkpoint_ts: int
@@ -40,6 +40,7 @@ class Moved:
     skipped: Counter[str] = field(default_factory=Counter)
     dead_letters: int = 0
     more: bool = False
+    caught_up: bool = False
 
 
 class Runner(Protocol):

@@ -139,7 +139,7 @@ class SparkRunner:
             if batch is None:
                 if self._announce(job, state, bootstraps, registry):
                     _save(job.folder, replace(state, bootstraps=bootstraps.state().decode()))
-                return Moved(state.checkpoint_ts)
+                return Moved(state.checkpoint_ts, caught_up=not stream.progress.rows_waiting)
             with batch.events as read:
                 tells, seen = bool(batch.progress.watermarks), dict[str, int]()
                 if tells and state.checkpoint_ts > state.from_ts and not job.target_ts:
@@ -175,6 +175,7 @@ class SparkRunner:
             skipped=done.skipped,
             dead_letters=sum(done.dead_letters.values()),
             more=batch.more,
+            caught_up=not (batch.more or batch.progress.rows_waiting),
         )
 
     def forget(self, job_id: str) -> None:

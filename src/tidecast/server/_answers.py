@@ -142,7 +142,8 @@ def _overview(one: Snapshot, now: int) -> dict[str, Any]:
         "sink_uri": masked_sink_uri(feed.sink_uri),
         "checkpoint_ts": str(one.checkpoint_ts),  # as text, for a browser's numbers end at 2^53
         "checkpoint_time": clock(one.checkpoint_ts),
-        "lag_seconds": lag_seconds(now, one.checkpoint_ts),
+        "lag_seconds": one.lag(now),
+        "source_age_seconds": one.source_age(now),
         "lag_tso": str(now - one.checkpoint_ts),
         "rows_per_second": one.rate,
         "dead_letters": one.dead_letters,

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from tidecast.changefeed import Changefeeds, State, lag_seconds
+from tidecast.changefeed import Changefeeds, State
 from tidecast.model import physical_ms
 from tidecast.server._answers import KEYSPACE
 
@@ -36,24 +36,27 @@ class FeedMetrics(Collector):
         for name, about, of in (
             ("ticdc_owner_status", "state: 0 normal, 2 failed, 3 stopped, 4 finished, 6 warning", "state"),
             ("ticdc_owner_checkpoint_ts", "checkpoint, in ms since the epoch", "physical"),
-            ("ticdc_owner_checkpoint_ts_lag", "how far the checkpoint is behind, in s", "lag"),
+            ("ticdc_owner_checkpoint_ts_lag", "how far it is behind its source, in s: none if finished", "lag"),
             ("ticdc_owner_resolved_ts", "the same as the checkpoint", "physical"),
             ("ticdc_owner_resolved_ts_lag", "the same as that of the checkpoint", "lag"),
             ("ticdc_sink_total_flushed_rows_count", "messages of rows since the server started", "rows"),
+            ("tidecast_source_age_seconds", "how old the source's end is, once all of it is published", "age"),
             ("tidecast_rows_per_second", "messages of rows a second, over the last ten", "rate"),
             ("tidecast_dead_letters", "messages that could not be published, since the server started", "letters"),
         ):
             metric = GaugeMetricFamily(name, about, labels=_LABELS)
             for one in shown:
-                values = {
+                values: dict[str, float | None] = {
                     "state": _STATES[one.feed.state],
                     "physical": physical_ms(one.checkpoint_ts),
-                    "lag": lag_seconds(now, one.checkpoint_ts),
+                    "lag": one.lag(now),
+                    "age": one.source_age(now),
                     "rows": sum(one.messages.values()),
                     "rate": one.rate,
                     "letters": one.dead_letters,
                 }
-                metric.add_metric((KEYSPACE, one.feed.id), values[of])
+                if (value := values[of]) is not None:
+                    metric.add_metric((KEYSPACE, one.feed.id), value)
             yield metric
 
     def text(self) -> bytes:

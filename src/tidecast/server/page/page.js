@@ -46,8 +46,10 @@ function fill(section, feed) {
   set(".sink", feed.sink_uri);
   set(".time", feed.checkpoint_time);
   set(".checkpoint", `TSO ${feed.checkpoint_ts}`);
-  set(".lag", lasting(feed.lag_seconds));
-  set(".lag-tso", `TSO ${feed.lag_tso}`);
+  const late = feed.lag_seconds !== null;
+  const caughtUp = feed.source_age_seconds !== null;
+  set(".lag", late ? lasting(feed.lag_seconds) : "–");
+  set(".lag-tso", caughtUp ? `source is ${lasting(feed.source_age_seconds)} old` : late ? `TSO ${feed.lag_tso}` : "");
   set(".rate", feed.rows_per_second.toLocaleString("en", { maximumFractionDigits: 1 }));
   set(".letters", feed.dead_letters.toLocaleString("en"));
   section.querySelector(".error").hidden = !feed.error;
