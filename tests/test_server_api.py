@@ -887,7 +887,8 @@ def test_other_addresses_take_users_and_tls(tmp_path: Path) -> None:
         ({"addr": "0.0.0.0:0"}, "takes TLS and users"),
         ({"cluster_id": "owner"}, "bad cluster-id 'owner'"),
         ({"cluster_id": "a_b"}, "bad cluster-id 'a_b'"),
-        ({"source": "nothing"}, "unknown scheme"),
+        ({"source": "ftp://h/t"}, "unknown scheme"),
+        ({"source": "nothing"}, "the source names no protocol"),
     ],
 )
 def test_a_server_that_cannot_be_is_refused_and_leaves_nothing(
