@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 import tidecast
-from tidecast._errors import ConfigError, CorruptedData, DecodeError
+from tidecast._errors import ConfigError, CorruptedData, DecodeError, TableRefused
 from tidecast.model import Column, DataType, Ddl, Events, Index, TableSchema
 from tidecast.protocols import avro, simple
 from tidecast.replica import Replicated, TableReport, parse_target, replicate
@@ -668,6 +668,29 @@ def test_files_of_no_delta_table_are_left_alone(spark: SparkSession, tmp_path: P
     assert all("holds files of no Delta table: " in letter["detail"] for letter in letters_of(to))
     after = {f for t in ("marked", "unmarked", "foreign") for f in (to / "orc" / t).rglob("*") if f.is_file()}
     assert after == before
+
+
+def test_rows_that_a_table_refuses_stop_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    """Somebody gave the tables, one with a key and one without, a constraint."""
+    made, to = Topic("keyed"), tmp_path / "to"
+    made.table("log", key=False)
+    made.put("keyed", (1, 1))
+    made.put("log", (1, 1))
+    replicate(spark, simple_events(spark, topic(tmp_path, made.messages)), str(to))
+    for table in ("keyed", "log"):
+        spark.sql(f"ALTER TABLE delta.`{to}/orc/{table}` ADD CONSTRAINT small CHECK (v < 5)")
+        made.put(table, (2, 9))
+    made.table("t_misc")
+    made.put("t_misc", (1, 1))
+
+    events = simple_events(spark, topic(tmp_path, made.messages))
+    done = replicate(spark, events, str(to))
+    assert done.dead_letters == {"table-refused": 4}
+    assert {t.table: (t.upserted, t.refused) for t in done.tables} == {"keyed": (0, 2), "log": (0, 2), "t_misc": (1, 0)}
+    assert all("CHECK constraint small" in letter["detail"] for letter in letters_of(to))
+    assert [read_back(to, ("orc", t))[1] for t in ("keyed", "log")] == [[{"id": 1, "v": 1}]] * 2
+    with pytest.raises(TableRefused, match=r"orc\.(keyed|log): .*CHECK constraint small"):
+        replicate(spark, events, str(to), on_error="fail")
 
 
 @pytest.fixture

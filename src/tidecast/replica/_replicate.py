@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -27,6 +28,9 @@ _AT_ONCE = 4
 
 _OF_A_TABLE = ("22", "42601", "42602", "42622", "42701", "42702", "42703", "42704", "42711", "42846", "42K05", "42K09")
 """SQL's states that tell of a table's names, types or values; others tell of the session, the catalog, the storage."""
+
+_VIOLATED = re.compile(r"\[DELTA_(VIOLATE_CONSTRAINT_WITH_VALUES|NOT_NULL_CONSTRAINT_VIOLATED)\] .*")
+"""Delta's errors at rows that a constraint of the table forbids; Spark gives them no state."""
 
 Name = tuple[str, str]
 
@@ -111,6 +115,8 @@ def _cause(error: Exception) -> str:
     """Return what is wrong with a table; raise an error that is not about one table alone."""
     if isinstance(error, TableRefused):
         return str(error)
+    if violated := _VIOLATED.search(str(error)):
+        return violated[0]
     state = error.getSqlState() if isinstance(error, PySparkException) else None
     if state is None or not state.startswith(_OF_A_TABLE):
         raise error
