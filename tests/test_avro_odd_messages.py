@@ -6,6 +6,7 @@ import io
 import json
 import struct
 import zlib
+from collections import Counter
 from typing import Any
 
 import fastavro
@@ -115,3 +116,27 @@ def test_a_broken_schema_change_is_set_aside(spark: SparkSession) -> None:
     assert letters == dict.fromkeys((0, 2, 3), "bad-message")
     assert [d.sql for d in events.ddl] == ["DROP TABLE `t`"]
     assert events.watermark == 9
+
+
+def test_thousands_of_odd_messages_end_no_run(spark: SparkSession) -> None:
+    topic, many = Topic(), 3000
+    topic.row(table("t"), id=1)
+    for number in range(many):
+        topic.message(None, b"\0" + (1000 + number).to_bytes(4) + b"x")
+        topic.message(number.to_bytes(3), None)
+        topic.message(b"\x07" + number.to_bytes(4), None)
+    topic.message(None, None)
+    with topic.decode(spark) as events:
+        letters = [tuple(r) for r in events.dead_letters().orderBy("offset").select("reason", "detail").collect()]
+        assert events.tables[0].good.count() == 1
+    assert letters[:3] == [
+        ("unknown-schema-id", "the registry knows no schema id 1000"),
+        ("truncated", "shorter than the five bytes of the schema id"),
+        ("bad-magic-byte", "begins with 07, not with 00"),
+    ]
+    assert letters[-1] == ("bad-message", "neither key nor value")
+    assert Counter(reason for reason, _ in letters) == {
+        **dict.fromkeys(("unknown-schema-id", "truncated", "bad-magic-byte"), many),
+        "bad-message": 1,
+    }
+    assert letters[-4][1] == f"the registry knows no schema id {1000 + many - 1}"

@@ -197,6 +197,18 @@ def test_messages_without_a_schema_need_one_from_elsewhere(spark: SparkSession) 
         assert [tuple(r) for r in found.frame.select("op", "old.tiny", "data.tiny").collect()] == [("u", 2, 1)] * 2
 
 
+def test_thousands_of_tables_without_a_schema_end_no_run(spark: SparkSession) -> None:
+    payload = {"source": SOURCE, "op": "c", "before": None, "after": {"tiny": 1}}
+    rows = [
+        ({"payload": {"tiny": 1}}, {"payload": payload | {"source": SOURCE | {"table": f"t{n}"}}}) for n in range(3000)
+    ]
+    with read(spark, (ROW_KEY, ROW_VALUE), *rows) as events:
+        letters = events.dead_letters().select("reason", "detail").collect()
+        assert sum(t.good.count() for t in events.tables) == 1
+    assert {r["reason"] for r in letters} == {Reason.UNKNOWN_TABLE}
+    assert {r["detail"].split(" before ")[0] for r in letters} == {f"no schema of test.t{n}" for n in range(3000)}
+
+
 def shown(*names: str, sql: str, commit_ts: int | None = None) -> tuple[Json, Json]:
     """Return a schema change without a schema, of a table of integers whose key is the first of them."""
     nothing = dict.fromkeys(("length", "scale", "charsetName", "enumValues", "defaultValueExpression"))

@@ -151,6 +151,16 @@ def test_odd_messages_are_read_or_refused(examples: list[str], spark: SparkSessi
     assert SchemaHistory(state).state() == state
 
 
+def test_thousands_of_tables_without_a_schema_end_no_run(examples: list[str], spark: SparkSession) -> None:
+    ((_, insert),) = built(examples, "INSERT")
+    with decode(spark, [*examples, *(changed(insert, table=f"t{n}") for n in range(3000))]) as events:
+        letters = events.dead_letters().select("reason", "detail").collect()
+        assert sum(t.good.count() for t in events.tables) == 3
+    assert {r["reason"] for r in letters} == {"unknown-table"}
+    version = json.loads(insert)["schemaVersion"]
+    assert {r["detail"] for r in letters} == {f"no schema of simple.t{n} in version {version}" for n in range(3000)}
+
+
 def test_a_table_without_handle_key_shows_whole_rows(examples: list[str], spark: SparkSession) -> None:
     ddl = changed(examples[0], preTableSchema=json.loads(examples[0])["preTableSchema"] | {"indexes": []})
     insert = next(m for m in examples if json.loads(m)["type"] == "INSERT")

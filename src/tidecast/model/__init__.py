@@ -18,7 +18,7 @@ from tidecast.model._numbers import (
     unsigned_number,
     unsigned_text,
 )
-from tidecast.model._plans import evaluated_once, settled, side_by_side, small_table, union
+from tidecast.model._plans import evaluated_once, settled, side_by_side, small_table, union, with_looked_up
 from tidecast.model._schema import Column, DataType, Index, SchemaKey, TableSchema
 from tidecast.model._sql import called, sql_name, sql_text
 from tidecast.model._text import REST, decimal_text, has_any, shortest_text, trimmed
@@ -80,4 +80,5 @@ __all__ = [
     "union",
     "unsigned_number",
     "unsigned_text",
+    "with_looked_up",
 ]

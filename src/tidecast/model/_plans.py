@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from operator import and_
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -68,3 +70,17 @@ def small_table(spark: SparkSession, rows: Sequence[tuple[object, ...]], kinds: 
     columns = zip(*rows, strict=True) if rows else ([] for _ in kinds)
     arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds.values(), strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(kinds)))
+
+
+def with_looked_up(
+    frame: DataFrame, keys: Mapping[str, Column], rows: Sequence[tuple[object, ...]], kinds: Mapping[str, pa.DataType]
+) -> DataFrame:
+    """Return a frame with the columns of a few rows beside its own, null where none of them has its keys.
+
+    `kinds` are the columns of the rows, of which `keys` names those that are compared, and with what; null equals null.
+    A join, as a condition for each row would nest deeper than Java's stack where there are thousands.
+    """
+    known = small_table(frame.sparkSession, rows, {f"known_{name}": kind for name, kind in kinds.items()})
+    same = reduce(and_, (column.eqNullSafe(F.col(f"known_{name}")) for name, column in keys.items()))
+    joined = frame.join(F.broadcast(known), same, "left")
+    return joined.select(*frame.columns, *(F.col(f"known_{name}").alias(name) for name in kinds if name not in keys))

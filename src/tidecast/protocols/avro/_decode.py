@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import reduce
-from operator import or_
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -29,7 +28,9 @@ from tidecast.model import (
     settled,
     shift_zone,
     side_by_side,
+    union,
     unsigned_number,
+    with_looked_up,
 )
 from tidecast.protocols.avro import _wide
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
@@ -47,6 +48,7 @@ from tidecast.protocols.avro._wire import (
 )
 
 _UINT64 = 1 << 64
+_ROW, _CONTROL, _MALFORMED = "row", "control", "malformed"
 
 
 _DDL_MESSAGE = T.StructType(
@@ -83,28 +85,29 @@ def decode(
     extension and for every delete. The messages are read once and kept by Spark: see `Events.release`.
     """
     records = records.persist()
-    key, value = _head("key"), _head("value")
+    key, value, malformed = _head("key"), _head("value"), _malformed()["reason"].isNotNull()
     control = F.col("key").isNull() & (
         (_first("value") == F.lit(DDL))
         | ((_first("value") == F.lit(WATERMARK)) & (F.octet_length("value") == WATERMARK_LENGTH))
     )
     control = F.coalesce(control, F.lit(False))
-    grouped = records.groupBy(key.alias("key"), F.when(~control, value).alias("value"), control.alias("control"))
+    kind = F.when(control, _CONTROL).when(malformed, _MALFORMED).otherwise(_ROW)
+    grouped = records.groupBy(kind.alias("kind"), *(F.when(kind == _ROW, h).alias(n) for n, h in _heads().items()))
     heads = grouped.agg(F.count("*").alias("rows"), F.min("offset").alias("first")).orderBy("first").collect()
-    rows, controlled = records, any(row["control"] for row in heads)
-    if controlled:
-        rows = records.where(~control)
-        heads = [row for row in heads if not row["control"]]
+    kinds = {row["kind"] for row in heads}
+    rows = records.where(~control) if _CONTROL in kinds else records
     schemas = _Schemas(schema_of)
     found: list[tuple[_Group, Column]] = []
-    causes: list[tuple[Column, str, str]] = []
+    refused: list[tuple[_Group, str, str]] = []
     checksums = False
     for row in heads:
+        if row["kind"] != _ROW:
+            continue
         group = _Group(_bytes(row["key"]), _bytes(row["value"]), row["rows"], row["first"])
         mine = key.eqNullSafe(F.lit(group.key)) & value.eqNullSafe(F.lit(group.value))
         wrong = schemas.wrong(group)
         if wrong:
-            causes.append((mine, *wrong))
+            refused.append((group, *wrong))
             continue
         found.append((group, mine))
         checksums |= group.value is not None and schemas[group.value].checksums
@@ -114,13 +117,17 @@ def decode(
         return _changes(rows.where(mine) if len(heads) > 1 else rows, group, schemas, zone)
 
     tables = side_by_side(changes, found)
-    watermark, ddl, broken = _control(records.where(control)) if controlled else (None, (), False)
+    watermark, ddl, broken = _control(records.where(control)) if _CONTROL in kinds else (None, (), False)
+    rejected = [_malformed_rows(rows)] if _MALFORMED in kinds else []
+    if refused:
+        rejected.append(_refused_rows(rows, refused))
     if broken:
         wrong_change = control & (_first("value") == F.lit(DDL)) & _schema_change()["commitTs"].isNull()
-        rows, causes = records, [*causes, (wrong_change, Reason.BAD_MESSAGE, "not a schema change")]
+        cause = _cause(Reason.BAD_MESSAGE, F.lit("not a schema change"))
+        rejected.append(_with_cause(records.where(wrong_change), cause))
     return Events(
         tables=tuple(tables),
-        rejected=_rejected(rows, causes),
+        rejected=union(rejected) if rejected else _malformed_rows(rows.where(F.lit(False))),
         ddl=ddl,
         watermark=watermark,
         ordered=ordered,
@@ -148,10 +155,6 @@ class _Schemas:
         return self._known[head]
 
     def _read(self, head: bytes) -> WriterSchema | tuple[str, str]:
-        if len(head) < HEADER_LENGTH:
-            return Reason.TRUNCATED, "shorter than the five bytes of the schema id"
-        if head[:1] != MAGIC:
-            return Reason.BAD_MAGIC, f"begins with {head[:1].hex()}, not with 00"
         schema_id = int.from_bytes(head[1:], "big")
         text = self._schema_of(schema_id)
         if text is None:
@@ -166,8 +169,6 @@ class _Schemas:
 
     def wrong(self, group: _Group) -> tuple[str, str] | None:
         """Return why the messages of a group cannot be read, None where they can."""
-        if group.key is None and group.value is None:
-            return Reason.BAD_MESSAGE, "neither key nor value"
         for head in (group.key, group.value):
             known = self._look_up(head) if head is not None else None
             if isinstance(known, tuple):
@@ -197,6 +198,10 @@ def _head(name: str) -> Column:
     """Return a message's framing, null for a null or empty one: TiCDC's producer may send either."""
     column = F.col(name)
     return F.when(F.octet_length(column) > 0, F.substring(column, 1, HEADER_LENGTH))
+
+
+def _heads() -> dict[str, Column]:
+    return {name: _head(name) for name in ("key", "value")}
 
 
 def _first(name: str) -> Column:
@@ -315,12 +320,39 @@ _READERS: dict[Kind, Callable[[Field, DataType, Column, str], Column]] = {
 }
 
 
-def _rejected(rows: DataFrame, causes: list[tuple[Column, str, str]]) -> DataFrame:
-    reason, detail = F.lit(None).cast("string"), F.lit(None).cast("string")
-    for mine, why, words in causes:
-        reason, detail = F.when(mine, F.lit(why)).otherwise(reason), F.when(mine, F.lit(words)).otherwise(detail)
-    hit = reduce(or_, (mine for mine, _, _ in causes), F.lit(False))
-    return rows.where(hit).select(*RECORD.fieldNames(), reason.alias("reason"), detail.alias("detail"))
+def _malformed() -> Column:
+    """Return why a message's framing shows no schema id: struct of `reason` and `detail`, both null where it does."""
+    problem = F.when(
+        F.coalesce(*_heads().values()).isNull(), _cause(Reason.BAD_MESSAGE, F.lit("neither key nor value"))
+    )
+    for head in _heads().values():
+        too_short = F.lit("shorter than the five bytes of the schema id")
+        magic = F.concat(F.lit("begins with "), F.lower(F.hex(F.substring(head, 1, 1))), F.lit(", not with 00"))
+        problem = problem.when(F.octet_length(head) < HEADER_LENGTH, _cause(Reason.TRUNCATED, too_short))
+        problem = problem.when(~head.startswith(F.lit(MAGIC)), _cause(Reason.BAD_MAGIC, magic))
+    return problem
+
+
+def _cause(reason: Reason, detail: Column) -> Column:
+    return F.struct(F.lit(reason).alias("reason"), detail.alias("detail"))
+
+
+def _malformed_rows(rows: DataFrame) -> DataFrame:
+    cause = _malformed()
+    return _with_cause(rows.where(cause["reason"].isNotNull()), cause)
+
+
+def _with_cause(rows: DataFrame, cause: Column) -> DataFrame:
+    return rows.select(*RECORD.fieldNames(), cause["reason"].alias("reason"), cause["detail"].alias("detail"))
+
+
+def _refused_rows(rows: DataFrame, refused: list[tuple[_Group, str, str]]) -> DataFrame:
+    """Return the messages of the groups that cannot be read, of which a topic may have thousands."""
+    kinds = {"key_head": pa.binary(), "value_head": pa.binary(), "reason": pa.string(), "detail": pa.string()}
+    causes = [(group.key, group.value, str(reason), detail) for group, reason, detail in refused]
+    keys = {f"{name}_head": head for name, head in _heads().items()}
+    found = with_looked_up(rows, keys, causes, kinds)
+    return found.where(F.col("reason").isNotNull()).select(*RECORD.fieldNames(), "reason", "detail")
 
 
 def _schema_change() -> Column:

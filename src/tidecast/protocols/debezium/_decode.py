@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -32,6 +31,7 @@ from tidecast.model import (
     row_type,
     settled,
     side_by_side,
+    with_looked_up,
 )
 from tidecast.protocols.debezium import _parts
 from tidecast.protocols.debezium._encode import WATERMARK
@@ -79,17 +79,16 @@ def decode(
     known = _Known(schemas, ordered)
     ddl, broken = _schema_changes(parsed, known, position, zone)
     found: list[tuple[Row, _Group, _Reading]] = []
-    causes: list[tuple[Column, str, str]] = [
-        (F.col("changes").eqNullSafe(F.lit(changes)), Reason.BAD_MESSAGE, why) for changes, why in broken
-    ]
+    refused: list[tuple[_Group, Reason, str]] = []
     undated = False
-    for row in _groups(parsed.withColumn("era", known.era()), position):
+    eras = parsed.withColumn("era", known.era())
+    for row in _groups(eras, position):
         group = _Group.of(row)
         undated |= row["undated"]
         read = _read(group, known)
         if isinstance(read, str):
             reason = Reason.FOREIGN_SCHEMA if group.schema else Reason.UNKNOWN_TABLE
-            causes.append((group.mine(known), reason, read))
+            refused.append((group, reason, read))
         else:
             found.append((row, group, read))
 
@@ -103,7 +102,7 @@ def decode(
     watermarks, highest = _watermarks(parsed)
     return Events(
         tables=tuple(tables),
-        rejected=_rejected(parsed, causes),
+        rejected=_rejected(eras, refused, broken),
         ddl=ddl,
         watermarks=watermarks,
         watermark=highest,
@@ -413,9 +412,22 @@ def _watermarks(parsed: DataFrame) -> tuple[DataFrame | None, int | None]:
     return (None if highest is None else frame), highest
 
 
-def _rejected(parsed: DataFrame, causes: list[tuple[Column, str, str]]) -> DataFrame:
-    reason, detail = F.col("reason"), F.lit(None).cast("string")
-    for mine, why, words in causes:
-        reason, detail = F.when(mine, F.lit(why)).otherwise(reason), F.when(mine, F.lit(words)).otherwise(detail)
-    hit = reduce(or_, (mine for mine, _, _ in causes), F.col("reason").isNotNull())
-    return parsed.where(hit).select(*RECORD.fieldNames(), reason.alias("reason"), detail.alias("detail"))
+def _rejected(parsed: DataFrame, refused: list[tuple[_Group, Reason, str]], broken: list[tuple[str, str]]) -> DataFrame:
+    """Return the messages that cannot be used; the groups that are refused may be thousands."""
+    said = parsed.withColumn("detail", F.lit(None).cast("string"))
+    if refused:
+        names = {"database": pa.string(), "table": pa.string(), "keys": pa.list_(pa.string())}
+        kinds = {**names, "shape": pa.int64(), "era": pa.int32(), "refusal": pa.string(), "cause": pa.string()}
+        causes = [(g.database, g.table, g.keys, g.shape, g.era, str(reason), why) for g, reason, why in refused]
+        keys = {name: F.when(_is_row(), F.col(name)) for name in ("database", "table", "keys", "shape", "era")}
+        said = _with_cause(with_looked_up(said, keys, causes, kinds))
+    if broken:
+        kinds = {"changes": pa.string(), "refusal": pa.string(), "cause": pa.string()}
+        wrong = [(changes, str(Reason.BAD_MESSAGE), why) for changes, why in dict(broken).items()]
+        said = _with_cause(with_looked_up(said, {"changes": F.col("changes")}, wrong, kinds))
+    return said.where(F.col("reason").isNotNull()).select(*RECORD.fieldNames(), "reason", "detail")
+
+
+def _with_cause(said: DataFrame) -> DataFrame:
+    causes = {"reason": F.coalesce("reason", "refusal"), "detail": F.coalesce("detail", "cause")}
+    return said.withColumns(causes).drop("refusal", "cause")

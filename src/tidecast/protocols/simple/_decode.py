@@ -9,6 +9,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
@@ -29,6 +30,7 @@ from tidecast.model import (
     side_by_side,
     sql_name,
     sql_text,
+    with_looked_up,
 )
 from tidecast.protocols.simple import _read_avro, _read_json
 from tidecast.protocols.simple import _schema as table_schemas
@@ -350,10 +352,13 @@ def _watermarks(parsed: DataFrame) -> DataFrame:
 
 
 def _rejected(parsed: DataFrame, unknown: list[SchemaKey], broken: list[bytes]) -> DataFrame:
-    foreign = reduce(or_, map(_is_of, unknown), F.lit(False))
+    if unknown:  # which may be thousands
+        kinds = {"database": pa.string(), "table": pa.string(), "schema_version": pa.int64(), "unknown": pa.bool_()}
+        keys = {name: F.col(name) for name in ("database", "table", "schema_version")}
+        parsed = with_looked_up(parsed, keys, [(*key, True) for key in unknown], kinds)
     reason = F.coalesce(
         F.col("reason"),
-        F.when(_is_row() & foreign, Reason.UNKNOWN_TABLE),
+        F.when(_is_row() & F.col("unknown"), Reason.UNKNOWN_TABLE) if unknown else F.lit(None),
         F.when(F.col("body").isin([F.lit(body) for body in broken]), Reason.BAD_MESSAGE),
     )
     detail = F.when(
