@@ -774,6 +774,7 @@ FAILURES: dict[str, tuple[Command, str]] = {
         lambda p: ("replicate", p.simple, "--to", "s3://bucket/x"),
         "--to: s3: is not a storage that is supported",
     ),
+    "a catalog that is none": (lambda p: ("replicate", p.simple, "--to", "tables"), "Spark has no catalog 'tables'"),
     "a message that is no hexadecimal": (lambda p: ("inspect", "--hex", "xyz"), "the message is not hexadecimal"),
 }
 

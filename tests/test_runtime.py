@@ -26,6 +26,8 @@ import tidecast
 from tidecast._errors import MissingRuntime, root_cause
 from tidecast.runtime import SPARK_JARS, fetch_jars, find_java, spark_session
 from tidecast.runtime._cache import locked
+from tidecast.runtime._outside import outside_settings
+from tidecast.runtime._session import settings_of
 
 ROOT = Path(__file__).parents[1]
 SMALL_NAME = "org.apache.commons:commons-pool2:2.12.0"
@@ -355,3 +357,69 @@ def test_the_lock_files_have_all_that_the_project_asks_for(file: str, extras: li
     locked = locked_versions(file)
     for requirement in asked:
         assert locked[canonicalize_name(requirement.name)] in requirement.specifier
+
+
+@pytest.fixture
+def nothing_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An environment in which nobody has set anything for Spark; gives the folder of its configuration."""
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_HOME", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_what_is_set_outside_is_kept(nothing_outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert outside_settings() == {}
+    (nothing_outside / "spark-defaults.conf").write_text(
+        "# ours\nspark.master   spark://host:7077\nspark.driver.memory=9g\n\nspark.sql.extensions: a.B\n"
+    )
+    monkeypatch.setenv(
+        "PYSPARK_SUBMIT_ARGS",
+        "--packages io.delta:delta-spark_2.13:4.0.0 --driver-memory 8g --conf a.b='c d' pyspark-shell",
+    )
+    chosen = settings_of("tidecast", 2, outside_settings(), {"spark.sql.extensions": "c.D"})
+    expected = {
+        "spark.master": "spark://host:7077",
+        "spark.driver.memory": "8g",
+        "spark.jars.packages": "io.delta:delta-spark_2.13:4.0.0",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,a.B,c.D",
+        "spark.sql.session.timeZone": "UTC",
+        "a.b": "c d",
+    }
+    assert {name: chosen[name] for name in expected} == expected
+    assert "delta-spark" not in chosen["spark.jars"]
+    assert "spark-avro" in chosen["spark.jars"]
+    # What is meant for one machine would keep a cluster from reaching the driver.
+    assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.sql.shuffle.partitions"} & set(chosen)
+
+
+def test_a_local_session_is_made_for_its_cores(nothing_outside: Path) -> None:
+    chosen = settings_of("tidecast", 3, {}, {"spark.driver.memory": "5g"})
+    assert (chosen["spark.master"], chosen["spark.sql.shuffle.partitions"]) == ("local[3]", "3")
+    assert (chosen["spark.driver.memory"], chosen["spark.driver.host"]) == ("5g", "127.0.0.1")
+    assert settings_of("tidecast", 3, {"spark.master": "local[1]"}, {})["spark.master"] == "local[1]"
+
+
+SUBMITTED = """
+from tidecast.runtime import spark_session
+said = spark_session().sparkContext.getConf()
+names = ("spark.master", "spark.driver.memory", "spark.app.name", "spark.sql.extensions")
+print(*(said.get(name) for name in names), flush=True)
+"""
+
+
+def test_spark_submit_keeps_its_own(nothing_outside: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(SUBMITTED)
+    submit = [sys.executable, "-m", "pyspark.find_spark_home"]
+    home = Path(subprocess.run(submit, capture_output=True, text=True, check=True).stdout.strip())
+    own = ("--master", "local[1]", "--driver-memory", "600m", "--name", "mine", "--conf", "spark.ui.enabled=false")
+    java = {"JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [home / "bin" / "spark-submit", *own, program],
+        capture_output=True,
+        text=True,
+        env={**with_source(), **java},
+        cwd=tmp_path,
+    )
+    assert done.stdout == "local[1] 600m mine io.delta.sql.DeltaSparkSessionExtension\n", done.stderr[-2000:]

@@ -306,12 +306,13 @@ def replicate(
     The folder `checkpoint` keeps what has been applied, so that the next run goes on from there; rows whose schema has
     not come yet wait in it. Without one every run reads the whole topic.
     """
-    parse_target(to)
+    target = parse_target(to)
     letters = _folder(dead_letters, "--dead-letters")
     folder = _folder(checkpoint, "--checkpoint")
     checked = _source(source, schema_registry, tz)
     progress("reading", 0, 0)
     session = spark or spark_session()
+    target.check(session)
 
     def applied_to(events: Events) -> Replicated:
         return apply(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark import inheritable_thread_target
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 _AT_ONCE = 4
 
@@ -69,7 +70,8 @@ def small_table(spark: SparkSession, rows: Sequence[tuple[object, ...]], kinds: 
     """Return a few rows as a frame. Through Arrow, as Spark starts Python workers to read a list."""
     columns = zip(*rows, strict=True) if rows else ([] for _ in kinds)
     arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds.values(), strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(kinds)))
+    table = pa.Table.from_arrays(arrays, names=list(kinds))
+    return spark.createDataFrame(table, from_arrow_schema(table.schema))  # Spark Connect infers none of an empty table
 
 
 def with_looked_up(

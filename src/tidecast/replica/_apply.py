@@ -20,6 +20,7 @@ from tidecast.replica._report import TableReport
 
 _NOTE = '{"tidecast": '
 _INSERT, _UPDATE, _DELETE = "i", "u", "d"
+_CHANGE = "_tidecast change"
 
 
 def apply(plan: Plan, checked: Checked, *, dated: bool, ordered: bool) -> TableReport:
@@ -114,12 +115,16 @@ def _of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
 
 
 def _execute(plan: Plan, judged: DataFrame) -> None:
-    mine = reduce(and_, (F.col(f"t.{sql_name(n)}").eqNullSafe(F.col("s.key")[n]) for n in plan.key))
-    values: dict[str, str | Column] = {sql_name(n): F.col("s.after.row")[n] for n in plan.evolution.shape.columns}
-    action = F.col("s.action")
-    merge = plan.place.handle().alias("t").merge(judged.alias("s"), mine)
-    merge = merge.whenMatchedDelete(action == _DELETE).whenMatchedUpdate(action == _UPDATE, values)
-    merge.whenNotMatchedInsert(action == _INSERT, values).execute()
+    # Spark's own merge, as Delta's needs a plugin in a Spark Connect server. The table has no alias in it: the changes
+    # are one column, of a name that no table has.
+    change = F.col(_CHANGE)
+    mine = reduce(and_, (F.col(sql_name(n)).eqNullSafe(change["key"][n]) for n in plan.key))
+    values = {sql_name(n): change["after"]["row"][n] for n in plan.evolution.shape.columns}
+    changes = judged.select(F.struct("key", "after", "action").alias(_CHANGE))
+    merge = changes.mergeInto(plan.place.name, mine)
+    merge = merge.whenMatched(change["action"] == _DELETE).delete()
+    merge = merge.whenMatched(change["action"] == _UPDATE).update(values)
+    merge.whenNotMatched(change["action"] == _INSERT).insert(values).merge()
 
 
 def _append(plan: Plan, checked: Checked) -> TableReport:

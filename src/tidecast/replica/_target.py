@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,6 +18,7 @@ from tidecast._uri import local_path
 from tidecast.model import sql_name
 from tidecast.replica._evolve import Shape
 
+_CATALOGS, _OWN_CATALOG = "spark.sql.catalog.", "spark_catalog"
 _OURS, _KEY = "tidecast.", "tidecast.key"
 _MAPPING = {"delta.columnMapping.mode": "name"}
 _LONG_LOG = {"delta.logRetentionDuration": "interval 365 days"}
@@ -38,6 +38,16 @@ class Target:
 
     folder: Path | None
     catalog: str
+
+    def check(self, spark: SparkSession) -> None:
+        """Raise ConfigError for a catalog that the session does not have."""
+        if (
+            self.folder is None
+            and self.catalog != _OWN_CATALOG
+            and not spark.conf.get(f"{_CATALOGS}{self.catalog}", "")
+        ):
+            hint = f"write a folder as ./{self.catalog}, or set {_CATALOGS}{self.catalog}"
+            raise ConfigError(f"--to: Spark has no catalog {self.catalog!r}", hint=hint)
 
     def table(self, spark: SparkSession, database: str, table: str) -> DeltaPlace:
         """Return the place of a table. A catalog's database is made if need be.
@@ -110,10 +120,6 @@ class DeltaPlace:
         """Return the table's rows."""
         return self.spark.table(self.name)
 
-    def handle(self) -> DeltaTable:
-        """Return Delta's own handle of the table."""
-        return DeltaTable.forName(self.spark, self.name)
-
     def unfinished(self) -> list[str]:
         """Return the files of a first write that was not finished, in a folder that is no table yet.
 
@@ -146,7 +152,7 @@ class DeltaPlace:
 
     def note(self, beginning: str) -> str | None:
         """Return the newest note in the table's history that begins so."""
-        history = self.handle().history().where(F.col("userMetadata").startswith(beginning))
+        history = self.spark.sql(f"DESCRIBE HISTORY {self.name}").where(F.col("userMetadata").startswith(beginning))
         row = history.orderBy(F.desc("version")).select("userMetadata").first()
         return row[0] if row else None
 
@@ -169,7 +175,7 @@ class DeltaPlace:
         return properties
 
     def _detail(self, name: str) -> Any:
-        row = self.handle().detail().select(name).first()
+        row = self.spark.sql(f"DESCRIBE DETAIL {self.name}").select(name).first()
         assert row is not None
         return row[0]
 

@@ -11,13 +11,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark import SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkImportError, PySparkRuntimeError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from tidecast.runtime._jars import fetch_jars
+from tidecast._errors import MissingRuntime
+from tidecast.runtime._jars import SPARK_JARS, fetch_jars
 from tidecast.runtime._java import find_java
+from tidecast.runtime._outside import outside_settings, submitted
 
 # Settings that are lists: what a caller gives is added to ours instead of replacing it.
 _LISTS = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}
@@ -26,12 +28,15 @@ _LISTS = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJav
 def spark_session(
     app_name: str = "tidecast", *, cores: int | None = None, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Give a local Spark session with the Kafka, Avro and Delta connectors.
+    """Give a Spark session with the Kafka, Avro and Delta connectors: a local one, unless somebody says otherwise.
 
-    The first call fetches the connectors and, if need be, finds a Java; see `fetch_jars` and `find_java`. `cores`
-    defaults to all of the machine's. `conf` overrides any setting; to the lists (`spark.jars`,
-    `spark.sql.extensions`, `spark.driver.extraJavaOptions`) it adds. A session that already runs is returned with
-    nothing but `conf` applied. Spark's own log is silent; `TIDECAST_SPARK_LOG=warn` turns it on.
+    The first call fetches the connectors and, if need be, finds a Java; see `fetch_jars` and `find_java`. What
+    spark-submit, `PYSPARK_SUBMIT_ARGS` or spark-defaults.conf set is kept: master, memory, packages and all else; on a
+    cluster tidecast sets nothing that is meant for one machine. With `SPARK_REMOTE` the session is
+    one of that Spark Connect server, which has to have the connectors itself. `cores`, by default all of the machine's,
+    is for a local session. `conf` overrides any setting; to the lists (`spark.jars`, `spark.sql.extensions`,
+    `spark.driver.extraJavaOptions`) it adds. A session that already runs is returned with nothing but `conf` applied.
+    Spark's own log is silent; `TIDECAST_SPARK_LOG=warn` turns it on.
     Raises `MissingRuntime` when Java or a connector cannot be had.
     """
     given = dict(conf or {})
@@ -41,14 +46,16 @@ def spark_session(
             running.conf.set(name, value)
         return running
     _silence_python_side()
-    cores = cores or _usable_cores()
-    settings = _settings(cores)
-    for name, value in given.items():
-        settings[name] = _LISTS[name].join(filter(None, [settings[name], value])) if name in _LISTS else value
-    builder = SparkSession.builder.appName(app_name)
-    builder = builder.master(f"local[{cores}]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
+    if is_remote() or "SPARK_REMOTE" in os.environ:
+        try:
+            return _configured(SparkSession.builder, {**_SQL, **given}).getOrCreate()
+        except PySparkImportError as error:
+            raise MissingRuntime(
+                f"the client of Spark Connect is not complete: {error}", hint="pip install 'tidecast[connect]'"
+            ) from None
+    builder = _configured(SparkSession.builder, settings_of(app_name, cores, outside_settings(), given))
+    if submitted():  # Java runs, and Python's workers and its class path are spark-submit's
+        return builder.getOrCreate()
     # Spark starts its Java and its Python workers with the environment of this moment, and offers no other way.
     with _environment(JAVA_HOME=str(find_java().home), PYSPARK_PYTHON=sys.executable):
         session = builder.getOrCreate()
@@ -56,14 +63,64 @@ def spark_session(
     return session
 
 
-def _settings(cores: int) -> dict[str, str]:
+def _configured(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession.Builder:
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def settings_of(
+    app_name: str, cores: int | None, outside: Mapping[str, str], given: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the settings of a new session: ours, in place of these what somebody else has set, then what is given."""
+    ours = {"spark.app.name": app_name, **_SQL, **_STATIC, **_connectors(outside)}
+    if outside.get("spark.master", "local").startswith("local"):
+        ours |= _local(cores or _usable_cores())
+    if submitted():  # these came too late for Java
+        ours = {name: value for name, value in ours.items() if not name.startswith("spark.driver.")}
+    chosen = dict(ours)
+    for settings in (outside, given):
+        for name, value in settings.items():
+            before, mark = chosen.get(name), _LISTS.get(name)
+            chosen[name] = f"{before}{mark}{value}" if before and mark and value not in before else value
+    return chosen
+
+
+def _connectors(outside: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting of the connectors' jars, but for those that are there already."""
+    if submitted():  # a jar that comes now is on no class path of the driver
+        return {}
+    there = f"{outside.get('spark.jars', '')},{outside.get('spark.jars.packages', '')}"
+    missing = {name: digest for name, digest in SPARK_JARS.items() if name.split(":")[1] not in there}
+    return {"spark.jars": ",".join(map(str, fetch_jars(missing)))}
+
+
+_STATIC = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Each table has classes of its own, and Spark by default forgets all but a hundred: it would make them anew in
+    # every batch of a dozen tables or more.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    # Otherwise Spark walks the Python stack for each part of an expression, and plans take twice as long.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+# What every session had better have, however it came about; these a running Spark takes as well.
+_SQL = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "false",
+    # Java compiles no method above 8000 bytes: tables of many columns had better have several.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+    # Otherwise Spark clones the session for every frame that is kept, and never lets the clone go.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+}
+
+
+def _local(cores: int) -> dict[str, str]:
+    """Return the settings of a session in one process on this machine."""
     log = Path(__file__).with_name("log4j2.properties").as_uri()
     return {
-        "spark.jars": ",".join(map(str, fetch_jars())),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.ansi.enabled": "false",
+        "spark.master": f"local[{cores}]",
         # One process does all the work: more pieces than cores only cost.
         "spark.sql.shuffle.partitions": str(cores),
         "spark.databricks.delta.snapshotPartitions": str(cores),
@@ -71,16 +128,6 @@ def _settings(cores: int) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}",
-        # Java compiles no method above 8000 bytes: tables of many columns had better have several.
-        "spark.sql.codegen.hugeMethodLimit": "8000",
-        # Each table has classes of its own, and Spark by default forgets all but a hundred: it would make them anew in
-        # every batch of a dozen tables or more.
-        "spark.sql.codegen.cache.maxEntries": "1000",
-        # Otherwise Spark walks the Python stack for each part of an expression, and plans take twice as long.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-        # Otherwise Spark clones the session for every frame that is kept, and never lets the clone go.
-        "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
-        "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
         # Without a UI nobody looks at what has been; a server runs for long.
         "spark.sql.ui.retainedExecutions": "10",
         "spark.ui.retainedJobs": "10",
