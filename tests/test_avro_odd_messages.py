@@ -45,7 +45,7 @@ class Topic:
 
     def row(self, schema: TableSchema, checksum: str = "", **values: Any) -> None:
         extension = {"_tidb_op": "c", "_tidb_row_level_checksum": checksum}
-        value = self._framed(avro.value_schema(schema, OPTIONS), values | extension)
+        value = self._framed(avro.value_schema(schema, OPTIONS), extension | values)
         self.message(self._framed(avro.key_schema(schema, OPTIONS), values), value)
 
     def message(self, key: bytes | None, value: bytes | None) -> None:
@@ -140,3 +140,51 @@ def test_thousands_of_odd_messages_end_no_run(spark: SparkSession) -> None:
         "bad-message": 1,
     }
     assert letters[-4][1] == f"the registry knows no schema id {1000 + many - 1}"
+
+
+def test_a_length_that_lies_takes_no_memory(spark: SparkSession) -> None:
+    topic = Topic()
+    schema = table("t", Column("s", DataType("text", "utf8mb4")), Column("b", DataType("blob")))
+    topic.row(schema, id=1, s="x", b=b"x")
+    _, key, value = topic.messages[0]
+    assert value
+    two_gigabytes = b"\xfe\xff\xff\xff\x0f"
+    for before in (len(value) - value[::-1].index(b"\x78\x02\x02") - 2, value.index(b"\x02\x02\x78") + 1):
+        topic.message(key, value[:before] + two_gigabytes + value[before + 1 :])
+    with topic.decode(spark) as events:
+        letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
+    assert letters == {1: "undecodable", 2: "undecodable"}
+
+
+def test_damaged_values_are_dead_letters(session: SparkSession) -> None:
+    text, number, amount = (
+        DataType("text", "utf8mb4"),
+        DataType("bigint", unsigned=True),
+        DataType("decimal", length=20, decimal=2),
+    )
+    schema = table("t", Column("s", text), Column("u", number), Column("d", amount))
+    good: dict[str, Any] = {"id": 1, "s": "é", "u": "18446744073709551615", "d": "-0.50", "_tidb_commit_ts": 4 << 50}
+    topic = Topic()
+    topic.row(schema, **good)
+    damages: list[tuple[str, Any]] = [
+        *(("u", said) for said in ("12x", "-1", "18446744073709551616", " 7", "1.0", "", "007")),
+        *(("d", said) for said in ("1,5", "NaN", "1e3", "", "1.", "1.5\n")),
+        *(("_tidb_commit_ts", said) for said in (-1, 1 << 62)),
+    ]
+    for name, said in damages:
+        topic.row(schema, **good | {name: said})
+    _, key, value = topic.messages[0]
+    assert value
+    topic.message(key, value.replace("é".encode(), b"\xc3("))
+    topic.message(key, value.replace(b"\x02c", b"\x02x"))
+    keyed = TableSchema("d", "k", 1, 1, (Column("u", number, False),), (Index("PRIMARY", True, True, False, ("u",)),))
+    for said in ("7", "7x"):
+        topic.row(keyed, u=said)
+        _, key, _ = topic.messages.pop()
+        topic.message(key, None)
+    with topic.decode(session) as events:
+        letters = {r["offset"]: (r["reason"], r["detail"]) for r in events.dead_letters().collect()}
+        assert sum(t.good.count() for t in events.tables) == 2
+    names = [*(name for name, _ in damages), "s", "_tidb_op"]
+    told = {n: ("bad-value", f"not of its column's type: {name}") for n, name in enumerate(names, 1)}
+    assert letters == told | {len(names) + 2: ("bad-value", "not of its column's type: u")}

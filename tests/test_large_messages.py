@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from pathlib import Path
 from typing import Any
 
+import lz4.frame
 import pytest
 from golden_lines import lines
 from growing_topic import ID
@@ -16,6 +18,7 @@ import tidecast
 from tidecast.protocols import simple
 from tidecast.sources import read_records
 from tidecast.topics import compress
+from tidecast.topics._packing import _in_pieces
 
 TABLE = {
     "schema": "shop",
@@ -158,3 +161,67 @@ def test_compressed_values_have_ticdc_s_forms(source: str, tmp_path: Path, spark
     assert all(v.startswith(bytes.fromhex("04224d186470b9")) for v in values(tmp_path))
     read, _ = rows(spark, f"file://{tmp_path}/out?protocol=simple&large-message-handle-compression=lz4")
     assert read == BODIES
+
+
+def lying_frame(message: bytes) -> bytes:
+    """A frame of LZ4 whose header announces 64 TiB."""
+    with lz4.frame.LZ4FrameCompressor() as frame:
+        return bytes(frame.begin(1 << 46) + frame.compress(message))
+
+
+def test_what_unpacks_to_too_much_or_to_nothing_is_a_dead_letter(
+    source: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    written = Path(source[7 : source.index("?")]).read_text().splitlines()
+    create, *messages = (base64.b64decode(json.loads(line)["value"]) for line in written)
+    large, small = bytes((1 << 27) + 1), compress(messages[1], "lz4")
+    cases = {
+        "lz4": [
+            (compress(large, "lz4"), "too-large", "holds more, and a message may have 134,217,728 bytes"),
+            (lying_frame(messages[1]), "too-large", "the LZ4 frame's header announces 70,368,744,177,664 bytes"),
+            (small[:-5], "undecodable", "cut off"),
+            (small + b"x", "undecodable", "more behind it"),
+            (small[:30] + b"!" + small[31:], "undecodable", "a broken LZ4 frame"),
+            (b"no frame", "bad-json", "not an LZ4 frame"),
+        ],
+        "snappy": [
+            (compress(large, "snappy"), "too-large", "announces 134,217,729 bytes"),
+            (b"\x80\x80\x80\x20" + compress(messages[1], "snappy")[2:], "bad-json", "cannot hold the 67,108,864"),
+            (b"no block", "bad-json", "not a snappy block"),
+        ],
+    }
+    for compression, odd in cases.items():
+        good = [compress(create, compression), compress(messages[0], compression), messages[2]]  # the last as it is
+        topic = tmp_path / f"{compression}.jsonl"
+        with topic.open("w") as file:
+            for value in [*good, *(value for value, _, _ in odd)]:
+                file.write(json.dumps({"partition": 0, "value": base64.b64encode(value).decode()}) + "\n")
+        uri = f"file://{topic}?protocol=simple&large-message-handle-compression={compression}"
+        with tidecast.read(spark, uri, tz="UTC") as events:
+            read = [r["data"]["id"] for t in events.tables for r in t.good.select("data").collect()]
+            letters = events.dead_letters().orderBy("offset").select("reason", "detail", "value").collect()
+        assert sorted(read) == [1, 3]
+        assert [letter["reason"] for letter in letters] == [reason for _, reason, _ in odd]
+        assert all(words in letter["detail"] for letter, (_, _, words) in zip(letters, odd, strict=True))
+        assert [bytes(letter["value"]) for letter in letters] == [value for value, _, _ in odd]
+
+
+def test_a_batch_of_large_messages_goes_on_in_pieces() -> None:
+    sizes = [len(piece) for piece in _in_pieces((bytes(6 << 20), None, None) for _ in range(7))]
+    assert sizes == [3, 3, 1]  # 16 MiB end a piece
+
+
+def test_a_claim_of_too_many_bytes_is_a_dead_letter(source: str, tmp_path: Path, spark: SparkSession) -> None:
+    claims = tmp_path / "claims"
+    config = f'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "file://{claims}"'
+    convert(source, tmp_path, "json", config, spark)
+    first, second = sorted(claims.glob("*.json"))
+    os.truncate(first, 1 << 40)
+    second.unlink()
+    uri = f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri=file://{claims}"
+    with tidecast.read(spark, uri, tz="UTC") as events:
+        letters = {(r["reason"], r["detail"]) for r in events.dead_letters().collect()}
+    assert letters == {
+        ("too-large", f"the claim check's file {first.name} has more, and a message may have 134,217,728 bytes"),
+        ("incomplete-row", f"the claim check's file {second.name} cannot be read: FileNotFoundError"),
+    }

@@ -24,7 +24,7 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 
 import tidecast
 from tidecast._errors import MissingRuntime, root_cause
-from tidecast.runtime import SPARK_JARS, fetch_jars, find_java, spark_session
+from tidecast.runtime import SPARK_JARS, check_avro_limits, fetch_jars, find_java, spark_session
 from tidecast.runtime._cache import locked
 from tidecast.runtime._outside import outside_settings
 from tidecast.runtime._session import settings_of
@@ -261,6 +261,30 @@ def test_the_session_is_set_up_as_promised(spark: SparkSession) -> None:
     assert {name: spark.conf.get(name) for name in expected} == expected
     assert spark.sparkContext.pythonExec == sys.executable
     assert spark.conf.get("spark.jars") == ",".join(map(str, fetch_jars()))
+    java = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
+    assert all("-Dorg.apache.avro.limits.bytes.maxLength=134217728" in str(spark.conf.get(name)) for name in java)
+
+
+def test_a_session_without_limits_for_avro_is_told_once(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    def java(*method: str) -> str | None:
+        said = ", ".join(f"'{text}'" for text in ("java.lang.System", *method))
+        return spark.sql(f"SELECT java_method({said})").collect()[0][0]  # type: ignore[no-any-return]
+
+    limit = "org.apache.avro.limits.string.maxLength"
+    checked = "spark.tidecast.avroLimitsChecked"
+    spark.conf.unset(checked)
+    check_avro_limits(spark)
+    assert not caplog.records
+    before = java("clearProperty", limit)
+    try:
+        spark.conf.unset(checked)
+        check_avro_limits(spark)
+        check_avro_limits(spark)
+    finally:
+        java("setProperty", limit, str(before))
+    (said,) = (r.getMessage() for r in caplog.records)
+    assert f"not set: {limit})" in said
+    assert f"spark.executor.extraJavaOptions: -D{limit.replace('string', 'bytes')}=134217728" in said
 
 
 def test_delta_kafka_and_avro_are_there(spark: SparkSession, tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ from tidecast.model._numbers import (
     unsigned_number,
     unsigned_text,
 )
-from tidecast.model._plans import evaluated_once, settled, side_by_side, small_table, union, with_looked_up
+from tidecast.model._plans import bad_names, evaluated_once, settled, side_by_side, small_table, union, with_looked_up
 from tidecast.model._schema import Column, DataType, Index, SchemaKey, TableSchema
 from tidecast.model._sql import called, sql_name, sql_text
 from tidecast.model._text import REST, decimal_text, has_any, shortest_text, trimmed
-from tidecast.model._tso import compose, physical_ms, physical_ms_of, to_datetime
+from tidecast.model._tso import compose, is_tso, physical_ms, physical_ms_of, to_datetime
 from tidecast.model._types import MAX_DECIMAL_PRECISION, Kind, spark_type
 from tidecast.model._zones import shift_zone
 
@@ -47,6 +47,7 @@ __all__ = [
     "TableChanges",
     "TableSchema",
     "as_listed",
+    "bad_names",
     "bit_bytes",
     "bit_number",
     "bit_width",
@@ -59,6 +60,7 @@ __all__ = [
     "enum_number",
     "evaluated_once",
     "has_any",
+    "is_tso",
     "physical_ms",
     "physical_ms_of",
     "row_type",

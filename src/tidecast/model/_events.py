@@ -65,6 +65,7 @@ class Reason(enum.StrEnum):
     BAD_VALUE = "bad-value"
     TRUNCATED = "truncated"
     UNDECODABLE = "undecodable"
+    TOO_LARGE = "too-large"
     UNKNOWN_SCHEMA_ID = "unknown-schema-id"
     FOREIGN_SCHEMA = "foreign-schema"
     UNKNOWN_TABLE = "unknown-table"

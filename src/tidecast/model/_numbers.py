@@ -91,9 +91,14 @@ def unsigned_text(text: Column) -> Column:
 
 
 def unsigned_number(text: Column) -> Column:
-    """Return the text of a BIGINT UNSIGNED as decimal(20,0), null where it is no number. Short ones go quicker."""
-    quick = text.try_cast("bigint").cast("decimal(20,0)")
-    return F.when(F.octet_length(text) <= _SURELY_INT64, quick).otherwise(text.try_cast("decimal(20,0)"))
+    """Return the text of a BIGINT UNSIGNED as decimal(20,0), null for any other text. Short ones go quicker.
+
+    A number is written in one way: Spark takes blanks, a sign, zeros in front, a fraction or an exponent as well.
+    """
+    short, long = text.try_cast("bigint"), text.try_cast("decimal(20,0)")
+    quick = F.when((short >= 0) & (short.cast("string") == text), short.cast("decimal(20,0)"))
+    fits = (long >= 0) & (long <= F.lit(Decimal(_UINT64_MAX))) & (long.cast("string") == text)
+    return F.when(F.octet_length(text) <= _SURELY_INT64, quick).otherwise(F.when(fits, long))
 
 
 def _array(elements: tuple[str, ...]) -> Column:

@@ -66,6 +66,19 @@ def union(frames: Sequence[DataFrame]) -> DataFrame:
     return spark.sql(statement, **named).coalesce(tasks)
 
 
+def bad_names(values: Iterable[tuple[str, Column, Column]]) -> Column:
+    """Return the names of the values that are not of their column's type, null where all are.
+
+    In: for each a name, what the message has, and what was made of it, which is null where it is not of the type.
+    """
+    values = list(values)
+    if not values:
+        return F.lit(None).cast("string")
+    bad = [(name, made.isNull() & said.isNotNull()) for name, said, made in values]
+    names = F.concat_ws(", ", *(F.when(one, name) for name, one in bad))
+    return F.when(names != "", F.concat(F.lit("not of its column's type: "), names))
+
+
 def small_table(spark: SparkSession, rows: Sequence[tuple[object, ...]], kinds: Mapping[str, pa.DataType]) -> DataFrame:
     """Return a few rows as a frame. Through Arrow, as Spark starts Python workers to read a list."""
     columns = zip(*rows, strict=True) if rows else ([] for _ in kinds)

@@ -25,6 +25,16 @@ def compose(physical: int, logical: int = 0) -> int:
     return physical << LOGICAL_BITS | logical
 
 
+def is_tso(tso: Column) -> Column:
+    """Tell whether a number (bigint) can be a commit-ts: neither negative nor ahead of this machine's clock by days.
+
+    One flipped bit would otherwise make a row the newest for good, or a watermark that all rows to come lie below.
+    """
+    tomorrow = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=2)  # the same all day, so that plans are, too
+    latest = int(dt.datetime.combine(tomorrow, dt.time(), dt.UTC).timestamp() * 1000)
+    return (tso >= 0) & (tso < F.lit(compose(latest)))
+
+
 def to_datetime(tso: int) -> dt.datetime:
     """Return the wall-clock time of a TSO, in UTC."""
     return dt.datetime.fromtimestamp(physical_ms(tso) / 1000, tz=dt.UTC)

@@ -1,5 +1,6 @@
 """The ground that everything stands on: a Java, the connectors, a Spark session, the system's time zone."""
 
+from tidecast.runtime._avro_limits import check_avro_limits
 from tidecast.runtime._jars import SPARK_JARS, fetch_jars, read_jar_list
 from tidecast.runtime._java import Java, find_java
 from tidecast.runtime._session import spark_session
@@ -8,6 +9,7 @@ from tidecast.runtime._zone import check_zone, local_zone, unknown_zone
 __all__ = [
     "SPARK_JARS",
     "Java",
+    "check_avro_limits",
     "check_zone",
     "fetch_jars",
     "find_java",

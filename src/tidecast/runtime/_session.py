@@ -17,12 +17,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from tidecast._errors import MissingRuntime
+from tidecast.runtime._avro_limits import AVRO_LIMITS
 from tidecast.runtime._jars import SPARK_JARS, fetch_jars
 from tidecast.runtime._java import find_java
 from tidecast.runtime._outside import outside_settings, submitted
 
 # Settings that are lists: what a caller gives is added to ours instead of replacing it.
-_LISTS = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}
+_LISTS = {
+    "spark.jars": ",",
+    "spark.sql.extensions": ",",
+    "spark.driver.extraJavaOptions": " ",
+    "spark.executor.extraJavaOptions": " ",
+}
 
 
 def spark_session(
@@ -35,8 +41,8 @@ def spark_session(
     cluster tidecast sets nothing that is meant for one machine. With `SPARK_REMOTE` the session is
     one of that Spark Connect server, which has to have the connectors itself. `cores`, by default all of the machine's,
     is for a local session. `conf` overrides any setting; to the lists (`spark.jars`, `spark.sql.extensions`,
-    `spark.driver.extraJavaOptions`) it adds. A session that already runs is returned with nothing but `conf` applied.
-    Spark's own log is silent; `TIDECAST_SPARK_LOG=warn` turns it on.
+    `extraJavaOptions` of driver and executors) it adds. A session that already runs is returned with nothing but `conf`
+    applied. Spark's own log is silent; `TIDECAST_SPARK_LOG=warn` turns it on.
     Raises `MissingRuntime` when Java or a connector cannot be had.
     """
     given = dict(conf or {})
@@ -96,6 +102,8 @@ def _connectors(outside: Mapping[str, str]) -> dict[str, str]:
 
 
 _STATIC = {
+    "spark.driver.extraJavaOptions": AVRO_LIMITS,
+    "spark.executor.extraJavaOptions": AVRO_LIMITS,
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Each table has classes of its own, and Spark by default forgets all but a hundred: it would make them anew in
@@ -113,6 +121,10 @@ _SQL = {
     # Otherwise Spark clones the session for every frame that is kept, and never lets the clone go.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+    # Ten thousand messages, as many as go to Python at once by default, may be as many megabytes.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
+    # A name such as `${env:HOME}` in a message is a name.
+    "spark.sql.variable.substitute": "false",
 }
 
 
@@ -127,7 +139,7 @@ def _local(cores: int) -> dict[str, str]:
         "spark.driver.memory": f"{min(max(cores, 2), 16)}g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {AVRO_LIMITS}",
         # Without a UI nobody looks at what has been; a server runs for long.
         "spark.sql.ui.retainedExecutions": "10",
         "spark.ui.retainedJobs": "10",

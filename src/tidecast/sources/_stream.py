@@ -109,7 +109,7 @@ class TopicStream:
         waiting = None
         if before.waiting:
             waiting = self._spark.read.schema(RECORD).parquet(str(self._folder / before.waiting))
-            records = replace(records, frame=waiting.unionByName(records.frame))
+            records = replace(records, frame=waiting.unionByName(records.frame, allowMissingColumns=True))
         events = decode_records(
             records, self._protocol, registry=self._registry, zone=self._zone, history=SchemaHistory(self._history)
         )

@@ -15,7 +15,7 @@ from tidecast._uri import parse_place, redact_uri
 from tidecast.model import Events, SchemaHistory
 from tidecast.protocols import avro, debezium, simple
 from tidecast.registry import Registry
-from tidecast.runtime import unknown_zone
+from tidecast.runtime import check_avro_limits, unknown_zone
 from tidecast.sources._unpack import check_compression, unpacked
 from tidecast.topics import Records, file_errors, kafka_errors, open_topics
 
@@ -73,6 +73,7 @@ def decode_records(
 ) -> Events:
     """Return the events of messages in a protocol; `history` is what earlier messages have shown of schemas."""
     _check_zone(records.frame.sparkSession, zone)
+    check_avro_limits(records.frame.sparkSession)
     return _DECODERS[check_protocol(protocol)](records, registry, zone, history)
 
 

@@ -29,16 +29,18 @@ def check_compression(params: Mapping[str, str]) -> str:
 def unpacked(records: Records, protocol: str, params: Mapping[str, str]) -> Records:
     """Return messages with their values decompressed and fetched from the claim check's storage.
 
+    Those that were unpacked have `reason` and `detail` beside the columns of `RECORD`: why one could not be.
+
     `params` are the source URI's: `large-message-handle-compression`, since no message tells it, and
     `claim-check-storage-uri`. Without the latter, messages whose whole lies elsewhere are incomplete.
     """
     if protocol != "simple":
         return records
     compression = check_compression(params)
-    frame = decompressed(records.frame, ("value",), compression)
+    frame = decompressed(records.frame, compression)
     if storage := params.get("claim-check-storage-uri"):
         located = frame.withColumn("location", simple.claim_check_location(F.col("value")))
         here = located.where(F.col("location").isNull()).drop("location")
         there = fetched_claims(located.where(F.col("location").isNotNull()), storage, compression)
-        frame = here.unionByName(there)
+        frame = here.unionByName(there, allowMissingColumns=True)
     return replace(records, frame=frame)

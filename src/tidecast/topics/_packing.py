@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -21,13 +21,20 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError
+from tidecast._limits import LARGEST_MESSAGE
 from tidecast._uri import redact_uri
+from tidecast.model import Reason
 
 Compression = Literal["none", "snappy", "lz4"]
 
 _CLAIM_FILE = ".json"
-_LARGEST = 1 << 30
 _REMOTE = re.compile(r"(s3|gs|gcs|hdfs|viewfs|abfss?)://")
+_LZ4_MAGIC = bytes.fromhex("04224d18")
+_LZ4_FIRST_GUESS = 8
+_SNAPPY_RATIO = 24  # three bytes make at most 64
+_PIECE = 1 << 24
+_LARGEST_CLAIM = LARGEST_MESSAGE // 3 * 4 + (1 << 10)  # in Base64 and wrapped
+_WHY = T.StructType([T.StructField("reason", T.StringType()), T.StructField("detail", T.StringType())])
 _UNUSABLE = "CDC:ErrInvalidReplicaConfig"
 
 
@@ -42,14 +49,44 @@ def _snappy(data: bytes) -> bytes:
     return bytes(pa.compress(data, codec="snappy", asbytes=True))
 
 
-def _un_lz4(data: bytes) -> bytes | None:
+class _Unusable(Exception):
+    """Why a value cannot be unpacked; without a reason it may still be one that never was packed."""
+
+    def __init__(self, detail: str, reason: Reason | None = None) -> None:
+        super().__init__(detail)
+        self.detail, self.reason = detail, reason
+
+
+def _check_size(size: int, what: str) -> None:
+    if size > LARGEST_MESSAGE:
+        raise _Unusable(f"{what}, and a message may have {LARGEST_MESSAGE:,} bytes", Reason.TOO_LARGE)
+
+
+def _un_lz4(data: bytes) -> bytes:
+    """Unpack a frame piece by piece: neither its header nor its content is trusted to be small."""
+    if not data.startswith(_LZ4_MAGIC):
+        raise _Unusable("not an LZ4 frame")
+    pieces: list[bytes] = []
     try:
-        return bytes(lz4.frame.decompress(data))
-    except RuntimeError:
-        return None
+        announced = lz4.frame.get_frame_info(data)["content_size"]
+        _check_size(announced, f"the LZ4 frame's header announces {announced:,} bytes")
+        with lz4.frame.LZ4FrameDecompressor() as frame:
+            step = min(_LZ4_FIRST_GUESS * len(data), _PIECE)
+            pieces.append(frame.decompress(data, max_length=step))
+            size = len(pieces[0])
+            while not frame.eof and not frame.needs_input:
+                pieces.append(frame.decompress(b"", max_length=_PIECE))
+                size += len(pieces[-1])
+                _check_size(size, "the LZ4 frame holds more")
+            whole = frame.eof and not frame.unused_data
+    except RuntimeError as error:
+        raise _Unusable(f"a broken LZ4 frame: {error}", Reason.UNDECODABLE) from None
+    if not whole:
+        raise _Unusable("an LZ4 frame that is cut off, or has more behind it", Reason.UNDECODABLE)
+    return b"".join(pieces)
 
 
-def _un_snappy(data: bytes) -> bytes | None:
+def _un_snappy(data: bytes) -> bytes:
     """Raw blocks begin with the length of what is in them, seven bits a byte, the lowest first."""
     size = shift = 0
     for byte in data[:5]:
@@ -57,14 +94,17 @@ def _un_snappy(data: bytes) -> bytes | None:
         shift += 7
         if byte < 0x80:
             break
+    _check_size(size, f"the snappy block announces {size:,} bytes")
+    if size > _SNAPPY_RATIO * len(data):
+        raise _Unusable(f"a snappy block of {len(data):,} bytes cannot hold the {size:,} that it announces")
     try:
-        return bytes(pa.decompress(data, size, codec="snappy", asbytes=True)) if size <= _LARGEST else None
+        return bytes(pa.decompress(data, size, codec="snappy", asbytes=True))
     except (OSError, pa.ArrowException):
-        return None
+        raise _Unusable("not a snappy block") from None
 
 
 _PACK: dict[str, Callable[[bytes], bytes]] = {"lz4": _lz4, "snappy": _snappy}
-_UNPACK: dict[str, Callable[[bytes], bytes | None]] = {"lz4": _un_lz4, "snappy": _un_snappy}
+_UNPACK: dict[str, Callable[[bytes], bytes]] = {"lz4": _un_lz4, "snappy": _un_snappy}
 
 
 def compress(data: bytes, compression: str) -> bytes:
@@ -74,32 +114,79 @@ def compress(data: bytes, compression: str) -> bytes:
 
 def compressed(frame: DataFrame, columns: Iterable[str], compression: str) -> DataFrame:
     """Return a frame whose binary columns are compressed; nulls stay null."""
-    return _mapped(frame, columns, _PACK[compression]) if compression != "none" else frame
-
-
-def decompressed(frame: DataFrame, columns: Iterable[str], compression: str) -> DataFrame:
-    """Return a frame whose binary columns are what they were before; what is not compressed like that stays."""
-    return _mapped(frame, columns, _UNPACK[compression]) if compression != "none" else frame
-
-
-def _mapped(frame: DataFrame, columns: Iterable[str], change: Callable[[bytes], bytes | None]) -> DataFrame:
-    names = tuple(columns)
-
-    def changed(value: bytes | None) -> bytes | None:
-        if value is None:
-            return None
-        result = change(value)
-        return value if result is None else result
+    if compression == "none":
+        return frame
+    names, change = tuple(columns), _PACK[compression]
 
     def batches(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in source:
             for name in names:
-                position = batch.schema.get_field_index(name)
-                values = pa.array(map(changed, batch[name].to_pylist()), pa.binary())
-                batch = batch.set_column(position, name, values)
+                packed = (value if value is None else change(value) for value in batch[name].to_pylist())
+                batch = _with(batch, name, pa.array(packed, pa.binary()))
             yield batch
 
     return frame.mapInArrow(batches, frame.schema)
+
+
+def decompressed(frame: DataFrame, compression: str) -> DataFrame:
+    """Return messages with the values that they had before they were compressed.
+
+    Out: the same columns, and `reason`, `detail`: why a value, which then stays as it is, cannot be had. One that is
+    not compressed stays, too, with a `detail` alone.
+    """
+    if compression == "none":
+        return frame
+    return _unpacked(frame, _UNPACK[compression])
+
+
+def _unpacked(frame: DataFrame, unpack: Callable[..., bytes], *given: str) -> DataFrame:
+    """Return messages with what `unpack` makes of `given` and the value; columns as in `decompressed`."""
+    columns = [f for f in frame.schema.fields if f.name not in (*given, *_WHY.names)]
+    names = [f.name for f in columns]
+
+    def batches(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in source:
+            start = 0
+            for made in _in_pieces(_tried(unpack, batch, given)):
+                part = batch.slice(start, len(made)).select(names)
+                start += len(made)
+                value, *why = zip(*made, strict=True)
+                part = _with(part, "value", pa.array(value, pa.binary()))
+                texts = [pa.array(column, pa.string()) for column in why]
+                yield pa.RecordBatch.from_arrays([*part.columns, *texts], names=[*names, *_WHY.names])
+
+    return frame.mapInArrow(batches, T.StructType([*columns, *_WHY.fields]))
+
+
+_Made = tuple[bytes | None, str | None, str | None]
+"""A value, and the reason and the detail of one that cannot be unpacked."""
+
+
+def _tried(unpack: Callable[..., bytes], batch: pa.RecordBatch, given: Sequence[str]) -> Iterator[_Made]:
+    for *more, value in zip(*(batch[name] for name in (*given, "value")), strict=True):
+        packed = value.as_py()
+        try:
+            yield None if packed is None else unpack(*(one.as_py() for one in more), packed), None, None
+        except _Unusable as why:
+            yield packed, why.reason, why.detail
+
+
+def _in_pieces(made: Iterable[_Made]) -> Iterator[list[_Made]]:
+    """Yield values in lists that end as soon as they are large: a few may unpack to more than memory has."""
+    piece: list[_Made] = []
+    size = 0
+    for one in made:
+        piece.append(one)
+        size += len(one[0] or b"")
+        if size >= _PIECE:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    return batch.set_column(batch.schema.get_field_index(name), name, values)
 
 
 def claim_location(storage: str, value: Column) -> Column:
@@ -156,29 +243,34 @@ def store_claims(frame: DataFrame, storage: str, *, raw: bool) -> int:
 def fetched_claims(frame: DataFrame, storage: str, compression: str = "none") -> DataFrame:
     """Return messages with their whole values, from the claim check's storage.
 
-    In: `location` string, not null, and `value` binary among other columns. Out: the same without `location`; a
-    value whose file is not there, or is broken, stays as it is. Only the last part of a location counts, not the place
-    that a message names: a message may not have this process read what it likes.
+    In: `location` string, not null, and `value` binary among other columns. Out: the same without `location`, and
+    `reason`, `detail` as in `decompressed`. Only the last part of a location counts, not the place that a message
+    names: a message may not have this process read what it likes.
     """
-    columns = [f for f in frame.schema.fields if f.name != "location"]
     unpack = _UNPACK.get(compression, bytes)
+    system: pafs.FileSystem | None = None
+    folder = ""
 
-    def whole(system: pafs.FileSystem, path: str, value: bytes) -> bytes:
+    def whole(location: str, value: bytes) -> bytes:
+        nonlocal system, folder
+        if system is None:  # where the rows are
+            system, folder = pafs.FileSystem.from_uri(storage)
+        file = _file_of(location)
         try:
-            with system.open_input_stream(path) as file:
-                return unpack(_unwrapped(file.read())) or value
-        except (OSError, ValueError):
-            return value
+            with system.open_input_stream(f"{folder}/{file}") as stream:
+                data = stream.read(_LARGEST_CLAIM + 1)
+        except (OSError, ValueError) as error:
+            raise _Unusable(f"the claim check's file {file} cannot be read: {type(error).__name__}") from None
+        if len(data) > _LARGEST_CLAIM:
+            _check_size(len(data), f"the claim check's file {file} has more")
+        try:
+            packed = _unwrapped(data)
+        except ValueError:
+            raise _Unusable(f"the claim check's file {file} is broken") from None
+        _check_size(len(packed), f"the claim check's file {file} has more")
+        return unpack(packed)
 
-    def batches(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        system, folder = pafs.FileSystem.from_uri(storage)
-        for batch in source:
-            pairs = zip(batch["location"].to_pylist(), batch["value"].to_pylist(), strict=True)
-            values = [whole(system, f"{folder}/{_file_of(location)}", value) for location, value in pairs]
-            batch = batch.set_column(batch.schema.get_field_index("value"), "value", pa.array(values, pa.binary()))
-            yield batch.select([f.name for f in columns])
-
-    return frame.mapInArrow(batches, T.StructType(columns))
+    return _unpacked(frame, whole, "location")
 
 
 def _file_of(location: str) -> str:

@@ -22,8 +22,10 @@ from tidecast.model import (
     Op,
     Reason,
     TableChanges,
+    bad_names,
     bit_width,
     evaluated_once,
+    is_tso,
     row_type,
     settled,
     shift_zone,
@@ -49,6 +51,8 @@ from tidecast.protocols.avro._wire import (
 
 _UINT64 = 1 << 64
 _ROW, _CONTROL, _MALFORMED = "row", "control", "malformed"
+_OPS = (Op.CREATE, Op.UPDATE, Op.DELETE)
+_NUMBER = r"^-?[0-9]+(\.[0-9]+)?\z"
 
 
 _DDL_MESSAGE = T.StructType(
@@ -220,19 +224,29 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
     m = F.col("m")
     op = _extension(writer, m, OP)
     names = {f"v{n}": f.column.name for n, f in enumerate(writer.fields) if f.column}
-    values = (_value(f, field_of(m, n, f.type), zone).alias(f"v{n}") for n, f in enumerate(writer.fields) if f.column)
+    said = {f"v{n}": field_of(m, n, f.type) for n, f in enumerate(writer.fields) if f.column}
+    values = {f"v{n}": _value(f, said[f"v{n}"], zone) for n, f in enumerate(writer.fields) if f.column}
+    commit_ts = _extension(writer, m, COMMIT_TS)
+    checked = [(names[v], said[v], made) for v, made in values.items() if _fallible(writer.fields[int(v[1:])])]
+    if op is not None and group.value:
+        checked.append((OP, op, F.when(op.isin(*_OPS), op)))
+    if commit_ts is not None:
+        checked.append((COMMIT_TS, commit_ts, F.when(is_tso(commit_ts), commit_ts)))
+    # In the same step as the values, so that Spark makes each once for both.
+    bad, whole = bad_names(checked), is_whole(m)
     flat = decoded.select(
         *RECORD.fieldNames(),
         (F.lit(Op.DELETE) if not group.value else op if op is not None else F.lit(Op.CREATE)).alias("op"),
-        _or_null(_extension(writer, m, COMMIT_TS), "bigint").alias("commit_ts"),
+        _or_null(commit_ts, "bigint").alias("commit_ts"),
         _checksum(writer, m).alias("checksum"),
-        F.when(~is_whole(m), F.lit(Reason.UNDECODABLE)).alias("reason"),
-        F.when(~is_whole(m), F.lit(f"not a record of schema id {schema.version}")).alias("detail"),
-        *values,
+        (~whole).alias("broken"),
+        bad.alias("bad"),
+        *(made.alias(v) for v, made in values.items()),
     )
     row = F.struct(*(F.col(value).alias(name) for value, name in names.items()))
     nothing = F.lit(None).cast(row_type(schema))
-    frame = settled(flat, "reason").select(
+    broken, bad = F.col("broken"), F.col("bad")
+    frame = settled(flat, "broken").select(
         *RECORD.fieldNames(),
         "op",
         "commit_ts",
@@ -240,8 +254,8 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
         (nothing if group.value else row).alias("old"),
         (row if group.value else nothing).alias("data"),
         "checksum",
-        "reason",
-        "detail",
+        F.when(broken, Reason.UNDECODABLE).when(bad.isNotNull(), Reason.BAD_VALUE).alias("reason"),
+        F.when(broken, f"not a record of schema id {schema.version}").otherwise(bad).alias("detail"),
     )
     upserts_from = group.first if group.value else None
     return TableChanges(schema, frame, group.rows, group.first, upserts_from, writer.keyspace)
@@ -275,8 +289,13 @@ def _value(field: Field, value: Column, zone: str) -> Column:
     return _READERS.get(field.column.data_type.kind, _as_is)(field, field.column.data_type, value, zone)
 
 
+def _fallible(field: Field) -> bool:
+    """Tell whether a field of the right form may hold what is no value of its column."""
+    return avro_type(field.type) == "string"
+
+
 def _as_is(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
-    return value
+    return F.try_validate_utf8(value) if avro_type(field.type) == "string" else value
 
 
 def _integer(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
@@ -290,11 +309,9 @@ def _integer(field: Field, data_type: DataType, value: Column, zone: str) -> Col
 
 def _decimal(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
     block, _ = branches(field.type)
-    return (
-        value
-        if avro_type(field.type) == "string" or is_narrow_decimal(block)
-        else _wide.text_of(value, data_type.decimal)
-    )
+    if avro_type(field.type) == "string":
+        return F.when(value.rlike(_NUMBER), value)
+    return value if is_narrow_decimal(block) else _wide.text_of(value, data_type.decimal)
 
 
 def _bit(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
@@ -304,7 +321,7 @@ def _bit(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
 
 
 def _timestamp(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
-    return shift_zone(value, zone, "UTC")
+    return shift_zone(F.try_validate_utf8(value), zone, "UTC")
 
 
 def _float(field: Field, data_type: DataType, value: Column, zone: str) -> Column:

@@ -28,6 +28,7 @@ from tidecast.model import (
     TableChanges,
     TableSchema,
     evaluated_once,
+    is_tso,
     row_type,
     settled,
     side_by_side,
@@ -136,8 +137,14 @@ def _parse(records: DataFrame) -> DataFrame:
     broken = head.isNull() | head[_UNREADABLE].isNotNull() | ~F.is_valid_utf8(_parts.text("value"))
     reason = (
         F.when(broken | F.coalesce(broken_key, F.lit(False)), Reason.BAD_JSON)
-        .when(payload["op"] == WATERMARK, F.when(origin["commit_ts"].isNull(), Reason.BAD_MESSAGE))
+        .when(
+            payload["op"] == WATERMARK,
+            F.when(origin["commit_ts"].isNull(), Reason.BAD_MESSAGE).when(
+                ~is_tso(origin["commit_ts"]), Reason.BAD_VALUE
+            ),
+        )
         .when(~F.coalesce(row, F.lit(False)) & ~change, Reason.BAD_MESSAGE)
+        .when(~is_tso(origin["commit_ts"]), Reason.BAD_VALUE)
         .when(origin["db"].isNull() | (row & origin["table"].isNull()), Reason.BAD_MESSAGE)
     )
     return parsed.select(
@@ -414,7 +421,8 @@ def _watermarks(parsed: DataFrame) -> tuple[DataFrame | None, int | None]:
 
 def _rejected(parsed: DataFrame, refused: list[tuple[_Group, Reason, str]], broken: list[tuple[str, str]]) -> DataFrame:
     """Return the messages that cannot be used; the groups that are refused may be thousands."""
-    said = parsed.withColumn("detail", F.lit(None).cast("string"))
+    undatable = F.when(F.col("reason") == Reason.BAD_VALUE, "commit_ts is no time")
+    said = parsed.withColumn("detail", undatable)
     if refused:
         names = {"database": pa.string(), "table": pa.string(), "keys": pa.list_(pa.string())}
         kinds = {**names, "shape": pa.int64(), "era": pa.int32(), "refusal": pa.string(), "cause": pa.string()}

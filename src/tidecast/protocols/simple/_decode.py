@@ -24,7 +24,9 @@ from tidecast.model import (
     SchemaKey,
     TableChanges,
     TableSchema,
+    bad_names,
     checked,
+    is_tso,
     row_type,
     settled,
     side_by_side,
@@ -50,6 +52,7 @@ _KEPT = {
     "checksum": "checksum",
 }
 """What is kept of a message, by its name there."""
+_WHY = ("reason", "detail")
 _OF_ROWS = (*RECORD.fieldNames(), "op", "commit_ts", "table_id", "checksum")
 """What rows have beside their values."""
 
@@ -59,10 +62,11 @@ def decode(
 ) -> Events:
     """Return the events of Simple messages; each tells by its first byte whether it is JSON or Avro.
 
-    In: the columns of `RECORD`. `ordered`: see `Events`. `zone`: that of TIMESTAMP values which name none, as old
-    messages have them. Every schema that the batch shows, by a schema change or a bootstrap, serves all its rows,
-    whichever came first; so does `history`, what earlier batches of the same source have shown. A schema change or a
-    bootstrap that came on several partitions counts once. The messages are read once and kept by Spark.
+    In: the columns of `RECORD`, and where messages were unpacked `reason` and `detail`: why one could not be.
+    `ordered`: see `Events`. `zone`: that of TIMESTAMP values which name none, as old messages have them. Every schema
+    that the batch shows, by a schema change or a bootstrap, serves all its rows, whichever came first; so does
+    `history`, what earlier batches of the same source have shown. A schema change or a bootstrap that came on several
+    partitions counts once. The messages are read once and kept by Spark.
     """
     # Cut off from its plan: it would be planned anew for every table, and two threads that do so at once may collide,
     # as what Spark makes of `from_avro`'s options is not safe for them.
@@ -121,6 +125,7 @@ def _parse(records: DataFrame) -> DataFrame:
     heads = records.select(
         *RECORD.fieldNames(),
         _read_avro.is_avro(value).alias("avro"),
+        *(F.col(name) if name in records.columns else F.lit(None).cast("string").alias(name) for name in _WHY),
         F.when(_read_avro.is_avro(value), _read_avro.head(value)).alias("avro_head"),
         F.when(~_read_avro.is_avro(value), _read_json.head(value)).alias("json_head"),
     )
@@ -128,10 +133,12 @@ def _parse(records: DataFrame) -> DataFrame:
     said = {name: F.when(avro, column).otherwise(in_json[name]) for name, column in in_avro.items()}
     known = said["database"].isNotNull() & said["table"].isNotNull() & said["schemaVersion"].isNotNull()
     reason = (
-        F.when(~said["readable"], F.when(avro, Reason.UNDECODABLE).otherwise(Reason.BAD_JSON))
+        F.when(F.col("reason").isNotNull(), F.col("reason"))
+        .when(~said["readable"], F.when(avro, Reason.UNDECODABLE).otherwise(Reason.BAD_JSON))
         .when(said["type"].isNull() | said["version"].isNull(), Reason.BAD_MESSAGE)
         .when(said["type"] == BOOTSTRAP, F.lit(None).cast("string"))
         .when(said["commitTs"].isNull(), Reason.BAD_MESSAGE)
+        .when(~is_tso(said["commitTs"]), Reason.BAD_VALUE)
         .when(said["type"].isin(*DDL_TYPES, WATERMARK), F.lit(None).cast("string"))
         .when(~said["type"].isin(*ROW_OPS) | ~known, Reason.BAD_MESSAGE)
         .when(said["handleKeyOnly"] | said["claimCheckLocation"].isNotNull(), Reason.INCOMPLETE)
@@ -144,6 +151,9 @@ def _parse(records: DataFrame) -> DataFrame:
         *RECORD.fieldNames(),
         "avro",
         reason.alias("reason"),
+        F.when(reason == Reason.BAD_VALUE, F.format_string("commitTs %d is no time", said["commitTs"]))
+        .otherwise(F.col("detail"))
+        .alias("detail"),
         op.alias("op"),
         *(said[name].alias(column) for name, column in _KEPT.items()),
         F.when(said["type"] == BOOTSTRAP, undated).when(said["type"].isin(*DDL_TYPES), value).alias("body"),
@@ -272,7 +282,7 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, sides: Sequence[st
     nothing = F.lit(None).cast(row_type(schema))
     needed = {"old": F.col("op") == Op.DELETE, "data": F.col("op") != Op.DELETE}
     absent = reduce(or_, (needed[side] & ~has[side] for side in sides))
-    wrong = [F.when(has[side] & (F.col(f"wrong_{side}") != ""), F.col(f"wrong_{side}")) for side in sides]
+    wrong = [F.when(has[side], F.col(f"wrong_{side}")) for side in sides]
     some = F.coalesce(*wrong).isNotNull()
     return settled(typed, "whole").select(
         *RECORD.fieldNames(),
@@ -287,7 +297,7 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, sides: Sequence[st
         .alias("reason"),
         F.when(~F.col("whole"), "not a row's record")
         .when(absent, "the row is missing")
-        .when(some, F.concat(F.lit("not of its column's type: "), F.concat_ws(", ", *wrong)))
+        .when(some, F.concat_ws("; ", *wrong))
         .alias("detail"),
     )
 
@@ -307,12 +317,11 @@ def _typed(read: DataFrame, schema: TableSchema, sides: Sequence[str], reader: A
 
     def wrong(side: str) -> Column:
         # Every row computes this and the structs, so that Spark makes a value once for both.
-        names = (
-            F.when(made.isNull() & message[side][c.name].isNotNull(), f"{side} {c.name}")
+        return bad_names(
+            (f"{side} {c.name}", message[side][c.name], made)
             for c, made in zip(schema.columns, values[side], strict=True)
             if reader.fallible(c.data_type)
         )
-        return F.concat_ws(", ", *names)
 
     return read.select(
         *_OF_ROWS,
@@ -364,7 +373,7 @@ def _rejected(parsed: DataFrame, unknown: list[SchemaKey], broken: list[bytes]) 
     detail = F.when(
         reason == Reason.UNKNOWN_TABLE,
         F.format_string("no schema of %s.%s in version %d", "database", "table", "schema_version"),
-    )
+    ).otherwise(F.col("detail"))
     return parsed.select(*RECORD.fieldNames(), reason.alias("reason"), detail.alias("detail")).where(
         F.col("reason").isNotNull()
     )

@@ -135,7 +135,7 @@ def _branch(said: Column, index: int) -> Column:
 
 
 def _text(data_type: DataType, said: Column, zone: str) -> Column:
-    return _branch(said, 4)
+    return F.try_validate_utf8(_branch(said, 4))
 
 
 def _integer(data_type: DataType, said: Column, zone: str) -> Column:
