@@ -19,11 +19,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from deltalake import DeltaTable
+from growing_topic import ID, GrowingTopic, ddl, table
+from growing_topic import row as row_of
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 import tidecast
-from tidecast._errors import ConfigError, CorruptedData, DecodeError, TableRefused
+from tidecast._errors import ConfigError, CorruptedData, DecodeError, TableRefused, TerminalError
 from tidecast.model import Column, DataType, Ddl, Events, Index, TableSchema
 from tidecast.protocols import avro, simple
 from tidecast.replica import Replicated, TableReport, parse_target, replicate
@@ -31,6 +33,7 @@ from tidecast.replica._columns import fill
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._evolve import Shape, reconcile
 from tidecast.replica._memory import Memory
+from tidecast.topics import append_lines
 from tidecast.topics._files import FileTopics
 
 ZONE = "Asia/Shanghai"
@@ -749,6 +752,60 @@ def test_hostile_names(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_place_with_a_variable(to: str) -> None:
     with pytest.raises(ConfigError, match="put a variable's value"):
         parse_target(to)
+
+
+def hostile(folder: Path, letters: int = 2) -> str:
+    """Write a topic of a table, a row and messages that are none; return its URI."""
+    grown = GrowingTopic(folder / "topic")
+    made = ddl("CREATE TABLE `d`.`t`", 5, table(4, ID))
+    grown.grow([made, row_of(10, 4, id=1), *({"no": n} for n in range(letters))])
+    return grown.uri
+
+
+@pytest.mark.parametrize("place", ["{}/letters [1]{{a}}%20", "file://{}/letters%20[1]"])
+def test_dead_letters_lie_where_they_were_asked_for(spark: SparkSession, tmp_path: Path, place: str) -> None:
+    source, letters = hostile(tmp_path), place.format(tmp_path)
+    for _ in range(2):  # the second run finds them there
+        done = tidecast.replicate(source, str(tmp_path / "to"), dead_letters=letters, spark=spark)
+        assert sum(done.dead_letters.values()) == 2
+    folder = tmp_path / ("letters [1]" if place.startswith("file:") else "letters [1]{a}%20")
+    assert sum(len(file.read_text().splitlines()) for file in folder.iterdir()) == 2
+
+
+def test_dead_letters_that_do_not_arrive_fail_the_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a cluster that shares no folder with the driver Spark writes to other disks. The next run does it again."""
+    source, letters, state = hostile(tmp_path), tmp_path / "letters", tmp_path / "state"
+
+    def replicated() -> Replicated:
+        places = {"checkpoint": str(state), "dead_letters": str(letters)}
+        return tidecast.replicate(source, str(tmp_path / "to"), spark=spark, **places)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tidecast.topics._dead_letters.spark_output", lambda path: f"file://{tmp_path}/far/{path.name}")
+        with pytest.raises(TerminalError, match="0 of 2 records for this folder were written") as stopped:
+            replicated()
+    assert stopped.value.where == str(letters)
+    assert not (state / "progress.json").exists()
+    assert not list(letters.iterdir())
+    assert sum(replicated().dead_letters.values()) == 2
+    assert sum(len(file.read_text().splitlines()) for file in letters.iterdir()) == 2
+    with pytest.raises(TerminalError, match="2 of 3 records"):  # a source that had more when it was counted
+        append_lines(spark.range(2), tmp_path / "more", expected=3)
+    assert not list((tmp_path / "more").iterdir())
+
+
+def test_messages_that_do_not_arrive_in_a_topic_of_files_fail_the_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = spark.sql("SELECT 't' topic, 0 partition, binary('k') key, binary('v') value, id sequence FROM range(3)")
+    far = tmp_path / "far"
+    monkeypatch.setattr("tidecast.topics._files.spark_output", lambda path: f"file://{far}/{path.name}")
+    for topics in (FileTopics(tmp_path / "near" / "t", "t", lines=lines) for lines in (True, False)):
+        with pytest.raises(TerminalError, match="0 of 3 records"):
+            topics.write(messages)
+    assert not list((tmp_path / "near").iterdir())
 
 
 # --- places ---------------------------------------------------------------------------------------------------------

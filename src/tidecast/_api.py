@@ -143,7 +143,7 @@ def verify(
             wrong = _mismatches(rows).persist()
             report.mismatches = [r.asDict() for r in wrong.limit(SHOWN_MISMATCHES).collect()]
             if mismatches_in:
-                append_lines(wrong, mismatches_in)
+                append_lines(wrong, mismatches_in, expected=report.verdicts[Judged.MISMATCH])
             wrong.unpersist()
         doubtful = [t for t in events.tables if report.tables.get(t.schema.name, Counter())[Judged.UNREADABLE]]
         letters = events.dead_letters(doubtful)

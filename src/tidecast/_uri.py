@@ -40,6 +40,7 @@ _PARAM = re.compile(r"([?&])([^=&#?]+)(=?)([^&]*)")
 _FRAGMENT = re.compile(r"#.+", re.S)
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):")
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/)|(?!//))(/[^?#]*)", re.I)
+_GLOB = re.compile(r"[\[\]{}*?\\]")
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 _SHORT = 4
 _KAFKA = ("kafka", "kafka+ssl")
@@ -152,6 +153,16 @@ def local_path(text: str | os.PathLike[str], option: str) -> Path:
     if not path or "\0" in path:
         raise ConfigError(f"{option}: {place!r} names no folder", hint="as /folder, ./folder or file:///folder")
     return Path(path)
+
+
+def spark_input(path: Path) -> str:
+    """Return a local path as Spark reads it, whatever its default file system is: no pattern, although it has `[`."""
+    return _GLOB.sub(r"\\\g<0>", spark_output(path))
+
+
+def spark_output(path: Path) -> str:
+    """Return a local path as Spark writes it, whatever its default file system is."""
+    return f"file://{path.absolute()}"
 
 
 def redact_uri(uri: str) -> str:

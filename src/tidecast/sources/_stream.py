@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from tidecast._atomic import write_whole
 from tidecast._errors import DecodeError, TerminalError
-from tidecast._uri import parse_place
+from tidecast._uri import parse_place, spark_input, spark_output
 from tidecast.model import RECORD, Events, Reason, SchemaHistory, TableChanges
 from tidecast.registry import Registry
 from tidecast.sources._topic import decode_records, protocol_of
@@ -108,7 +108,7 @@ class TopicStream:
         records = unpacked(self._topics.read(self._spark, before.mark, mark), self._protocol, self._place.params)
         waiting = None
         if before.waiting:
-            waiting = self._spark.read.schema(RECORD).parquet(str(self._folder / before.waiting))
+            waiting = self._spark.read.schema(RECORD).parquet(spark_input(self._folder / before.waiting))
             records = replace(records, frame=waiting.unionByName(records.frame, allowMissingColumns=True))
         events = decode_records(
             records, self._protocol, registry=self._registry, zone=self._zone, history=SchemaHistory(self._history)
@@ -174,7 +174,7 @@ class TopicStream:
             )
         name = f"{_WAITING}-{batch}"
         waiting = events.rejected.where(unknown).select(*RECORD.fieldNames())
-        waiting.write.mode("overwrite").parquet(str(self._folder / name))
+        waiting.write.mode("overwrite").parquet(spark_output(self._folder / name))
         return replace(events, rejected=events.rejected.where(~unknown)), name, rows
 
 

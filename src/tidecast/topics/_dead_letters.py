@@ -6,11 +6,14 @@ import shutil
 import uuid
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from tidecast._errors import DecodeError
+from tidecast._atomic import sync_folder
+from tidecast._errors import DecodeError, TerminalError
+from tidecast._uri import spark_input, spark_output
 from tidecast.model import RECORD
+from tidecast.topics._written import check_written, count_lines
 
 _PLACE = ("topic", "partition", "offset")
 
@@ -24,7 +27,8 @@ def write_dead_letters(frame: DataFrame, folder: Path) -> dict[str, int]:
     letters = frame.select(*RECORD.fieldNames(), "reason", "detail")
     counts = {row["reason"]: row["n"] for row in letters.groupBy("reason").agg(F.count("*").alias("n")).collect()}
     if counts:
-        append_lines(letters.withColumn("timestamp", F.unix_millis("timestamp")), folder)
+        lines = letters.withColumn("timestamp", F.unix_millis("timestamp"))
+        append_lines(lines, folder, expected=sum(counts.values()))
     return counts
 
 
@@ -41,21 +45,30 @@ def refuse_dead_letters(frame: DataFrame) -> None:
         )
 
 
-def append_lines(frame: DataFrame, folder: Path) -> None:
+def append_lines(frame: DataFrame, folder: Path, *, expected: int) -> None:
     """Add each row of a frame as one JSON line, nulls included, to a folder, in new `.jsonl` files.
 
-    A line that lies there stays the only one of its kind: who reads a topic again finds the same again.
+    A line that lies there stays the only one of its kind: who reads a topic again finds the same again. `expected` is
+    the number of rows. Raises TerminalError where the folder has not got each of them in the end.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    rows, written = Observation(), Observation()
     lines = frame.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("value"))
-    there = [str(file) for file in folder.glob("*.jsonl")]
-    if there:
-        lines = lines.join(frame.sparkSession.read.text(there), "value", "left_anti")
+    lines = lines.observe(rows, F.count("*").alias("n"))
     batch = uuid.uuid4().hex[:12]
     staging = folder / f".staging-{batch}"
     try:
-        lines.write.text(str(staging))
-        for number, part in enumerate(sorted(p for p in staging.glob("part-*") if p.stat().st_size)):
+        folder.mkdir(parents=True, exist_ok=True)
+        there = [spark_input(file) for file in folder.glob("*.jsonl")]
+        if there:
+            lines = lines.join(frame.sparkSession.read.text(there), "value", "left_anti")
+        lines.observe(written, F.count("*").alias("n")).write.text(spark_output(staging))
+        parts = sorted(part for part in staging.glob("part-*") if part.stat().st_size)
+        known = rows.get["n"] - written.get["n"]
+        check_written(expected, known + sum(map(count_lines, parts)), folder)
+        for number, part in enumerate(parts):
             part.replace(folder / f"part-{batch}-{number:05}.jsonl")
+        sync_folder(folder)
+    except OSError as error:
+        raise TerminalError(f"the folder cannot be written: {error.strerror}", where=str(folder)) from None
     finally:
         shutil.rmtree(staging, ignore_errors=True)

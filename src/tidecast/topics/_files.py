@@ -18,14 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from tidecast._errors import ConfigError, TidecastError
+from tidecast._uri import spark_input, spark_output
 from tidecast.model import HEADERS, RECORD, small_table
 from tidecast.topics._base import Mark, Records, TopicInfo
+from tidecast.topics._written import check_written, count_lines, count_rows
 
 _log = logging.getLogger(__name__)
 
@@ -87,7 +89,7 @@ class FileTopics:
         numbered = all(_has_offset(f) for f in lines)
         parts = []
         if parquet:
-            parts.append(spark.read.schema(RECORD).parquet(*map(str, parquet)))
+            parts.append(spark.read.schema(RECORD).parquet(*map(spark_input, parquet)))
         if lines:
             parts.append(_read_lines(spark, lines, numbered, self.topic))
         frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
@@ -156,12 +158,16 @@ class FileTopics:
             )
             .sortWithinPartitions("topic", "partition", "offset")
         )
-        staging = base / f"{_STAGING}{uuid.uuid4().hex}"
+        staging, rows = base / f"{_STAGING}{uuid.uuid4().hex}", Observation()
+        numbered = numbered.observe(rows, F.count("*").alias("n"))
         try:
             if self.lines:
-                _as_lines(numbered).write.partitionBy("folder").option("compression", "gzip").text(str(staging))
+                lines = _as_lines(numbered).write.partitionBy("folder").option("compression", "gzip")
+                lines.text(spark_output(staging))
             else:
-                numbered.write.partitionBy("folder").parquet(str(staging))
+                numbered.write.partitionBy("folder").parquet(spark_output(staging))
+            parts = sorted(staging.glob("folder=*/part-*"))
+            check_written(rows.get["n"], sum(map(count_lines if self.lines else count_rows, parts)), base)
             self._adopt(staging, base)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -225,7 +231,7 @@ def _has_offset(file: Path) -> bool:
 
 def _read_lines(spark: SparkSession, files: list[Path], numbered: bool, topic: str) -> DataFrame:
     # As text first: Spark's reader of JSON files takes a line that is an array for as many records as are in it.
-    text = spark.read.text([str(f) for f in files]).where(F.trim("value") != "")
+    text = spark.read.text([spark_input(f) for f in files]).where(F.trim("value") != "")
     if not numbered:
         text = _number_lines(text)
     record = F.from_json("value", _LINE, {"columnNameOfCorruptRecord": _BROKEN})
