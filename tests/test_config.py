@@ -554,6 +554,21 @@ def test_a_foreign_storage_is_refused_before_spark_starts(
 
 
 @pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tidecast.convert(LOG, "file:///x?protocol=simple", on_error="typo"),
+        lambda: tidecast.replicate(LOG, "./x", on_error="Fail"),
+    ],
+)
+def test_an_unknown_policy_is_refused_before_spark_starts(
+    call: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidecast._api.spark_session", lambda **_: pytest.fail("Spark was started"))
+    with pytest.raises(ConfigError, match=r"on-error is '(typo|Fail)' \(one of dead-letter, fail\)"):
+        call()
+
+
+@pytest.mark.parametrize(
     "uri",
     [
         "",

@@ -308,7 +308,7 @@ def test_removing_waits_for_the_step_and_creating_for_the_removal(tmp_path: Path
 
 
 def test_a_folder_has_one_server(tmp_path: Path) -> None:
-    with running(tmp_path, MemoryRunner()), pytest.raises(TerminalError, match="another server uses this folder"):
+    with running(tmp_path, MemoryRunner()), pytest.raises(TerminalError, match="another process uses this folder"):
         Changefeeds(tmp_path, MemoryRunner())
 
 

@@ -39,8 +39,8 @@ PUBLIC = {
         Registry bounded_json open_registry subject_for
     """,
     "tidecast.topics": """
-        KafkaOptions Mark Records TopicInfo Topics append_lines check_storage claim_folder claim_location compress
-        compressed
+        Int64 KafkaOptions Mark OnError Records TopicInfo Topics append_lines check_storage
+        check_written claim_folder claim_location compress compressed count_rows
         decompressed fetched_claims file_errors kafka_errors open_topics refuse_dead_letters store_claims
         write_dead_letters
     """,

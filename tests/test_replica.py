@@ -8,6 +8,8 @@ import gzip
 import json
 import shutil
 import struct
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -19,8 +21,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from deltalake import DeltaTable
-from growing_topic import ID, GrowingTopic, ddl, table
+from growing_topic import ID, GrowingTopic, ddl
 from growing_topic import row as row_of
+from growing_topic import table as table_of
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
@@ -757,7 +760,7 @@ def test_a_place_with_a_variable(to: str) -> None:
 def hostile(folder: Path, letters: int = 2) -> str:
     """Write a topic of a table, a row and messages that are none; return its URI."""
     grown = GrowingTopic(folder / "topic")
-    made = ddl("CREATE TABLE `d`.`t`", 5, table(4, ID))
+    made = ddl("CREATE TABLE `d`.`t`", 5, table_of(4, ID))
     grown.grow([made, row_of(10, 4, id=1), *({"no": n} for n in range(letters))])
     return grown.uri
 
@@ -769,7 +772,7 @@ def test_dead_letters_lie_where_they_were_asked_for(spark: SparkSession, tmp_pat
         done = tidecast.replicate(source, str(tmp_path / "to"), dead_letters=letters, spark=spark)
         assert sum(done.dead_letters.values()) == 2
     folder = tmp_path / ("letters [1]" if place.startswith("file:") else "letters [1]{a}%20")
-    assert sum(len(file.read_text().splitlines()) for file in folder.iterdir()) == 2
+    assert sum(len(file.read_text().splitlines()) for file in folder.glob("*.jsonl")) == 2
 
 
 def test_dead_letters_that_do_not_arrive_fail_the_run(
@@ -784,16 +787,16 @@ def test_dead_letters_that_do_not_arrive_fail_the_run(
 
     with monkeypatch.context() as patch:
         patch.setattr("tidecast.topics._dead_letters.spark_output", lambda path: f"file://{tmp_path}/far/{path.name}")
-        with pytest.raises(TerminalError, match="0 of 2 records for this folder were written") as stopped:
+        with pytest.raises(TerminalError, match="only 0 of 2 records") as stopped:
             replicated()
     assert stopped.value.where == str(letters)
     assert not (state / "progress.json").exists()
-    assert not list(letters.iterdir())
+    assert not list(letters.glob("*.jsonl"))
     assert sum(replicated().dead_letters.values()) == 2
-    assert sum(len(file.read_text().splitlines()) for file in letters.iterdir()) == 2
-    with pytest.raises(TerminalError, match="2 of 3 records"):  # a source that had more when it was counted
+    assert sum(len(file.read_text().splitlines()) for file in letters.glob("*.jsonl")) == 2
+    with pytest.raises(TerminalError, match="only 2 of 3 records"):  # a source that had more when it was counted
         append_lines(spark.range(2), tmp_path / "more", expected=3)
-    assert not list((tmp_path / "more").iterdir())
+    assert not list((tmp_path / "more").glob("*.jsonl"))
 
 
 def test_messages_that_do_not_arrive_in_a_topic_of_files_fail_the_run(
@@ -803,9 +806,29 @@ def test_messages_that_do_not_arrive_in_a_topic_of_files_fail_the_run(
     far = tmp_path / "far"
     monkeypatch.setattr("tidecast.topics._files.spark_output", lambda path: f"file://{far}/{path.name}")
     for topics in (FileTopics(tmp_path / "near" / "t", "t", lines=lines) for lines in (True, False)):
-        with pytest.raises(TerminalError, match="0 of 3 records"):
+        with pytest.raises(TerminalError, match="only 0 of 3 records"):
             topics.write(messages)
     assert not list((tmp_path / "near").iterdir())
+
+
+def test_one_run_at_a_time_has_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    """From before it is read until it was written; a run that was killed holds nothing."""
+    source, to, state = hostile(tmp_path, 0), str(tmp_path / "to"), tmp_path / "state"
+    during: list[str] = []
+
+    def meanwhile(*_: object) -> None:
+        if (tmp_path / "to").exists() and not during:
+            assert not (state / "progress.json").exists()
+            with pytest.raises(TerminalError, match="another process uses this folder") as refused:
+                tidecast.replicate(source, to, checkpoint=str(state), spark=spark)
+            during.append(str(refused.value))
+
+    tidecast.replicate(source, to, checkpoint=str(state), spark=spark, progress=meanwhile)
+    assert during
+    assert str(state) in during[0]
+    program = "import os, sys, tidecast._atomic as a; f = a.locked(a.Path(sys.argv[1]), ''); os.kill(os.getpid(), 9)"
+    assert subprocess.run([sys.executable, "-c", program, str(state)], check=False).returncode == -9
+    assert tidecast.replicate(source, to, checkpoint=str(state), spark=spark).tables == ()
 
 
 # --- places ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from servers import KafkaBroker
 
 import tidecast
+from tidecast._errors import SourceChanged
 from tidecast.changefeed import Job, SparkRunner, load_config
 
 NEW = {**ID, "name": "must"}
@@ -127,6 +128,21 @@ def test_a_damaged_state_is_named_and_another_checkpoint_mends_it(place: Place, 
     again.overwrite(job, 22)
     assert again.checkpoint_ts(job) == 22
     assert again.step(job).messages.total() == 2
+
+
+def test_a_source_made_anew_fails_a_changefeed_until_its_checkpoint_is_overwritten(place: Place) -> None:
+    job = place.job("protocol=simple")
+    place.source.grow(FIRST)
+    place.runner.step(job)
+    assert [t.version for t in place.runner.tables()] == [9]
+    (file,) = place.source.folder.glob("*.jsonl")
+    file.write_text(file.read_text().splitlines()[0] + "\n")  # what it has now begins anew
+    with pytest.raises(SourceChanged, match="--overwrite-checkpoint-ts"):
+        place.runner.step(job)
+    assert [t.version for t in place.runner.tables()] == [9]  # to look at its tables needs no checkpoint
+    place.runner.overwrite(job, 22)
+    place.source.grow(SECOND)
+    assert place.runner.step(job).checkpoint_ts == 44
 
 
 def test_a_changefeed_begins_after_its_start_and_ends_with_its_target(place: Place) -> None:

@@ -6,20 +6,28 @@ import base64
 import gzip
 import json
 import random
+import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 from golden_lines import lines
 from growing_topic import ID, Said, ddl, row, table, watermark
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from servers import KafkaBroker
 
 import tidecast
-from tidecast import DecodeError
+from tidecast import DecodeError, TerminalError
+from tidecast._errors import SourceChanged
 from tidecast.model import union
 from tidecast.sources import Batch, TopicStream
+from tidecast.topics import append_lines
+from tidecast.topics._files import FileTopics
 
 PARTITIONS = 4
 TABLES = ("t_ren_a", "t_ren_x", "t_ctas_a", "t_ctas_b", "t_cpk", "t_fk", "t_range")
@@ -265,3 +273,247 @@ def test_a_line_that_is_no_record_is_a_dead_letter(spark: SparkSession, tmp_path
     file.write_text("5\n")
     with tidecast.read(spark, f"file://{file}?protocol=simple", tz="UTC") as events:
         assert events.dead_letters().count() == 1
+
+
+# --- sources that change ------------------------------------------------------------------------------------------
+
+
+CREATE = ddl("CREATE TABLE `d`.`t`", 5, table(4, ID))
+
+
+def kafka_stream(spark: SparkSession, broker: KafkaBroker, folder: Path, topics: str, start: str) -> TopicStream:
+    uri = f"kafka://{broker.bootstrap}/x?protocol=simple&topics={topics}&start={start}"
+    return TopicStream(spark, uri, folder / "state")
+
+
+def said(*messages: Said) -> list[str]:
+    return [json.dumps(message) for message in messages]
+
+
+def admin(broker: KafkaBroker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+
+
+def delete_topic(broker: KafkaBroker, topic: str) -> None:
+    client = admin(broker)
+    client.delete_topics([topic])[topic].result(30)
+    while topic in client.list_topics(timeout=30).topics:
+        time.sleep(0.05)
+
+
+def test_a_topic_made_anew_is_not_read_on(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
+    """Its offsets mean other messages, also where it ends behind the checkpoint. One that went stays known."""
+    broker.create_topic("anew")
+    broker.create_topic("anew_too")
+    broker.send("anew", 0, said(CREATE, row(10, 4, id=1)))
+    assert places(kafka_stream(spark, broker, tmp_path, "anew.*", "earliest")) == {(0, 1)}
+    delete_topic(broker, "anew")
+    stream = kafka_stream(spark, broker, tmp_path, "anew.*", "earliest")
+    assert stream.next() is None
+    broker.send("anew_too", 0, said(row(20, 4, id=2)))
+    assert places(stream) == {(0, 0)}
+    broker.create_topic("anew")
+    broker.send("anew", 0, said(CREATE, *(row(ts, 4, id=ts) for ts in range(30, 35))))
+    for _ in range(2):
+        with pytest.raises(SourceChanged, match=r"made anew since the checkpoint.* topic anew .*--checkpoint"):
+            kafka_stream(spark, broker, tmp_path, "anew.*", "earliest").next()
+
+
+def test_a_checkpoint_without_topic_ids_takes_them_as_they_are(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    broker.create_topic("older")
+    broker.send("older", 0, said(CREATE, row(10, 4, id=1)))
+    assert places(kafka_stream(spark, broker, tmp_path, "older", "earliest")) == {(0, 1)}
+    file = tmp_path / "state" / "progress.json"
+    state = json.loads(file.read_text())
+    ids = state["progress"]["mark"]["ids"]
+    state["progress"]["mark"] = state["progress"]["mark"]["ends"]  # as the version before wrote it
+    file.write_text(json.dumps(state))
+    assert kafka_stream(spark, broker, tmp_path, "older", "earliest").next() is None
+    assert json.loads(file.read_text())["progress"]["mark"] == {"ends": {"older/0": 2}, "ids": ids}
+
+
+def test_messages_that_went_before_they_were_read_are_named(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """Kafka deletes what is older than a topic's retention; here it is told to."""
+    broker.create_topic("expired")
+    broker.send("expired", 0, said(CREATE, row(10, 4, id=1)))
+    assert places(kafka_stream(spark, broker, tmp_path, "expired", "earliest")) == {(0, 1)}
+    broker.send("expired", 0, said(*(row(ts, 4, id=ts) for ts in range(20, 25))))
+    client, gone = admin(broker), TopicPartition("expired", 0, 2)
+    client.delete_records([gone])[gone].result(30)  # what was read may go
+    assert places(kafka_stream(spark, broker, tmp_path, "expired", "earliest")) == {(0, n) for n in range(2, 7)}
+    broker.send("expired", 0, said(*(row(ts, 4, id=ts) for ts in range(30, 35))))
+    gone = TopicPartition("expired", 0, 9)
+    client.delete_records([gone])[gone].result(30)
+    with pytest.raises(SourceChanged, match=r"before they were read: topic expired partition 0 offsets 7 to 8:"):
+        kafka_stream(spark, broker, tmp_path, "expired", "earliest").next()
+    file = tmp_path / "state" / "progress.json"
+    state = json.loads(file.read_text())
+    state["progress"]["mark"]["ends"]["expired/0"] = 99  # a broker that lost its newest messages
+    file.write_text(json.dumps(state))
+    with pytest.raises(SourceChanged, match="topic expired partition 0 ends at offset 12, the checkpoint at 99"):
+        kafka_stream(spark, broker, tmp_path, "expired", "earliest").next()
+
+
+def test_nothing_of_a_new_partition_is_missed(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
+    broker.create_topic("wider")
+    broker.send("wider", 0, said(CREATE))
+    stream = kafka_stream(spark, broker, tmp_path, "wider", "latest")
+    assert places(stream) == set()
+    broker.send("wider", 0, said(CREATE))
+    assert places(stream) == set()
+    client = admin(broker)
+    client.create_partitions([NewPartitions("wider", 2)])["wider"].result(30)
+    broker.send("wider", 1, said(row(10, 4, id=1)))
+    assert places(stream) == {(1, 0)}
+
+
+def messages_of(spark: SparkSession, *messages: Said) -> DataFrame:
+    """Return messages as they are written to the topic `topic`."""
+    rows = [(n, json.dumps(message)) for n, message in enumerate(messages)]
+    frame = spark.createDataFrame(rows, "sequence int, value string")
+    topic, nothing = F.lit("topic").alias("topic"), F.lit(None).cast("binary").alias("key")
+    return frame.select(
+        topic, F.lit(0).alias("partition"), nothing, F.encode("value", "UTF-8").alias("value"), "sequence"
+    )
+
+
+def test_a_topic_of_files_made_anew_is_not_read_on(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "topic"
+    topics = FileTopics(folder, "topic")
+    topics.write(messages_of(spark, CREATE, row(10, 4, id=1)))
+    assert places(stream_of(spark, tmp_path)) == {(0, 1)}
+    topics.write(messages_of(spark, row(11, 4, id=2)))
+    old = min(folder.glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+    old.unlink()  # what was read may go
+    assert places(stream_of(spark, tmp_path)) == {(0, 2)}
+    shutil.rmtree(folder)
+    topics.write(messages_of(spark, CREATE, *(row(ts, 4, id=ts) for ts in range(20, 25))))
+    with pytest.raises(SourceChanged, match=r"made anew since the checkpoint.* topic topic \("):
+        stream_of(spark, tmp_path).next()
+
+
+def test_a_file_that_was_written_anew_is_read_and_one_that_shrank_is_not(spark: SparkSession, tmp_path: Path) -> None:
+    put_said(tmp_path, "1", (0, 0, CREATE), (0, 1, row(10, 4, id=1)))
+    stream = stream_of(spark, tmp_path)
+    assert places(stream) == {(0, 1)}
+    before = (tmp_path / "topic" / "1.jsonl").stat().st_size
+    put_said(tmp_path, "1", (0, 2, CREATE), (0, 3, row(20, 4, id=2)))
+    assert (tmp_path / "topic" / "1.jsonl").stat().st_size == before
+    assert places(stream) == {(0, 3)}
+    put_said(tmp_path, "1", (0, 4, CREATE))
+    with pytest.raises(SourceChanged, match=r"smaller than when it was read.* file topic/1\.jsonl"):
+        stream.next()
+
+
+# --- damaged state --------------------------------------------------------------------------------------------------
+
+
+DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "without progress": lambda state: state.pop("progress"),
+    "without schemas": lambda state: state.pop("schemas"),
+    "without a mark": lambda state: state["progress"].pop("mark"),
+    "progress of text": lambda state: state.update(progress="x"),
+    "a mark of text": lambda state: state["progress"].update(mark="x"),
+    "an offset of text": lambda state: state["progress"]["mark"]["ends"].update(a="1"),
+    "an offset of text, older": lambda state: state["progress"].update(mark={"a": "1"}),
+    "an offset below 0": lambda state: state["progress"]["mark"]["ends"].update(a=-1),
+    "a huge offset": lambda state: state["progress"]["mark"]["ends"].update(a=1 << 63),
+    "half a batch": lambda state: state["progress"].update(batch=0.5),
+    "a watermark that is true": lambda state: state["progress"].update(watermark=True),
+    "something more": lambda state: state["progress"].update(more=1),
+    "a table of one name": lambda state: state["progress"].update(tables=[["d"]]),
+    "waiting elsewhere": lambda state: state["progress"].update(waiting="../topic"),
+    "rows that wait nowhere": lambda state: state["progress"].update(waiting="waiting-1", rows_waiting=1),
+    "schemas of text": lambda state: state.update(schemas="x"),
+    "a schema of a number": lambda state: state.update(schemas=[1]),
+    "a column without a type": lambda state: state["schemas"][0][0]["columns"][0].pop("data_type"),
+    "a version of text": lambda state: state["schemas"][0][0].update(version="x"),
+    "two columns of one name": lambda state: state["schemas"][0][0].update(
+        columns=2 * state["schemas"][0][0]["columns"]
+    ),
+}
+BYTES = {
+    "nothing": b"",
+    "a list": b"[]",
+    "a number": b"1",
+    "half": b'{"progress": {"mark"',
+    "no UTF-8": b'{"progress": "\xff"}',
+    "deep": b"[" * 100_000,
+    "a number of 5000 digits": b'{"progress": ' + b"9" * 5000 + b"}",
+    "not a number": b'{"progress": NaN, "schemas": []}',
+}
+
+
+@pytest.fixture(scope="module")
+def state(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a stream keeps."""
+    folder = tmp_path_factory.mktemp("state")
+    put_said(folder, "1", (0, 0, CREATE), (0, 1, row(10, 4, id=1)), (0, 2, watermark(10)))
+    drain(stream_of(spark, folder))
+    return (folder / "state" / "progress.json").read_text()
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, *BYTES])
+def test_a_damaged_state_is_one_clear_error(damage: str, state: str, spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "state" / "progress.json"
+    file.parent.mkdir()
+    file.write_text(state)
+    assert stream_of(spark, tmp_path).progress.batch == 1
+    if damage in DAMAGES:
+        members = json.loads(state)
+        changed = DAMAGES[damage](members)
+        file.write_text(
+            json.dumps(changed if damage in ("a list", "a number", "without progress", "without schemas") else members)
+        )
+    else:
+        file.write_bytes(BYTES[damage])
+    with pytest.raises(
+        TerminalError, match=r"progress\.json: this is no state of a topic: .*remove the folder"
+    ) as stopped:
+        stream_of(spark, tmp_path)
+    assert len(str(stopped.value).splitlines()) == 1
+
+
+def test_a_state_that_cannot_be_read_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "state" / "progress.json").mkdir(parents=True)
+    with pytest.raises(TerminalError, match="this is no state of a topic: Is a directory"):
+        stream_of(spark, tmp_path)
+
+
+# --- names that begin with _ ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_a_topic_of_files_may_begin_with_an_underscore(lines: bool, spark: SparkSession, tmp_path: Path) -> None:
+    frame = messages_of(spark, CREATE, row(10, 4, id=1)).withColumn("topic", F.lit("_t"))
+    topics = FileTopics(tmp_path / "_t", "_t", lines=lines)
+    for _ in range(2):
+        topics.write(frame)
+    append_lines(spark.range(1), tmp_path / "_letters", expected=1)
+    append_lines(spark.range(1), tmp_path / "letters", expected=1)
+    for name in ("_dead_letters", "_delta_log", ".hidden"):  # by those before us, and by others
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.jsonl").write_text("{}\n")
+    for reader in (topics, FileTopics(tmp_path / "x", "x", pattern=".*"), FileTopics(tmp_path, tmp_path.name)):
+        rows = reader.read(spark).frame.select("topic", "offset").collect()
+        assert sorted(map(tuple, rows)) == [("_t", n) for n in range(4)]
+
+
+@pytest.mark.parametrize("name", ["_dead_letters", "_temporary", ".t"])
+def test_a_topic_of_files_has_no_name_of_other_folders(name: str, tmp_path: Path) -> None:
+    with pytest.raises(tidecast.ConfigError, match=f"{name}.* cannot be a topic"):
+        FileTopics(tmp_path / "t", "t").ensure(name)
+
+
+@pytest.mark.parametrize("name", ["_1.jsonl", ".1.parquet", "topic/_1.jsonl"])
+def test_a_file_that_spark_overlooks_is_refused(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("{}\n")
+    path = file if file.parent == tmp_path else file.parent
+    with pytest.raises(tidecast.ConfigError, match="Spark reads no file whose name begins so"):
+        FileTopics(path, "t").mark()

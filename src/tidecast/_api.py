@@ -14,6 +14,7 @@ from typing import overload
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidecast._atomic import locked
 from tidecast._errors import ConfigError
 from tidecast._inspect import Inspected, inspect_events, parse_message, single_message
 from tidecast._progress import Progress, unseen
@@ -46,7 +47,7 @@ from tidecast.sources import (
     read_topic,
     source_errors,
 )
-from tidecast.topics import Records, append_lines, open_topics, write_dead_letters
+from tidecast.topics import OnError, Records, append_lines, open_topics, write_dead_letters
 
 _log = logging.getLogger(__name__)
 
@@ -199,6 +200,7 @@ def convert(
     system's. Messages that cannot be handled go to the folder `dead_letters`, by default beside the sink's files,
     or `./dead-letters` for Kafka. Raises the errors of `publish`, ConfigError and Unreachable.
     """
+    policy = OnError.parse(on_error)
     letters = _folder(dead_letters, "--dead-letters")
     checked = _source(source, source_schema_registry or schema_registry, tz)
     settings = load_config(sink, config, schema_registry)
@@ -219,7 +221,7 @@ def convert(
             zone=checked.zone,
             cluster_id=cluster_id,
             dead_letters=letters,
-            on_error=on_error,
+            on_error=policy,
         )
 
 
@@ -304,9 +306,11 @@ def replicate(
     """Apply a topic to tables, once, up to its present end; see `tidecast.replica.replicate`.
 
     The folder `checkpoint` keeps what has been applied, so that the next run goes on from there; rows whose schema has
-    not come yet wait in it. Without one every run reads the whole topic.
+    not come yet wait in it. Without one every run reads the whole topic. Raises TerminalError where another run uses
+    the checkpoint, and SourceChanged where the topic no longer holds what follows it.
     """
     target = parse_target(to)
+    policy = OnError.parse(on_error)
     letters = _folder(dead_letters, "--dead-letters")
     folder = _folder(checkpoint, "--checkpoint")
     checked = _source(source, schema_registry, tz)
@@ -320,7 +324,7 @@ def replicate(
             events,
             to,
             dead_letters=letters,
-            on_error=on_error,
+            on_error=policy,
             on_mismatch=on_mismatch,
             progress=progress,
         )
@@ -328,14 +332,15 @@ def replicate(
     if folder is None:
         with ExitStack() as stack:
             return applied_to(_source_events(stack, checked, session))
-    stream = TopicStream(session, checked.uri, folder, registry=checked.registry, zone=checked.zone)
-    with source_errors(checked.uri):
-        batch = stream.next()
-        if batch is None:
-            return Replicated(())
-        with batch.events as events:
-            applied = applied_to(events)
-        stream.commit(batch)
+    with locked(folder, "let it end, or give each run a --checkpoint of its own"):
+        stream = TopicStream(session, checked.uri, folder, registry=checked.registry, zone=checked.zone)
+        with source_errors(checked.uri):
+            batch = stream.next()
+            if batch is None:
+                return Replicated(())
+            with batch.events as events:
+                applied = applied_to(events)
+            stream.commit(batch)
     if not batch.progress.rows_waiting:
         return applied
     waiting = f"{batch.progress.rows_waiting:,} rows wait in {folder} for the schemas of their tables"

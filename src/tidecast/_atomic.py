@@ -1,9 +1,16 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and folders that one process uses at a time."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 from pathlib import Path
+from typing import IO
+
+from tidecast._errors import ConfigError, TerminalError
+
+_LOCK = ".lock"
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
@@ -28,3 +35,24 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def locked(folder: Path, hint: str) -> IO[bytes]:
+    """Take a folder for oneself, make it if need be, and return what holds it until that is closed.
+
+    The system lets go of it when the process ends, however that happens. Raises TerminalError where another one has
+    it, and ConfigError where it cannot be used. `hint` tells what to do about another one.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / _LOCK).open("ab")
+    except OSError as error:
+        raise ConfigError(f"the folder cannot be used: {error.strerror}", where=str(folder)) from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise ConfigError(f"the folder cannot be locked: {error.strerror}", where=str(folder)) from None
+        raise TerminalError("another process uses this folder", where=str(folder), hint=hint) from None
+    return file

@@ -10,6 +10,7 @@ TidecastError
     ├── RegistryError      the registry answered something unusable
     ├── EncodeError        a table or a value has no form in the protocol
     ├── DecodeError        a message cannot be read
+    ├── SourceChanged      a source no longer holds what follows a checkpoint
     ├── CorruptedData      a row's checksum does not fit and the policy is to stop
     └── MissingRuntime     Java, a connector or a package is not there
 """
@@ -87,6 +88,10 @@ class EncodeError(TerminalError):
 
 class DecodeError(TerminalError):
     """A message cannot be read."""
+
+
+class SourceChanged(TerminalError):
+    """A source no longer holds what follows a checkpoint: a topic was made anew, or messages expired unread."""
 
 
 class CorruptedData(TerminalError):

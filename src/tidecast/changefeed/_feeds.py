@@ -7,7 +7,6 @@ Source: TiCDC's API v2 and changefeed states.
 from __future__ import annotations
 
 import datetime as dt
-import fcntl
 import logging
 import random
 import re
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tidecast._atomic import locked
 from tidecast._errors import ConfigError, TerminalError, TidecastError
 from tidecast._go import parse_duration
 from tidecast._uri import Place, parse_place, redact_uri, secrets_of
@@ -191,7 +191,7 @@ class Changefeeds:
         self._folders = folders
         self._timing, self._addr = timing or Timing(), addr
         self._folder = FeedFolder(folder)
-        self._lock_file = _locked(folder)
+        self._lock_file = locked(folder, "stop the other server, or take another --data-dir")
         self._changed = threading.Condition()
         self._closing = False
         self._live: dict[str, _Live] = {}
@@ -597,15 +597,3 @@ def _without_secrets(text: str, feed: Feed) -> str:
     for secret in {feed.sink_uri, *secrets_of(parse_place(feed.sink_uri)), *replica.secrets(feed.config)} - {""}:
         text = text.replace(secret, redact_uri(secret) if "://" in secret else replica.HIDDEN)
     return text
-
-
-def _locked(folder: Path) -> Any:
-    file = (folder / ".lock").open("w")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise TerminalError(
-            "another server uses this folder", where=str(folder), hint="stop it, or take another --data-dir"
-        ) from None
-    return file

@@ -39,6 +39,7 @@ from tidecast.checksum import row_checksum
 from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema, side_by_side, union
 from tidecast.registry import Registry
 from tidecast.topics import (
+    OnError,
     TopicInfo,
     Topics,
     check_storage,
@@ -129,13 +130,14 @@ def publish(
     DecodeError and nothing is published.
     Raises ConfigError, EncodeError, CorruptedData and SchemaRefused; see the module for what is published then.
     """
+    policy = OnError.parse(on_error)
     check_publishable(config)
     codec = codec_for(config, registry, zone, cluster_id, codec_state)
     filters = EventFilters(config.filter.event_filters, zone, case_sensitive=config.case_sensitive)
     run = _Run(
         events, config, sink, codec, Router(config, zone), filters, bootstraps or bootstraps_of(config), homes or {}
     )
-    return run.publish(dead_letters, on_error)
+    return run.publish(dead_letters, policy)
 
 
 def check_publishable(config: ChangefeedConfig) -> None:
@@ -211,10 +213,10 @@ class _Run:
         allowed = self._ensured(config.default_topic).max_message_bytes
         self._limit = min(config.max_message_bytes, allowed - _LIMIT_MARGIN) if allowed else config.max_message_bytes
 
-    def publish(self, dead_letters: Path, on_error: str) -> Published:
+    def publish(self, dead_letters: Path, on_error: OnError) -> Published:
         """Publish the batch; see `tidecast.changefeed.publish`."""
         plans = self._plans()
-        if on_error == "fail":
+        if on_error is OnError.FAIL:
             refuse_dead_letters(self.events.rejected)
         stop, plans = self._prepare(plans)
         stop = _first(stop, self._renamed_in())
@@ -232,7 +234,7 @@ class _Run:
                 found = self._survey(leaving)
             if found.unsendable:
                 letters = letters.unionByName(_unsendable(leaving))
-                if on_error == "fail":
+                if on_error is OnError.FAIL:
                     refuse_dead_letters(letters)
             for number, rows in found.rows.items():
                 table = plans[number].table

@@ -18,7 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tidecast._atomic import write_whole
-from tidecast._errors import TerminalError
+from tidecast._errors import SourceChanged, TerminalError
 from tidecast.changefeed._bootstrap import Bootstraps
 from tidecast.changefeed._bounds import between
 from tidecast.changefeed._config import ChangefeedConfig
@@ -104,15 +104,24 @@ class SparkRunner:
     def tables(self) -> Sequence[TableSchema]:
         """Return the newest schema of every table of the source, as far as it has been looked at now."""
         with self._looking, source_errors(self._source):
-            stream = self._stream("", self._folder)
-            found = stream.history.newest()
-            while (batch := stream.next(self._step)) is not None:
-                with batch.events as events:
-                    found += [changes.schema for changes in events.tables]
-                    found += events.history.newest() if events.history else []
-                stream.commit(batch)
+            try:
+                found = self._look()
+            except SourceChanged:  # what the source holds now is what was asked for
+                self.forget("")
+                shutil.rmtree(self._folder / _SOURCE)
+                found = self._look()
             self._known |= {(s.database, s.table): s for s in found}
             return list(self._known.values())
+
+    def _look(self) -> list[TableSchema]:
+        stream = self._stream("", self._folder)
+        found = stream.history.newest()
+        while (batch := stream.next(self._step)) is not None:
+            with batch.events as events:
+                found += [changes.schema for changes in events.tables]
+                found += events.history.newest() if events.history else []
+            stream.commit(batch)
+        return found
 
     def checkpoint_ts(self, job: Job) -> int:
         """Return how far a changefeed has come."""

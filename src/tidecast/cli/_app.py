@@ -16,6 +16,7 @@ from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cau
 from tidecast.cli import _show
 from tidecast.cli._cdc import cdc
 from tidecast.cli._progress import progress
+from tidecast.topics import OnError
 
 app = typer.Typer(
     name="tidecast",
@@ -27,13 +28,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class OnError(StrEnum):
-    """What to do with a message that cannot be handled."""
-
-    DEAD_LETTER = "dead-letter"
-    FAIL = "fail"
 
 
 class OnMismatch(StrEnum):

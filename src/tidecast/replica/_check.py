@@ -15,9 +15,10 @@ from tidecast._errors import ConfigError, CorruptedData
 from tidecast.checksum import Judged, with_verdict
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema, evaluated_once, union
 from tidecast.replica._columns import may_be_formless, table_value
+from tidecast.topics import OnError
 
 DEAD_LETTER, APPLY, FAIL = "dead-letter", "apply", "fail"
-ON_ERROR, ON_MISMATCH = (DEAD_LETTER, FAIL), (DEAD_LETTER, APPLY, FAIL)
+ON_ERROR, ON_MISMATCH = tuple(OnError), (DEAD_LETTER, APPLY, FAIL)
 
 _PLACE = ("topic", "partition", "offset")
 

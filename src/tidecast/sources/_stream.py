@@ -9,20 +9,24 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
+from pyarrow import ArrowException
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast._atomic import write_whole
 from tidecast._errors import DecodeError, TerminalError
 from tidecast._uri import parse_place, spark_input, spark_output
-from tidecast.model import RECORD, Events, Reason, SchemaHistory, TableChanges
+from tidecast.model import RECORD, Events, Reason, SchemaHistory, TableChanges, checked
 from tidecast.registry import Registry
 from tidecast.sources._topic import decode_records, protocol_of
 from tidecast.sources._unpack import unpacked
-from tidecast.topics import Mark, Records, open_topics
+from tidecast.topics import Int64, Mark, Records, check_written, count_rows, open_topics
 
 MAX_WAITING = 1_000_000
 _STATE, _WAITING = "progress.json", "waiting"
@@ -38,13 +42,19 @@ class Progress:
     had rows: database and name.
     """
 
-    mark: Mark | None = None
-    watermarks: Mapping[str, int] = field(default_factory=dict)
-    watermark: int | None = None
-    batch: int = 0
-    waiting: str | None = None
-    rows_waiting: int = 0
-    tables: Sequence[Sequence[str]] = ()
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    mark: Mark | None
+    watermarks: Mapping[str, Int64]
+    watermark: Int64 | None
+    batch: Int64
+    waiting: Annotated[str, Field(pattern=rf"^{_WAITING}-[0-9]+$")] | None
+    rows_waiting: Int64
+    tables: Sequence[tuple[str, str]]
+
+
+_START = Progress(None, {}, None, 0, None, 0, ())
+_PROGRESS = TypeAdapter(Progress)
 
 
 @dataclass(frozen=True)
@@ -101,9 +111,11 @@ class TopicStream:
         rows than `max_waiting` would wait for their schemas. Source: Simple protocol, applying.
         """
         before = self._progress
-        mark = dict(self._topics.mark(before.mark, limit))
+        mark = self._topics.mark(before.mark, limit)
         # A file that was removed is nothing new.
-        if all((before.mark or {}).get(place) == at for place, at in mark.items()):
+        if not any(mark.differs(before.mark or Mark(), place) for place in mark.ends):
+            if before.mark and not before.mark.ids:  # by a version that kept none: they are taken as they are now
+                self._save(replace(before, mark=replace(before.mark, ids=mark.ids)))
             return None
         records = unpacked(self._topics.read(self._spark, before.mark, mark), self._protocol, self._place.params)
         waiting = None
@@ -117,9 +129,9 @@ class TopicStream:
         # After a restart TiCDC tells lower ones once more.
         told = _watermarks(events, records).items()
         watermarks = {**before.watermarks, **{at: max(ts, before.watermarks.get(at, ts)) for at, ts in told}}
-        ends = dict(self._topics.mark(mark))
-        grown = {place for place, end in ends.items() if end != mark.get(place)}
-        passed = None if rows else _passed(watermarks, mark, grown)  # rows that wait have still to leave
+        ends = self._topics.mark(mark).ends
+        grown = {place for place, end in ends.items() if end != mark.ends.get(place)}
+        passed = None if rows else _passed(watermarks, mark.ends, grown)  # rows that wait have still to leave
         if events.watermarks is not None:
             known = F.col("commit_ts") <= F.lit(passed).cast("bigint")
             events = replace(events, watermarks=events.watermarks.where(known))
@@ -131,32 +143,39 @@ class TopicStream:
             batch=before.batch + 1,
             waiting=waits,
             rows_waiting=rows,
-            tables=sorted({*map(tuple, before.tables), *names}),
+            tables=sorted({*before.tables, *names}),
         )
         events = _without_replays(events, before, waiting, ordered=records.ordered)
-        more = limit is not None and ends != mark
+        more = limit is not None and bool(grown)
         return Batch(events, progress, more)
 
     def commit(self, batch: Batch) -> None:
         """Take note, for good, that a batch has been dealt with."""
         if batch.events.history is not None:
             self._history = batch.events.history.state()
-        state = {"progress": asdict(batch.progress), "schemas": json.loads(self._history)}
+        before = self._progress.waiting
+        self._save(batch.progress)
+        if before and before != batch.progress.waiting:
+            shutil.rmtree(self._folder / before, ignore_errors=True)
+
+    def _save(self, progress: Progress) -> None:
+        state = {"progress": asdict(progress), "schemas": json.loads(self._history)}
         write_whole(self._folder / _STATE, json.dumps(state).encode())
-        if self._progress.waiting and self._progress.waiting != batch.progress.waiting:
-            shutil.rmtree(self._folder / self._progress.waiting, ignore_errors=True)
-        self._progress = batch.progress
+        self._progress = progress
 
     def _load(self) -> tuple[Progress, bytes]:
         file = self._folder / _STATE
-        if not file.exists():
-            return Progress(), _NO_HISTORY
         try:
-            state = json.loads(file.read_bytes())
-            return Progress(**state["progress"]), json.dumps(state["schemas"]).encode()
-        except (ValueError, TypeError, KeyError) as error:
-            hint = "remove the folder to read the topic from its start"
-            raise TerminalError(f"this is no state of a topic: {error}", where=str(file), hint=hint) from None
+            if not file.exists():
+                return _START, _NO_HISTORY
+            progress, schemas = _parsed(file.read_bytes())
+            there = count_rows(self._folder / progress.waiting) if progress.waiting else 0
+            if there != progress.rows_waiting:
+                raise ValueError(f"{there} of {progress.rows_waiting} rows wait beside it in {progress.waiting}")
+        except (OSError, ValueError, TypeError, LookupError, ArrowException) as error:
+            hint = "remove the folder to read the topic from its start, or bring back a copy of it"
+            raise TerminalError(f"this is no state of a topic: {_words(error)}", where=str(file), hint=hint) from None
+        return progress, schemas
 
     def _set_aside(self, events: Events, batch: int) -> tuple[Events, str | None, int]:
         """Keep the rows whose schema has not come yet for the next batch; only a source with schemas in it has some."""
@@ -175,7 +194,30 @@ class TopicStream:
         name = f"{_WAITING}-{batch}"
         waiting = events.rejected.where(unknown).select(*RECORD.fieldNames())
         waiting.write.mode("overwrite").parquet(spark_output(self._folder / name))
+        check_written(rows, count_rows(self._folder / name), self._folder / name)
         return replace(events, rejected=events.rejected.where(~unknown)), name, rows
+
+
+def _parsed(state: bytes) -> tuple[Progress, bytes]:
+    """Return what a file of state says. Raises ValueError, TypeError or LookupError where it says something else."""
+    members = from_json(state)  # unlike Python's own it bears any nesting
+    if not isinstance(members, dict) or not isinstance(members.get("progress"), dict):
+        raise ValueError("it tells no progress")
+    progress, schemas = members["progress"], to_json(members["schemas"])
+    if isinstance(progress["mark"], dict) and progress["mark"].keys() != {"ends", "ids"}:
+        progress["mark"] = {"ends": progress["mark"], "ids": {}}  # as it was before there were ids
+    for schema in SchemaHistory(schemas):
+        checked(schema)
+    return _PROGRESS.validate_json(to_json(progress)), schemas
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return f"{error.args[0]} is missing" if isinstance(error, LookupError) else str(error)
 
 
 def _without_replays(events: Events, before: Progress, waiting: DataFrame | None, *, ordered: bool) -> Events:
@@ -189,7 +231,7 @@ def _without_replays(events: Events, before: Progress, waiting: DataFrame | None
         waited = F.col("offset") <= _looked_up({row["place"]: row["end"] for row in ends}, place)
         replayed &= ~F.coalesce(waited, F.lit(False))
     fresh = ~F.coalesce(replayed, F.lit(False))
-    known, last = set(map(tuple, before.tables)), max(before.watermarks.values())
+    known, last = set(before.tables), max(before.watermarks.values())
 
     def checked(changes: TableChanges) -> TableChanges:
         later = events.position == "commit_ts" and (changes.rows_from or 0) > last
@@ -218,7 +260,7 @@ def _watermarks(events: Events, records: Records) -> dict[str, int]:
     return {row["place"]: row["ts"] for row in rows}
 
 
-def _passed(watermarks: Mapping[str, int], mark: Mark, grown: set[str]) -> int | None:
+def _passed(watermarks: Mapping[str, int], mark: Mapping[str, int], grown: set[str]) -> int | None:
     """Return the commit-ts up to which every partition has been read, None where one has more to tell first.
 
     `grown` are the places of the mark that have got more since they were read. The others have passed the highest

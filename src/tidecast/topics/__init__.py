@@ -1,7 +1,7 @@
 """Where messages live: Kafka, or files of Kafka-shaped records. Knows nothing of what is in them."""
 
-from tidecast.topics._base import Mark, Records, TopicInfo, Topics
-from tidecast.topics._dead_letters import append_lines, refuse_dead_letters, write_dead_letters
+from tidecast.topics._base import Int64, Mark, Records, TopicInfo, Topics
+from tidecast.topics._dead_letters import OnError, append_lines, refuse_dead_letters, write_dead_letters
 from tidecast.topics._files import file_errors
 from tidecast.topics._kafka import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
@@ -16,19 +16,24 @@ from tidecast.topics._packing import (
     fetched_claims,
     store_claims,
 )
+from tidecast.topics._written import check_written, count_rows
 
 __all__ = [
+    "Int64",
     "KafkaOptions",
     "Mark",
+    "OnError",
     "Records",
     "TopicInfo",
     "Topics",
     "append_lines",
     "check_storage",
+    "check_written",
     "claim_folder",
     "claim_location",
     "compress",
     "compressed",
+    "count_rows",
     "decompressed",
     "fetched_claims",
     "file_errors",

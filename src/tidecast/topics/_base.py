@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Annotated, Protocol
 
+from pydantic import Field
 from pyspark.sql import DataFrame, SparkSession
 
-Mark = Mapping[str, int]
-"""A position in a place's topics, as plain data: by `topic/partition` the next offset, or by file its size."""
+ANEW = "a new --checkpoint reads what is there now, a changefeed's resume --overwrite-checkpoint-ts does, too"
+
+
+Int64 = Annotated[int, Field(ge=0, lt=1 << 63)]
+"""An offset, a size or a commit-ts."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A position in a place's topics, as plain data.
+
+    `ends` has by `topic/partition` the next offset, or by file its size; `ids`, as far as they are known, by topic or
+    by file what tells it from another one that takes its place under the same name.
+    """
+
+    ends: Mapping[str, Int64] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics of which it has partitions or files."""
+        return {place.rpartition("/")[0] for place in self.ends}
+
+    def differs(self, other: Mark, place: str) -> bool:
+        """Tell whether a partition or a file of this mark is not as it is in another one."""
+        here, there = self.ids.get(place), other.ids.get(place)
+        return self.ends[place] != other.ends.get(place) or bool(here and there and here != there)
+
+    def made_anew(self, before: Mark) -> list[str]:
+        """Return the names that something else has taken since an earlier mark."""
+        return sorted(name for name, known in before.ids.items() if self.ids.get(name, known) != known)
 
 
 @dataclass(frozen=True)
@@ -42,7 +72,8 @@ class Topics(Protocol):
     def mark(self, after: Mark | None = None, limit: int | None = None) -> Mark:
         """Return the present end, or one nearer to `after`: at most `limit` messages of a partition beyond it.
 
-        Equal to `after` where nothing is new. Costs no read of messages.
+        Equal to `after` where nothing is new. Costs no read of messages. Raises SourceChanged where what follows
+        `after` is no longer there.
         """
 
     def read(self, spark: SparkSession, after: Mark | None = None, until: Mark | None = None) -> Records:

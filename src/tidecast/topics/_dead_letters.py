@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from enum import StrEnum
 from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tidecast._atomic import sync_folder
-from tidecast._errors import DecodeError, TerminalError
+from tidecast._errors import ConfigError, DecodeError, TerminalError
 from tidecast._uri import spark_input, spark_output
 from tidecast.model import RECORD
+from tidecast.topics._files import NO_TOPIC
 from tidecast.topics._written import check_written, count_lines
 
 _PLACE = ("topic", "partition", "offset")
+
+
+class OnError(StrEnum):
+    """What to do with a message that cannot be handled."""
+
+    DEAD_LETTER = "dead-letter"
+    FAIL = "fail"
+
+    @classmethod
+    def parse(cls, text: str) -> OnError:
+        """Return the policy of that name. Raises ConfigError for any other."""
+        try:
+            return cls(text)
+        except ValueError:
+            raise ConfigError(f"on-error is {text!r}", hint=f"one of {', '.join(cls)}") from None
 
 
 def write_dead_letters(frame: DataFrame, folder: Path) -> dict[str, int]:
@@ -58,6 +75,7 @@ def append_lines(frame: DataFrame, folder: Path, *, expected: int) -> None:
     staging = folder / f".staging-{batch}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / NO_TOPIC).touch()
         there = [spark_input(file) for file in folder.glob("*.jsonl")]
         if there:
             lines = lines.join(frame.sparkSession.read.text(there), "value", "left_anti")

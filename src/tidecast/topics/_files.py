@@ -23,10 +23,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from tidecast._errors import ConfigError, TidecastError
+from tidecast._atomic import sync_folder, write_whole
+from tidecast._errors import ConfigError, SourceChanged, TidecastError
 from tidecast._uri import spark_input, spark_output
 from tidecast.model import HEADERS, RECORD, small_table
-from tidecast.topics._base import Mark, Records, TopicInfo
+from tidecast.topics._base import ANEW, Mark, Records, TopicInfo
 from tidecast.topics._written import check_written, count_lines, count_rows
 
 _log = logging.getLogger(__name__)
@@ -34,7 +35,10 @@ _log = logging.getLogger(__name__)
 _LINES = (".jsonl", ".jsonl.gz")
 _PARQUET = ".parquet"
 _BROKEN = "broken_line"
+_RECORDS = (*_LINES, _PARQUET)
 _STAGING = ".staging-"
+_ID, NO_TOPIC = ".topic-id", ".no-topic"
+_RESERVED = ("_dead_letters", "_delta_log", "_spark_metadata", "_temporary")
 _DAMAGED = "it is damaged, or no file of its kind: fetch it again, or take it away"
 
 _LINE = T.StructType(
@@ -68,9 +72,28 @@ class FileTopics:
         return f"file://{self.path}"
 
     def mark(self, after: Mark | None = None, limit: int | None = None) -> Mark:
-        """Return by file its size; see `Topics.mark`. A file is read as a whole, so that `limit` has no say."""
-        files = [self.path] if self.path.is_file() else self._present()
-        return {self._name(f): f.stat().st_size for f in files}
+        """Return by file its size; see `Topics.mark`. A file is read as a whole, so that `limit` has no say.
+
+        A file that went had been read, so that old ones may be removed. One that has grown, or was written anew, is
+        read from its start. Raises SourceChanged for one that shrank, and for a topic that `write` began anew.
+        """
+        files = self._present()
+        stats = {self._name(f): f.stat() for f in files}
+        written = {folder.name: id_ for folder in {f.parent for f in files} if (id_ := _topic_id(folder))}
+        mark = Mark(
+            {name: stat.st_size for name, stat in stats.items()},
+            {**written, **{name: str(stat.st_mtime_ns) for name, stat in stats.items()}},
+        )
+        if after is not None:
+            anew = sorted(set(mark.made_anew(after)) & written.keys())
+            shrunk = sorted(name for name, size in mark.ends.items() if size < after.ends.get(name, 0))
+            for found, words in (
+                (anew, "made anew since the checkpoint, so that its offsets mean other messages: topic"),
+                (shrunk, "smaller than when it was read, so that it holds something else: file"),
+            ):
+                if found:
+                    raise SourceChanged(f"{words} {', '.join(found[:3])}", where=self.where, hint=ANEW)
+        return mark
 
     def _name(self, file: Path) -> str:
         return str(file.relative_to(self.path.parent))
@@ -80,9 +103,9 @@ class FileTopics:
 
         A file that has grown is read from its start. Raises ConfigError where there is none to read.
         """
-        files = [self.path] if self.path.is_file() else self._files()
+        files = self._files()
         if until is not None:
-            fresh = {name for name, size in until.items() if (after or {}).get(name) != size}
+            fresh = {name for name in until.ends if until.differs(after or Mark(), name)}
             files = [f for f in files if self._name(f) in fresh]
         lines = [f for f in files if f.name.endswith(_LINES)]
         parquet = [f for f in files if f.name.endswith(_PARQUET)]
@@ -96,8 +119,12 @@ class FileTopics:
         return Records(frame, ordered=not numbered and len(files) == 1)
 
     def _present(self) -> list[Path]:
-        folders = self._folders()
-        return sorted(f for folder in folders for f in folder.iterdir() if f.name.endswith((*_LINES, _PARQUET)))
+        files = [self.path] if self.path.is_file() else [f for folder in self._folders() for f in _records_in(folder)]
+        for file in files:
+            if file.name.startswith(("_", ".")):
+                hint = "give it another name, or take it away"
+                raise ConfigError("Spark reads no file whose name begins so", where=f"file://{file}", hint=hint)
+        return sorted(files)
 
     def _files(self) -> list[Path]:
         files = self._present()
@@ -116,6 +143,8 @@ class FileTopics:
             return [f for f in _topics_in(beside) if wanted.fullmatch(f.name)]
         if self.path.is_dir():
             return [self.path, *_topics_in(self.path)]
+        if self.path.name.endswith(_RECORDS):
+            return []
         # A changefeed whose rules name a topic per table leaves no default topic: its sink URI still reads back.
         there = _topics_in(beside)
         if there:
@@ -128,7 +157,13 @@ class FileTopics:
         return TopicInfo(topic, self.partitions) if (self.path.parent / topic).is_dir() else None
 
     def ensure(self, topic: str) -> TopicInfo:
-        """Return what is known of a topic that is going to be written; a folder is made when it is written."""
+        """Return what is known of a topic that is going to be written; a folder is made when it is written.
+
+        Raises ConfigError for a name that is no topic's.
+        """
+        if not _may_be_topic(self.path.parent / topic):
+            hint = f"give the topic a name that does not begin with a dot and is none of {', '.join(_RESERVED)}"
+            raise ConfigError(f"{topic!r} cannot be a topic of files", where=self.where, hint=hint)
         return TopicInfo(topic, self.partitions)
 
     def write(self, frame: DataFrame) -> None:
@@ -177,7 +212,7 @@ class FileTopics:
         ends: list[tuple[str, int, int]] = []
         for topic in sorted(row["topic"] for row in frame.select("topic").distinct().collect()):
             folder = self.path.parent / topic
-            if folder.is_dir() and any(f.name.endswith((*_LINES, _PARQUET)) for f in folder.iterdir()):
+            if folder.is_dir() and _records_in(folder):
                 there = FileTopics(folder, topic).read(spark).frame
                 rows = there.groupBy("partition").agg(F.max("offset").alias("last")).collect()
                 ends += [(topic, row["partition"], row["last"] + 1) for row in rows]
@@ -189,8 +224,11 @@ class FileTopics:
         for folder in sorted(staging.glob("folder=*")):
             target = base / folder.name.removeprefix("folder=")
             target.mkdir(exist_ok=True)
+            if not _records_in(target):  # offsets begin at 0, which must not be taken for those of an earlier topic
+                write_whole(target / _ID, batch.encode())
             for number, part in enumerate(sorted(folder.glob("part-*"))):
                 part.replace(target / f"part-{batch}-{number:05}{suffix}")
+            sync_folder(target)
 
 
 @contextmanager
@@ -210,10 +248,29 @@ def file_errors() -> Iterator[None]:
 _FILE_ERROR = re.compile(r"\[FAILED_READ_FILE\.\w+\][^\r\n]*?(file:/\S+?)\.?(?:\s|$)")
 
 
+def _topic_id(folder: Path) -> str:
+    """Return what `write` called a topic when it began it; nothing for a topic of others."""
+    try:
+        return (folder / _ID).read_text(encoding="ascii")
+    except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+        return ""
+
+
+def _records_in(folder: Path) -> list[Path]:
+    """Return the files of records in a topic's folder."""
+    return sorted(f for f in folder.iterdir() if f.name.endswith(_RECORDS) and not f.name.startswith("."))
+
+
 def _topics_in(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        return []
-    return sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith((".", "_")))
+    """Return the topics of a folder: the folders in it, but hidden ones and those that something else is kept in.
+
+    That is Spark's and Delta's own, and what the file `.no-topic` says of: dead letters and mismatches.
+    """
+    return sorted(f for f in folder.iterdir() if f.is_dir() and _may_be_topic(f)) if folder.is_dir() else []
+
+
+def _may_be_topic(folder: Path) -> bool:
+    return not (folder.name.startswith(".") or folder.name in _RESERVED or (folder / NO_TOPIC).exists())
 
 
 def _has_offset(file: Path) -> bool:

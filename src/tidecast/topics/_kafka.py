@@ -10,9 +10,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ConfigResource,
@@ -22,16 +23,19 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast._errors import ConfigError, TerminalError, TidecastError, TransientError, Unreachable
+from tidecast._errors import ConfigError, SourceChanged, TerminalError, TidecastError, TransientError, Unreachable
 from tidecast.model import RECORD, physical_ms
-from tidecast.topics._base import Mark, Records, TopicInfo
+from tidecast.topics._base import ANEW, Mark, Records, TopicInfo
 from tidecast.topics._kafka_options import KafkaOptions
 
 _DEFAULT_PARTITIONS = 3
 _SEEN_WITHIN = 5.0
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+_SHOWN = 3
 _OFFSETS: Any = OffsetSpec  # its methods carry no types
 
 # What librdkafka has to say comes back as errors; it need not go to stderr as well.
+_log = logging.getLogger(__name__)
 _quiet = logging.getLogger(f"{__name__}.librdkafka")
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
@@ -71,14 +75,22 @@ class KafkaTopics:
     def mark(self, after: Mark | None = None, limit: int | None = None) -> Mark:
         """Return by `topic/partition` the offset at which a read from `after` ends; see `Topics.mark`.
 
-        A partition that `after` does not know begins at `start`. Raises as `read`.
+        A partition that `after` does not know begins at `start`, in place of `latest` at its first message. A topic
+        that was deleted stays in the mark, for a new one of its name to be noticed. Raises as `read`, and
+        SourceChanged where a topic was made anew, ends before `after`, or lost messages that come after it.
         """
-        ends = {}
-        for topic, places in self._offsets().items():
+        admin = self._admin()
+        offsets = self._offsets(admin, after)
+        ids = self._ids(admin, list(offsets))
+        if after is not None:
+            self._check_follows(admin, after, offsets, ids)
+            _warn_of_deleted(self.where, tuple(sorted(after.topics - offsets.keys())))
+        ends = dict(after.ends) if after else {}
+        for topic, places in offsets.items():
             for partition, (start, end) in places.items():
-                begin = (after or {}).get(_place(topic, partition), start)
+                begin = ends.get(_place(topic, partition), start)
                 ends[_place(topic, partition)] = max(begin, min(end, begin + limit) if limit else end)
-        return ends
+        return Mark(ends, {**(after.ids if after else {}), **ids})
 
     def read(self, spark: SparkSession, after: Mark | None = None, until: Mark | None = None) -> Records:
         """Return the records from `after` (else `start`) to `until` (else the end now): the columns of `RECORD`.
@@ -87,7 +99,7 @@ class KafkaTopics:
         were not committed are left out. Raises `ConfigError` where there is no topic to read or `start` is no
         start, `Unreachable` where no broker answers.
         """
-        offsets = self._between(after or {}, until or {})
+        offsets = self._between(after, until)
         frame = (
             spark.read.format("kafka")
             .options(**self.options.for_spark())
@@ -191,18 +203,21 @@ class KafkaTopics:
             topics: Mapping[str, Any] = admin.list_topics(timeout=self.options.dial_timeout).topics
         return {name: len(topic.partitions) for name, topic in topics.items() if not name.startswith("__")}
 
-    def _between(self, after: Mark, until: Mark) -> dict[str, dict[int, tuple[int, int]]]:
-        offsets = self._offsets()
+    def _between(self, after: Mark | None, until: Mark | None) -> dict[str, dict[int, tuple[int, int]]]:
+        offsets = self._offsets(self._admin(), after)
+        begins = after.ends if after else {}
         for topic, places in offsets.items():
             for partition, (start, end) in places.items():
                 place = _place(topic, partition)
-                last = until.get(place, end if not until else start)
-                places[partition] = (min(after.get(place, start), last), last)
+                last = until.ends.get(place, start) if until else end
+                places[partition] = (min(begins.get(place, start), last), last)
         return offsets
 
-    def _offsets(self) -> dict[str, dict[int, tuple[int, int]]]:
-        """Return by topic and partition the first offset to read and the one after the last."""
-        admin = self._admin()
+    def _offsets(self, admin: AdminClient, after: Mark | None) -> dict[str, dict[int, tuple[int, int]]]:
+        """Return by topic and partition the first offset to read, unless `after` says it, and the one after the last.
+
+        Nothing may be missed of what came after `after`: then `latest` means a new partition's first message.
+        """
         known = self._partitions(admin)
         if self.pattern is None:
             topics = [self.topic] if self.topic in known else []
@@ -213,13 +228,47 @@ class KafkaTopics:
             raise ConfigError(f"there is no {what}", where=self.where, hint="name another one, or topics=PATTERN")
         places = [(topic, partition) for topic in topics for partition in range(known[topic])]
         ends = self._ask_offsets(admin, places, _OFFSETS.latest())
-        starts = self._ask_offsets(admin, places, _start(self.start))
+        start = _start("earliest" if after and self.start == "latest" else self.start)
+        starts = self._ask_offsets(admin, places, start)
         bounds: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in topics}
         for (topic, partition), end in ends.items():
-            start = starts[topic, partition]
+            first = starts[topic, partition]
             # No offset: nothing is as new as the start. Beyond the end: it came after the end was asked for.
-            bounds[topic][partition] = (end if start < 0 else min(start, end), end)
+            bounds[topic][partition] = (end if first < 0 else min(first, end), end)
         return bounds
+
+    def _ids(self, admin: AdminClient, topics: list[str]) -> dict[str, str]:
+        """Return the id of each topic; brokers before 2.8 tell none."""
+        with self._asking():
+            answers = admin.describe_topics(TopicCollection(topics), request_timeout=self.options.dial_timeout)
+            ids = {topic: answer.result().topic_id for topic, answer in answers.items()}
+        return {topic: str(id_) for topic, id_ in ids.items() if id_ is not None and str(id_) != _NO_ID}
+
+    def _check_follows(
+        self, admin: AdminClient, after: Mark, offsets: Mapping[str, Mapping[int, tuple[int, int]]], ids: dict[str, str]
+    ) -> None:
+        """Raise SourceChanged unless every message that follows a mark is still there, or will come."""
+        places = [(topic, partition) for topic, known in offsets.items() for partition in known]
+        first = self._ask_offsets(admin, places, _OFFSETS.earliest())
+        shorter, expired = [], []
+        for topic, partition in places:
+            begin = after.ends.get(_place(topic, partition))
+            if begin is None:
+                continue
+            start, end = first[topic, partition], offsets[topic][partition][1]
+            where = f"topic {topic} partition {partition}"
+            if end < begin:
+                shorter.append(f"{where} ends at offset {end}, the checkpoint at {begin}")
+            elif start > begin:
+                expired.append(f"{where} offsets {begin} to {start - 1}")
+        anew = Mark(ids=ids).made_anew(after)
+        for found, words in (
+            (anew, f"made anew since the checkpoint, so that its offsets mean other messages: topic {', '.join(anew)}"),
+            (shorter, f"messages that had been read are gone: {_some(shorter)}: was the topic made anew?"),
+            (expired, f"messages expired before they were read: {_some(expired)}: the topic's retention is too short"),
+        ):
+            if found:
+                raise SourceChanged(words, where=self.where, hint=ANEW)
 
     def _matching(self, pattern: str, names: Iterable[str]) -> list[str]:
         try:
@@ -364,6 +413,17 @@ _KINDS: dict[str, _Kind] = {
 
 def _place(topic: str, partition: int) -> str:
     return f"{topic}/{partition}"
+
+
+@cache
+def _warn_of_deleted(where: str, topics: tuple[str, ...]) -> None:
+    if topics:
+        _log.warning("%s: no longer there, or not asked for any more: topics %s", where, ", ".join(topics))
+
+
+def _some(places: list[str]) -> str:
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    return "; ".join(places[:_SHOWN]) + more
 
 
 def _start(text: str) -> Any:

@@ -22,7 +22,9 @@ def count_lines(file: Path) -> int:
 
 
 def count_rows(file: Path) -> int:
-    """Return the number of rows in a Parquet file, and make it outlive a crash of the machine."""
+    """Return the number of rows in a Parquet file, or in those of a folder, and make them outlive a crash."""
+    if file.is_dir():
+        return sum(map(count_rows, file.glob("part-*")))
     _secure(file)
     return int(pq.read_metadata(file).num_rows)
 
@@ -31,7 +33,9 @@ def check_written(expected: int, found: int, folder: Path) -> None:
     """Raise TerminalError where a folder got another number of records than it should."""
     if found != expected:
         raise TerminalError(
-            f"{found} of {expected} records for this folder were written, so that none is added",
+            f"only {found} of {expected} records arrived in this folder"
+            if found < expected
+            else f"{found} records arrived in this folder instead of {expected}",
             where=str(folder),
             hint="name a folder that every machine of the Spark cluster shares, and let nobody change the source",
         )
