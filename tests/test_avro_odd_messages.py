@@ -148,7 +148,7 @@ def test_a_length_that_lies_takes_no_memory(spark: SparkSession) -> None:
     topic.row(schema, id=1, s="x", b=b"x")
     _, key, value = topic.messages[0]
     assert value
-    two_gigabytes = b"\xfe\xff\xff\xff\x0f"
+    two_gigabytes = b"\x80\xd0\xac\xf3\x0e"  # below what Java refuses of itself, which is 2^31 - 9
     for before in (len(value) - value[::-1].index(b"\x78\x02\x02") - 2, value.index(b"\x02\x02\x78") + 1):
         topic.message(key, value[:before] + two_gigabytes + value[before + 1 :])
     with topic.decode(spark) as events:
