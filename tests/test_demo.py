@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import shop_log
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from script_module import load_script
 
 import tidecast
 from tidecast.cli import _show
 
-LOG = shop_log.load()
+LOG = load_script("make-shop-log")
 
 # How a value of the shop looks in a Delta table, by MySQL type, where it is not itself.
 IN_DELTA: dict[str, Callable[[Any, Any], Any]] = {

@@ -10,15 +10,15 @@ from functools import reduce
 from typing import Any
 
 import pytest
-import shop_log
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from script_module import load_script
 
 import tidecast
 from tidecast.checksum import verdict
 from tidecast.model import TableChanges
 
-LOG = shop_log.load()
+LOG = load_script("make-shop-log")
 URI = f"file://{LOG.FILE}?protocol=simple"
 ROWS = ("INSERT", "UPDATE", "DELETE")
 

@@ -1,4 +1,4 @@
-"""The script that writes the demo's change log, as a module."""
+"""The programs in `scripts`, as modules."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "make-shop-log"
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
-def load() -> ModuleType:
-    """Return `scripts/make-shop-log`."""
-    loader = SourceFileLoader("make_shop_log", str(SCRIPT))
+def load_script(name: str) -> ModuleType:
+    """Return a program, such as `make-shop-log`."""
+    loader = SourceFileLoader(name.replace("-", "_"), str(SCRIPTS / name))
     spec = spec_from_loader(loader.name, loader)
     assert spec
     module = module_from_spec(spec)
