@@ -179,6 +179,15 @@ def test_thousands_of_tables_without_a_schema_end_no_run(examples: list[str], sp
     assert {r["detail"] for r in letters} == {f"no schema of simple.t{n} in version {version}" for n in range(3000)}
 
 
+def test_a_row_whose_table_has_a_name_that_is_no_text_is_set_aside(examples: list[str], spark: SparkSession) -> None:
+    ((_, insert),) = built(examples, "INSERT")
+    row = changed(insert, data={"id": "1"}, old=None)
+    damaged = [in_avro(row).replace(name, name[:-1] + b"\xaa", 1) for name in (b"\x0csimple", b"\x08user")]
+    with decode(spark, [*examples, *damaged]) as events:
+        letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
+    assert letters == dict.fromkeys(range(len(examples), len(examples) + 2), "bad-message")
+
+
 def test_a_table_without_handle_key_shows_whole_rows(examples: list[str], spark: SparkSession) -> None:
     ddl = changed(examples[0], preTableSchema=json.loads(examples[0])["preTableSchema"] | {"indexes": []})
     insert = next(m for m in examples if json.loads(m)["type"] == "INSERT")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 from typing import Any
 
 import pyarrow as pa
@@ -131,7 +131,9 @@ def _parse(records: DataFrame) -> DataFrame:
     )
     in_avro, in_json = _read_avro.fields(F.col("avro_head"), value), _read_json.fields(F.col("json_head"), value)
     said = {name: F.when(avro, column).otherwise(in_json[name]) for name, column in in_avro.items()}
-    known = said["database"].isNotNull() & said["table"].isNotNull() & said["schemaVersion"].isNotNull()
+    # A name that is no UTF-8 would be another one on the driver, which then finds no rows of it.
+    named = (F.coalesce(F.is_valid_utf8(said[name]), F.lit(False)) for name in ("database", "table"))
+    known = reduce(and_, named, said["schemaVersion"].isNotNull())
     reason = (
         F.when(F.col("reason").isNotNull(), F.col("reason"))
         .when(~said["readable"], F.when(avro, Reason.UNDECODABLE).otherwise(Reason.BAD_JSON))
