@@ -15,11 +15,11 @@ PUBLIC = {
     """,
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD
-        REST Reason
-        SchemaHistory SchemaKey TableChanges TableSchema as_listed bit_bytes bit_number bit_width called
-        checked compose ddl_action decimal_text enum_element enum_number evaluated_once has_any physical_ms
-        physical_ms_of row_type sanitize set_elements set_mask set_number settled shift_zone shortest_text side_by_side
-        signed small_table spark_type sql_name sql_text to_datetime trimmed union unsigned_number unsigned_text
+        REST Reason SchemaHistory SchemaKey TableChanges TableSchema as_listed bad_names bit_bytes bit_number
+        bit_width called checked compose ddl_action decimal_text enum_element enum_number evaluated_once has_any
+        is_tso physical_ms physical_ms_of row_type sanitize set_elements set_mask set_number settled shift_zone
+        shortest_text side_by_side signed small_table spark_type sql_name sql_text to_datetime trimmed union
+        unsigned_number unsigned_text with_looked_up
     """,
     "tidecast.protocols.avro": """
         AvroOptions decode encode_ddl encode_key encode_value encode_watermark fidelity key_schema
@@ -64,7 +64,8 @@ PUBLIC = {
         Access Listener Service build_app read_users
     """,
     "tidecast.runtime": """
-        Java SPARK_JARS check_zone fetch_jars find_java local_zone read_jar_list spark_session unknown_zone
+        Java SPARK_JARS check_avro_limits check_zone fetch_jars find_java local_zone read_jar_list spark_session
+        unknown_zone
     """,
     "tidecast.cli": """
         main
