@@ -224,38 +224,42 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
     m = F.col("m")
     op = _extension(writer, m, OP)
     names = {f"v{n}": f.column.name for n, f in enumerate(writer.fields) if f.column}
-    said = {f"v{n}": field_of(m, n, f.type) for n, f in enumerate(writer.fields) if f.column}
-    values = {f"v{n}": _value(f, said[f"v{n}"], zone) for n, f in enumerate(writer.fields) if f.column}
-    commit_ts = _extension(writer, m, COMMIT_TS)
-    checked = [(names[v], said[v], made) for v, made in values.items() if _fallible(writer.fields[int(v[1:])])]
-    if op is not None and group.value:
-        checked.append((OP, op, F.when(op.isin(*_OPS), op)))
-    if commit_ts is not None:
-        checked.append((COMMIT_TS, commit_ts, F.when(is_tso(commit_ts), commit_ts)))
-    # In the same step as the values, so that Spark makes each once for both.
-    bad, whole = bad_names(checked), is_whole(m)
+    values = (_value(f, field_of(m, n, f.type), zone).alias(f"v{n}") for n, f in enumerate(writer.fields) if f.column)
     flat = decoded.select(
         *RECORD.fieldNames(),
         (F.lit(Op.DELETE) if not group.value else op if op is not None else F.lit(Op.CREATE)).alias("op"),
-        _or_null(commit_ts, "bigint").alias("commit_ts"),
+        _or_null(_extension(writer, m, COMMIT_TS), "bigint").alias("commit_ts"),
         _checksum(writer, m).alias("checksum"),
-        (~whole).alias("broken"),
-        bad.alias("bad"),
-        *(made.alias(v) for v, made in values.items()),
+        (~is_whole(m)).alias("broken"),
+        "m",
+        *values,
     )
     row = F.struct(*(F.col(value).alias(name) for value, name in names.items()))
     nothing = F.lit(None).cast(row_type(schema))
+    wrong = [
+        (f.column.name, F.col(f"v{n}").isNull() & field_of(m, n, f.type).isNotNull())
+        for n, f in enumerate(writer.fields)
+        if f.column and _fallible(f)
+    ]
+    # Null where there is no extension.
+    wrong += [(OP, ~F.col("op").isin(*_OPS)), (COMMIT_TS, ~is_tso(F.col("commit_ts")))]
     broken, bad = F.col("broken"), F.col("bad")
-    frame = settled(flat, "broken").select(
-        *RECORD.fieldNames(),
-        "op",
-        "commit_ts",
-        F.lit(None).cast("bigint").alias("table_id"),
-        (nothing if group.value else row).alias("old"),
-        (row if group.value else nothing).alias("data"),
-        "checksum",
-        F.when(broken, Reason.UNDECODABLE).when(bad.isNotNull(), Reason.BAD_VALUE).alias("reason"),
-        F.when(broken, f"not a record of schema id {schema.version}").otherwise(bad).alias("detail"),
+    frame = (
+        settled(flat, "broken")
+        .withColumn("bad", bad_names(wrong))
+        .select(
+            *RECORD.fieldNames(),
+            "op",
+            "commit_ts",
+            F.lit(None).cast("bigint").alias("table_id"),
+            (nothing if group.value else row).alias("old"),
+            (row if group.value else nothing).alias("data"),
+            "checksum",
+            F.when(broken, Reason.UNDECODABLE).when(bad != "", Reason.BAD_VALUE).alias("reason"),
+            F.when(broken, f"not a record of schema id {schema.version}")
+            .when(bad != "", F.concat(F.lit("not of its column's type: "), bad))
+            .alias("detail"),
+        )
     )
     upserts_from = group.first if group.value else None
     return TableChanges(schema, frame, group.rows, group.first, upserts_from, writer.keyspace)

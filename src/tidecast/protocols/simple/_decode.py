@@ -284,7 +284,7 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, sides: Sequence[st
     nothing = F.lit(None).cast(row_type(schema))
     needed = {"old": F.col("op") == Op.DELETE, "data": F.col("op") != Op.DELETE}
     absent = reduce(or_, (needed[side] & ~has[side] for side in sides))
-    wrong = [F.when(has[side], F.col(f"wrong_{side}")) for side in sides]
+    wrong = [F.when(has[side] & (F.col(f"wrong_{side}") != ""), F.col(f"wrong_{side}")) for side in sides]
     some = F.coalesce(*wrong).isNotNull()
     return settled(typed, "whole").select(
         *RECORD.fieldNames(),
@@ -299,7 +299,7 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, sides: Sequence[st
         .alias("reason"),
         F.when(~F.col("whole"), "not a row's record")
         .when(absent, "the row is missing")
-        .when(some, F.concat_ws("; ", *wrong))
+        .when(some, F.concat(F.lit("not of its column's type: "), F.concat_ws(", ", *wrong)))
         .alias("detail"),
     )
 
@@ -320,7 +320,7 @@ def _typed(read: DataFrame, schema: TableSchema, sides: Sequence[str], reader: A
     def wrong(side: str) -> Column:
         # Every row computes this and the structs, so that Spark makes a value once for both.
         return bad_names(
-            (f"{side} {c.name}", message[side][c.name], made)
+            (f"{side} {c.name}", made.isNull() & message[side][c.name].isNotNull())
             for c, made in zip(schema.columns, values[side], strict=True)
             if reader.fallible(c.data_type)
         )
