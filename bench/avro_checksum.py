@@ -18,7 +18,8 @@ from pyspark.sql.avro.functions import from_avro
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
 from tidecast.checksum import Judged, row_checksum, verdict
-from tidecast.model import RECORD, REST, TableChanges
+from tidecast.expressions import REST
+from tidecast.model import RECORD, TableChanges
 from tidecast.protocols import avro
 
 OPTIONS = avro.AvroOptions(

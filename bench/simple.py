@@ -20,10 +20,12 @@ from pyspark.sql.avro.functions import from_avro
 
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
-from tidecast.model import CHECKSUM, RECORD, REST, Kind, TableChanges, union
+from tidecast.expressions import REST
+from tidecast.model import CHECKSUM, RECORD, Kind, TableChanges
 from tidecast.model import Column as TableColumn
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
+from tidecast.spark import union
 
 orjson: Any
 try:

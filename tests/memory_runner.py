@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tidecast._errors import TidecastError
-from tidecast.changefeed import ChangefeedConfig, Job, Moved, TableMatcher
+from tidecast.changefeed import Job, Moved
+from tidecast.config import ChangefeedConfig
 from tidecast.model import Column, DataType, Index, TableSchema, compose
+from tidecast.routing import TableMatcher
 
 CHUNK = 10
 

@@ -13,8 +13,8 @@ from growing_topic import ID
 from pyspark.sql import SparkSession
 
 import tidecast
-from tidecast.changefeed._bootstrap import INACTIVE_MS, Bootstraps
 from tidecast.model import Column, DataType, TableSchema
+from tidecast.publish._bootstrap import INACTIVE_MS, Bootstraps
 
 ORDERS = TableSchema("shop", "orders", 1, 10, (Column("id", DataType("int")),))
 ALTERED = TableSchema("shop", "orders", 1, 20, (Column("id", DataType("bigint")),))

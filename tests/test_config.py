@@ -10,8 +10,8 @@ import pytest
 import tidecast
 from tidecast._errors import ConfigError
 from tidecast._uri import local_path, parse_place, redact_uri
-from tidecast.changefeed import ChangefeedConfig, load_config
-from tidecast.changefeed._config import _PARAMETERS
+from tidecast.config import ChangefeedConfig, load_config
+from tidecast.config._build import _PARAMETERS
 
 SIMPLE = "kafka://127.0.0.1:9092/topic?protocol=simple"
 AVRO = "kafka://127.0.0.1:9092/topic?protocol=avro&schema-registry=http://127.0.0.1:8081"

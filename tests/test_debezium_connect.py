@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from tidecast.model import Column, DataType
 from tidecast.protocols.debezium import DebeziumOptions
-from tidecast.protocols.debezium._values import value
+from tidecast.protocols.debezium._encode_values import value
 from tidecast.runtime import fetch_jars, find_java, read_jar_list
 
 CONNECT = Path(__file__).with_name("connect")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tidecast.model import Column, DataType, Ddl, Index, TableSchema
+from tidecast.model._ddl_parser import read_statement
 from tidecast.protocols.debezium import DdlHistory, DebeziumOptions, encode_ddl
-from tidecast.protocols.debezium._read_schema import UnknownType, read_table
+from tidecast.protocols.debezium._decode_schema import UnknownType, read_table
 from tidecast.protocols.debezium._schema import column_schema
-from tidecast.protocols.debezium._statement import read_statement
 
 OPTIONS = DebeziumOptions(disable_schema=True)
 PRIMARY = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("id",)),)

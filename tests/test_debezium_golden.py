@@ -13,11 +13,12 @@ from golden_lines import lines
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast.changefeed import ColumnMatcher
-from tidecast.model import Events, TableSchema, physical_ms, physical_ms_of, union
+from tidecast.model import Events, TableSchema, physical_ms, physical_ms_of
 from tidecast.protocols import debezium, simple
 from tidecast.protocols.debezium import DdlHistory, DebeziumOptions
+from tidecast.routing import ColumnMatcher
 from tidecast.sources import read_records
+from tidecast.spark import union
 
 ZONE = "Asia/Shanghai"
 CLOCK = 250

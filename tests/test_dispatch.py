@@ -21,8 +21,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError
-from tidecast.changefeed import ChangefeedConfig, Router, load_config, select_columns
+from tidecast.config import ChangefeedConfig, load_config
 from tidecast.model import Column, DataType, Index, Kind, TableSchema, row_type
+from tidecast.routing import Router
 
 Event = dict[str, Any]
 ZONE = "Asia/Shanghai"
@@ -87,26 +88,26 @@ def partition(
     ],
 )
 def test_a_topic_rule_is_filled_in(tmp_path: Path, rule: str, database: str, name: str, topic: str) -> None:
-    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "topic": rule})))
+    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "topic": rule})).routing)
     assert router.topic_for(table(name, database=database)) == topic
 
 
 def test_the_first_dispatcher_that_matches_counts_whatever_the_letter_case(tmp_path: Path) -> None:
     rules = dispatchers({"matcher": ["DB.t1"], "topic": "one"}, {"matcher": ["db.*"], "topic": "two"})
-    router = Router(config(tmp_path, "case-sensitive = true\n" + rules))
+    router = Router(config(tmp_path, "case-sensitive = true\n" + rules).routing)
     assert [router.topic_for(table(t, database="db")) for t in ("T1", "t2")] == ["one", "two"]
     assert router.topic_for(table("t1", database="other")) == "default-topic"
 
 
 def test_two_avro_tables_cannot_share_the_default_topic(tmp_path: Path) -> None:
     rules = dispatchers({"matcher": ["test.routed*"], "topic": "{schema}_{table}"}, {"matcher": ["*.*"]})
-    avro = Router(config(tmp_path, rules, "avro"))
+    avro = Router(config(tmp_path, rules, "avro").routing)
     one, other = table("a", *ints("id")), table("b", *ints("id"))
     avro.check_default_topic([one, one, table("routed1"), table("routed2")])
     with pytest.raises(ConfigError, match=r"test\.a and test\.b would share the default topic default-topic") as caught:
         avro.check_default_topic([one, other])
     assert len(str(caught.value).splitlines()) == 1
-    Router(config(tmp_path, rules)).check_default_topic([one, other])
+    Router(config(tmp_path, rules).routing).check_default_topic([one, other])
 
 
 # ---- partitions
@@ -126,12 +127,12 @@ def test_a_table_goes_to_one_partition(
     spark: SparkSession, tmp_path: Path, database: str, name: str, partitions: int, expected: int
 ) -> None:
     for rule in ("default", "table", "", "no-such-rule"):
-        router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "partition": rule})))
+        router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "partition": rule})).routing)
         assert partition(spark, router, table(name, *ints("a"), database=database), (1,), partitions) == expected
 
 
 def test_a_row_goes_where_its_key_says(spark: SparkSession, tmp_path: Path) -> None:
-    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "dispatcher": "Index-Value"})))
+    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "dispatcher": "Index-Value"})).routing)
     t1 = table("t1", *ints("a"), indexes=primary("a"))
     t2 = table("t2", *ints("a", "b"), indexes=primary("a", "b"))
     assert [partition(spark, router, t1, (v,), 16) for v in (11, 22)] == [2, 11]
@@ -155,24 +156,26 @@ def test_a_row_goes_where_an_index_or_columns_say(spark: SparkSession, tmp_path:
         *ints("COL2", "Col1", "id"),
         indexes=(*primary("id"), Index("index1", True, False, False, ("COL2", "Col1"))),
     )
-    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], **rule})))
+    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], **rule})).routing)
     assert partition(spark, router, schema, (22, 11, 5), 16) == 5
 
 
 def test_ts_spreads_rows_by_commit_ts(spark: SparkSession, tmp_path: Path) -> None:
-    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "partition": "ts"})))
+    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "partition": "ts"})).routing)
     assert partition(spark, router, table("t", *ints("a")), (1,), 7, 464041517000163334) == 464041517000163334 % 7
 
 
 def test_null_and_what_is_no_number(session: SparkSession, tmp_path: Path) -> None:
-    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "partition": "columns", "columns": ["d"]})))
+    router = Router(
+        config(tmp_path, dispatchers({"matcher": ["*.*"], "partition": "columns", "columns": ["d"]})).routing
+    )
     schema = table("t", Column("d", DataType("double")))
     partitions = 1009
     zero, nan, infinite, null = (
         partition(session, router, schema, (v,), partitions) for v in (0.0, float("nan"), float("-inf"), None)
     )
     assert zero == nan == infinite
-    default = Router(config(tmp_path))
+    default = Router(config(tmp_path).routing)
     assert null == partition(session, default, schema, (0.0,), partitions) != zero
 
 
@@ -217,7 +220,7 @@ def test_every_kind_of_value_is_hashed_as_its_text(session: SparkSession, tmp_pa
     found, wanted = [], []
     for column, (_, _, text) in zip(columns, HASHED, strict=True):
         rules = dispatchers({"matcher": ["*.*"], "partition": "columns", "columns": [column.name]})
-        router = Router(config(tmp_path, rules), ZONE)
+        router = Router(config(tmp_path, rules).routing, ZONE)
         found.append(router.partition_for(schema, F.col("row"), F.lit(1), partitions))
         wanted.append((crc32(b"testt") ^ crc32(column.name.encode() + text)) % partitions)
     actual = list(frame.select(*(f.alias(str(n)) for n, f in enumerate(found))).collect()[0])
@@ -240,7 +243,7 @@ def test_a_rule_that_does_not_fit_the_table_is_refused(tmp_path: Path, rule: dic
         Column("v", DataType("int"), virtual=True),
         indexes=(Index("plain", False, False, False, ("a",)),),
     )
-    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], **rule})))
+    router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], **rule})).routing)
     with pytest.raises(ConfigError, match=why) as caught:
         router.partition_for(schema, F.col("row"), F.col("ts"), 3)
     assert caught.value.code == "CDC:ErrDispatcherFailed"
@@ -349,7 +352,9 @@ def test_rows_go_to_the_partitions_that_ticdc_chose(
 ) -> None:
     suite = json.loads(golden("suite.json").read_text(encoding="utf-8"))
     options = next(f["options"] for f in suite["files"] if f.get("variant") == variant)
-    router = Router(config(tmp_path, dispatchers(*options["dispatchers"]), variant.split("-")[0]), suite["time_zone"])
+    router = Router(
+        config(tmp_path, dispatchers(*options["dispatchers"]), variant.split("-")[0]).routing, suite["time_zone"]
+    )
     count = suite["partitions_per_topic"]
     expected = {
         m["n"]: (m["topic"].replace(options["default_topic"], "default-topic"), m["partition"])
@@ -402,19 +407,19 @@ def test_columns_are_selected(tmp_path: Path, patterns: list[str], left: list[st
     chosen = config(
         tmp_path, selectors({"matcher": ["TEST.t"], "columns": patterns}, {"matcher": ["*.*"], "columns": ["id"]})
     )
-    assert [c.name for c in select_columns(chosen, sold()).columns] == left
+    assert [c.name for c in Router(chosen.routing).select_columns(sold()).columns] == left
 
 
 def test_a_table_without_a_selector_keeps_its_columns(tmp_path: Path) -> None:
     chosen = config(tmp_path, selectors({"matcher": ["other.*"], "columns": ["id"]}))
-    assert select_columns(chosen, sold()) == sold()
+    assert Router(chosen.routing).select_columns(sold()) == sold()
 
 
 @pytest.mark.parametrize("patterns", [["keep_a"], [], ["*", "!id", "!uk"]])
 def test_a_key_must_be_left(tmp_path: Path, patterns: list[str]) -> None:
     chosen = config(tmp_path, selectors({"matcher": ["*.*"], "columns": patterns}))
     with pytest.raises(ConfigError) as caught:
-        select_columns(chosen, sold())
+        Router(chosen.routing).select_columns(sold())
     assert caught.value.code == "CDC:ErrColumnSelectorFailed"
 
 
@@ -422,5 +427,5 @@ def test_columns_that_dispatch_rows_must_be_left(tmp_path: Path) -> None:
     rules = dispatchers({"matcher": ["*.*"], "partition": "columns", "columns": ["KEEP_A"]})
     chosen = config(tmp_path, rules + "\n" + selectors({"matcher": ["*.*"], "columns": ["id"]}))
     with pytest.raises(ConfigError, match="needs column keep_a") as caught:
-        select_columns(chosen, sold())
+        Router(chosen.routing).select_columns(sold())
     assert caught.value.code == "CDC:ErrColumnSelectorFailed"

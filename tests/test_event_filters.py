@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast import ConfigError
-from tidecast.changefeed import load_config
-from tidecast.changefeed._filter import EventFilters
-from tidecast.changefeed._split import split_key_updates
-from tidecast.changefeed._tables import EventFilter
+from tidecast.config import load_config
 from tidecast.model import CHECKSUM, Column, DataType, Ddl, Index, Op, TableChanges, TableSchema, row_type
+from tidecast.publish._split import split_key_updates
+from tidecast.routing._event_filter import EventFilters
+from tidecast.routing._rules import EventFilter
 
 TABLE = TableSchema(
     "shop",

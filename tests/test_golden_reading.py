@@ -12,9 +12,10 @@ from golden_lines import lines
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast.model import Events, Kind, sanitize, union
+from tidecast.model import Events, Kind, sanitize
 from tidecast.protocols import avro, simple
 from tidecast.sources import read_records
+from tidecast.spark import union
 
 ZONE = "Asia/Shanghai"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidecast._errors import ConfigError
-from tidecast.changefeed import ColumnMatcher, TableMatcher
-from tidecast.changefeed._matcher import TableFilter
+from tidecast.routing import ColumnMatcher, TableMatcher
+from tidecast.routing._matcher import TableFilter
 
 
 @pytest.mark.parametrize(

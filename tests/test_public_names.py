@@ -9,21 +9,24 @@ import pytest
 PUBLIC = {
     "tidecast": """
         ConfigError CorruptedData DecodeError Demo DemoTable DemoTopic EncodeError Inspected MissingRuntime
-        PlannedTable Published
-        RegistryError Replicated SchemaRefused TerminalError TidecastError TransientError Unreachable Verified
-        __version__ convert demo inspect plan read replicate serve spark_session verify
+        PlannedTable Published RegistryError Replicated SchemaRefused TerminalError TidecastError TransientError
+        Unreachable Verified __version__ convert demo inspect plan read replicate serve spark_session verify
     """,
     "tidecast.model": """
-        Action Bootstrap CHECKSUM Column DataType Ddl Events HEADERS Index Kind MAX_DECIMAL_PRECISION Op RECORD
-        REST Reason SchemaHistory SchemaKey TableChanges TableSchema as_listed bad_names bit_bytes bit_number
-        bit_width called checked compose ddl_action decimal_text enum_element enum_number evaluated_once has_any
-        is_tso physical_ms physical_ms_of row_type sanitize set_elements set_mask set_number settled shift_zone
-        shortest_text side_by_side signed small_table spark_type sql_name sql_text to_datetime trimmed union
-        unsigned_number unsigned_text with_looked_up
+        Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index Kind MAX_DECIMAL_PRECISION Name
+        Op RECORD Reason SchemaHistory SchemaKey Statement TableChanges TableSchema checked compose ddl_action
+        ddl_type is_tso physical_ms physical_ms_of read_statement row_type sanitize spark_type to_datetime
+    """,
+    "tidecast.spark": """
+        bad_names called evaluated_once let settled side_by_side small_table sql_name sql_text union with_looked_up
+    """,
+    "tidecast.expressions": """
+        REST as_listed bit_bytes bit_number bit_width decimal_text enum_element enum_number has_any set_elements
+        set_mask set_number shift_zone shortest_text signed trimmed unsigned_number unsigned_text
     """,
     "tidecast.protocols.avro": """
-        AvroOptions decode encode_ddl encode_key encode_value encode_watermark fidelity key_schema
-        unencodable value_schema
+        AvroOptions decode encode_ddl encode_key encode_value encode_watermark fidelity key_schema unencodable
+        value_schema
     """,
     "tidecast.protocols.debezium": """
         DdlHistory DebeziumOptions decode encode_ddl encode_key encode_value encode_watermark fidelity unencodable
@@ -39,23 +42,29 @@ PUBLIC = {
         Registry bounded_json open_registry subject_for
     """,
     "tidecast.topics": """
-        Int64 KafkaOptions Mark OnError Records TopicInfo Topics append_lines check_storage
-        check_written claim_folder claim_location compress compressed count_rows
-        decompressed fetched_claims file_errors kafka_errors open_topics refuse_dead_letters store_claims
-        write_dead_letters
+        Int64 KafkaOptions Mark OnError Records TopicInfo Topics append_lines check_storage check_written claim_folder
+        claim_location compress compressed count_rows decompressed fetched_claims file_errors kafka_errors open_topics
+        refuse_dead_letters store_claims write_dead_letters
     """,
     "tidecast.sources": """
         Batch Progress TopicStream check_protocol check_source decode_records read_records read_topic source_errors
     """,
+    "tidecast.routing": """
+        ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Router RoutingRules TableFilter
+        TableMatcher check_event_filters
+    """,
+    "tidecast.config": """
+        ChangefeedConfig SINK_PARAMETERS build_config checked_replica_config completed_replica_config
+        default_replica_config file_content filter_of load_config mask_replica_config merge_replica_configs
+        patched_replica_config read_replica_config replica_config_for secret_values unmask_replica_config
+        without_effect
+    """,
+    "tidecast.publish": """
+        Bootstraps PlannedSchema PlannedTable Published announce between bootstraps_of check_publishable plan publish
+    """,
     "tidecast.changefeed": """
-        SINK_PARAMETERS
-        ChangefeedConfig Changefeeds ColumnMatcher Feed Folders Job Moved PlannedSchema PlannedTable Problem Published
-        Router
-        Runner Snapshot Sorted SparkRunner State TableMatcher Timing Wish build_config
-        checked_replica_config default_replica_config
-        file_content
-        lag_seconds load_config mask_replica_config masked_sink_uri merge_replica_configs plan publish
-        read_replica_config replica_config_for select_columns
+        Changefeeds Feed Folders Job Moved Problem Runner Snapshot Sorted SparkRunner State Timing Wish lag_seconds
+        masked_sink_uri
     """,
     "tidecast.replica": """
         ON_ERROR ON_MISMATCH Replicated TableReport parse_target replicate

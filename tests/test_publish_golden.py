@@ -16,9 +16,10 @@ from golden_lines import lines
 from pyspark.sql import SparkSession
 from test_convert_golden import toml
 
-from tidecast.changefeed import load_config, publish
+from tidecast.config import load_config
 from tidecast.model import Events
 from tidecast.protocols import simple
+from tidecast.publish import publish
 from tidecast.sources import read_records
 from tidecast.topics import open_topics
 

@@ -25,8 +25,9 @@ from raw_http import all_of, connection, drip
 
 import tidecast
 from tidecast._errors import ConfigError, SchemaRefused, TerminalError, Unreachable
-from tidecast.changefeed import Changefeeds, State, _feeds, default_replica_config
+from tidecast.changefeed import Changefeeds, State, _feeds
 from tidecast.changefeed._feed import Feed, FeedFolder
+from tidecast.config import default_replica_config
 from tidecast.model import compose, physical_ms
 from tidecast.server import Access, Listener, _access, _app, _limits, read_users
 

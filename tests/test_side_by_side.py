@@ -7,7 +7,7 @@ import threading
 import pytest
 from pyspark.sql import SparkSession
 
-from tidecast.model import side_by_side
+from tidecast.spark import side_by_side
 
 
 def test_several_are_made_at_a_time_and_come_in_their_order(session: SparkSession) -> None:

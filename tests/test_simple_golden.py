@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast.checksum import verify
-from tidecast.model import Ddl, Events, physical_ms, physical_ms_of, union
+from tidecast.model import Ddl, Events, physical_ms, physical_ms_of
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
 from tidecast.sources import read_records
+from tidecast.spark import union
 
 ZONE = "Asia/Shanghai"
 BUILT_AFTER_MS = 250  # the golden messages were built that long after their commit

@@ -14,9 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from values import fixed, plain, texts, utc_texts
 
-from tidecast.model import CHECKSUM, RECORD, Column, DataType, Index, TableSchema, set_mask, union
+from tidecast.expressions import set_mask
+from tidecast.model import CHECKSUM, RECORD, Column, DataType, Index, TableSchema
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
+from tidecast.spark import union
 
 EXAMPLES = 500
 UTF8 = ("utf8mb4", "utf8mb4_bin")

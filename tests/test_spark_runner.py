@@ -15,7 +15,8 @@ from servers import KafkaBroker
 
 import tidecast
 from tidecast._errors import SourceChanged
-from tidecast.changefeed import Job, SparkRunner, load_config
+from tidecast.changefeed import Job, SparkRunner
+from tidecast.config import load_config
 
 NEW = {**ID, "name": "must"}
 

@@ -15,7 +15,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.model import decimal_text, shift_zone, shortest_text, unsigned_number
+from tidecast.expressions import decimal_text, shift_zone, shortest_text, unsigned_number
 
 
 def texts(spark: SparkSession, values: Iterable[object], kind: T.DataType, expression: Column) -> list[str | None]:

@@ -24,8 +24,8 @@ from servers import KafkaBroker
 import tidecast
 from tidecast import DecodeError, TerminalError
 from tidecast._errors import SourceChanged
-from tidecast.model import union
 from tidecast.sources import Batch, TopicStream
+from tidecast.spark import union
 from tidecast.topics import append_lines
 from tidecast.topics._files import FileTopics
 

@@ -16,7 +16,7 @@ from tidecast._errors import (
     Unreachable,
 )
 from tidecast._inspect import Inspected
-from tidecast.changefeed import PlannedTable, Published
+from tidecast.publish import PlannedTable, Published
 from tidecast.replica import Replicated
 from tidecast.runtime import spark_session
 

@@ -19,21 +19,13 @@ from tidecast._errors import ConfigError
 from tidecast._inspect import Inspected, inspect_events, parse_message, single_message
 from tidecast._progress import Progress, unseen
 from tidecast._uri import local_path, parse_place, source_uri, unknown_parameters
-from tidecast.changefeed import (
-    SINK_PARAMETERS,
-    ChangefeedConfig,
-    Changefeeds,
-    Folders,
-    PlannedTable,
-    Published,
-    SparkRunner,
-    load_config,
-    publish,
-)
-from tidecast.changefeed import plan as make_plan
+from tidecast.changefeed import Changefeeds, Folders, SparkRunner
 from tidecast.checksum import Judged
 from tidecast.checksum import verify as judge
+from tidecast.config import SINK_PARAMETERS, ChangefeedConfig, load_config
 from tidecast.model import Events
+from tidecast.publish import PlannedTable, Published, publish
+from tidecast.publish import plan as make_plan
 from tidecast.registry import Registry, open_registry
 from tidecast.replica import Replicated, parse_target
 from tidecast.replica import replicate as apply

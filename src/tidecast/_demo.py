@@ -14,9 +14,10 @@ from tidecast._api import DEAD_LETTERS, read
 from tidecast._errors import ConfigError
 from tidecast._progress import Progress, unseen
 from tidecast._uri import local_path
-from tidecast.changefeed import ChangefeedConfig, Published, load_config, publish
 from tidecast.checksum import Judged
+from tidecast.config import ChangefeedConfig, load_config
 from tidecast.model import Events
+from tidecast.publish import Published, publish
 from tidecast.registry import Registry, open_registry
 from tidecast.replica import replicate
 from tidecast.runtime import spark_session

@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
 from tidecast.checksum import explain, verdict
-from tidecast.model import RECORD, Events, Kind, Op, Reason, TableChanges, to_datetime, union
+from tidecast.model import RECORD, Events, Kind, Op, Reason, TableChanges, to_datetime
 from tidecast.protocols import simple
+from tidecast.spark import union
 
 _OPS = {Op.CREATE: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _AVRO = ("avro", "flat-avro")

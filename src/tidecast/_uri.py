@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from tidecast._errors import ConfigError
 
-_HIDDEN = "xxxxx"
+HIDDEN = "xxxxx"
 _SECRET = re.compile(
     r"pass|pwd|secret|token|cred|signature|bearer|cookie|jaas|(access|account|shared|api|private)[-_. ]?key"
     r"|(?<![a-z])(sas|auth(entication|orization)?)(?![a-z0-9])",
@@ -175,7 +175,7 @@ def redact_uri(uri: str) -> str:
 
 
 def _redacted_value(text: str) -> str:
-    return _redacted(text, lambda inner: _HIDDEN if re.search("[:@?#]", inner) else inner)
+    return _redacted(text, lambda inner: HIDDEN if re.search("[:@?#]", inner) else inner)
 
 
 def _redacted(uri: str, public: Callable[[str], str]) -> str:
@@ -184,12 +184,12 @@ def _redacted(uri: str, public: Callable[[str], str]) -> str:
     def parameter(match: re.Match[str]) -> str:
         before, name, equals, value = match.groups()
         if unquote(name) not in _PUBLIC:
-            return f"{before}{name}={_HIDDEN if value else ''}" if equals else f"{before}{_HIDDEN}"
+            return f"{before}{name}={HIDDEN if value else ''}" if equals else f"{before}{HIDDEN}"
         inner = unquote(value)
         shown = public(inner)
         return f"{before}{name}{equals}{value if shown == inner else shown}"
 
-    return _FRAGMENT.sub(f"#{_HIDDEN}", _PARAM.sub(parameter, _USERINFO.sub(rf"\1:{_HIDDEN}@", uri)))
+    return _FRAGMENT.sub(f"#{HIDDEN}", _PARAM.sub(parameter, _USERINFO.sub(rf"\1:{HIDDEN}@", uri)))
 
 
 def secrets_of(place: Place) -> list[str]:

@@ -23,17 +23,27 @@ from typing import Any, NamedTuple
 from tidecast._atomic import locked
 from tidecast._errors import ConfigError, TerminalError, TidecastError
 from tidecast._go import parse_duration
-from tidecast._uri import Place, parse_place, redact_uri, secrets_of
-from tidecast.changefeed import _replica_config as replica
-from tidecast.changefeed._config import ChangefeedConfig, build_config
-from tidecast.changefeed._dispatch import Router, select_columns
+from tidecast._time_limit import time_limit
+from tidecast._uri import HIDDEN, Place, parse_place, redact_uri, secrets_of
 from tidecast.changefeed._feed import Feed, FeedFolder, Problem, State
-from tidecast.changefeed._filter import EventFilters
 from tidecast.changefeed._folders import Folders
-from tidecast.changefeed._matcher import TableFilter
 from tidecast.changefeed._runner import Job, Moved, Runner
-from tidecast.changefeed._time_limit import time_limit
+from tidecast.config import (
+    ChangefeedConfig,
+    build_config,
+    completed_replica_config,
+    default_replica_config,
+    file_content,
+    filter_of,
+    merge_replica_configs,
+    patched_replica_config,
+    replica_config_for,
+    secret_values,
+    unmask_replica_config,
+    without_effect,
+)
 from tidecast.model import TableSchema, physical_ms
+from tidecast.routing import EventFilters, Router, TableFilter
 
 _log = logging.getLogger(__name__)
 
@@ -235,7 +245,7 @@ class Changefeeds:
 
     def sort_tables(self, config: Mapping[str, Any] | None) -> Sorted:
         """Return the source's tables by what the filter of a replica config does with them."""
-        chosen, case_sensitive = replica.filter_of(_over_defaults(config))
+        chosen, case_sensitive = filter_of(_over_defaults(config))
         tables = sorted(self.runner.tables(), key=lambda t: t.name)
         with time_limit(_PATTERNS_S):
             matcher = TableFilter(chosen.rules, case_sensitive=case_sensitive)
@@ -294,11 +304,11 @@ class Changefeeds:
         if wish.sink_uri and wish.sink_uri != masked_sink_uri(feed.sink_uri):
             changed = replace(changed, sink_uri=wish.sink_uri)
         if wish.config is not None:
-            given = replica.unmask_replica_config(wish.config, feed.config)
-            patched = replica.patched_replica_config(feed.config, given)
-            changed = replace(changed, config=patched if wish.patch else replica.completed_replica_config(given))
+            given = unmask_replica_config(wish.config, feed.config)
+            patched = patched_replica_config(feed.config, given)
+            changed = replace(changed, config=patched if wish.patch else completed_replica_config(given))
         if changed.sink_uri != feed.sink_uri:  # its protocol wins over the stored one
-            changed = replace(changed, config=replica.replica_config_for(changed.config, changed.sink_uri))
+            changed = replace(changed, config=replica_config_for(changed.config, changed.sink_uri))
         if (changed.sink_uri, changed.config) != (feed.sink_uri, feed.config):
             self._check(feed_id, changed.sink_uri, changed.config)
         with self._changed:
@@ -380,17 +390,17 @@ class Changefeeds:
                 code="CDC:ErrTableIneligible",
                 hint="set ignore_ineligible_table to leave them out",
             )
-        router, events = Router(checked), EventFilters(checked.filter.event_filters)
+        router, events = Router(checked.routing), EventFilters(checked.filter.event_filters)
         with time_limit(_PATTERNS_S):
             for table in tables.eligible:
-                router.check(select_columns(checked, table))
+                router.check(router.select_columns(table))
                 events.check(table)
         self.runner.check_filters(checked, tables.eligible)
         try:
             self.runner.check(checked)
         except TidecastError as error:
             raise _sink_invalid(sink_uri, error) from error
-        if idle := replica.without_effect(config):
+        if idle := without_effect(config):
             _log.warning("changefeed %s: these settings have no effect here: %s", feed_id, ", ".join(idle))
 
     def _configured(self, sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:
@@ -398,7 +408,7 @@ class Changefeeds:
             return self._config(sink_uri, config)
 
     def _config(self, sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:
-        built = build_config(sink_uri, replica.file_content(config), "replica_config")
+        built = build_config(sink_uri, file_content(config), "replica_config")
         if self._folders:
             self._folders.check(built)
         return built
@@ -529,7 +539,7 @@ class Changefeeds:
     def _stuck(self, feed: Feed) -> float:
         if self._timing.stuck is not None:
             return self._timing.stuck
-        default = replica.default_replica_config()["changefeed_error_stuck_duration"]
+        default = default_replica_config()["changefeed_error_stuck_duration"]
         said = feed.config.get("changefeed_error_stuck_duration", default)
         return (parse_duration(said) if isinstance(said, str) else int(said)) / _NANO
 
@@ -563,7 +573,7 @@ def _wrapping(sink_uri: str) -> Iterator[None]:
 
 
 def _over_defaults(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    return replica.merge_replica_configs(replica.default_replica_config(), config or {})
+    return merge_replica_configs(default_replica_config(), config or {})
 
 
 def _place_of(sink_uri: str) -> Place:
@@ -594,6 +604,6 @@ def _words(error: Exception) -> str:
 
 def _without_secrets(text: str, feed: Feed) -> str:
     """Hide what an error of somebody else's might quote."""
-    for secret in {feed.sink_uri, *secrets_of(parse_place(feed.sink_uri)), *replica.secrets(feed.config)} - {""}:
-        text = text.replace(secret, redact_uri(secret) if "://" in secret else replica.HIDDEN)
+    for secret in {feed.sink_uri, *secrets_of(parse_place(feed.sink_uri)), *secret_values(feed.config)} - {""}:
+        text = text.replace(secret, redact_uri(secret) if "://" in secret else HIDDEN)
     return text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tidecast._errors import ConfigError
 from tidecast._uri import local_path
-from tidecast.changefeed._config import ChangefeedConfig
+from tidecast.config import ChangefeedConfig
 from tidecast.topics import claim_folder
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tidecast.changefeed._config import ChangefeedConfig
+from tidecast.config import ChangefeedConfig
 from tidecast.model import TableSchema
 
 

@@ -19,14 +19,12 @@ from pyspark.sql import SparkSession
 
 from tidecast._atomic import write_whole
 from tidecast._errors import SourceChanged, TerminalError
-from tidecast.changefeed._bootstrap import Bootstraps
-from tidecast.changefeed._bounds import between
-from tidecast.changefeed._config import ChangefeedConfig
-from tidecast.changefeed._filter import EventFilters
-from tidecast.changefeed._publish import announce, bootstraps_of, check_publishable, publish
 from tidecast.changefeed._runner import Job, Moved
+from tidecast.config import ChangefeedConfig
 from tidecast.model import TableSchema, compose
+from tidecast.publish import Bootstraps, announce, between, bootstraps_of, check_publishable, publish
 from tidecast.registry import Registry, open_registry
+from tidecast.routing import EventFilters
 from tidecast.sources import TopicStream, source_errors
 from tidecast.topics import open_topics
 

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro, to_avro
 
-from tidecast.model import DataType, Kind, as_listed, decimal_text, signed, spark_type
+from tidecast.expressions import as_listed, decimal_text, signed
+from tidecast.model import DataType, Kind, spark_type
 
 Pieces = tuple[Column, ...]
 

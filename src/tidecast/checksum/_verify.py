@@ -6,7 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidecast.checksum._verdict import Judged, verdict
-from tidecast.model import Events, Op, TableChanges, union
+from tidecast.model import Events, Op, TableChanges
+from tidecast.spark import union
 
 
 def verify(events: Events) -> DataFrame:

@@ -19,7 +19,10 @@ import typer
 
 from tidecast import ConfigError, TidecastError
 from tidecast._go import duration_string, to_json
-from tidecast.changefeed import (
+from tidecast.cli._cdc_client import ApiError, Client, Credentials, address_of
+from tidecast.cli._cdc_diff import differences
+from tidecast.cli._cdc_flags import MOVES, SORT_ENGINES, Help, Usage, parse
+from tidecast.config import (
     build_config,
     default_replica_config,
     file_content,
@@ -27,9 +30,6 @@ from tidecast.changefeed import (
     read_replica_config,
     replica_config_for,
 )
-from tidecast.cli._cdc_client import ApiError, Client, Credentials, address_of
-from tidecast.cli._cdc_diff import differences
-from tidecast.cli._cdc_flags import MOVES, SORT_ENGINES, Help, Usage, parse
 from tidecast.model import compose, physical_ms
 
 _DAY_MS = 86_400_000

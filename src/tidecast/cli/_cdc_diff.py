@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tidecast._go import duration_string
-from tidecast.changefeed import mask_replica_config, masked_sink_uri, merge_replica_configs
+from tidecast.changefeed import masked_sink_uri
+from tidecast.config import mask_replica_config, merge_replica_configs
 
 _FIELDS = {
     "advance_timeout": "AdvanceTimeoutInSec",

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.model._actions import ddl_action
-from tidecast.model._plans import union
 from tidecast.model._schema import TableSchema
 from tidecast.model._types import spark_type
+from tidecast.spark import union
 
 if TYPE_CHECKING:
     from tidecast.model._history import SchemaHistory

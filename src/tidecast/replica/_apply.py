@@ -11,12 +11,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidecast.checksum import Judged
-from tidecast.model import Kind, sql_name
+from tidecast.model import Kind
 from tidecast.replica._check import Checked
 from tidecast.replica._columns import may_be_formless
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan, filled
 from tidecast.replica._report import TableReport
+from tidecast.spark import sql_name
 
 _NOTE = '{"tidecast": '
 _INSERT, _UPDATE, _DELETE = "i", "u", "d"

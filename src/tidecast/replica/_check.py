@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError, CorruptedData
 from tidecast.checksum import Judged, with_verdict
-from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema, evaluated_once, union
+from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
 from tidecast.replica._columns import may_be_formless, table_value
+from tidecast.spark import evaluated_once, union
 from tidecast.topics import OnError
 
 DEAD_LETTER, APPLY, FAIL = "dead-letter", "apply", "fail"

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import types as T
 
 from tidecast import model
-from tidecast.model import DataType, Kind, TableSchema, bit_width
+from tidecast.expressions import bit_width
+from tidecast.model import DataType, Kind, TableSchema
 from tidecast.replica._columns import table_type
 from tidecast.replica._memory import Memory
 

@@ -10,12 +10,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema, union
+from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
 from tidecast.replica._check import Policy, check, image_of_key, refuse
 from tidecast.replica._columns import fill, may_be_formless, table_value
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
 from tidecast.replica._memory import Memory
 from tidecast.replica._target import DeltaPlace
+from tidecast.spark import union
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 

@@ -14,13 +14,14 @@ from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError, TableRefused
 from tidecast._progress import Progress, unseen
-from tidecast.model import Events, TableChanges, TableSchema, side_by_side, union
+from tidecast.model import Events, TableChanges, TableSchema
 from tidecast.replica._apply import apply
 from tidecast.replica._check import DEAD_LETTER, FAIL, Policy, count, refuse_mismatches
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
+from tidecast.spark import side_by_side, union
 from tidecast.topics import refuse_dead_letters, write_dead_letters
 
 _DEAD_LETTERS = "_dead_letters"

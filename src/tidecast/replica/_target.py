@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError, TableRefused
 from tidecast._uri import local_path
-from tidecast.model import sql_name
 from tidecast.replica._evolve import Shape
+from tidecast.spark import sql_name
 
 _CATALOGS, _OWN_CATALOG = "spark.sql.catalog.", "spark_catalog"
 _OURS, _KEY = "tidecast.", "tidecast.key"

@@ -10,15 +10,8 @@ from fastapi import Response
 
 from tidecast._errors import TidecastError
 from tidecast._go import to_json
-from tidecast.changefeed import (
-    Problem,
-    Snapshot,
-    Sorted,
-    State,
-    lag_seconds,
-    mask_replica_config,
-    masked_sink_uri,
-)
+from tidecast.changefeed import Problem, Snapshot, Sorted, State, lag_seconds, masked_sink_uri
+from tidecast.config import mask_replica_config
 from tidecast.model import TableSchema, physical_ms
 from tidecast.server._limits import cut
 

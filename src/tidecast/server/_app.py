@@ -18,7 +18,8 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from tidecast._errors import ConfigError, TidecastError
-from tidecast.changefeed import Changefeeds, Wish, checked_replica_config
+from tidecast.changefeed import Changefeeds, Wish
+from tidecast.config import checked_replica_config
 from tidecast.model import compose, physical_ms
 from tidecast.server import _answers
 from tidecast.server._access import Access, Guard

@@ -26,7 +26,8 @@ from pyspark.sql.window import Window
 from tidecast._atomic import sync_folder, write_whole
 from tidecast._errors import ConfigError, SourceChanged, TidecastError
 from tidecast._uri import spark_input, spark_output
-from tidecast.model import HEADERS, RECORD, small_table
+from tidecast.model import HEADERS, RECORD
+from tidecast.spark import small_table
 from tidecast.topics._base import ANEW, Mark, Records, TopicInfo
 from tidecast.topics._written import check_written, count_lines, count_rows
 

@@ -11,29 +11,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidecast.expressions import REST, bit_width, shift_zone, unsigned_number
 from tidecast.model import CHECKSUM as CHECKSUM_TYPE
-from tidecast.model import (
-    RECORD,
-    REST,
-    DataType,
-    Ddl,
-    Events,
-    Kind,
-    Op,
-    Reason,
-    TableChanges,
-    bad_names,
-    bit_width,
-    evaluated_once,
-    is_tso,
-    row_type,
-    settled,
-    shift_zone,
-    side_by_side,
-    union,
-    unsigned_number,
-    with_looked_up,
-)
+from tidecast.model import RECORD, DataType, Ddl, Events, Kind, Op, Reason, TableChanges, is_tso, row_type
 from tidecast.protocols.avro import _wide
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
 from tidecast.protocols.avro._read_schema import Field, WriterSchema, read_schema
@@ -48,6 +28,7 @@ from tidecast.protocols.avro._wire import (
     is_whole,
     read,
 )
+from tidecast.spark import bad_names, evaluated_once, settled, side_by_side, union, with_looked_up
 
 _UINT64 = 1 << 64
 _ROW, _CONTROL, _MALFORMED = "row", "control", "malformed"

@@ -12,16 +12,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast._errors import EncodeError
-from tidecast.model import (
-    MAX_DECIMAL_PRECISION,
-    DataType,
-    Kind,
-    Op,
-    TableSchema,
-    decimal_text,
-    physical_ms_of,
-    shift_zone,
-)
+from tidecast.expressions import decimal_text, shift_zone
+from tidecast.model import MAX_DECIMAL_PRECISION, DataType, Kind, Op, TableSchema, physical_ms_of
 from tidecast.model import Column as TableColumn
 from tidecast.protocols.avro import _wide
 from tidecast.protocols.avro._options import AvroOptions

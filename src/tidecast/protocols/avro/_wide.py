@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro, to_avro
 
-from tidecast.model import REST
+from tidecast.expressions import REST
 
 _NARROW = '{"type":"bytes","logicalType":"decimal","precision":38,"scale":0}'
 _NARROW_DIGITS, _NARROW_BYTES = 38, 15

@@ -13,7 +13,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro, to_avro
 
-from tidecast.model import MAX_DECIMAL_PRECISION, REST
+from tidecast.expressions import REST
+from tidecast.model import MAX_DECIMAL_PRECISION
 
 MAGIC = b"\x00"
 HEADER_LENGTH = 5

@@ -1,9 +1,9 @@
 """TiCDC's Debezium protocol: bytes to events, events to bytes."""
 
-from tidecast.protocols.debezium._ddl import DdlHistory, encode_ddl
 from tidecast.protocols.debezium._decode import decode
 from tidecast.protocols.debezium._encode import encode_key, encode_value, encode_watermark, unencodable
-from tidecast.protocols.debezium._fidelity import fidelity
+from tidecast.protocols.debezium._encode_ddl import DdlHistory, encode_ddl
+from tidecast.protocols.debezium._lossy import fidelity
 from tidecast.protocols.debezium._options import DebeziumOptions
 
 __all__ = [

@@ -25,21 +25,20 @@ from tidecast.model import (
     Op,
     Reason,
     SchemaHistory,
+    Statement,
     TableChanges,
     TableSchema,
-    evaluated_once,
+    ddl_type,
     is_tso,
+    read_statement,
     row_type,
-    settled,
-    side_by_side,
-    with_looked_up,
 )
-from tidecast.protocols.debezium import _parts
+from tidecast.protocols.debezium import _decode_envelope as envelope
+from tidecast.protocols.debezium._decode_schema import Field, UnknownType, fields_of, read_block, read_table
+from tidecast.protocols.debezium._decode_values import damaged, json_type, readable, value
 from tidecast.protocols.debezium._encode import WATERMARK
-from tidecast.protocols.debezium._read_schema import Field, UnknownType, fields_of, read_block, read_table
-from tidecast.protocols.debezium._read_values import damaged, json_type, readable, value
-from tidecast.protocols.debezium._statement import Statement, ddl_type, read_statement
-from tidecast.protocols.debezium._strangers import strangers
+from tidecast.protocols.debezium._unknown_fields import strangers
+from tidecast.spark import evaluated_once, settled, side_by_side, with_looked_up
 
 SNAPSHOT = "r"
 """The operation of a row that Debezium's own connector read before it began to follow changes."""
@@ -122,19 +121,19 @@ _BROKEN = "tableChanges is not of Debezium's form"
 
 def _parse(records: DataFrame) -> DataFrame:
     """Return the records with what their messages say beside rows, and why one cannot be used."""
-    head = F.from_json(_parts.payload("value"), _HEAD, {"columnNameOfCorruptRecord": _UNREADABLE})
+    head = F.from_json(envelope.payload("value"), _HEAD, {"columnNameOfCorruptRecord": _UNREADABLE})
     there = F.octet_length("value") > 0
     parsed = records.where(F.coalesce(there, F.lit(False)) | F.col("key").isNull()).select(
         *RECORD.fieldNames(),
         evaluated_once(head).alias("head"),
-        F.when(_parts.schema("value").isNotNull(), F.xxhash64(_parts.schema("value"))).alias("shape"),
-        _parts.members("key").alias("keys"),
+        F.when(envelope.schema("value").isNotNull(), F.xxhash64(envelope.schema("value"))).alias("shape"),
+        envelope.members("key").alias("keys"),
     )
     head, payload, origin = F.col("head"), F.col("head.payload"), F.col("head.payload.source")
     row = payload["op"].isin(*_OPS)
     change = payload["op"].isNull() & payload["ddl"].isNotNull()
     broken_key = (F.octet_length("key") > 0) & F.col("keys").isNull()
-    broken = head.isNull() | head[_UNREADABLE].isNotNull() | ~F.is_valid_utf8(_parts.text("value"))
+    broken = head.isNull() | head[_UNREADABLE].isNotNull() | ~F.is_valid_utf8(envelope.text("value"))
     reason = (
         F.when(broken | F.coalesce(broken_key, F.lit(False)), Reason.BAD_JSON)
         .when(
@@ -315,7 +314,7 @@ class _Group:
 
 def _groups(parsed: DataFrame, position: str) -> list[Row]:
     ts = F.col("commit_ts")
-    schema = F.when(F.col("shape").isNotNull(), _parts.schema("value")).alias("schema")
+    schema = F.when(F.col("shape").isNotNull(), envelope.schema("value")).alias("schema")
     return (
         parsed.where(_is_row())
         .groupBy("database", "table", "keys", "shape", "era", schema)
@@ -325,7 +324,7 @@ def _groups(parsed: DataFrame, position: str) -> list[Row]:
             F.min(F.when(F.col("op") != Op.DELETE, F.col(position))).alias("upserts_from"),
             F.min(ts).alias("since"),
             F.max(ts.isNull()).alias("undated"),
-            F.first(_parts.head_length("value")).alias("head"),
+            F.first(envelope.head_length("value")).alias("head"),
         )
         .collect()
     )
@@ -360,8 +359,8 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group
     # A virtual column has no value; TiCDC leaves it out.
     image = T.StructType([T.StructField(f.column.name, json_type(f)) for f in fields if not f.column.virtual])
     usual = {
-        "message": _parts.without_head("value", group.head, group.schema),
-        "headed": _parts.has_head("value", group.head),
+        "message": envelope.without_head("value", group.head, group.schema),
+        "headed": envelope.has_head("value", group.head),
     }
     # A step of its own: the one that reads messages copies the bytes of a value whenever it looks at them.
     rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", *(c.alias(name) for name, c in usual.items()))

@@ -9,6 +9,8 @@ from pyspark.sql import functions as F
 
 from tidecast.model import Column as TableColumn
 from tidecast.model import Op, TableSchema, physical_ms_of
+from tidecast.protocols.debezium._encode_source import source
+from tidecast.protocols.debezium._encode_values import value
 from tidecast.protocols.debezium._json import dumps
 from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.protocols.debezium._schema import (
@@ -18,8 +20,6 @@ from tidecast.protocols.debezium._schema import (
     watermark_key_schema,
     watermark_value_schema,
 )
-from tidecast.protocols.debezium._source import source
-from tidecast.protocols.debezium._values import value
 
 WATERMARK = "m"
 

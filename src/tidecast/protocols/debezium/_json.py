@@ -8,7 +8,8 @@ from decimal import Decimal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model import called, has_any, shortest_text, sql_text
+from tidecast.expressions import has_any, shortest_text
+from tidecast.spark import called, sql_text
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 

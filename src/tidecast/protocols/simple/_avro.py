@@ -20,8 +20,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import to_avro
 
+from tidecast.expressions import bit_number, decimal_text, enum_number, set_mask, shift_zone
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, bit_number, decimal_text, enum_number, set_mask, shift_zone
+from tidecast.model import DataType, Kind
 from tidecast.protocols.simple._message import DDL_TYPES, ROW_OPS, VERSION, RowMessage
 
 _UINT64, _INT64_MAX = 1 << 64, (1 << 63) - 1

@@ -24,20 +24,15 @@ from tidecast.model import (
     SchemaKey,
     TableChanges,
     TableSchema,
-    bad_names,
     checked,
     is_tso,
     row_type,
-    settled,
-    side_by_side,
-    sql_name,
-    sql_text,
-    with_looked_up,
 )
 from tidecast.protocols.simple import _read_avro, _read_json
 from tidecast.protocols.simple import _schema as table_schemas
 from tidecast.protocols.simple._avro import MARK, read_message
 from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, ROW_OPS, WATERMARK
+from tidecast.spark import bad_names, settled, side_by_side, sql_name, sql_text, with_looked_up
 
 _SIDES = {"old": ("UPDATE", "DELETE"), "data": ("INSERT", "UPDATE")}
 """The types of messages that have each of the two rows; where another type shows one, it is not read."""

@@ -9,7 +9,8 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model import DataType, Ddl, Kind, Op, TableSchema, bit_number, enum_number, set_mask
+from tidecast.expressions import bit_number, enum_number, set_mask
+from tidecast.model import DataType, Ddl, Kind, Op, TableSchema
 from tidecast.protocols.simple import _avro, _json
 from tidecast.protocols.simple import _schema as table_schemas
 from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, VERSION, RowMessage

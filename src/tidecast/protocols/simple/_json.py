@@ -11,22 +11,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._go import MARKUP, to_json
+from tidecast.expressions import bit_number, decimal_text, enum_number, has_any, set_number, shift_zone, shortest_text
 from tidecast.model import Column as TableColumn
-from tidecast.model import (
-    DataType,
-    Kind,
-    bit_number,
-    called,
-    decimal_text,
-    enum_number,
-    has_any,
-    set_number,
-    shift_zone,
-    shortest_text,
-    spark_type,
-    sql_text,
-)
+from tidecast.model import DataType, Kind, spark_type
 from tidecast.protocols.simple._message import VERSION, WATERMARK, RowMessage
+from tidecast.spark import called, sql_text
 
 _LOST = "\ufffd"
 _LOST_ESCAPED = "\\ufffd"

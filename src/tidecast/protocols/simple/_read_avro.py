@@ -11,8 +11,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro, to_avro
 
-from tidecast.model import REST, DataType, Kind, TableSchema, bit_bytes, enum_element, set_elements, spark_type
+from tidecast.expressions import REST, bit_bytes, enum_element, set_elements
 from tidecast.model import Column as TableColumn
+from tidecast.model import DataType, Kind, TableSchema, spark_type
 from tidecast.protocols.simple._avro import BOOTSTRAP, DML, MARK, MESSAGES, beginning
 from tidecast.protocols.simple._zones import to_utc
 

@@ -9,19 +9,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._go import to_json
-from tidecast.model import (
-    CHECKSUM,
-    REST,
-    DataType,
-    Kind,
-    TableSchema,
-    bit_bytes,
-    enum_element,
-    set_elements,
-    spark_type,
-    unsigned_number,
-    unsigned_text,
-)
+from tidecast.expressions import REST, bit_bytes, enum_element, set_elements, unsigned_number, unsigned_text
+from tidecast.model import CHECKSUM, DataType, Kind, TableSchema, spark_type
 from tidecast.model import Column as TableColumn
 from tidecast.protocols.simple._message import VERSION
 from tidecast.protocols.simple._zones import to_utc

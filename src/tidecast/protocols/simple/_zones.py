@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model import shift_zone
+from tidecast.expressions import shift_zone
 
 _UTC = "UTC"
 _SOME_TIME = "2000-01-01 00:00:00 "

@@ -14,9 +14,9 @@ from pyspark.sql import types as T
 
 from tidecast.model import Op
 from tidecast.protocols.debezium import _json
-from tidecast.protocols.debezium._parts import END, side
-from tidecast.protocols.debezium._read_schema import Field
-from tidecast.protocols.debezium._read_values import json_type
+from tidecast.protocols.debezium._decode_envelope import END, side
+from tidecast.protocols.debezium._decode_schema import Field
+from tidecast.protocols.debezium._decode_values import json_type
 
 _ESCAPED_COMMA = "\\u002"
 

@@ -9,13 +9,24 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter
 
-from tidecast.model import Column, DataType, Ddl, Kind, TableSchema, ddl_action, physical_ms
+from tidecast.model import (
+    Column,
+    DataType,
+    Ddl,
+    Definition,
+    Kind,
+    Name,
+    Statement,
+    TableSchema,
+    ddl_action,
+    physical_ms,
+    read_statement,
+)
 from tidecast.protocols.debezium._defaults import is_now
+from tidecast.protocols.debezium._encode_source import source
 from tidecast.protocols.debezium._json import Json, dumps
 from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.protocols.debezium._schema import DDL_KEY_SCHEMA, DDL_VALUE_SCHEMA, JsonObject
-from tidecast.protocols.debezium._source import source
-from tidecast.protocols.debezium._statement import Definition, Name, Statement, read_statement
 
 HIDDEN = "_V$_"
 """How the columns begin that TiDB makes for indexes on expressions."""

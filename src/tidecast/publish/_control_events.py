@@ -10,9 +10,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from tidecast.changefeed._codecs import Codec, Message
-from tidecast.changefeed._dispatch import Router
-from tidecast.model import Ddl, Events, Op, TableSchema, ddl_action, small_table
+from tidecast.model import Ddl, Events, Op, TableSchema, ddl_action
+from tidecast.publish._codecs import Codec, Message
+from tidecast.routing import Router
+from tidecast.spark import small_table
 
 _LAST = (1 << 63) - 1
 _FIRST = -1

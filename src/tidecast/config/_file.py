@@ -9,55 +9,22 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import Field, SecretStr
 
+from tidecast._config_model import ConfigModel, Many, Secret
+from tidecast.routing import ColumnSelector, Dispatcher, Filter
 
-class Table(BaseModel):
-    """A table of the file. Types are TOML's own: a quoted number is no number."""
-
-    model_config = ConfigDict(
-        alias_generator=lambda name: name.replace("_", "-"),
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        hide_input_in_errors=True,
-    )
-
-
-Secret = Annotated[SecretStr, Field(strict=False, max_length=65_536)]
 DURATION = "a Go duration"
 Duration = Annotated[str, DURATION]
-Pattern = Annotated[str, Field(max_length=10_000)]
-Many = Annotated[tuple[Pattern, ...], Field(strict=False)]
 
 
-class EventFilter(Table):
-    """`[[filter.event-filters]]`."""
-
-    matcher: Many = ()
-    ignore_event: Many = ()
-    ignore_sql: Many = ()
-    ignore_insert_value_expr: str = ""
-    ignore_update_new_value_expr: str = ""
-    ignore_update_old_value_expr: str = ""
-    ignore_delete_value_expr: str = ""
-
-
-class Filter(Table):
-    """`[filter]`: which tables and events are replicated."""
-
-    rules: Many = ("*.*",)
-    ignore_txn_start_ts: Annotated[tuple[int, ...], Field(strict=False)] = ()
-    event_filters: Annotated[tuple[EventFilter, ...], Field(strict=False)] = ()
-
-
-class Mounter(Table):
+class Mounter(ConfigModel):
     """`[mounter]`."""
 
     worker_num: int = 16
 
 
-class Csv(Table):
+class Csv(ConfigModel):
     """`[sink.csv]`."""
 
     delimiter: str = ","
@@ -70,30 +37,7 @@ class Csv(Table):
     output_field_header: bool = False
 
 
-class Dispatcher(Table):
-    """`[[sink.dispatchers]]`: the topic and the partition of the tables that `matcher` matches.
-
-    `dispatcher` is the old name of `partition`.
-    """
-
-    matcher: Many = ()
-    partition: str = ""
-    dispatcher: str = ""
-    index: str = ""
-    columns: Many = ()
-    topic: str = ""
-    target_schema: str = ""
-    target_table: str = ""
-
-
-class ColumnSelector(Table):
-    """`[[sink.column-selectors]]`: the columns that are sent of the tables that `matcher` matches."""
-
-    matcher: Many = ()
-    columns: Many = ()
-
-
-class CodecConfig(Table):
+class CodecConfig(ConfigModel):
     """`[sink.kafka-config.codec-config]`."""
 
     enable_tidb_extension: bool = False
@@ -105,7 +49,7 @@ class CodecConfig(Table):
     output_row_key: bool = False
 
 
-class LargeMessageHandle(Table):
+class LargeMessageHandle(ConfigModel):
     """`[sink.kafka-config.large-message-handle]`."""
 
     large_message_handle_option: str = "none"
@@ -114,7 +58,7 @@ class LargeMessageHandle(Table):
     claim_check_raw_value: bool = False
 
 
-class GlueSchemaRegistry(Table):
+class GlueSchemaRegistry(ConfigModel):
     """`[sink.kafka-config.glue-schema-registry-config]`."""
 
     registry_name: str = ""
@@ -124,7 +68,7 @@ class GlueSchemaRegistry(Table):
     token: Secret | None = None
 
 
-class KafkaConfig(Table):
+class KafkaConfig(ConfigModel):
     """`[sink.kafka-config]`. What is None was not said; `tidecast.topics` knows the defaults and checks them."""
 
     partition_num: int | None = None
@@ -166,19 +110,19 @@ class KafkaConfig(Table):
     output_raw_change_event: bool = False
 
 
-class Debezium(Table):
+class Debezium(ConfigModel):
     """`[sink.debezium]`."""
 
     output_old_value: bool = True
 
 
-class Open(Table):
+class Open(ConfigModel):
     """`[sink.open]`."""
 
     output_old_value: bool = True
 
 
-class Integrity(Table):
+class Integrity(ConfigModel):
     """`[integrity]`: row checksums, and what becomes of a row that does not fit its own."""
 
     integrity_check_level: Literal["none", "correctness"] = "none"
@@ -190,7 +134,7 @@ class Integrity(Table):
         return self.integrity_check_level
 
 
-class Sink(Table):
+class Sink(ConfigModel):
     """`[sink]`."""
 
     protocol: str = ""
@@ -225,13 +169,13 @@ class Sink(Table):
     integrity: Integrity | None = None
 
 
-class Memory(Table):
+class Memory(ConfigModel):
     """`[consistent.memory-usage]`."""
 
     memory_quota_percentage: int = 50
 
 
-class Consistent(Table):
+class Consistent(ConfigModel):
     """`[consistent]`."""
 
     level: str = "none"
@@ -247,7 +191,7 @@ class Consistent(Table):
     memory_usage: Memory = Memory()
 
 
-class Scheduler(Table):
+class Scheduler(ConfigModel):
     """`[scheduler]`."""
 
     enable_table_across_nodes: bool = False
@@ -263,14 +207,14 @@ class Scheduler(Table):
     max_traffic_percentage: float = 1.25
 
 
-class SyncedStatus(Table):
+class SyncedStatus(ConfigModel):
     """`[synced-status]`."""
 
     synced_check_interval: int = 300
     checkpoint_interval: int = 15
 
 
-class Changefeed(Table):
+class Changefeed(ConfigModel):
     """The whole file."""
 
     memory_quota: int = 1 << 30

@@ -17,8 +17,9 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from tidecast._errors import ConfigError
+from tidecast.expressions import bit_number, enum_number, set_number, shift_zone
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, TableSchema, bit_number, enum_number, set_number, shift_zone
+from tidecast.model import DataType, Kind, TableSchema
 
 _SEEN = "seen by a filter: "
 _INVALID = "CDC:ErrInvalidFilterExpression"

@@ -16,22 +16,19 @@ from typing import Any, Literal, NamedTuple, get_args
 from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
+from tidecast._config_model import ConfigModel
 from tidecast._errors import ConfigError
 from tidecast._go import parse_bool, parse_duration, parse_int
 from tidecast._uri import Place, parse_place, redact_uri, unknown_parameters
-from tidecast.changefeed._filter import check_event_filters
-from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
-from tidecast.changefeed._tables import (
-    Changefeed,
-    CodecConfig,
+from tidecast.config._file import Changefeed, CodecConfig, Integrity, KafkaConfig, LargeMessageHandle, Sink
+from tidecast.routing import (
+    ColumnMatcher,
     ColumnSelector,
     Dispatcher,
     Filter,
-    Integrity,
-    KafkaConfig,
-    LargeMessageHandle,
-    Sink,
-    Table,
+    RoutingRules,
+    TableMatcher,
+    check_event_filters,
 )
 from tidecast.topics import KafkaOptions
 
@@ -164,6 +161,11 @@ class ChangefeedConfig:
         return self.file.force_replicate or bool(self.sink.force_replicate)
 
     @property
+    def routing(self) -> RoutingRules:
+        """What decides where rows go."""
+        return RoutingRules(self.dispatchers, self.column_selectors, self.default_topic, self.protocol == "avro")
+
+    @property
     def dispatchers(self) -> tuple[Dispatcher, ...]:
         """Rules of topics and partitions; the first that matches a table counts."""
         return self.sink.dispatchers
@@ -263,7 +265,7 @@ class _Known(NamedTuple):
     field: FieldInfo
 
 
-def _aliases(model: type[Table]) -> dict[str, FieldInfo]:
+def _aliases(model: type[ConfigModel]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
@@ -319,7 +321,7 @@ def _connection(kafka: KafkaConfig) -> Iterator[tuple[str, str]]:
     for attribute, field in KafkaConfig.model_fields.items():
         value = getattr(kafka, attribute)
         name = field.alias or attribute
-        if value is None or isinstance(value, Table) or name not in _PARAMETERS:
+        if value is None or isinstance(value, ConfigModel) or name not in _PARAMETERS:
             continue
         if isinstance(value, SecretStr):
             value = value.get_secret_value()
@@ -346,7 +348,7 @@ def validate_file(data: Mapping[str, Any], name: str) -> Changefeed:
         raise _error(code, f"{'.'.join(keys)}: {first['msg']}", where=name) from None
 
 
-def _unknown(model: type[Table], data: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str | None]]:
+def _unknown(model: type[ConfigModel], data: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str | None]]:
     """Yield every key that the file may not have, with the nearest one that it may."""
     known = _aliases(model)
     for key, value in data.items():
@@ -359,9 +361,9 @@ def _unknown(model: type[Table], data: Mapping[str, Any], path: str = "") -> Ite
                 yield from _unknown(inner, item, f"{path}{key}.")
 
 
-def tables_of(annotation: Any) -> type[Table] | None:
+def tables_of(annotation: Any) -> type[ConfigModel] | None:
     """Return the model of the tables that an annotation speaks of, if it does."""
-    if isinstance(annotation, type) and issubclass(annotation, Table):
+    if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
         return annotation
     return next(filter(None, map(tables_of, get_args(annotation))), None)
 

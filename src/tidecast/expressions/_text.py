@@ -10,8 +10,8 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model._sql import called, let
-from tidecast.model._types import MAX_DECIMAL_PRECISION
+from tidecast.model import MAX_DECIMAL_PRECISION
+from tidecast.spark import called, let
 
 REST = (1 << 31) - 1
 """More characters or bytes than any text has: a length for what is left of one."""

@@ -10,20 +10,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
-from tidecast.changefeed._config import ChangefeedConfig
-from tidecast.changefeed._matcher import ColumnMatcher, TableMatcher
-from tidecast.changefeed._tables import Dispatcher
-from tidecast.model import (
-    DataType,
-    Kind,
-    TableSchema,
-    bit_number,
-    decimal_text,
-    enum_number,
-    set_number,
-    shift_zone,
-    shortest_text,
-)
+from tidecast.expressions import bit_number, decimal_text, enum_number, set_number, shift_zone, shortest_text
+from tidecast.model import DataType, Kind, TableSchema
+from tidecast.routing._matcher import ColumnMatcher, TableMatcher
+from tidecast.routing._rules import Dispatcher, RoutingRules
 
 _LONGEST_TOPIC = 249
 _FOREIGN = re.compile(r"[^A-Za-z0-9._\-]")
@@ -36,15 +26,15 @@ class Router:
     `zone` is the time zone in which TIMESTAMP values are hashed: TiCDC's server zone.
     """
 
-    def __init__(self, config: ChangefeedConfig, zone: str = "UTC") -> None:
-        self._config = config
+    def __init__(self, rules: RoutingRules, zone: str = "UTC") -> None:
+        self._rules = rules
         self._zone = zone
 
     def topic_for(self, schema: TableSchema) -> str:
         """Return the topic of a table. Source: TiCDC's topic expression."""
-        rule = _rule(self._config, schema).topic
+        rule = _rule(self._rules, schema).topic
         if not rule:
-            return self._config.default_topic
+            return self._rules.default_topic
         names = {"{schema}": schema.database, "{table}": schema.table}
         # One pass over the rule, so that a table named `{table}` is not a placeholder itself.
         topic = re.sub(r"\{schema\}|\{table\}", lambda m: _FOREIGN.sub("_", names[m[0]]), rule)
@@ -57,24 +47,24 @@ class Router:
         Versions of one table are one table. Raises ConfigError that names both tables.
         Source: Avro protocol, topic distribution.
         """
-        if self._config.protocol != "avro":
+        if not self._rules.one_table_per_topic:
             return
         first: TableSchema | None = None
         for schema in schemas:
-            if _rule(self._config, schema).topic:
+            if _rule(self._rules, schema).topic:
                 continue
             first = first or schema
             if (first.database, first.table) != (schema.database, schema.table):
                 raise ConfigError(
-                    f"{first.name} and {schema.name} would share the default topic {self._config.default_topic}, "
-                    "but a topic of Avro messages is for one table",
+                    f"{first.name} and {schema.name} would share the default topic {self._rules.default_topic}, "
+                    "but a topic of this protocol is for one table",
                     code="CDC:ErrKafkaTopicExprInvalid",
                     hint="give their dispatcher a topic with {schema} and {table}",
                 )
 
     def check(self, schema: TableSchema) -> None:
         """Raise ConfigError (`CDC:ErrDispatcherFailed`) where a table's partition rule does not fit it."""
-        rule = _rule(self._config, schema)
+        rule = _rule(self._rules, schema)
         _PARTITION_COLUMNS.get(_partition_rule(rule), _no_columns)(schema, rule)
 
     def partition_for(self, schema: TableSchema, row: Column, commit_ts: Column, partitions: int) -> Column:
@@ -85,7 +75,7 @@ class Router:
         Raises ConfigError (`CDC:ErrDispatcherFailed`) where the rule does not fit the table.
         Source: TiCDC's partition dispatchers.
         """
-        rule = _rule(self._config, schema)
+        rule = _rule(self._rules, schema)
         kind = _partition_rule(rule)
         if kind == "ts":
             return (commit_ts % partitions).cast("int")
@@ -94,41 +84,39 @@ class Router:
         hashes = (self._hash(schema.column(name).data_type, name, row[name]) for name in columns)
         return (reduce(Column.bitwiseXOR, hashes, table) % partitions).cast("int")
 
+    def partition_rule(self, schema: TableSchema) -> str:
+        """Return the name of the rule by which a table's rows go to partitions, with what it is about."""
+        rule = _rule(self._rules, schema)
+        kind = _partition_rule(rule)
+        about = rule.index if kind in ("index-value", "rowid") else ", ".join(rule.columns) if kind == "columns" else ""
+        return f"{kind or 'table'}({about})" if about else kind or "table"
+
+    def select_columns(self, schema: TableSchema) -> TableSchema:
+        """Return the table with only the columns that the first column selector that matches it lets through.
+
+        Raises ConfigError (`CDC:ErrColumnSelectorFailed`) where neither the primary key nor a unique index stays whole,
+        or a column is dropped by which rows are dispatched. Source: TiCDC's column selectors.
+        """
+        for selector in self._rules.column_selectors:
+            if TableMatcher(selector.matcher).matches(schema.database, schema.table):
+                break
+        else:
+            return schema
+        matcher = ColumnMatcher(selector.columns)
+        kept = frozenset(c.name for c in schema.columns if matcher.matches(c.name))
+        if not any(i.unique and kept.issuperset(i.columns) for i in schema.indexes):
+            raise _column_selector_failed(schema, "no primary key columns or unique key columns are left")
+        rule = _rule(self._rules, schema)
+        if _partition_rule(rule) == "columns":
+            for name in _named_columns(schema, rule):
+                if name not in kept:
+                    raise _column_selector_failed(schema, f"the columns dispatcher needs column {name}")
+        return schema.selecting(kept)
+
     def _hash(self, data_type: DataType, name: str, value: Column) -> Column:
         """Return the hash of a column's name and value; a null value has no part in the row's."""
         text = _hashed_text(data_type, value, self._zone).cast("binary")
         return F.coalesce(F.crc32(F.concat(F.lit(name).cast("binary"), text)), F.lit(0).cast("bigint"))
-
-
-def partition_rule(config: ChangefeedConfig, schema: TableSchema) -> str:
-    """Return the name of the rule by which a table's rows go to partitions, with what it is about."""
-    rule = _rule(config, schema)
-    kind = _partition_rule(rule)
-    about = rule.index if kind in ("index-value", "rowid") else ", ".join(rule.columns) if kind == "columns" else ""
-    return f"{kind or 'table'}({about})" if about else kind or "table"
-
-
-def select_columns(config: ChangefeedConfig, schema: TableSchema) -> TableSchema:
-    """Return the table with only the columns that the first column selector that matches it lets through.
-
-    Raises ConfigError (`CDC:ErrColumnSelectorFailed`) where neither the primary key nor a unique index stays whole,
-    or a column is dropped by which rows are dispatched. Source: TiCDC's column selectors.
-    """
-    for selector in config.column_selectors:
-        if TableMatcher(selector.matcher).matches(schema.database, schema.table):
-            break
-    else:
-        return schema
-    matcher = ColumnMatcher(selector.columns)
-    kept = frozenset(c.name for c in schema.columns if matcher.matches(c.name))
-    if not any(i.unique and kept.issuperset(i.columns) for i in schema.indexes):
-        raise _column_selector_failed(schema, "no primary key columns or unique key columns are left")
-    rule = _rule(config, schema)
-    if _partition_rule(rule) == "columns":
-        for name in _named_columns(schema, rule):
-            if name not in kept:
-                raise _column_selector_failed(schema, f"the columns dispatcher needs column {name}")
-    return schema.selecting(kept)
 
 
 def _column_selector_failed(schema: TableSchema, why: str) -> ConfigError:
@@ -140,10 +128,10 @@ def _column_selector_failed(schema: TableSchema, why: str) -> ConfigError:
     )
 
 
-def _rule(config: ChangefeedConfig, schema: TableSchema) -> Dispatcher:
+def _rule(rules: RoutingRules, schema: TableSchema) -> Dispatcher:
     """Return the dispatcher that rules over a table."""
-    rules = (d for d in config.dispatchers if TableMatcher(d.matcher).matches(schema.database, schema.table))
-    return next(rules, Dispatcher())
+    found = (d for d in rules.dispatchers if TableMatcher(d.matcher).matches(schema.database, schema.table))
+    return next(found, Dispatcher())
 
 
 def _partition_rule(rule: Dispatcher) -> str:

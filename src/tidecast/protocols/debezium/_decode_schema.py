@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from tidecast.model import Column, DataType, Index, Kind, TableSchema
-from tidecast.protocols.debezium._ddl import WIDTHS
+from tidecast.model import Column, DataType, Index, Kind, Statement, TableSchema
+from tidecast.protocols.debezium._ddl_literals import datetime_text, time_text
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds, zone_of
-from tidecast.protocols.debezium._literals import datetime_text, time_text
+from tidecast.protocols.debezium._encode_ddl import WIDTHS
 from tidecast.protocols.debezium._names import split_options
 from tidecast.protocols.debezium._schema import Form, column_schema, form
-from tidecast.protocols.debezium._statement import Statement
 
 NOW = "CURRENT_TIMESTAMP"
 _EPOCH_DEFAULT = "1970-01-01 00:00:00"

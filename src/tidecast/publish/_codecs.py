@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
-from tidecast.changefeed._config import ChangefeedConfig
+from tidecast.config import ChangefeedConfig
 from tidecast.model import Ddl, TableSchema
 from tidecast.protocols import avro, debezium, simple
 from tidecast.registry import Registry, subject_for

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import SecretStr
 
+from tidecast._config_model import ConfigModel
 from tidecast._go import duration_text, parse_duration
-from tidecast._uri import is_secret_name, parse_place, redact_uri
-from tidecast.changefeed._config import read_file, refuse_both_names, tables_of, validate_file
-from tidecast.changefeed._tables import DURATION, Changefeed, CodecConfig, Dispatcher, Filter, Sink, Table
+from tidecast._uri import HIDDEN, is_secret_name, parse_place, redact_uri
+from tidecast.config._build import read_file, refuse_both_names, tables_of, validate_file
+from tidecast.config._file import DURATION, Changefeed, CodecConfig, Sink
+from tidecast.routing import Dispatcher, Filter
 
-HIDDEN = "xxxxx"
-
-_NAMES: dict[tuple[type[Table], str], str | None] = {
+_NAMES: dict[tuple[type[ConfigModel], str], str | None] = {
     (Dispatcher, "dispatcher"): "partition",
     (Dispatcher, "target_schema"): "target-schema",
     (Dispatcher, "target_table"): "target-table",
@@ -36,7 +36,7 @@ _NAMES: dict[tuple[type[Table], str], str | None] = {
 }
 """Names that are not the attribute's; None for what the API does not carry."""
 
-_NO_DEFAULT: dict[type[Table], tuple[str, ...]] = {
+_NO_DEFAULT: dict[type[ConfigModel], tuple[str, ...]] = {
     Changefeed: ("force_replicate", "ignore_ineligible_table"),
     Sink: ("protocol", "transaction_atomicity", "kafka_config"),
 }
@@ -59,13 +59,13 @@ _NO_EFFECT = frozenset(
 class _Member(NamedTuple):
     toml: str
     api: str
-    inner: type[Table] | None
+    inner: type[ConfigModel] | None
     duration: bool
     secret: bool
 
 
 @cache
-def _members(model: type[Table]) -> tuple[_Member, ...]:
+def _members(model: type[ConfigModel]) -> tuple[_Member, ...]:
     return tuple(
         _Member(
             field.alias or attribute,
@@ -177,7 +177,7 @@ def unmask_replica_config(config: Mapping[str, Any], stored: Mapping[str, Any]) 
     return _unmasked(config, mask_replica_config(stored), stored)
 
 
-def secrets(config: Mapping[str, Any]) -> Iterator[str]:
+def secret_values(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield every secret text of a replica config, URLs with passwords as a whole."""
     shown = mask_replica_config(config)
     for name, value in config.items():
@@ -185,7 +185,7 @@ def secrets(config: Mapping[str, Any]) -> Iterator[str]:
             yield from _differing(value, shown[name])
 
 
-def _to_api(model: type[Table], file: Mapping[str, Any]) -> dict[str, Any]:
+def _to_api(model: type[ConfigModel], file: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for member in _members(model):
         value = file.get(member.toml)
@@ -198,7 +198,7 @@ def _to_api(model: type[Table], file: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _to_toml(model: type[Table], config: Mapping[str, Any]) -> dict[str, Any]:
+def _to_toml(model: type[ConfigModel], config: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for member in _members(model):
         value = config.get(member.api)
@@ -250,7 +250,7 @@ def _idle(defaults: Mapping[str, Any], config: Mapping[str, Any], path: str) -> 
             yield from _idle(defaults.get(name, {}), value, f"{here}.")
 
 
-def _masked(model: type[Table], config: Mapping[str, Any]) -> dict[str, Any]:
+def _masked(model: type[ConfigModel], config: Mapping[str, Any]) -> dict[str, Any]:
     members = {member.api: member for member in _members(model)}
     found: dict[str, Any] = {}
     for name, value in config.items():

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
-from tidecast.model import Events, Op, TableChanges, union
+from tidecast.model import Events, Op, TableChanges
+from tidecast.spark import union
 
 _LAST = (1 << 63) - 1
 

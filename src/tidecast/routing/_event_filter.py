@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
 from tidecast._go import parse_regexp
-from tidecast.changefeed._condition import columns_of, parse_condition, read_condition, unusable
-from tidecast.changefeed._matcher import TableMatcher
-from tidecast.changefeed._tables import EventFilter
-from tidecast.changefeed._time_limit import check_time
+from tidecast._time_limit import check_time
 from tidecast.model import Ddl, Op, TableChanges, TableSchema, ddl_action, row_type
+from tidecast.routing._matcher import TableMatcher
+from tidecast.routing._rules import EventFilter
+from tidecast.routing._where import columns_of, parse_condition, read_condition, unusable
 
 _ROW_EVENTS = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete"}
 _ALIASES = {"create database": "create schema", "drop database": "drop schema"}

@@ -18,10 +18,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from tidecast._errors import ConfigError, CorruptedData, EncodeError, SchemaRefused, TerminalError, TidecastError
-from tidecast.changefeed._bootstrap import Bootstraps, table_key
-from tidecast.changefeed._codecs import Codec, Leaving, Message, check_protocol, codec_for
-from tidecast.changefeed._config import ChangefeedConfig
-from tidecast.changefeed._controls import (
+from tidecast.checksum import row_checksum
+from tidecast.config import ChangefeedConfig
+from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema
+from tidecast.publish._bootstrap import Bootstraps, table_key
+from tidecast.publish._codecs import Codec, Leaving, Message, check_protocol, codec_for
+from tidecast.publish._control_events import (
     Control,
     Homes,
     Life,
@@ -31,13 +33,10 @@ from tidecast.changefeed._controls import (
     row_sequence,
     watermark_frame,
 )
-from tidecast.changefeed._dispatch import Router, select_columns
-from tidecast.changefeed._filter import EventFilters
-from tidecast.changefeed._matcher import TableFilter
-from tidecast.changefeed._split import MOVED, split_key_updates
-from tidecast.checksum import row_checksum
-from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema, side_by_side, union
+from tidecast.publish._split import MOVED, split_key_updates
 from tidecast.registry import Registry
+from tidecast.routing import EventFilters, Router, TableFilter
+from tidecast.spark import side_by_side, union
 from tidecast.topics import (
     OnError,
     TopicInfo,
@@ -135,7 +134,14 @@ def publish(
     codec = codec_for(config, registry, zone, cluster_id, codec_state)
     filters = EventFilters(config.filter.event_filters, zone, case_sensitive=config.case_sensitive)
     run = _Run(
-        events, config, sink, codec, Router(config, zone), filters, bootstraps or bootstraps_of(config), homes or {}
+        events,
+        config,
+        sink,
+        codec,
+        Router(config.routing, zone),
+        filters,
+        bootstraps or bootstraps_of(config),
+        homes or {},
     )
     return run.publish(dead_letters, policy)
 
@@ -173,7 +179,7 @@ def announce(
         return False
     codec = codec_for(config, registry, "UTC", cluster_id)
     nothing = Events((), spark.createDataFrame([], RECORD), ordered=True, position="offset")
-    run = _Run(nothing, config, sink, codec, Router(config), EventFilters(()), bootstraps, {})
+    run = _Run(nothing, config, sink, codec, Router(config.routing), EventFilters(()), bootstraps, {})
     return run.announce(watermark, topics)
 
 
@@ -290,7 +296,7 @@ class _Run:
             if not self._wanted.matches(schema.database, schema.table):
                 continue
             if self._eligible(schema):
-                table = Leaving(schema, select_columns(self.config, schema), self.router.topic_for(schema))
+                table = Leaving(schema, self.router.select_columns(schema), self.router.topic_for(schema))
                 tables.append((changes, table))
             else:
                 self.report.skipped[schema.name] += changes.rows

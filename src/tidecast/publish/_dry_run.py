@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidecast._errors import EncodeError
-from tidecast.changefeed._codecs import Codec, Leaving, codec_for
-from tidecast.changefeed._config import ChangefeedConfig
-from tidecast.changefeed._dispatch import Router, partition_rule, select_columns
-from tidecast.changefeed._matcher import TableFilter
+from tidecast.config import ChangefeedConfig
 from tidecast.model import Events, TableSchema
+from tidecast.publish._codecs import Codec, Leaving, codec_for
 from tidecast.registry import Registry
+from tidecast.routing import Router, TableFilter
 from tidecast.topics import Topics
 
 
@@ -56,7 +55,7 @@ def plan(
 
     Nothing is registered, created or sent. Raises the errors of a configuration that does not fit the tables.
     """
-    codec, router = codec_for(config, registry, zone, cluster_id), Router(config, zone)
+    codec, router = codec_for(config, registry, zone, cluster_id), Router(config.routing, zone)
     wanted = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
     return [_planned(changes.schema, config, codec, router, wanted, sink, registry) for changes in events.tables]
 
@@ -75,7 +74,7 @@ def _planned(
     if not (schema.handle_key or config.force_replicate):
         reason = "it has neither a primary key nor a unique key on NOT NULL columns"
         return PlannedTable(schema.name, schema.version, skipped=reason)
-    table = Leaving(schema, select_columns(config, schema), router.topic_for(schema))
+    table = Leaving(schema, router.select_columns(schema), router.topic_for(schema))
     info = sink.look(table.topic)
     schemas, unencodable = [], None
     try:
@@ -88,7 +87,7 @@ def _planned(
         schema.version,
         table.topic,
         info.partitions if info else None,
-        partition_rule(config, schema),
+        router.partition_rule(schema),
         table.selected.handle_key,
         tuple(schemas),
         tuple(codec.damages(table)),

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from tidecast._errors import ConfigError
 from tidecast._go import Regexp, parse_regexp
-from tidecast.changefeed._time_limit import check_time
+from tidecast._time_limit import check_time
 
 _LITERAL = re.compile(r"[0-9A-Za-z$_\u0080-\U0010ffff]")
 _NAME = re.compile(r"[0-9A-Za-z$_]+(?=\.|$)")

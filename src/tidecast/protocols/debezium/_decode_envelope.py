@@ -9,7 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.model import REST
+from tidecast.expressions import REST
 
 END = "\x01"
 """What follows a comma after a row's text: no JSON has it, neither in a text nor outside."""

@@ -8,8 +8,7 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model._schema import DataType
-from tidecast.model._types import Kind
+from tidecast.model import DataType, Kind
 
 _UINT64_MAX = (1 << 64) - 1
 _UINT64_BYTES = 8

@@ -1,0 +1,24 @@
+"""What the models of TiCDC's changefeed file are made of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+
+class ConfigModel(BaseModel):
+    """A table of the file. Types are TOML's own: a quoted number is no number."""
+
+    model_config = ConfigDict(
+        alias_generator=lambda name: name.replace("_", "-"),
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        hide_input_in_errors=True,
+    )
+
+
+Secret = Annotated[SecretStr, Field(strict=False, max_length=65_536)]
+Pattern = Annotated[str, Field(max_length=10_000)]
+Many = Annotated[tuple[Pattern, ...], Field(strict=False)]

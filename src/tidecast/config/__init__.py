@@ -1,0 +1,38 @@
+"""A changefeed's settings: one model, made from TiCDC's TOML file, its sink URI or its HTTP API."""
+
+from tidecast.config._api_json import (
+    checked_replica_config,
+    completed_replica_config,
+    default_replica_config,
+    file_content,
+    filter_of,
+    mask_replica_config,
+    merge_replica_configs,
+    patched_replica_config,
+    read_replica_config,
+    replica_config_for,
+    secret_values,
+    unmask_replica_config,
+    without_effect,
+)
+from tidecast.config._build import SINK_PARAMETERS, ChangefeedConfig, build_config, load_config
+
+__all__ = [
+    "SINK_PARAMETERS",
+    "ChangefeedConfig",
+    "build_config",
+    "checked_replica_config",
+    "completed_replica_config",
+    "default_replica_config",
+    "file_content",
+    "filter_of",
+    "load_config",
+    "mask_replica_config",
+    "merge_replica_configs",
+    "patched_replica_config",
+    "read_replica_config",
+    "replica_config_for",
+    "secret_values",
+    "unmask_replica_config",
+    "without_effect",
+]

@@ -1,0 +1,39 @@
+"""Values of MySQL types as Spark expressions: numbers, text and time zones."""
+
+from tidecast.expressions._numbers import (
+    as_listed,
+    bit_bytes,
+    bit_number,
+    bit_width,
+    enum_element,
+    enum_number,
+    set_elements,
+    set_mask,
+    set_number,
+    signed,
+    unsigned_number,
+    unsigned_text,
+)
+from tidecast.expressions._text import REST, decimal_text, has_any, shortest_text, trimmed
+from tidecast.expressions._zones import shift_zone
+
+__all__ = [
+    "REST",
+    "as_listed",
+    "bit_bytes",
+    "bit_number",
+    "bit_width",
+    "decimal_text",
+    "enum_element",
+    "enum_number",
+    "has_any",
+    "set_elements",
+    "set_mask",
+    "set_number",
+    "shift_zone",
+    "shortest_text",
+    "signed",
+    "trimmed",
+    "unsigned_number",
+    "unsigned_text",
+]

@@ -1,0 +1,20 @@
+"""Which tables, events and columns leave, and to which topic and partition: rules as expressions."""
+
+from tidecast.routing._event_filter import EventFilters, check_event_filters
+from tidecast.routing._matcher import ColumnMatcher, TableFilter, TableMatcher
+from tidecast.routing._router import Router
+from tidecast.routing._rules import ColumnSelector, Dispatcher, EventFilter, Filter, RoutingRules
+
+__all__ = [
+    "ColumnMatcher",
+    "ColumnSelector",
+    "Dispatcher",
+    "EventFilter",
+    "EventFilters",
+    "Filter",
+    "Router",
+    "RoutingRules",
+    "TableFilter",
+    "TableMatcher",
+    "check_event_filters",
+]
