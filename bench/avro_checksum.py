@@ -17,8 +17,8 @@ from pyspark.sql.avro.functions import from_avro
 
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
-from tidecast.checksum import Judged, row_checksum, verdict
-from tidecast.expressions import REST
+from tidecast.checksum import Verdict, row_checksum, verdict
+from tidecast.expressions import MAX_LENGTH
 from tidecast.model import RECORD, TableChanges
 from tidecast.protocols import avro
 
@@ -67,7 +67,7 @@ def contestants(changes: DataFrame) -> list[Contestant]:
             fastavro.schemaless_writer(out, parsed, row)
             out.getvalue()
 
-    row = from_avro(F.substring("value", HEADER + 1, REST), value_schema, {"mode": "PERMISSIVE"})
+    row = from_avro(F.substring("value", HEADER + 1, MAX_LENGTH), value_schema, {"mode": "PERMISSIVE"})
     bare = records.select(row.alias("row")).select("row.*")
 
     def find_tables() -> TableChanges:
@@ -76,7 +76,7 @@ def contestants(changes: DataFrame) -> list[Contestant]:
 
     table = find_tables()
     judged = table.frame.withColumn("judged", verdict(table.schema, F.col("data"), F.col("checksum")))
-    wrong = judged.where(F.col("judged.verdict") != Judged.MATCH).count()
+    wrong = judged.where(F.col("judged.verdict") != Verdict.MATCH).count()
     assert wrong == 0, f"{wrong} rows do not match their own checksum"
 
     verdicts, rows = judged.select("topic", "partition", "offset", "reason", "judged"), judged.drop("key", "value")

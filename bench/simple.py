@@ -20,7 +20,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
-from tidecast.expressions import REST
+from tidecast.expressions import MAX_LENGTH
 from tidecast.model import CHECKSUM, RECORD, Kind, TableChanges
 from tidecast.model import Column as TableColumn
 from tidecast.protocols import simple
@@ -141,7 +141,7 @@ def contestants(changes: DataFrame) -> list[Contestant]:
             out.getvalue()
 
     told_json = F.from_json(F.col("value").cast("string"), MESSAGE)
-    told_avro = from_avro(F.substring("value", BEFORE_A_ROW + 1, REST), json.dumps(ROW), {"mode": "PERMISSIVE"})
+    told_avro = from_avro(F.substring("value", BEFORE_A_ROW + 1, MAX_LENGTH), json.dumps(ROW), {"mode": "PERMISSIVE"})
     bare_json = rows["json"].select(told_json.alias("m")).select("m.*")
     bare_avro = rows["avro"].select(told_avro.alias("m")).select("m.*")
     bare_text = changes.select(_written_by_spark().cast("binary"))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tidecast._errors import TidecastError
-from tidecast.changefeed import Job, Moved
+from tidecast.changefeed import Job, StepResult
 from tidecast.config import ChangefeedConfig
 from tidecast.model import Column, DataType, Index, TableSchema, compose
 from tidecast.routing import TableMatcher
@@ -86,7 +86,7 @@ class MemoryRunner:
     def forget(self, job_id: str) -> None:
         self.forgotten.append(job_id)
 
-    def step(self, job: Job) -> Moved:
+    def step(self, job: Job) -> StepResult:
         with self._lock:
             self.steps[job.id] += 1
             self.at_once += 1
@@ -101,7 +101,7 @@ class MemoryRunner:
             with self._lock:
                 self.at_once -= 1
 
-    def _move(self, job: Job) -> Moved:
+    def _move(self, job: Job) -> StepResult:
         begin = self.checkpoint_ts(job)
         matcher = TableMatcher(job.config.filter.rules)
         # Events up to a moment ago are all there; of those of this very moment another may still come.
@@ -114,6 +114,6 @@ class MemoryRunner:
             self.published += [(job.id, ts, name) for ts, name in sent]
         self.overwrite(job, end)
         versions = {t.name: t.version for t in self.known if t.name in {name for _, name in sent}}
-        return Moved(
+        return StepResult(
             end, Counter((name, job.config.default_topic) for _, name in sent), versions, more=more, caught_up=not more
         )

@@ -80,7 +80,7 @@ def test_the_documents_row_is_read(indent: int | None, spark: SparkSession) -> N
     assert (table.schema.name, table.schema.handle_key, table.rows) == ("test.table1", ("tiny",), 1)
     assert table.schema.column("tiny").data_type.kind is Kind.INTEGER
     assert (row["op"], row["commit_ts"], row["old"]["tiny"], row["data"]["tiny"]) == ("u", 1, 2, 1)
-    assert (row["reason"], events.dated, events.position) == (None, True, "offset")
+    assert (row["reason"], events.has_commit_ts, events.position) == (None, True, "offset")
 
 
 @pytest.mark.parametrize("indent", [None, 2], ids=["compact", "pretty"])
@@ -165,7 +165,7 @@ def test_messages_of_debeziums_own_connector_are_read(spark: SparkSession) -> No
         (table,) = events.tables
         rows = table.frame.orderBy("offset").collect()
         assert events.rejected.count() == 0
-    assert not events.dated
+    assert not events.has_commit_ts
     assert table.schema.handle_key == ("id",)
     assert [r["op"] for r in rows] == ["c", "d"]
     for image in (rows[0]["data"], rows[1]["old"]):
@@ -432,5 +432,5 @@ def test_the_first_moments_of_a_timestamp_go_by_the_server_s_clock(spark: SparkS
     assert shown == {
         s: dt.datetime.fromtimestamp(s, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if s >= first else epoch for s in seconds
     }
-    named = [damage for _, damage in debezium.fidelity(table, options)]
+    named = [damage for _, damage in debezium.lossy_columns(table, options)]
     assert ("the first hours of 1970 become the zero value" in named) == (first > 1)

@@ -23,7 +23,7 @@ from feed_server import QUICK, Client, until
 from memory_runner import CHUNK, MemoryRunner, table
 
 from tidecast._errors import SchemaRefused, TerminalError, TidecastError, Unreachable
-from tidecast.changefeed import Changefeeds, Folders, Snapshot, State, Timing, Wish
+from tidecast.changefeed import Changefeeds, ChangefeedSpec, Folders, Snapshot, State, Timing
 from tidecast.changefeed._feed import FeedFolder
 from tidecast.model import compose
 
@@ -62,7 +62,7 @@ def test_a_changefeed_publishes_all_that_comes_after_its_start_and_finishes_at_i
     start = runner.now() - compose(10_000)
     runner.events = [(start + i, "test.user") for i in range(-3, 3 * CHUNK)]
     with running(tmp_path, runner) as feeds:
-        made = feeds.create(Wish("up", SINK, None, start, start + 2 * CHUNK))
+        made = feeds.create(ChangefeedSpec("up", SINK, None, start, start + 2 * CHUNK))
         assert (made.feed.state, made.checkpoint_ts) == (State.NORMAL, start)
         done = wait_for(feeds, "up", State.FINISHED)
         assert done.checkpoint_ts == start + 2 * CHUNK
@@ -86,7 +86,7 @@ def test_pause_returns_when_the_step_has_ended_and_no_step_follows(tmp_path: Pat
     runner = MemoryRunner()
     with running(tmp_path, runner) as feeds:
         runner.held.clear()
-        feeds.create(Wish("up", SINK))
+        feeds.create(ChangefeedSpec("up", SINK))
         until(runner.entered.is_set)
         pausing = threading.Thread(target=feeds.pause, args=("up",))
         pausing.start()
@@ -107,7 +107,7 @@ def test_what_may_pass_is_retried_and_forgotten_when_it_has_passed(tmp_path: Pat
     runner = MemoryRunner(errors={"up": [Unreachable("the broker does not answer", where="127.0.0.1:9092")] * 3})
     timing = Timing(poll=0.02, idle=0.05, first_retry=0.1, last_retry=1)
     with running(tmp_path, runner, timing) as feeds:
-        feeds.create(Wish("up", SINK))
+        feeds.create(ChangefeedSpec("up", SINK))
         began = time.monotonic()
         warned = wait_for(feeds, "up", State.WARNING)
         assert warned.error
@@ -124,7 +124,7 @@ def test_what_may_pass_is_retried_and_forgotten_when_it_has_passed(tmp_path: Pat
 def test_a_runner_that_has_died_is_no_error_of_its_changefeeds(tmp_path: Path) -> None:
     runner = MemoryRunner(errors={"up": [Unreachable("Connection refused")]}, dead=True)
     with running(tmp_path, runner) as feeds:
-        feeds.create(Wish("up", SINK))
+        feeds.create(ChangefeedSpec("up", SINK))
         until(lambda: not runner.errors["up"])
         time.sleep(0.2)
         assert (runner.steps["up"], feeds.get("up").feed.state, feeds.get("up").error) == (1, State.NORMAL, None)
@@ -142,7 +142,7 @@ def test_a_streak_of_errors_that_is_too_long_ends_in_failure(tmp_path: Path) -> 
     runner = MemoryRunner(errors={"up": [Unreachable("down")] * 1000})
     timing = Timing(poll=0.02, first_retry=0.02, last_retry=0.05, stuck=0.3)
     with running(tmp_path, runner, timing) as feeds:
-        feeds.create(Wish("up", SINK))
+        feeds.create(ChangefeedSpec("up", SINK))
         wait_for(feeds, "up", State.WARNING)
         failed = wait_for(feeds, "up", State.FAILED)
         assert failed.error
@@ -166,7 +166,7 @@ def test_a_streak_of_errors_that_is_too_long_ends_in_failure(tmp_path: Path) -> 
 def test_what_no_retry_mends_fails_at_once(tmp_path: Path, error: Exception, state: State) -> None:
     runner = MemoryRunner(errors={"up": [error] * 1000})
     with running(tmp_path, runner, Timing(first_retry=60)) as feeds:
-        feeds.create(Wish("up", SINK))
+        feeds.create(ChangefeedSpec("up", SINK))
         now = wait_for(feeds, "up", state)
         assert now.error
         assert (error.message if isinstance(error, TidecastError) else str(error)) in now.error.message
@@ -183,7 +183,9 @@ def test_changefeeds_outlive_the_server(tmp_path: Path) -> None:
     runner = MemoryRunner(errors={"odd": [Unreachable("down")] * 1000, "bad": [SchemaRefused("no")] * 1000})
     with running(tmp_path, runner, Timing(poll=0.02, first_retry=60)) as feeds:
         for name in ("good", "still", "odd", "bad"):
-            feeds.create(Wish(name, SINK, {"filter": {"rules": ["test.*"]}}, target_ts=runner.now() + compose(10**9)))
+            feeds.create(
+                ChangefeedSpec(name, SINK, {"filter": {"rules": ["test.*"]}}, target_ts=runner.now() + compose(10**9))
+            )
         feeds.pause("still")
         wait_for(feeds, "odd", State.WARNING)
         wait_for(feeds, "bad", State.FAILED)
@@ -206,7 +208,7 @@ def test_changefeeds_outlive_the_server(tmp_path: Path) -> None:
 
 def test_a_file_of_secrets_is_for_nobody_else(tmp_path: Path) -> None:
     with running(tmp_path, MemoryRunner()) as feeds:
-        feeds.create(Wish("up", SINK))
+        feeds.create(ChangefeedSpec("up", SINK))
         feeds.pause("up")
         assert stat.S_IMODE((tmp_path / "up" / "feed.json").stat().st_mode) == 0o600
         assert stat.S_IMODE((tmp_path / "up").stat().st_mode) == 0o700
@@ -223,7 +225,7 @@ def test_who_reads_the_file_never_sees_half_of_it(tmp_path: Path) -> None:
                 seen.add("half")
 
     with running(tmp_path, MemoryRunner()) as feeds:
-        feeds.create(Wish("up", SINK, {"filter": {"rules": ["*.*", *["#" + "x" * 9_000] * 110]}}))
+        feeds.create(ChangefeedSpec("up", SINK, {"filter": {"rules": ["*.*", *["#" + "x" * 9_000] * 110]}}))
         reader = threading.Thread(target=read)
         reader.start()
         for _ in range(15):
@@ -238,14 +240,14 @@ def test_nothing_is_left_of_a_changefeed_that_is_removed(tmp_path: Path) -> None
     runner = MemoryRunner()
     start = runner.now() - compose(10_000)
     with running(tmp_path, runner) as feeds:
-        feeds.create(Wish("up", SINK, None, start))
+        feeds.create(ChangefeedSpec("up", SINK, None, start))
         until(lambda: feeds.get("up").checkpoint_ts > start)
         assert feeds.remove("up")
         assert runner.forgotten == ["up"]
         assert not feeds.remove("up")
         assert [p.name for p in tmp_path.iterdir()] == [".lock"]
         runner.held.clear()
-        assert feeds.create(Wish("up", SINK, None, start)).checkpoint_ts == start
+        assert feeds.create(ChangefeedSpec("up", SINK, None, start)).checkpoint_ts == start
     # What a crash leaves of creating and removing is no changefeed.
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / ".feed.json.draft").write_text("{")
@@ -257,7 +259,7 @@ def test_nothing_is_left_of_a_changefeed_that_is_removed(tmp_path: Path) -> None
         assert feeds.list() == []
         assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", "precious"]
         with pytest.raises(TerminalError, match="precious: something else is in the place"):
-            feeds.create(Wish("precious", SINK))
+            feeds.create(ChangefeedSpec("precious", SINK))
         assert (tmp_path / "precious" / "notes.txt").read_text() == "5"
 
 
@@ -266,7 +268,7 @@ def test_removing_what_cannot_be_removed_leaves_it_there(tmp_path: Path, monkeyp
         raise OSError(28, "No space left on device")
 
     with running(tmp_path, MemoryRunner()) as feeds:
-        feeds.create(Wish("up", SINK))
+        feeds.create(ChangefeedSpec("up", SINK))
         with monkeypatch.context() as patch:
             patch.setattr(FeedFolder, "remove", full)
             with pytest.raises(OSError, match="No space"):
@@ -274,14 +276,14 @@ def test_removing_what_cannot_be_removed_leaves_it_there(tmp_path: Path, monkeyp
         assert state_of(feeds, "up") is State.NORMAL
         (tmp_path / "up").rename(tmp_path / "elsewhere")  # at once, as its steps go on
         assert feeds.remove("up")
-        assert feeds.create(Wish("up", SINK)).feed.state is State.NORMAL
+        assert feeds.create(ChangefeedSpec("up", SINK)).feed.state is State.NORMAL
 
 
 def test_a_changefeed_whose_progress_is_damaged_stops_no_other(tmp_path: Path) -> None:
     runner = MemoryRunner()
     with running(tmp_path, runner) as feeds:
-        feeds.create(Wish("good", SINK))
-        feeds.create(Wish("torn", SINK))
+        feeds.create(ChangefeedSpec("good", SINK))
+        feeds.create(ChangefeedSpec("torn", SINK))
     (tmp_path / "torn" / "checkpoint").write_text("{")
     with running(tmp_path, runner) as feeds:
         assert wait_for(feeds, "torn", State.WARNING).feed.error
@@ -292,12 +294,12 @@ def test_removing_waits_for_the_step_and_creating_for_the_removal(tmp_path: Path
     runner = MemoryRunner()
     with running(tmp_path, runner) as feeds:
         runner.held.clear()
-        feeds.create(Wish("up", SINK))
+        feeds.create(ChangefeedSpec("up", SINK))
         until(runner.entered.is_set)
         threads = [threading.Thread(target=feeds.remove, args=("up",))]
         threads[0].start()
         until(lambda: not feeds.list())
-        threads.append(threading.Thread(target=feeds.create, args=(Wish("up", SINK),)))
+        threads.append(threading.Thread(target=feeds.create, args=(ChangefeedSpec("up", SINK),)))
         threads[1].start()
         time.sleep(0.1)
         assert all(t.is_alive() for t in threads)
@@ -314,7 +316,7 @@ def test_a_folder_has_one_server(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_named_and_not_quoted(tmp_path: Path) -> None:
     with running(tmp_path, MemoryRunner()) as feeds:
-        feeds.create(Wish("up", SINK))
+        feeds.create(ChangefeedSpec("up", SINK))
     path = tmp_path / "up" / "feed.json"
     path.write_text(path.read_text().replace('"state": "normal"', '"state": "pa55word"'))
     with pytest.raises(TerminalError, match=r"up/feed\.json") as caught:
@@ -327,7 +329,7 @@ def test_a_hundred_waiting_changefeeds_cost_next_to_nothing(tmp_path: Path) -> N
     threads = threading.active_count()
     with running(tmp_path, runner, Timing(poll=0.2, idle=5), workers=3) as feeds:
         for n in range(100):
-            feeds.create(Wish(f"feed-{n}", SINK))
+            feeds.create(ChangefeedSpec(f"feed-{n}", SINK))
         assert threading.active_count() == threads + 3
         until(lambda: len(runner.steps) == 100)
         time.sleep(2)  # by now each waits for a second or more
@@ -346,7 +348,7 @@ def test_secrets_stay_in_the_file(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     sink_config["kafka_config"] = {"sasl_oauth_client_secret": "s3cret"}
     config = {"sink": sink_config, "mounter": {"worker_num": 3}}
     with caplog.at_level(logging.DEBUG), running(tmp_path, runner, Timing(first_retry=60)) as feeds:
-        feeds.create(Wish("up", sink, config))
+        feeds.create(ChangefeedSpec("up", sink, config))
         warned = wait_for(feeds, "up", State.WARNING)
         shown = caplog.text + str(warned) + str(warned.error)
     assert "pa55word" in (tmp_path / "up" / "feed.json").read_text()
@@ -365,7 +367,7 @@ def test_tables_are_checked_against_dispatchers_and_selectors(tmp_path: Path) ->
     with running(tmp_path, runner) as feeds:
         for code, sink in cases.items():
             with pytest.raises(TidecastError) as caught:
-                feeds.create(Wish("up", SINK, {"sink": sink}))
+                feeds.create(ChangefeedSpec("up", SINK, {"sink": sink}))
             assert caught.value.code == code
         assert feeds.list() == []
 
@@ -382,12 +384,12 @@ def test_changefeeds_use_no_folder_but_those_that_are_allowed(tmp_path: Path) ->
         handle = {"large_message_handle_option": "claim-check", "claim_check_storage_uri": storage}
         return {"sink": {"kafka_config": {"large_message_handle": handle}}}
 
-    def schemas(url: str) -> Wish:
-        return Wish("up", inside.replace("simple", "avro"), {"sink": {"schema_registry": url}})
+    def schemas(url: str) -> ChangefeedSpec:
+        return ChangefeedSpec("up", inside.replace("simple", "avro"), {"sink": {"schema_registry": url}})
 
     refused = [
         *(
-            Wish("up", f"file://{path}?protocol=simple")
+            ChangefeedSpec("up", f"file://{path}?protocol=simple")
             for path in (
                 f"{outside}/shop",
                 f"{lake}",  # its topics would lie beside it
@@ -402,20 +404,20 @@ def test_changefeeds_use_no_folder_but_those_that_are_allowed(tmp_path: Path) ->
         ),
         *(schemas(url) for url in (f"file://{outside}", f"FILE://{outside}", f"file:{outside}", f"file://{lake}/..")),
         *(
-            Wish("up", SINK, claims(storage))
+            ChangefeedSpec("up", SINK, claims(storage))
             for storage in (f"file://{outside}", f"{outside}", f"local://{outside}", "~/claims", f"file://{lake}/link")
         ),
     ]
     folders = Folders([lake], own=own)
     with running(own / "changefeeds", MemoryRunner(), folders=folders) as feeds:
-        for wish in refused:
+        for spec in refused:
             for ask in (lambda w: feeds.create(w), lambda w: feeds.verify(w.sink_uri, w.config)):
                 with pytest.raises(TidecastError, match="outside of the folders that changefeeds may use") as caught:
-                    ask(wish)
+                    ask(spec)
                 assert caught.value.code == "CDC:ErrAPIInvalidParam"
         feeds.create(replace(schemas(f"file://{lake}/schemas"), id="schemas"))
-        feeds.create(Wish("claims", SINK, claims(f"file://{lake}/claims")))
-        feeds.create(Wish("up", inside))
+        feeds.create(ChangefeedSpec("claims", SINK, claims(f"file://{lake}/claims")))
+        feeds.create(ChangefeedSpec("up", inside))
         feeds.pause("up")
         with pytest.raises(TidecastError, match="outside"):
             feeds.update("up", refused[0])

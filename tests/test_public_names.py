@@ -18,33 +18,35 @@ PUBLIC = {
         ddl_type is_tso physical_ms physical_ms_of read_statement row_type sanitize spark_type to_datetime
     """,
     "tidecast.spark": """
-        bad_names called evaluated_once let settled side_by_side small_table sql_name sql_text union with_looked_up
+        bad_names block_collapse_project called evaluated_once let parallel_map small_table sql_name sql_text union
+        with_looked_up
     """,
     "tidecast.expressions": """
-        REST as_listed bit_bytes bit_number bit_width decimal_text enum_element enum_number has_any set_elements
+        MAX_LENGTH as_listed bit_bytes bit_number bit_width decimal_text enum_element enum_number has_any set_elements
         set_mask set_number shift_zone shortest_text signed trimmed unsigned_number unsigned_text
     """,
     "tidecast.protocols.avro": """
-        AvroOptions decode encode_ddl encode_key encode_value encode_watermark fidelity key_schema unencodable
+        AvroOptions decode encode_ddl encode_key encode_value encode_watermark key_schema lossy_columns unencodable
         value_schema
     """,
     "tidecast.protocols.debezium": """
-        DdlHistory DebeziumOptions decode encode_ddl encode_key encode_value encode_watermark fidelity unencodable
+        DdlHistory DebeziumOptions decode encode_ddl encode_key encode_value encode_watermark lossy_columns
+        unencodable
     """,
     "tidecast.protocols.simple": """
         SimpleOptions claim_check_location decode describe encode_bootstrap encode_ddl encode_value encode_watermark
         table_schema unencodable
     """,
     "tidecast.checksum": """
-        Judged explain row_checksum verdict verify with_verdict
+        Verdict explain row_checksum verdict verify with_verdict
     """,
     "tidecast.registry": """
         Registry bounded_json open_registry subject_for
     """,
     "tidecast.topics": """
-        Int64 KafkaOptions Mark OnError Records TopicInfo Topics append_lines check_storage check_written claim_folder
-        claim_location compress compressed count_rows decompressed fetched_claims file_errors kafka_errors open_topics
-        refuse_dead_letters store_claims write_dead_letters
+        Int64 KafkaOptions Offsets OnError Records TopicInfo Topics append_lines check_storage check_written
+        claim_folder claim_location compress compressed count_rows decompressed fetched_claims file_errors
+        kafka_errors open_topics refuse_dead_letters store_claims write_dead_letters
     """,
     "tidecast.sources": """
         Batch Progress TopicStream check_protocol check_source decode_records read_records read_topic source_errors
@@ -60,11 +62,12 @@ PUBLIC = {
         without_effect
     """,
     "tidecast.publish": """
-        Bootstraps PlannedSchema PlannedTable Published announce between bootstraps_of check_publishable plan publish
+        Bootstraps PlannedSchema PlannedTable Published announce bootstraps_of check_publishable filter_commit_ts plan
+        publish
     """,
     "tidecast.changefeed": """
-        Changefeeds Feed Folders Job Moved Problem Runner Snapshot Sorted SparkRunner State Timing Wish lag_seconds
-        masked_sink_uri
+        ChangefeedSpec Changefeeds Feed Folders Job Problem Runner Snapshot SparkRunner State StepResult
+        TableEligibility Timing lag_seconds masked_sink_uri
     """,
     "tidecast.replica": """
         ON_ERROR ON_MISMATCH Replicated TableReport parse_target replicate

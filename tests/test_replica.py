@@ -32,10 +32,10 @@ from tidecast._errors import ConfigError, CorruptedData, DecodeError, TableRefus
 from tidecast.model import Column, DataType, Ddl, Events, Index, TableSchema
 from tidecast.protocols import avro, simple
 from tidecast.replica import Replicated, TableReport, parse_target, replicate
+from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._columns import fill
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._evolve import Shape, reconcile
-from tidecast.replica._memory import Memory
 from tidecast.topics import append_lines
 from tidecast.topics._files import FileTopics
 
@@ -229,12 +229,12 @@ def test_all_tables_of_a_simple_topic(spark: SparkSession, tmp_path: Path) -> No
     }
     assert len(letters) == 141
     zero = report(done, "t_zero")
-    assert zero.formless == {c: n for c, n in formless(("orc", "t_zero"), expected).items() if n}
+    assert zero.unrepresentable == {c: n for c, n in unrepresentable(("orc", "t_zero"), expected).items() if n}
     assert "1 deletes were not applied: the table has no key" in report(done, "t_nokey").warnings
     assert any("TRUNCATE TABLE" in warning for warning in done.warnings)
 
 
-def formless(name: Name, expected: dict[Name, list[Row]]) -> dict[str, int]:
+def unrepresentable(name: Name, expected: dict[Name, list[Row]]) -> dict[str, int]:
     """Count zero dates among the newest rows, in the events' own text."""
     newest: dict[str, Line] = {}
     for event in lines("events.jsonl.gz"):
@@ -967,14 +967,14 @@ def test_versions_that_a_table_remembers() -> None:
     """An older one that comes again is taken; one that looks like it, but is younger, has lost a column."""
     old, new, same = schema_of(1, id=INT), schema_of(2, id=INT, a=INT), schema_of(7, id=INT, a=INT)
     made = reconcile([old, new], None)
-    memory = Memory.from_text(made.memory.text())
+    memory = AppliedVersions.from_text(made.memory.text())
     assert memory == made.memory
     for again in ([old], [new], [new, old], [same]):
         assert reconcile(again, made.shape, memory) == replace(made, defined={c.name: c for c in new.columns})
     dropped = schema_of(3, id=INT)
     assert reconcile([dropped], made.shape, memory).refused == {dropped: "column a is gone or was renamed"}
     # Numbers of schemas tell no time: nobody knows whether this is the old one.
-    assert reconcile([dropped], made.shape, memory, dated=False).refused == {}
+    assert reconcile([dropped], made.shape, memory, has_commit_ts=False).refused == {}
 
 
 def test_columns_keep_the_default_that_they_came_with() -> None:
@@ -990,11 +990,11 @@ def test_columns_keep_the_default_that_they_came_with() -> None:
 def test_versions_whose_numbers_tell_no_time() -> None:
     """A registry gives the number that a schema got when it came first, to whichever topic."""
     old, new, newest = schema_of(8, id=INT), schema_of(5, id=INT, a=INT), schema_of(3, id=INT, a=INT, b=INT)
-    done = reconcile([old, new], None, dated=False)
+    done = reconcile([old, new], None, has_commit_ts=False)
     assert (list(done.shape.columns), done.refused) == (["id", "a"], {})
-    done = reconcile([new, newest], done.shape, done.memory, dated=False)
+    done = reconcile([new, newest], done.shape, done.memory, has_commit_ts=False)
     assert (list(done.shape.columns), done.refused) == (["id", "a", "b"], {})
-    assert reconcile([new, old], None, dated=True).refused == {old: "column a is gone or was renamed"}
+    assert reconcile([new, old], None, has_commit_ts=True).refused == {old: "column a is gone or was renamed"}
 
 
 def test_a_version_from_before_a_table_s_first_one() -> None:

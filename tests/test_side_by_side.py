@@ -7,7 +7,7 @@ import threading
 import pytest
 from pyspark.sql import SparkSession
 
-from tidecast.spark import side_by_side
+from tidecast.spark import parallel_map
 
 
 def test_several_are_made_at_a_time_and_come_in_their_order(session: SparkSession) -> None:
@@ -16,13 +16,13 @@ def test_several_are_made_at_a_time_and_come_in_their_order(session: SparkSessio
     def make(n: int) -> tuple[int, bool]:
         return n, both.wait() >= 0
 
-    assert side_by_side(make, [3, 1]) == [(3, True), (1, True)]
+    assert parallel_map(make, [3, 1]) == [(3, True), (1, True)]
 
 
 def test_their_jobs_have_the_callers_properties(session: SparkSession) -> None:
     context = session.sparkContext
     context.setLocalProperty("the.caller", "here")
-    assert side_by_side(lambda _: context.getLocalProperty("the.caller"), range(3)) == ["here"] * 3
+    assert parallel_map(lambda _: context.getLocalProperty("the.caller"), range(3)) == ["here"] * 3
 
 
 def test_the_first_error_is_raised(session: SparkSession) -> None:
@@ -32,4 +32,4 @@ def test_the_first_error_is_raised(session: SparkSession) -> None:
         return n
 
     with pytest.raises(ValueError, match=r"^1$"):
-        side_by_side(make, range(3))
+        parallel_map(make, range(3))

@@ -117,12 +117,19 @@ def test_who_waits_for_a_schema_has_not_caught_up(place: Place) -> None:
     assert not place.runner.step(job).caught_up  # nor when nothing has come since
 
 
-@pytest.mark.parametrize("file", ["checkpoint.json", "source/progress.json"])
-def test_a_damaged_state_is_named_and_another_checkpoint_mends_it(place: Place, file: str) -> None:
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("checkpoint.json", "{"),
+        ("checkpoint.json", '{"checkpoint_ts": "soon", "from_ts": 1}'),
+        ("source/progress.json", "{"),
+    ],
+)
+def test_a_damaged_state_is_named_and_another_checkpoint_mends_it(place: Place, file: str, text: str) -> None:
     job = place.job("protocol=simple")
     place.source.grow(FIRST)
     place.runner.step(job)
-    (place.base / "feed" / file).write_text("{")
+    (place.base / "feed" / file).write_text(text)
     again = place.restarted()
     with pytest.raises(tidecast.TerminalError, match=file):
         again.step(job)

@@ -13,7 +13,7 @@ from feed_server import until
 from memory_runner import MemoryRunner, table
 
 from tidecast._errors import SchemaRefused
-from tidecast.changefeed import Changefeeds, State, Wish
+from tidecast.changefeed import Changefeeds, ChangefeedSpec, State
 from tidecast.model import compose
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def test_the_page_shows_what_changefeeds_do_and_lets_people_stop_them(
     start = runner.now() - compose(3_600_000)
     runner.errors = {"bad": [SchemaRefused(REGISTRY_SAYS, where="topic <script>alert(1)</script>")]}
     runner.events = [(start + n, "test.user") for n in range(1, 21)] + [(start + 30, "shop.<i>orders</i>")]
-    feeds.create(Wish("good", SINK, None, start))
-    feeds.create(Wish("bad", SINK))
+    feeds.create(ChangefeedSpec("good", SINK, None, start))
+    feeds.create(ChangefeedSpec("bad", SINK))
     # It comes by itself: nobody loads the page again.
     until(lambda: [page.text(i, ".state") for i in ("bad", "good")] == ["failed", "normal"])
     assert [section.get_attribute("data-id") for section in page.all("section")] == ["bad", "good"]
@@ -127,7 +127,7 @@ def test_the_page_shows_what_changefeeds_do_and_lets_people_stop_them(
 
 def test_a_refusal_and_a_lost_server_are_shown(browser: Chrome, tmp_path: Path, runner: MemoryRunner) -> None:
     with serve(tmp_path, runner) as (url, feeds):
-        feeds.create(Wish("good", SINK))
+        feeds.create(ChangefeedSpec("good", SINK))
         page = Page(browser, url)
         until(lambda: page.text("good", ".state") == "normal")
         browser.execute_script(

@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 from tidecast._atomic import locked
 from tidecast._errors import ConfigError
 from tidecast._inspect import Inspected, inspect_events, parse_message, single_message
-from tidecast._progress import Progress, unseen
+from tidecast._progress import Progress, no_progress
 from tidecast._uri import local_path, parse_place, source_uri, unknown_parameters
 from tidecast.changefeed import Changefeeds, Folders, SparkRunner
-from tidecast.checksum import Judged
+from tidecast.checksum import Verdict
 from tidecast.checksum import verify as judge
 from tidecast.config import SINK_PARAMETERS, ChangefeedConfig, load_config
 from tidecast.model import Events
@@ -70,7 +70,7 @@ class Verified:
     @property
     def ok(self) -> bool:
         """Whether no row failed its check."""
-        return not self.verdicts[Judged.MISMATCH]
+        return not self.verdicts[Verdict.MISMATCH]
 
 
 def read(spark: SparkSession, source: str, *, schema_registry: str | None = None, tz: str | None = None) -> Events:
@@ -107,7 +107,7 @@ def verify(
     tz: str | None = None,
     mismatches: str | None = None,
     dead_letters: str | None = None,
-    progress: Progress = unseen,
+    progress: Progress = no_progress,
     spark: SparkSession | None = None,
 ) -> DataFrame | Verified:
     """Check the checksum of every row.
@@ -136,9 +136,9 @@ def verify(
             wrong = _mismatches(rows).persist()
             report.mismatches = [r.asDict() for r in wrong.limit(SHOWN_MISMATCHES).collect()]
             if mismatches_in:
-                append_lines(wrong, mismatches_in, expected=report.verdicts[Judged.MISMATCH])
+                append_lines(wrong, mismatches_in, expected=report.verdicts[Verdict.MISMATCH])
             wrong.unpersist()
-        doubtful = [t for t in events.tables if report.tables.get(t.schema.name, Counter())[Judged.UNREADABLE]]
+        doubtful = [t for t in events.tables if report.tables.get(t.schema.name, Counter())[Verdict.UNREADABLE]]
         letters = events.dead_letters(doubtful)
         if letters_in:
             report.dead_letters = write_dead_letters(letters, letters_in)
@@ -156,7 +156,7 @@ def _doubtful_zone(report: Verified, events: Events, zone: str) -> list[str]:
         t.schema.name for t in events.tables if any(c.data_type.mysql_type == "timestamp" for c in t.schema.columns)
     }
     counts = ((name, report.tables.get(name, Counter())) for name in sorted(timed))
-    wrong = [name for name, of in counts if of[Judged.MISMATCH] and of[Judged.MISMATCH] >= of[Judged.MATCH]]
+    wrong = [name for name, of in counts if of[Verdict.MISMATCH] and of[Verdict.MISMATCH] >= of[Verdict.MATCH]]
     if not wrong:
         return []
     return [
@@ -166,7 +166,7 @@ def _doubtful_zone(report: Verified, events: Events, zone: str) -> list[str]:
 
 
 def _mismatches(rows: DataFrame) -> DataFrame:
-    wrong = rows.where(F.col("verdict") == Judged.MISMATCH)
+    wrong = rows.where(F.col("verdict") == Verdict.MISMATCH)
     table = F.concat_ws(".", "database", "table").alias("table")
     return wrong.select("topic", "partition", "offset", table, "key", "expected", "actual", "corrupted")
 
@@ -182,7 +182,7 @@ def convert(
     cluster_id: str = "default",
     dead_letters: str | None = None,
     on_error: str = "dead-letter",
-    progress: Progress = unseen,
+    progress: Progress = no_progress,
     spark: SparkSession | None = None,
 ) -> Published:
     """Read a topic in one protocol and publish it in another, once, up to its present end.
@@ -226,7 +226,7 @@ def plan(
     source_schema_registry: str | None = None,
     tz: str | None = None,
     cluster_id: str = "default",
-    progress: Progress = unseen,
+    progress: Progress = no_progress,
     spark: SparkSession | None = None,
 ) -> list[PlannedTable]:
     """Return what `convert` with the same options would publish, without creating, registering or sending anything.
@@ -292,7 +292,7 @@ def replicate(
     dead_letters: str | None = None,
     on_error: str = "dead-letter",
     on_mismatch: str = "dead-letter",
-    progress: Progress = unseen,
+    progress: Progress = no_progress,
     spark: SparkSession | None = None,
 ) -> Replicated:
     """Apply a topic to tables, once, up to its present end; see `tidecast.replica.replicate`.
@@ -402,7 +402,7 @@ def inspect(
     protocol: str | None = None,
     schema_registry: str | None = None,
     tz: str | None = None,
-    progress: Progress = unseen,
+    progress: Progress = no_progress,
     spark: SparkSession | None = None,
 ) -> list[Inspected]:
     """Explain the first `limit` messages of a source, or one message given in hexadecimal or base64.

@@ -13,7 +13,7 @@ from tidecast._errors import ConfigError, TerminalError
 _LOCK = ".lock"
 
 
-def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
+def atomic_write(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write a file such that a crash leaves either the old one or the new one; once it returns, the new one.
 
     `mode` are the permissions of the new file, before the umask. One writer at a time: writers share a draft.

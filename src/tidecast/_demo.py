@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from tidecast._api import DEAD_LETTERS, read
 from tidecast._errors import ConfigError
-from tidecast._progress import Progress, unseen
+from tidecast._progress import Progress, no_progress
 from tidecast._uri import local_path
-from tidecast.checksum import Judged
+from tidecast.checksum import Verdict
 from tidecast.config import ChangefeedConfig, load_config
 from tidecast.model import Events
 from tidecast.publish import Published, publish
@@ -84,7 +84,7 @@ class Demo:
     dead_letters: Mapping[str, int] = field(default_factory=dict)
 
 
-def demo(folder: str = "tidecast-demo", *, progress: Progress = unseen, spark: SparkSession | None = None) -> Demo:
+def demo(folder: str = "tidecast-demo", *, progress: Progress = no_progress, spark: SparkSession | None = None) -> Demo:
     """Publish the change log of a small shop as Avro, verify every row's checksum, and replicate it into Delta tables.
 
     The log is published as Debezium and as Simple, too. Everything lies in `folder`: the Avro `topics` and their
@@ -117,8 +117,8 @@ def demo(folder: str = "tidecast-demo", *, progress: Progress = unseen, spark: S
             table=table,
             topic=topic,
             published=messages,
-            verified=reports[table].checksums[Judged.MATCH],
-            deletes=reports[table].checksums[Judged.DELETE],
+            verified=reports[table].checksums[Verdict.MATCH],
+            deletes=reports[table].checksums[Verdict.DELETE],
             rows=reports[table].upserted,  # the tables were new
             where=reports[table].where,
         )

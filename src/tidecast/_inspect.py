@@ -117,7 +117,7 @@ def _explain(changes: TableChanges, offsets: Sequence[int]) -> DataFrame:
             for c in schema.columns
         )
     )
-    judged = verdict(schema, F.col("data"), F.col("checksum"))
+    verification = verdict(schema, F.col("data"), F.col("checksum"))
     return changes.good.where(F.col("offset").isin(list(offsets))).select(
         "topic",
         "partition",
@@ -126,7 +126,7 @@ def _explain(changes: TableChanges, offsets: Sequence[int]) -> DataFrame:
         "op",
         "commit_ts",
         shown.alias("columns"),
-        judged.alias("judged"),
+        verification.alias("verification"),
     )
 
 
@@ -144,11 +144,11 @@ def _message(record: Row, protocol: str, row: Row | None, problem: str | None) -
     elif row is None and value and not (problem or "").startswith(_MUTE):
         _CLAIMS[protocol](said, value)
     if row is not None:
-        judged = row["judged"]
+        verification = row["verification"]
         said.type, said.table, said.commit_ts = _OPS[Op(row["op"])], row["table"], row["commit_ts"]
         said.columns = [ColumnShown(**c.asDict()) for c in row["columns"]]
-        said.verdict, said.corrupted = judged["verdict"], judged["corrupted"]
-        said.expected, said.actual = judged["expected"], judged["actual"]
+        said.verdict, said.corrupted = verification["verdict"], verification["corrupted"]
+        said.expected, said.actual = verification["expected"], verification["actual"]
     if said.commit_ts:
         said.time = to_datetime(said.commit_ts).isoformat(timespec="milliseconds")
     return said

@@ -8,5 +8,5 @@ Progress = Callable[[str, int, int], None]
 """Told what is being done, and how many of how many parts of it are."""
 
 
-def unseen(text: str, done: int, total: int) -> None:
+def no_progress(text: str, done: int, total: int) -> None:
     """Show progress to nobody."""

@@ -1,25 +1,33 @@
 """The life of changefeeds: states, checkpoints and workers."""
 
 from tidecast.changefeed._feed import Feed, Problem, State
-from tidecast.changefeed._feeds import Changefeeds, Snapshot, Sorted, Timing, Wish, lag_seconds, masked_sink_uri
+from tidecast.changefeed._feeds import (
+    Changefeeds,
+    ChangefeedSpec,
+    Snapshot,
+    TableEligibility,
+    Timing,
+    lag_seconds,
+    masked_sink_uri,
+)
 from tidecast.changefeed._folders import Folders
-from tidecast.changefeed._runner import Job, Moved, Runner
+from tidecast.changefeed._runner import Job, Runner, StepResult
 from tidecast.changefeed._spark_runner import SparkRunner
 
 __all__ = [
+    "ChangefeedSpec",
     "Changefeeds",
     "Feed",
     "Folders",
     "Job",
-    "Moved",
     "Problem",
     "Runner",
     "Snapshot",
-    "Sorted",
     "SparkRunner",
     "State",
+    "StepResult",
+    "TableEligibility",
     "Timing",
-    "Wish",
     "lag_seconds",
     "masked_sink_uri",
 ]

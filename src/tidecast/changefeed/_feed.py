@@ -18,7 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tidecast._atomic import sync_folder, write_whole
+from tidecast._atomic import atomic_write, sync_folder
 from tidecast._errors import TerminalError
 
 _log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class FeedFolder:
     def save(self, feed: Feed) -> None:
         """Keep a changefeed as it is now: when this returns, it outlives the process and the machine."""
         path = self.of(feed.id) / _FILE
-        write_whole(path, json.dumps(asdict(feed), indent=2, default=str).encode(), mode=0o600)  # it holds secrets
+        atomic_write(path, json.dumps(asdict(feed), indent=2, default=str).encode(), mode=0o600)  # it holds secrets
 
     def remove(self, feed_id: str) -> None:
         """Forget a changefeed with all that is in its folder."""

@@ -27,7 +27,7 @@ from tidecast._time_limit import time_limit
 from tidecast._uri import HIDDEN, Place, parse_place, redact_uri, secrets_of
 from tidecast.changefeed._feed import Feed, FeedFolder, Problem, State
 from tidecast.changefeed._folders import Folders
-from tidecast.changefeed._runner import Job, Moved, Runner
+from tidecast.changefeed._runner import Job, Runner, StepResult
 from tidecast.config import (
     ChangefeedConfig,
     build_config,
@@ -96,7 +96,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Wish:
+class ChangefeedSpec:
     """What a changefeed is to be. `config` is a replica config, of which anything may be missing.
 
     What is missing has its default; if it is a `patch`, an update leaves it as it is.
@@ -110,7 +110,7 @@ class Wish:
     patch: bool = False
 
 
-class Sorted(NamedTuple):
+class TableEligibility(NamedTuple):
     """Tables by what a filter does with them: `every` of the schemas it speaks of, and those that pass it."""
 
     every: Sequence[TableSchema]
@@ -216,7 +216,7 @@ class Changefeeds:
                 try:
                     live.checkpoint_ts = runner.checkpoint_ts(self._job(live))
                 except Exception as error:
-                    self._stumble(live, error)
+                    self._on_failure(live, error)
         self._workers = [threading.Thread(target=self._work, name=f"feed-{n}", daemon=True) for n in range(workers)]
         for worker in self._workers:
             worker.start()
@@ -243,7 +243,7 @@ class Changefeeds:
         with self._changed:
             return self._snapshot(self._find(feed_id))
 
-    def sort_tables(self, config: Mapping[str, Any] | None) -> Sorted:
+    def sort_tables(self, config: Mapping[str, Any] | None) -> TableEligibility:
         """Return the source's tables by what the filter of a replica config does with them."""
         chosen, case_sensitive = filter_of(_over_defaults(config))
         tables = sorted(self.runner.tables(), key=lambda t: t.name)
@@ -251,9 +251,9 @@ class Changefeeds:
             matcher = TableFilter(chosen.rules, case_sensitive=case_sensitive)
             every = [table for table in tables if matcher.matches_schema(table.database)]
             passing = [table for table in every if matcher.matches(table.database, table.table)]
-        return Sorted(every, [t for t in passing if t.handle_key], [t for t in passing if not t.handle_key])
+        return TableEligibility(every, [t for t in passing if t.handle_key], [t for t in passing if not t.handle_key])
 
-    def verify(self, sink_uri: str, config: Mapping[str, Any] | None) -> Sorted:
+    def verify(self, sink_uri: str, config: Mapping[str, Any] | None) -> TableEligibility:
         """Check a sink URI and a replica config against each other, and sort the tables by them."""
         _place_of(sink_uri)
         self._configured(sink_uri, _over_defaults(config))
@@ -261,28 +261,28 @@ class Changefeeds:
 
     # What others tell
 
-    def create(self, wish: Wish) -> Snapshot:
+    def create(self, spec: ChangefeedSpec) -> Snapshot:
         """Begin a changefeed, after every check that TiCDC makes, in its order. Raises TidecastError."""
         gid = (secrets.randbits(64), secrets.randbits(64))
-        feed_id = wish.id or f"{gid[0]}{gid[1]}"
+        feed_id = spec.id or f"{gid[0]}{gid[1]}"
         if not _ID.fullmatch(feed_id) or len(feed_id) > _LONGEST_ID:
             raise ConfigError(f"invalid changefeed_id: {feed_id}, {_ID_RULE}", code=_PARAM)
         with self._changed:
             self._wait_for_removal(feed_id)
             self._refuse_double(feed_id)
-        _place_of(wish.sink_uri)
+        _place_of(spec.sink_uri)
         now = self.runner.now()
-        start = wish.start_ts or now
+        start = spec.start_ts or now
         if start > now:
             raise ConfigError(f"invalid start-ts {start}, larger than current tso {now}", code=_PARAM)
-        if 0 < wish.target_ts <= start:
+        if 0 < spec.target_ts <= start:
             raise ConfigError(
-                f"fail to create changefeed because target-ts {wish.target_ts} is earlier than start-ts {start}",
+                f"fail to create changefeed because target-ts {spec.target_ts} is earlier than start-ts {start}",
                 code="CDC:ErrTargetTsBeforeStartTs",
             )
-        config = _over_defaults(wish.config)
-        self._check(feed_id, wish.sink_uri, config)
-        feed = Feed(feed_id, wish.sink_uri, config, start, wish.target_ts, dt.datetime.now().astimezone(), gid)
+        config = _over_defaults(spec.config)
+        self._check(feed_id, spec.sink_uri, config)
+        feed = Feed(feed_id, spec.sink_uri, config, start, spec.target_ts, dt.datetime.now().astimezone(), gid)
         with self._changed:
             self._refuse_double(feed_id)
             self._folder.create(feed)
@@ -290,23 +290,23 @@ class Changefeeds:
             self._changed.notify_all()
             return self._snapshot(live)
 
-    def update(self, feed_id: str, wish: Wish) -> Snapshot:
-        """Change a stopped or failed changefeed: what the wish has of target-ts, sink URI and configuration."""
+    def update(self, feed_id: str, spec: ChangefeedSpec) -> Snapshot:
+        """Change a stopped or failed changefeed: what the spec has of target-ts, sink URI and configuration."""
         with self._changed:
             feed = self._find(feed_id).feed
         if feed.state not in (State.STOPPED, State.FAILED):
             raise _refused_update("can only update changefeed config when it is stopped or failed")
-        if wish.start_ts:
+        if spec.start_ts:
             raise ConfigError("start-ts cannot be updated", code=_PARAM)
-        if 0 < wish.target_ts <= feed.start_ts:
-            raise _refused_update(f"can not update target_ts:{wish.target_ts} less than start_ts:{feed.start_ts}")
-        changed = replace(feed, target_ts=wish.target_ts or feed.target_ts)
-        if wish.sink_uri and wish.sink_uri != masked_sink_uri(feed.sink_uri):
-            changed = replace(changed, sink_uri=wish.sink_uri)
-        if wish.config is not None:
-            given = unmask_replica_config(wish.config, feed.config)
+        if 0 < spec.target_ts <= feed.start_ts:
+            raise _refused_update(f"can not update target_ts:{spec.target_ts} less than start_ts:{feed.start_ts}")
+        changed = replace(feed, target_ts=spec.target_ts or feed.target_ts)
+        if spec.sink_uri and spec.sink_uri != masked_sink_uri(feed.sink_uri):
+            changed = replace(changed, sink_uri=spec.sink_uri)
+        if spec.config is not None:
+            given = unmask_replica_config(spec.config, feed.config)
             patched = patched_replica_config(feed.config, given)
-            changed = replace(changed, config=patched if wish.patch else completed_replica_config(given))
+            changed = replace(changed, config=patched if spec.patch else completed_replica_config(given))
         if changed.sink_uri != feed.sink_uri:  # its protocol wins over the stored one
             changed = replace(changed, config=replica_config_for(changed.config, changed.sink_uri))
         if (changed.sink_uri, changed.config) != (feed.sink_uri, feed.config):
@@ -444,7 +444,7 @@ class Changefeeds:
 
     def _work(self) -> None:
         while live := self._next():
-            outcome: Moved | Exception
+            outcome: StepResult | Exception
             try:
                 outcome = self.runner.step(self._job(live))
             except Exception as error:
@@ -459,10 +459,10 @@ class Changefeeds:
             with self._changed:
                 live.busy = False
                 try:
-                    if isinstance(outcome, Moved):
-                        self._advance(live, outcome)
+                    if isinstance(outcome, StepResult):
+                        self._on_success(live, outcome)
                     else:
-                        self._stumble(live, outcome)
+                        self._on_failure(live, outcome)
                 except OSError as error:
                     # What is on disk is older, and true: the work since then would be done again.
                     _log.error("changefeed %s: its state cannot be saved: %s", live.feed.id, error.strerror)
@@ -489,7 +489,7 @@ class Changefeeds:
                 self._changed.wait(delay)
         return None
 
-    def _advance(self, live: _Live, moved: Moved) -> None:
+    def _on_success(self, live: _Live, moved: StepResult) -> None:
         now = time.monotonic()
         count = moved.messages.total()
         live.checkpoint_ts = moved.checkpoint_ts
@@ -514,7 +514,7 @@ class Changefeeds:
         if feed is not live.feed:
             self._keep(live, feed)
 
-    def _stumble(self, live: _Live, error: Exception) -> None:
+    def _on_failure(self, live: _Live, error: Exception) -> None:
         """Retry later, or give up: at once after what a retry cannot mend, or after too long a streak of errors."""
         feed = live.feed
         live.caught_up = False

@@ -28,7 +28,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Moved:
+class StepResult:
     """What a step did: the checkpoint-ts reached, messages by table and topic, schema versions by table.
 
     `more` tells that the source holds more already, `caught_up` that all it holds has been published.
@@ -67,7 +67,7 @@ class Runner(Protocol):
     def overwrite(self, job: Job, checkpoint_ts: int) -> None:
         """Set how far a changefeed has come, back or forward."""
 
-    def step(self, job: Job) -> Moved:
+    def step(self, job: Job) -> StepResult:
         """Publish what the source holds beyond the checkpoint, up to a bounded amount, and save the new checkpoint.
 
         Raises TransientError for what may pass, any other TidecastError for what will not.

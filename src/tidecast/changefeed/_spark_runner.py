@@ -6,7 +6,6 @@ end each, and no thread, no listener and no job.
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 import time
@@ -14,15 +13,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import AliasChoices, Field, TypeAdapter, ValidationError
 from pyspark.sql import SparkSession
 
-from tidecast._atomic import write_whole
+from tidecast._atomic import atomic_write
 from tidecast._errors import SourceChanged, TerminalError
-from tidecast.changefeed._runner import Job, Moved
+from tidecast.changefeed._runner import Job, StepResult
 from tidecast.config import ChangefeedConfig
 from tidecast.model import TableSchema, compose
-from tidecast.publish import Bootstraps, announce, between, bootstraps_of, check_publishable, publish
+from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publishable, filter_commit_ts, publish
 from tidecast.registry import Registry, open_registry
 from tidecast.routing import EventFilters
 from tidecast.sources import TopicStream, source_errors
@@ -37,16 +38,21 @@ class _Checkpoint:
     """How far a changefeed has come.
 
     It publishes what is later than `from_ts`. `seen` has the highest commit-ts of each partition, for a source without
-    watermarks; `homes` are its tables: database, name, topic; `bootstraps` is what is known of repeated schemas, and
-    `codec` what the protocol's writer has learned from schema changes.
+    watermarks; `table_topics` are its tables: database, name, topic; `bootstraps` is what is known of repeated schemas,
+    and `codec` what the protocol's writer has learned from schema changes.
     """
 
     checkpoint_ts: int
     from_ts: int
     seen: dict[str, int] = field(default_factory=dict)
-    homes: list[tuple[str, str, str]] = field(default_factory=list)
+    table_topics: Annotated[
+        list[tuple[str, str, str]], Field(validation_alias=AliasChoices("table_topics", "homes"))
+    ] = field(default_factory=list)
     bootstraps: str = "[]"
     codec: str = ""
+
+
+_CHECKPOINT = TypeAdapter(_Checkpoint)
 
 
 class SparkRunner:
@@ -136,7 +142,7 @@ class SparkRunner:
         state = _Checkpoint(checkpoint_ts, checkpoint_ts, bootstraps=before.bootstraps, codec=before.codec)
         _save(job.folder, state)
 
-    def step(self, job: Job) -> Moved:
+    def step(self, job: Job) -> StepResult:
         """Publish what the source holds beyond the checkpoint, and save the new checkpoint."""
         state = self._checkpoint(job)
         stream = self._stream(job.id, job.folder)
@@ -146,13 +152,13 @@ class SparkRunner:
             if batch is None:
                 if self._announce(job, state, bootstraps, registry):
                     _save(job.folder, replace(state, bootstraps=bootstraps.state().decode()))
-                return Moved(state.checkpoint_ts, caught_up=not stream.progress.rows_waiting)
+                return StepResult(state.checkpoint_ts, caught_up=not stream.progress.rows_waiting)
             with batch.events as read:
                 tells, seen = bool(batch.progress.watermarks), dict[str, int]()
                 if tells and state.checkpoint_ts > state.from_ts and not job.target_ts:
                     events = read  # all that comes now is within the bounds: no need to look at it
                 else:
-                    events, seen = between(read, state.from_ts, job.target_ts)
+                    events, seen = filter_commit_ts(read, state.from_ts, job.target_ts)
                 done = publish(
                     events,
                     job.config,
@@ -161,7 +167,7 @@ class SparkRunner:
                     zone=self._zone,
                     cluster_id=self._cluster_id,
                     bootstraps=bootstraps,
-                    homes={(database, table): topic for database, table, topic in state.homes},
+                    table_topics={(database, table): topic for database, table, topic in state.table_topics},
                     codec_state=state.codec.encode(),
                     dead_letters=job.folder / _LETTERS,
                 )
@@ -169,13 +175,15 @@ class SparkRunner:
             known = {**state.seen, **{k: max(v, state.seen.get(k, 0)) for k, v in seen.items()}}
             passed = batch.progress.watermark if tells else min(known.values(), default=None)
             reached = self._reached(job, state, passed)
-            homes = [(*table, topic) for table, topic in sorted(done.homes.items())]
-            after = replace(state, checkpoint_ts=reached, seen=known, homes=homes, codec=done.codec.decode())
+            table_topics = [(*table, topic) for table, topic in sorted(done.table_topics.items())]
+            after = replace(
+                state, checkpoint_ts=reached, seen=known, table_topics=table_topics, codec=done.codec.decode()
+            )
             if reached > max(state.checkpoint_ts, done.watermark or 0):
                 self._announce(job, after, bootstraps, registry, watermark=reached)
         stream.commit(batch)
         _save(job.folder, replace(after, bootstraps=bootstraps.state().decode()))
-        return Moved(
+        return StepResult(
             reached,
             messages=done.messages,
             versions=versions,
@@ -203,7 +211,7 @@ class SparkRunner:
             job.config,
             open_topics(job.config.place),
             registry,
-            topics={topic for _, _, topic in state.homes},
+            topics={topic for _, _, topic in state.table_topics},
             bootstraps=bootstraps,
             watermark=watermark,
             cluster_id=self._cluster_id,
@@ -226,10 +234,12 @@ class SparkRunner:
         if not file.exists():
             return _Checkpoint(job.start_ts, job.start_ts)
         try:
-            return _Checkpoint(**json.loads(file.read_bytes()))
-        except (ValueError, TypeError) as error:
+            return _CHECKPOINT.validate_json(file.read_bytes())
+        except ValidationError as error:
             hint = "tidecast cli changefeed resume --overwrite-checkpoint-ts TSO begins anew from there"
-            raise TerminalError(f"this is no checkpoint: {error}", where=str(file), hint=hint) from None
+            raise TerminalError(
+                f"this is no checkpoint: {error.errors()[0]['msg']}", where=str(file), hint=hint
+            ) from None
 
 
 @contextmanager
@@ -242,4 +252,4 @@ def _registry_of(config: ChangefeedConfig) -> Iterator[Registry | None]:
 
 
 def _save(folder: Path, state: _Checkpoint) -> None:
-    write_whole(folder / _STATE, json.dumps(state.__dict__).encode())
+    atomic_write(folder / _STATE, _CHECKPOINT.dump_json(state))

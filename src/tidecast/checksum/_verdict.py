@@ -11,7 +11,7 @@ from tidecast.checksum._row import row_checksum
 from tidecast.model import TableSchema
 
 
-class Judged(enum.StrEnum):
+class Verdict(enum.StrEnum):
     """What became of a row's check."""
 
     MATCH = "match"
@@ -34,10 +34,10 @@ def verdict(schema: TableSchema, row: Column, checksum: Column, *, member: str =
     expected, actual = checksum[member], row_checksum(schema, row)
     return F.struct(
         # The match comes first, as Spark computes what is in a first condition once, and in others once more.
-        F.when((expected == actual) & (expected != 0), F.lit(Judged.MATCH))
-        .when(expected.isNull() | row.isNull(), F.lit(Judged.NONE))
-        .when(expected == 0, F.lit(Judged.ZERO))
-        .otherwise(F.lit(Judged.MISMATCH))
+        F.when((expected == actual) & (expected != 0), F.lit(Verdict.MATCH))
+        .when(expected.isNull() | row.isNull(), F.lit(Verdict.NONE))
+        .when(expected == 0, F.lit(Verdict.ZERO))
+        .otherwise(F.lit(Verdict.MISMATCH))
         .alias("verdict"),
         F.when(expected >= 0, expected).alias("expected"),
         actual.alias("actual"),

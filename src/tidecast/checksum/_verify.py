@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidecast.checksum._verdict import Judged, verdict
+from tidecast.checksum._verdict import Verdict, verdict
 from tidecast.model import Events, Op, TableChanges
 from tidecast.spark import union
 
@@ -14,7 +14,7 @@ def verify(events: Events) -> DataFrame:
     """Return every row of a batch with the verdict on its checksum.
 
     Out: `database`, `table`, `topic` string, `partition` int, `offset` bigint, `op` string, `commit_ts` bigint,
-    `key` string (the handle key's columns as JSON), `verdict` string (see `Judged`), `expected`, `actual` bigint and
+    `key` string (the handle key's columns as JSON), `verdict` string (see `Verdict`), `expected`, `actual` bigint and
     `corrupted` boolean (the source itself found the row damaged). The row before a change counts where the source
     carried a checksum of it, and a row does not match if either does not. A delete is called one unless it carries a
     checksum that its row does not fit. A row without a checksum, or with 0, is not checked.
@@ -26,9 +26,10 @@ def verify(events: Events) -> DataFrame:
 def with_verdict(changes: TableChanges) -> DataFrame:
     """Return the frame of a table version's changes with the verdict on each, as `verify` tells it.
 
-    Out: the frame's columns and `judged`, a struct of `verdict`, `expected`, `actual`, `corrupted` (see `verdict`).
+    Out: the frame's columns and `verification`, a struct of `verdict`, `expected`, `actual`, `corrupted` (see
+    `verdict`).
     """
-    schema, judged = changes.schema, F.col("judged")
+    schema, verification = changes.schema, F.col("verification")
     both = changes.frame.withColumns(
         {
             "after": verdict(schema, F.col("data"), F.col("checksum")),
@@ -36,12 +37,12 @@ def with_verdict(changes: TableChanges) -> DataFrame:
         }
     )
     said = (
-        F.when(F.col("reason").isNotNull(), F.lit(Judged.UNREADABLE))
-        .when((F.col("op") == Op.DELETE) & (judged["verdict"] != Judged.MISMATCH), F.lit(Judged.DELETE))
-        .otherwise(judged["verdict"])
+        F.when(F.col("reason").isNotNull(), F.lit(Verdict.UNREADABLE))
+        .when((F.col("op") == Op.DELETE) & (verification["verdict"] != Verdict.MISMATCH), F.lit(Verdict.DELETE))
+        .otherwise(verification["verdict"])
     )
-    worse = both.withColumn("judged", _worse(F.col("after"), F.col("before"))).drop("after", "before")
-    return worse.withColumn("judged", judged.withField("verdict", said))
+    worse = both.withColumn("verification", _worse(F.col("after"), F.col("before"))).drop("after", "before")
+    return worse.withColumn("verification", verification.withField("verdict", said))
 
 
 def _judged(changes: TableChanges) -> DataFrame:
@@ -56,17 +57,17 @@ def _judged(changes: TableChanges) -> DataFrame:
         "op",
         "commit_ts",
         _key(row, schema.handle_key).alias("key"),
-        "judged.verdict",
-        "judged.expected",
-        "judged.actual",
-        "judged.corrupted",
+        "verification.verdict",
+        "verification.expected",
+        "verification.actual",
+        "verification.corrupted",
     )
 
 
 def _worse(after: Column, before: Column) -> Column:
     """Return the verdict on both rows of a change: that of a mismatch, else that of a match, else the new row's."""
     said = [
-        F.when(one["verdict"] == known, one) for known in (Judged.MISMATCH, Judged.MATCH) for one in (after, before)
+        F.when(one["verdict"] == known, one) for known in (Verdict.MISMATCH, Verdict.MATCH) for one in (after, before)
     ]
     return F.coalesce(*said, after)
 

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from rich import progress as rich_progress
 from rich.console import Console
 
-from tidecast._progress import Progress, unseen
+from tidecast._progress import Progress, no_progress
 
 
 @contextmanager
 def progress(silent: bool = False) -> Iterator[Progress]:
     """Give a function that shows each step on standard error."""
     if silent:
-        yield unseen
+        yield no_progress
     elif not sys.stderr.isatty():
         yield _plain
     else:

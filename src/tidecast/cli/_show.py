@@ -105,9 +105,9 @@ def planned(tables: Sequence[PlannedTable], as_json: bool) -> None:
     skipped = {(t.table, t.skipped) for t in tables if t.skipped}
     for table, why in sorted(skipped):
         print(f"skipped: {table}: {why}")
-    damages = {(t.table, *damage) for t in leaving for damage in t.damages}
-    if damages:
-        _table("Values that the chosen modes damage", ("table", "column", "what becomes of them"), sorted(damages))
+    lossy = {(t.table, *damage) for t in leaving for damage in t.lossy_columns}
+    if lossy:
+        _table("Values that the chosen modes damage", ("table", "column", "what becomes of them"), sorted(lossy))
 
 
 def _checksums(tables: Mapping[str, Mapping[str, int]]) -> None:
@@ -163,7 +163,7 @@ def replicated(result: Replicated, as_json: bool) -> None:
     for t in tables:
         warnings += [
             f"{t.name}: column {name}: {count:,} values have no form in the table and are null there"
-            for name, count in sorted(t.formless.items())
+            for name, count in sorted(t.unrepresentable.items())
         ]
     for warning in (*warnings, *result.warnings):
         print(f"warning: {warning}")

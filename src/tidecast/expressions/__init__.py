@@ -14,11 +14,11 @@ from tidecast.expressions._numbers import (
     unsigned_number,
     unsigned_text,
 )
-from tidecast.expressions._text import REST, decimal_text, has_any, shortest_text, trimmed
+from tidecast.expressions._text import MAX_LENGTH, decimal_text, has_any, shortest_text, trimmed
 from tidecast.expressions._zones import shift_zone
 
 __all__ = [
-    "REST",
+    "MAX_LENGTH",
     "as_listed",
     "bit_bytes",
     "bit_number",

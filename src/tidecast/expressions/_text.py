@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from tidecast.model import MAX_DECIMAL_PRECISION
 from tidecast.spark import called, let
 
-REST = (1 << 31) - 1
+MAX_LENGTH = (1 << 31) - 1
 """More characters or bytes than any text has: a length for what is left of one."""
 
 _PLAIN_SCALE = 6

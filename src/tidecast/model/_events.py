@@ -180,7 +180,7 @@ class Events:
     `TableChanges.rows_from` speaks: `offset`, `commit_ts`, or None where a source has no such column.
     `watermarks` has the source's watermark messages, None where it has none: the columns of `RECORD` and `commit_ts`
     bigint, a row for each partition that got one; `watermark` is the highest of them.
-    `dated` says that every row, deletes included, has its commit-ts.
+    `has_commit_ts` says that every row, deletes included, has its commit-ts.
     `checksums` says that the source knows row checksums, so that a row without one stays without.
     `history` is what the source has shown of schemas so far, to be given to the reading of its next batch; None where
     schemas are kept elsewhere.
@@ -195,7 +195,7 @@ class Events:
     watermark: int | None = None
     ordered: bool = False
     position: str | None = None
-    dated: bool = False
+    has_commit_ts: bool = False
     checksums: bool = False
     history: SchemaHistory | None = None
     kept: tuple[DataFrame, ...] = ()

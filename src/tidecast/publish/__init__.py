@@ -3,7 +3,7 @@
 from tidecast.publish._bootstrap import Bootstraps
 from tidecast.publish._dry_run import PlannedSchema, PlannedTable, plan
 from tidecast.publish._publish import Published, announce, bootstraps_of, check_publishable, publish
-from tidecast.publish._ts_range import between
+from tidecast.publish._ts_range import filter_commit_ts
 
 __all__ = [
     "Bootstraps",
@@ -11,9 +11,9 @@ __all__ = [
     "PlannedTable",
     "Published",
     "announce",
-    "between",
     "bootstraps_of",
     "check_publishable",
+    "filter_commit_ts",
     "plan",
     "publish",
 ]

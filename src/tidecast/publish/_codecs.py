@@ -21,7 +21,7 @@ Message = tuple[bytes | None, bytes]
 
 
 @dataclass(frozen=True)
-class Leaving:
+class RoutedTable:
     """One table version on its way out: whole, with the columns that its selector lets through, and its topic."""
 
     schema: TableSchema
@@ -47,28 +47,28 @@ class Codec(Protocol):
     def state(self) -> bytes:
         """Return what the codec of the changefeed's next run must know, empty for nothing."""
 
-    def prepare_key(self, table: Leaving) -> None:
+    def prepare_key(self, table: RoutedTable) -> None:
         """Do what must be done before a row of this table leaves. Raises SchemaRefused, EncodeError."""
 
-    def prepare_value(self, table: Leaving) -> None:
+    def prepare_value(self, table: RoutedTable) -> None:
         """Do what must be done before a row that is not a delete leaves. Raises SchemaRefused, EncodeError."""
 
-    def schemas_of(self, table: Leaving) -> Sequence[tuple[str, str]]:
+    def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return subject and text of the schemas that a table's messages need in the registry."""
 
-    def damages(self, table: Leaving) -> Sequence[tuple[str, str]]:
+    def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return the columns some of whose values the protocol's form damages, and how."""
 
-    def unencodable(self, table: Leaving) -> Column:
+    def unencodable(self, table: RoutedTable) -> Column:
         """Return why a row has no form in the protocol, null for one that has."""
 
-    def key(self, table: Leaving) -> Column:
+    def key(self, table: RoutedTable) -> Column:
         """Return a row's key: binary."""
 
-    def value(self, table: Leaving) -> Column:
+    def value(self, table: RoutedTable) -> Column:
         """Return a row's value: binary."""
 
-    def reduced(self, table: Leaving, location: Column | None) -> Column:
+    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
         """Return the value with the handle key alone, and where the whole one lies."""
 
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
@@ -143,45 +143,48 @@ class AvroCodec:
         """Return nothing: the registry knows the schemas."""
         return b""
 
-    def prepare_key(self, table: Leaving) -> None:
+    def prepare_key(self, table: RoutedTable) -> None:
         """Register the key's schema."""
         self._prepare(table, "key", avro.key_schema)
 
-    def prepare_value(self, table: Leaving) -> None:
+    def prepare_value(self, table: RoutedTable) -> None:
         """Register the value's schema."""
         self._prepare(table, "value", avro.value_schema)
 
     def _prepare(
-        self, table: Leaving, part: Literal["key", "value"], schema_of: Callable[[TableSchema, avro.AvroOptions], str]
+        self,
+        table: RoutedTable,
+        part: Literal["key", "value"],
+        schema_of: Callable[[TableSchema, avro.AvroOptions], str],
     ) -> None:
         text = schema_of(table.selected, self._options)
         self._ids[_place(table, part)] = self._registry.register(subject_for(table.topic, part), text)
 
-    def schemas_of(self, table: Leaving) -> Sequence[tuple[str, str]]:
+    def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return the schemas of key and value."""
         return [
             (subject_for(table.topic, "key"), avro.key_schema(table.selected, self._options)),
             (subject_for(table.topic, "value"), avro.value_schema(table.selected, self._options)),
         ]
 
-    def damages(self, table: Leaving) -> Sequence[tuple[str, str]]:
+    def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return what a reader of Avro alone takes for something else."""
-        return avro.fidelity(table.selected, self._options)
+        return avro.lossy_columns(table.selected, self._options)
 
-    def unencodable(self, table: Leaving) -> Column:
+    def unencodable(self, table: RoutedTable) -> Column:
         """Return why a row has no form in Avro."""
         return avro.unencodable(table.selected)
 
-    def key(self, table: Leaving) -> Column:
+    def key(self, table: RoutedTable) -> Column:
         """Return a row's key: the handle key's columns."""
         return avro.encode_key(table.selected, self._ids[_place(table, "key")], self._options)
 
-    def value(self, table: Leaving) -> Column:
+    def value(self, table: RoutedTable) -> Column:
         """Return a row's value, null for a delete and for a schema that was not registered."""
         schema_id = self._ids.get(_place(table, "value"))
         return _nothing() if schema_id is None else avro.encode_value(table.selected, schema_id, self._options)
 
-    def reduced(self, table: Leaving, location: Column | None) -> Column:
+    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
         """Return null: Avro has no form for the handle key alone."""
         return _nothing()
 
@@ -198,7 +201,7 @@ class AvroCodec:
         return (_nothing(), avro.encode_watermark(commit_ts)) if self._controls else None
 
 
-def _place(table: Leaving, part: str) -> tuple[str, str, str, int]:
+def _place(table: RoutedTable, part: str) -> tuple[str, str, str, int]:
     return table.topic, part, table.schema.name, table.schema.version
 
 
@@ -214,13 +217,13 @@ class _WithoutRegistry:
         """Return nothing."""
         return b""
 
-    def prepare_key(self, table: Leaving) -> None:
+    def prepare_key(self, table: RoutedTable) -> None:
         """Do nothing."""
 
-    def prepare_value(self, table: Leaving) -> None:
+    def prepare_value(self, table: RoutedTable) -> None:
         """Do nothing."""
 
-    def schemas_of(self, table: Leaving) -> Sequence[tuple[str, str]]:
+    def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return nothing."""
         return []
 
@@ -235,27 +238,27 @@ class SimpleCodec(_WithoutRegistry):
         self.checksums = config.integrity.check_level == "correctness"
         self._options = simple.SimpleOptions(encoding_format=config.encoding_format, zone=zone)
 
-    def damages(self, table: Leaving) -> Sequence[tuple[str, str]]:
+    def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return nothing: Simple keeps every value."""
         return []
 
-    def unencodable(self, table: Leaving) -> Column:
+    def unencodable(self, table: RoutedTable) -> Column:
         """Return why a row has no form in Simple."""
         return simple.unencodable(table.schema)
 
-    def key(self, table: Leaving) -> Column:
+    def key(self, table: RoutedTable) -> Column:
         """Return the empty key that TiCDC's producer makes of none."""
         return F.lit(b"")
 
-    def value(self, table: Leaving) -> Column:
+    def value(self, table: RoutedTable) -> Column:
         """Return a row's value."""
         return self._value(table)
 
-    def reduced(self, table: Leaving, location: Column | None) -> Column:
+    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
         """Return the value with the handle key alone."""
         return self._value(table, handle_key_only=True, claim_check=location)
 
-    def _value(self, table: Leaving, *, handle_key_only: bool = False, claim_check: Column | None = None) -> Column:
+    def _value(self, table: RoutedTable, *, handle_key_only: bool = False, claim_check: Column | None = None) -> Column:
         return simple.encode_value(
             table.schema,
             self._options,
@@ -300,24 +303,24 @@ class DebeziumCodec(_WithoutRegistry):
         """Return what schema changes have said beyond their schemas."""
         return self._history.state()
 
-    def damages(self, table: Leaving) -> Sequence[tuple[str, str]]:
+    def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return what Debezium's forms do to values."""
-        return debezium.fidelity(table.selected, self._options)
+        return debezium.lossy_columns(table.selected, self._options)
 
-    def unencodable(self, table: Leaving) -> Column:
+    def unencodable(self, table: RoutedTable) -> Column:
         """Return why a row has no form in Debezium."""
         return debezium.unencodable(table.schema, columns=table.columns)
 
-    def key(self, table: Leaving) -> Column:
+    def key(self, table: RoutedTable) -> Column:
         """Return a row's key: the handle key's columns, whatever the selector says."""
         return debezium.encode_key(table.schema, self._options)
 
-    def value(self, table: Leaving) -> Column:
+    def value(self, table: RoutedTable) -> Column:
         """Return a row's value."""
         build_ts = F.lit(self._build_ts)
         return debezium.encode_value(table.schema, self._options, columns=table.columns, build_ts=build_ts)
 
-    def reduced(self, table: Leaving, location: Column | None) -> Column:
+    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
         """Return null: Debezium has no form for the handle key alone."""
         return _nothing()
 

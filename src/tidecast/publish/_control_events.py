@@ -91,7 +91,7 @@ def ddl_topic(ddl: Ddl, router: Router, default: str) -> str:
 
 
 @dataclass(frozen=True)
-class Life:
+class TopicLifetime:
     """The positions from and up to which a topic gets watermarks; None has no end."""
 
     topic: str
@@ -99,28 +99,29 @@ class Life:
     gone: int | None = None
 
 
-Homes = Mapping[tuple[str, str], str]
+TableTopics = Mapping[tuple[str, str], str]
 """The topic of each table, by database and name."""
 
 
-def lives(
-    homes: Homes,
+def topic_lifetimes(
+    table_topics: TableTopics,
     ddl: Iterable[Ddl],
     tables: Iterable[TableSchema],
     wanted: Callable[[TableSchema], bool],
     router: Router,
-) -> tuple[list[Life], Homes]:
-    """Return when the topic of each table begins and ends to be one of a changefeed, and the homes that are left.
+) -> tuple[list[TopicLifetime], TableTopics]:
+    """Return when the topic of each table begins and ends to be one of a changefeed, and the topics of the tables that
+    are left.
 
-    `homes` are the tables that were there before. Without a schema change that made it, any other table was there from
-    the start. Source: Simple protocol, WATERMARK.
+    `table_topics` are the tables that were there before. Without a schema change that made it, any other table was
+    there from the start. Source: Simple protocol, WATERMARK.
     """
-    alive = {name: Life(topic) for name, topic in homes.items()}
-    ended: list[Life] = []
+    alive = {name: TopicLifetime(topic) for name, topic in table_topics.items()}
+    ended: list[TopicLifetime] = []
     made = {(d.database, d.table) for d in ddl if d.schema}
     for schema in tables:
         if (schema.database, schema.table) not in made and wanted(schema):
-            alive[schema.database, schema.table] = Life(router.topic_for(schema))
+            alive[schema.database, schema.table] = TopicLifetime(router.topic_for(schema))
     for change in ddl:
         if ddl_action(change.sql).event == "drop schema":
             dropped = [name for name in alive if name[0] == change.database]
@@ -132,12 +133,12 @@ def lives(
         if gone in alive:
             ended.append(replace(alive.pop(gone), gone=change.position))
         if change.type != "ERASE" and wanted(change.schema) and name not in alive:
-            alive[name] = Life(router.topic_for(change.schema), born=change.position)
-    return [*ended, *alive.values()], {name: life.topic for name, life in alive.items()}
+            alive[name] = TopicLifetime(router.topic_for(change.schema), born=change.position)
+    return [*ended, *alive.values()], {name: lifetime.topic for name, lifetime in alive.items()}
 
 
 def watermark_frame(
-    events: Events, codec: Codec, lives: Sequence[Life], partitions: Callable[[str], Sequence[int]]
+    events: Events, codec: Codec, lifetimes: Sequence[TopicLifetime], partitions: Callable[[str], Sequence[int]]
 ) -> tuple[DataFrame, int, int | None] | None:
     """Return the source's watermarks as messages to every topic that lives then, how many there are, and the highest.
 
@@ -158,18 +159,18 @@ def watermark_frame(
     if len(few) <= _FEW:  # what the source has is then read once, and not again when the messages leave
         kinds = {"at": pa.int64(), "commit_ts": pa.int64()}
         once = small_table(once.sparkSession, [(row["at"], row["commit_ts"]) for row in few], kinds)
-    homes = F.array(
+    table_topics = F.array(
         *(
             F.struct(
-                F.lit(life.topic).alias("topic"),
-                F.lit(life.born).cast("bigint").alias("born"),
-                F.lit(life.gone).cast("bigint").alias("gone"),
-                F.array(*map(F.lit, partitions(life.topic))).cast("array<int>").alias("partitions"),
+                F.lit(lifetime.topic).alias("topic"),
+                F.lit(lifetime.born).cast("bigint").alias("born"),
+                F.lit(lifetime.gone).cast("bigint").alias("gone"),
+                F.array(*map(F.lit, partitions(lifetime.topic))).cast("array<int>").alias("partitions"),
             )
-            for life in lives
+            for lifetime in lifetimes
         )
     )
-    placed = once.select("*", F.explode(homes).alias("home")).where(
+    placed = once.select("*", F.explode(table_topics).alias("home")).where(
         (F.coalesce("home.born", F.col("at")) <= F.col("at")) & (F.coalesce("home.gone", F.col("at") + 1) > F.col("at"))
     )
     key, value = said

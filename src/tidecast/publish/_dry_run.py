@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tidecast._errors import EncodeError
 from tidecast.config import ChangefeedConfig
 from tidecast.model import Events, TableSchema
-from tidecast.publish._codecs import Codec, Leaving, codec_for
+from tidecast.publish._codecs import Codec, RoutedTable, codec_for
 from tidecast.registry import Registry
 from tidecast.routing import Router, TableFilter
 from tidecast.topics import Topics
@@ -37,7 +37,7 @@ class PlannedTable:
     partition_rule: str = ""
     handle_key: tuple[str, ...] = ()
     schemas: tuple[PlannedSchema, ...] = ()
-    damages: tuple[tuple[str, str], ...] = ()
+    lossy_columns: tuple[tuple[str, str], ...] = ()
     skipped: str | None = None
     unencodable: str | None = None
 
@@ -74,7 +74,7 @@ def _planned(
     if not (schema.handle_key or config.force_replicate):
         reason = "it has neither a primary key nor a unique key on NOT NULL columns"
         return PlannedTable(schema.name, schema.version, skipped=reason)
-    table = Leaving(schema, router.select_columns(schema), router.topic_for(schema))
+    table = RoutedTable(schema, router.select_columns(schema), router.topic_for(schema))
     info = sink.look(table.topic)
     schemas, unencodable = [], None
     try:
@@ -90,6 +90,6 @@ def _planned(
         router.partition_rule(schema),
         table.selected.handle_key,
         tuple(schemas),
-        tuple(codec.damages(table)),
+        tuple(codec.lossy_columns(table)),
         unencodable=unencodable,
     )

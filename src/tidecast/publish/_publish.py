@@ -22,21 +22,21 @@ from tidecast.checksum import row_checksum
 from tidecast.config import ChangefeedConfig
 from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema
 from tidecast.publish._bootstrap import Bootstraps, table_key
-from tidecast.publish._codecs import Codec, Leaving, Message, check_protocol, codec_for
+from tidecast.publish._codecs import Codec, Message, RoutedTable, check_protocol, codec_for
 from tidecast.publish._control_events import (
     Control,
-    Homes,
-    Life,
+    TableTopics,
+    TopicLifetime,
     control_frame,
     ddl_topic,
-    lives,
     row_sequence,
+    topic_lifetimes,
     watermark_frame,
 )
 from tidecast.publish._split import MOVED, split_key_updates
 from tidecast.registry import Registry
 from tidecast.routing import EventFilters, Router, TableFilter
-from tidecast.spark import side_by_side, union
+from tidecast.spark import parallel_map, union
 from tidecast.topics import (
     OnError,
     TopicInfo,
@@ -66,8 +66,8 @@ class Published:
     `messages` are rows by table and topic; `ddl`, `bootstraps` and `watermarks` events that went to all partitions, and
     `watermark` the highest of the last; `skipped` rows by table, left out for want of a key; `dead_letters` messages by
     reason; `schemas` those that the registry was asked for; `claims` messages whose whole is in the claim check's
-    storage; `homes` the tables that are there at the end, each with its topic; `codec` what the protocol's writer must
-    know in the next run.
+    storage; `table_topics` the tables that are there at the end, each with its topic; `codec` what the protocol's
+    writer must know in the next run.
     """
 
     messages: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -79,7 +79,7 @@ class Published:
     watermarks: int = 0
     watermark: int | None = None
     claims: int = 0
-    homes: Homes = field(default_factory=dict)
+    table_topics: TableTopics = field(default_factory=dict)
     codec: bytes = b""
 
     @property
@@ -93,7 +93,7 @@ class _Plan:
     """The rows of one table version on their way out."""
 
     changes: TableChanges
-    table: Leaving
+    table: RoutedTable
     partitions: int
 
 
@@ -114,7 +114,7 @@ def publish(
     zone: str = "UTC",
     cluster_id: str = "default",
     bootstraps: Bootstraps | None = None,
-    homes: Homes | None = None,
+    table_topics: TableTopics | None = None,
     codec_state: bytes = b"",
     dead_letters: Path,
     on_error: str = "dead-letter",
@@ -122,12 +122,12 @@ def publish(
     """Publish events to the topics that the configuration's rules name, in the configuration's protocol.
 
     `registry` serves Avro. `zone` is the time zone of TIMESTAMP text, `cluster_id` that of Debezium messages.
-    `bootstraps` is what earlier runs know of repeated schemas, `homes` the tables that they left with their topics,
-    `codec_state` the `Published.codec` of the run before; by default there were none. Rows of table versions without a
-    handle key are skipped and counted, unless `force-replicate` is on. Messages that could not be read, and rows that
-    have no form in the protocol, go to the folder `dead_letters`; with `on_error="fail"` the first of them raises
-    DecodeError and nothing is published.
-    Raises ConfigError, EncodeError, CorruptedData and SchemaRefused; see the module for what is published then.
+    `bootstraps` is what earlier runs know of repeated schemas, `table_topics` the tables that they left with their
+    topics, `codec_state` the `Published.codec` of the run before; by default there were none. Rows of table versions
+    without a handle key are skipped and counted, unless `force-replicate` is on. Messages that could not be read, and
+    rows that have no form in the protocol, go to the folder `dead_letters`; with `on_error="fail"` the first of them
+    raises DecodeError and nothing is published. Raises ConfigError, EncodeError, CorruptedData and SchemaRefused; see
+    the module for what is published then.
     """
     policy = OnError.parse(on_error)
     check_publishable(config)
@@ -141,7 +141,7 @@ def publish(
         Router(config.routing, zone),
         filters,
         bootstraps or bootstraps_of(config),
-        homes or {},
+        table_topics or {},
     )
     return run.publish(dead_letters, policy)
 
@@ -201,12 +201,12 @@ class _Run:
         router: Router,
         filters: EventFilters,
         bootstraps: Bootstraps,
-        homes: Homes,
+        table_topics: TableTopics,
     ) -> None:
         self.events, self.config, self.sink, self.codec, self.router = events, config, sink, codec, router
         self.filters = filters
         self.bootstraps = bootstraps
-        self._homes = homes
+        self._table_topics = table_topics
         self.report = Published()
         self._wanted = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
         self._topics: dict[str, TopicInfo] = {}
@@ -227,17 +227,17 @@ class _Run:
         stop, plans = self._prepare(plans)
         stop = _first(stop, self._renamed_in())
         # Rows are encoded once, and what follows need not plan so many tables again.
-        parts = side_by_side(lambda part: self._sized(self._encode(*part)).localCheckpoint(), enumerate(plans))
+        parts = parallel_map(lambda part: self._sized(self._encode(*part)).localCheckpoint(), enumerate(plans))
         encoded = union(parts) if parts else None
         letters = self.events.rejected
         controls: list[Control] = []
         if encoded:
-            found = self._survey(encoded)
+            found = self._collect_stats(encoded)
             stop = _first(stop, found.stop)
             leaving = encoded
             if stop:
                 leaving = encoded.where(self._before(stop))
-                found = self._survey(leaving)
+                found = self._collect_stats(leaving)
             if found.unsendable:
                 letters = letters.unionByName(_unsendable(leaving))
                 if on_error is OnError.FAIL:
@@ -296,23 +296,23 @@ class _Run:
             if not self._wanted.matches(schema.database, schema.table):
                 continue
             if self._eligible(schema):
-                table = Leaving(schema, self.router.select_columns(schema), self.router.topic_for(schema))
+                table = RoutedTable(schema, self.router.select_columns(schema), self.router.topic_for(schema))
                 tables.append((changes, table))
             else:
                 self.report.skipped[schema.name] += changes.rows
         self.router.check_default_topic([table.selected for _, table in tables])
-        self._warn_of_damages(table for _, table in tables)
+        self._warn_of_lossy_columns(table for _, table in tables)
         return [_Plan(changes, table, len(self._topic(table.topic))) for changes, table in tables]
 
-    def _warn_of_damages(self, tables: Iterable[Leaving]) -> None:
+    def _warn_of_lossy_columns(self, tables: Iterable[RoutedTable]) -> None:
         """Tell in the log, when a table comes to a topic, what the protocol's form does to values."""
-        told = dict(self._homes)
+        told = dict(self._table_topics)
         for table in tables:
             name = (table.schema.database, table.schema.table)
-            damages = self.codec.damages(table) if told.get(name) != table.topic else ()
+            lossy = self.codec.lossy_columns(table) if told.get(name) != table.topic else ()
             told[name] = table.topic
-            if damages:
-                words = "; ".join(f"{column}: {damage}" for column, damage in damages)
+            if lossy:
+                words = "; ".join(f"{column}: {damage}" for column, damage in lossy)
                 _log.warning("topic %s, table %s: %s", table.topic, table.schema.name, words)
 
     def _prepare(self, plans: list[_Plan]) -> tuple[_Stop | None, list[_Plan]]:
@@ -320,7 +320,7 @@ class _Run:
 
         Returns the plans whose rows, or at least whose deletes, can leave.
         """
-        steps: list[tuple[int, int, _Plan, Callable[[Leaving], None]]] = []
+        steps: list[tuple[int, int, _Plan, Callable[[RoutedTable], None]]] = []
         for plan in plans:
             if plan.changes.rows_from is not None:
                 steps.append((plan.changes.rows_from, 0, plan, self.codec.prepare_key))
@@ -401,7 +401,7 @@ class _Run:
         kept = F.when(F.col("location").isNotNull(), F.col("whole"))
         return chosen.withColumns({"stop": F.coalesce(*stops), "whole": kept}).drop("reduced")
 
-    def _survey(self, encoded: DataFrame) -> _Survey:
+    def _collect_stats(self, encoded: DataFrame) -> _BatchStats:
         """Count the encoded rows. A row that is too large, or damaged under `error`, stops the run."""
         name = self.events.position
         position = F.col(f"source.{name}") if name else F.lit(0).cast("bigint")
@@ -419,7 +419,7 @@ class _Run:
             .collect()
         )
         stops = sorted((r["stop"] for r in rows if r["stop"]), key=lambda s: s["place"]["position"])
-        return _Survey(
+        return _BatchStats(
             rows={r["plan"]: r["rows"] for r in rows if r["sendable"]},
             unsendable=sum(r["rows"] for r in rows if not r["sendable"]),
             claims=sum(r["claims"] for r in rows),
@@ -573,8 +573,12 @@ class _Run:
 
     def _watermarks(self) -> DataFrame | None:
         tables = (changes.schema for changes in self.events.tables)
-        found, self.report.homes = lives(self._homes, self.events.ddl, tables, self._passes, self.router)
-        made = watermark_frame(self.events, self.codec, [Life(self.config.default_topic), *found], self._topic)
+        lifetimes, self.report.table_topics = topic_lifetimes(
+            self._table_topics, self.events.ddl, tables, self._passes, self.router
+        )
+        made = watermark_frame(
+            self.events, self.codec, [TopicLifetime(self.config.default_topic), *lifetimes], self._topic
+        )
         if made is None:
             return None
         frame, self.report.watermarks, self.report.watermark = made
@@ -595,7 +599,7 @@ def _computed(schema: TableSchema) -> Column:
 
 
 @dataclass(frozen=True)
-class _Survey:
+class _BatchStats:
     """What is in a batch of encoded rows: how many of each plan can leave, how many cannot, where it must stop."""
 
     rows: Mapping[int, int]

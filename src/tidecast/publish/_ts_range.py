@@ -14,7 +14,7 @@ from tidecast.spark import union
 _LAST = (1 << 63) - 1
 
 
-def between(events: Events, start_ts: int, target_ts: int) -> tuple[Events, dict[str, int]]:
+def filter_commit_ts(events: Events, start_ts: int, target_ts: int) -> tuple[Events, dict[str, int]]:
     """Return the events after one commit-ts and up to another, 0 for no end, and each partition's highest commit-ts.
 
     Rows without a commit-ts, which plain Avro has, all pass. The rows are read once for that.

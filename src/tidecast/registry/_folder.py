@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from tidecast._atomic import write_whole
+from tidecast._atomic import atomic_write
 from tidecast._errors import RegistryError
 from tidecast.registry._base import API_ERROR, MAX_BYTES, Registry, bounded_json, is_schema_id, refused
 from tidecast.registry._compatibility import DEFAULT_LEVEL, LEVELS, refusal
@@ -61,7 +61,7 @@ class FolderRegistry(Registry):
             number = max((version.number for version in earlier), default=0) + 1
             schema_id = next(same, max((version.id for version in present), default=0) + 1)
             members = {"id": schema_id, "version": number, "schema": schema}
-            write_whole(home / f"{number}.json", (json.dumps(members, indent=2, ensure_ascii=False) + "\n").encode())
+            atomic_write(home / f"{number}.json", (json.dumps(members, indent=2, ensure_ascii=False) + "\n").encode())
             return schema_id
 
     def _find(self, schema_id: int) -> str | None:

@@ -10,7 +10,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidecast.checksum import Judged
+from tidecast.checksum import Verdict
 from tidecast.model import Kind
 from tidecast.replica._check import Checked
 from tidecast.replica._columns import may_be_formless
@@ -24,8 +24,8 @@ _INSERT, _UPDATE, _DELETE = "i", "u", "d"
 _CHANGE = "_tidecast change"
 
 
-def apply(plan: Plan, checked: Checked, *, dated: bool, ordered: bool) -> TableReport:
-    """Bring one table up to its changes; return what was done. `dated`, `ordered`: see `Events`.
+def apply(plan: Plan, checked: Checked, *, has_commit_ts: bool, ordered: bool) -> TableReport:
+    """Bring one table up to its changes; return what was done. `has_commit_ts`, `ordered`: see `Events`.
 
     Applying the same changes again changes nothing, not even the table's version.
     """
@@ -36,7 +36,7 @@ def apply(plan: Plan, checked: Checked, *, dated: bool, ordered: bool) -> TableR
     if plan.present and plan.notes:
         plan.place.remember(plan.notes)
     if plan.key:
-        return _merge(plan, checked, dated=dated, ordered=ordered)
+        return _merge(plan, checked, has_commit_ts=has_commit_ts, ordered=ordered)
     return _append(plan, checked)
 
 
@@ -50,16 +50,16 @@ def _rewrite(plan: Plan) -> None:
     plan.place.rewrite(plan.place.read().select(columns))
 
 
-def _merge(plan: Plan, checked: Checked, *, dated: bool, ordered: bool) -> TableReport:
-    changes = newest(plan.changes(), dated=dated)
+def _merge(plan: Plan, checked: Checked, *, has_commit_ts: bool, ordered: bool) -> TableReport:
+    changes = newest(plan.changes(), has_commit_ts=has_commit_ts)
     if plan.present is None:
         action = F.when(~F.col("deleted"), F.lit(_INSERT))
-        judged = changes.withColumn("action", action)
+        actions = changes.withColumn("action", action)
     else:
-        judged = _judged(plan, changes)
-    judged = judged.persist()
+        actions = _with_action(plan, changes)
+    actions = actions.persist()
     try:
-        done = judged.agg(
+        done = actions.agg(
             F.count("*").alias("keys"),
             F.count_if(F.col("action").isin(_INSERT, _UPDATE)).alias("upserted"),
             F.count_if(F.col("action") == _DELETE).alias("deleted"),
@@ -68,14 +68,14 @@ def _merge(plan: Plan, checked: Checked, *, dated: bool, ordered: bool) -> Table
             *_formless(plan, F.col("after")),
         ).collect()[0]
         if plan.present is None:
-            rows = judged.where(F.col("action").isNotNull()).select("after.row.*")
+            rows = actions.where(F.col("action").isNotNull()).select("after.row.*")
             plan.place.create(rows, plan.key, plan.notes)
         elif done["upserted"] or done["deleted"]:
-            _execute(plan, judged.where(F.col("action").isNotNull()))
+            _execute(plan, actions.where(F.col("action").isNotNull()))
     finally:
-        judged.unpersist()
+        actions.unpersist()
     warnings = _of_several_topics(plan, done["topics"])
-    if done["scattered"] and not (dated or ordered):
+    if done["scattered"] and not (has_commit_ts or ordered):
         warnings.append(
             f"{done['scattered']} keys came in several partitions, and without a commit-ts in every message "
             "nothing tells their order: publish each key to one partition"
@@ -85,7 +85,7 @@ def _merge(plan: Plan, checked: Checked, *, dated: bool, ordered: bool) -> Table
     return _report(plan, checked, upserted, deleted, unchanged, _formless_counts(plan, done.asDict()), warnings)
 
 
-def _judged(plan: Plan, changes: DataFrame) -> DataFrame:
+def _with_action(plan: Plan, changes: DataFrame) -> DataFrame:
     """Add what each change does to the present table: `action`, null where it changes nothing."""
     columns = (F.col(sql_name(name)) for name in plan.evolution.shape.columns)
     there = plan.place.read().select(F.struct(*columns).alias("there"))
@@ -115,13 +115,13 @@ def _of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
     ]
 
 
-def _execute(plan: Plan, judged: DataFrame) -> None:
+def _execute(plan: Plan, actions: DataFrame) -> None:
     # Spark's own merge, as Delta's needs a plugin in a Spark Connect server. The table has no alias in it: the changes
     # are one column, of a name that no table has.
     change = F.col(_CHANGE)
     mine = reduce(and_, (F.col(sql_name(n)).eqNullSafe(change["key"][n]) for n in plan.key))
     values = {sql_name(n): change["after"]["row"][n] for n in plan.evolution.shape.columns}
-    changes = judged.select(F.struct("key", "after", "action").alias(_CHANGE))
+    changes = actions.select(F.struct("key", "after", "action").alias(_CHANGE))
     merge = changes.mergeInto(plan.place.name, mine)
     merge = merge.whenMatched(change["action"] == _DELETE).delete()
     merge = merge.whenMatched(change["action"] == _UPDATE).update(values)
@@ -171,13 +171,13 @@ def _append(plan: Plan, checked: Checked) -> TableReport:
 def _formless(plan: Plan, after: Column) -> list[Column]:
     """Return the counts of values without a form in the table, one per column that may have such values."""
     return [
-        F.count_if(F.array_contains(after["formless"], name)).alias(f"formless {n}")
+        F.count_if(F.array_contains(after["unrepresentable"], name)).alias(f"unrepresentable {n}")
         for n, name in enumerate(_doubtful(plan))
     ]
 
 
 def _formless_counts(plan: Plan, done: dict[str, int]) -> dict[str, int]:
-    counts = {name: done[f"formless {n}"] for n, name in enumerate(_doubtful(plan))}
+    counts = {name: done[f"unrepresentable {n}"] for n, name in enumerate(_doubtful(plan))}
     return {name: count for name, count in counts.items() if count}
 
 
@@ -188,7 +188,7 @@ def _doubtful(plan: Plan) -> list[str]:
 
 def _of_checksums(plan: Plan, checked: Checked) -> list[str]:
     said = []
-    if wrong := checked.verdicts[Judged.MISMATCH]:
+    if wrong := checked.verdicts[Verdict.MISMATCH]:
         zoned = any(c.data_type.kind is Kind.TIMESTAMP for change in plan.all_changes for c in change.schema.columns)
         maybe = ": is --tz the sender's time zone, in which its TIMESTAMP values are?" if zoned else ""
         said.append(f"{wrong:,} rows do not fit their checksums{maybe}")
@@ -203,7 +203,7 @@ def _report(
     upserted: int = 0,
     deleted: int = 0,
     unchanged: int = 0,
-    formless: dict[str, int] | None = None,
+    unrepresentable: dict[str, int] | None = None,
     warnings: list[str] | None = None,
 ) -> TableReport:
     said = [*_of_checksums(plan, checked), *(warnings or [])]
@@ -224,6 +224,6 @@ def _report(
         unchanged,
         checked.refused,
         checked.verdicts,
-        formless or {},
+        unrepresentable or {},
         tuple(said),
     )

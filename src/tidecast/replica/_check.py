@@ -12,7 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError, CorruptedData
-from tidecast.checksum import Judged, with_verdict
+from tidecast.checksum import Verdict, with_verdict
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
 from tidecast.replica._columns import may_be_formless, table_value
 from tidecast.spark import evaluated_once, union
@@ -75,7 +75,7 @@ class Checked:
     @property
     def refused(self) -> int:
         """Those that could be read, and are not applied."""
-        return sum(n for (verdict, reason), n in self.rows.items() if reason and verdict != Judged.UNREADABLE)
+        return sum(n for (verdict, reason), n in self.rows.items() if reason and verdict != Verdict.UNREADABLE)
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -83,16 +83,16 @@ class Checked:
         counts: Counter[str | None] = Counter()
         for (verdict, _), n in self.rows.items():
             counts[verdict] += n
-        return {str(verdict): counts[verdict] for verdict in Judged}
+        return {str(verdict): counts[verdict] for verdict in Verdict}
 
 
 def check(changes: TableChanges, policy: Policy, refusal: tuple[Reason, str] | None = None) -> TableChanges:
     """Return changes with the verdict on each in `verdict`, and in `reason` and `detail` why it is not applied.
 
-    `refusal` is why none of them can be. Out: the frame's columns, `verdict` string (see `tidecast.checksum.Judged`)
+    `refusal` is why none of them can be. Out: the frame's columns, `verdict` string (see `tidecast.checksum.Verdict`)
     and `corrupted` boolean (the source itself found the row damaged).
     """
-    judged = F.col("judged")
+    verification = F.col("verification")
     cause = F.when(F.col("reason").isNotNull(), F.struct("reason", "detail"))
     wrong_key = formless_key(changes.schema)
     if refusal:
@@ -100,11 +100,13 @@ def check(changes: TableChanges, policy: Policy, refusal: tuple[Reason, str] | N
     elif wrong_key is not None:
         cause = cause.when(wrong_key, _cause(Reason.BAD_VALUE, F.lit("a key that the table cannot hold")))
     if not refusal and policy.on_mismatch != APPLY:
-        cause = cause.when(judged["verdict"] == Judged.MISMATCH, _cause(Reason.CHECKSUM_MISMATCH, _difference(judged)))
+        cause = cause.when(
+            verification["verdict"] == Verdict.MISMATCH, _cause(Reason.CHECKSUM_MISMATCH, _difference(verification))
+        )
     frame = with_verdict(changes)
     # Spark would compute the checksum once more for each that reads it.
-    frame = frame.withColumn("judged", evaluated_once(judged)).withColumn("cause", cause)
-    said = ("judged.verdict", "judged.corrupted", "cause.reason", "cause.detail")
+    frame = frame.withColumn("verification", evaluated_once(verification)).withColumn("cause", cause)
+    said = ("verification.verdict", "verification.corrupted", "cause.reason", "cause.detail")
     kept = [name for name in changes.frame.columns if name not in ("reason", "detail")]
     return replace(changes, frame=frame.select(*kept, *said))
 
@@ -114,7 +116,7 @@ def refuse(changes: TableChanges, cause: str) -> TableChanges:
     unread = F.col("reason").isNotNull()
     frame = changes.frame.select(
         *RECORD.fieldNames(),
-        F.when(unread, F.lit(Judged.UNREADABLE)).alias("verdict"),
+        F.when(unread, F.lit(Verdict.UNREADABLE)).alias("verdict"),
         F.lit(False).alias("corrupted"),
         F.when(unread, F.col("reason")).otherwise(F.lit(Reason.TABLE_REFUSED)).alias("reason"),
         F.when(unread, F.col("detail")).otherwise(F.lit(cause)).alias("detail"),
@@ -126,9 +128,9 @@ def _cause(reason: Reason, detail: Column) -> Column:
     return F.struct(F.lit(reason).alias("reason"), detail.alias("detail"))
 
 
-def _difference(judged: Column) -> Column:
-    expected = F.coalesce(judged["expected"].cast("string"), F.lit("no number"))
-    return F.concat(F.lit("expected "), expected, F.lit(", actual "), judged["actual"].cast("string"))
+def _difference(verification: Column) -> Column:
+    expected = F.coalesce(verification["expected"].cast("string"), F.lit("no number"))
+    return F.concat(F.lit("expected "), expected, F.lit(", actual "), verification["actual"].cast("string"))
 
 
 def formless_key(schema: TableSchema) -> Column | None:
@@ -160,7 +162,7 @@ def count(changes: Sequence[TableChanges]) -> Checked:
 
 def refuse_mismatches(changes: Sequence[TableChanges]) -> None:
     """Raise CorruptedData if some of the row changes, which have been checked, do not fit their checksums."""
-    wrong = union([c.frame.where(F.col("verdict") == Judged.MISMATCH).select(_first_place(c)) for c in changes])
+    wrong = union([c.frame.where(F.col("verdict") == Verdict.MISMATCH).select(_first_place(c)) for c in changes])
     (row,) = wrong.agg(F.count("*").alias("n"), F.min("first").alias("first")).collect()
     if row["n"]:
         first = row["first"]

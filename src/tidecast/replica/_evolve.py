@@ -15,10 +15,10 @@ from pyspark.sql import types as T
 from tidecast import model
 from tidecast.expressions import bit_width
 from tidecast.model import DataType, Kind, TableSchema
+from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._columns import table_type
-from tidecast.replica._memory import Memory
 
-_NOTHING = Memory()
+_NOTHING = AppliedVersions()
 _TOO_OLD = "a version from before those in the table, which does not fit them"
 
 _ROUNDED = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
@@ -61,28 +61,32 @@ class Evolution:
     shape: Shape
     defined: Mapping[str, model.Column] = field(default_factory=dict)
     refused: Mapping[TableSchema, str] = field(default_factory=dict)
-    memory: Memory = _NOTHING
+    memory: AppliedVersions = _NOTHING
     clash: str | None = None
     changes: bool = False
 
 
 def reconcile(
-    versions: Iterable[TableSchema], present: Shape | None, memory: Memory = _NOTHING, *, dated: bool = True
+    versions: Iterable[TableSchema],
+    present: Shape | None,
+    memory: AppliedVersions = _NOTHING,
+    *,
+    has_commit_ts: bool = True,
 ) -> Evolution:
     """Return the shape that holds the rows of all versions of a table, and which versions it cannot hold.
 
-    `versions`, in the order in which they came, may hold versions without rows: schema changes tell them, and only
-    they show when a column was first there. `present` is the table as it lies there, None where there is none, and
-    `memory` what it remembers. A version that it knows, or that lacks columns which come later in the batch, is an
-    older one, so that a topic may be applied again from its start. `dated` tells that versions are numbered by time;
-    else they are so mostly, and the order in which they came counts where it fits better.
+    `versions`, in the order in which they came, may hold versions without rows: schema changes tell them, and only they
+    show when a column was first there. `present` is the table as it lies there, None where there is none, and `memory`
+    what it remembers. A version that it knows, or that lacks columns which come later in the batch, is an older one, so
+    that a topic may be applied again from its start. `has_commit_ts` tells that versions are numbered by time; else
+    they are so mostly, and the order in which they came counts where it fits better.
     """
     given = list(dict.fromkeys(versions))
-    fresh = [v for v in given if not memory.knows(v, dated=dated)]
+    fresh = [v for v in given if not memory.knows(v, has_commit_ts=has_commit_ts)]
     last = [memory.newest] if memory.newest else []
     numbered = sorted([*last, *fresh], key=lambda v: v.version)
     after = numbered[numbered.index(last[0]) :] if last else numbered
-    lines = [_line(numbered), _line(after if dated else [*last, *fresh])]
+    lines = [_line(numbered), _line(after if has_commit_ts else [*last, *fresh])]
     line = max(lines, key=lambda one: (set(last) <= set(one.accepted), len(one.accepted)))
     refused = {v: line.refused.get(v, _TOO_OLD) for v in fresh if v not in line.accepted}
     if present is not None and (cause := _clash(present, line.shape)):

@@ -7,19 +7,19 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 
-def newest(changes: DataFrame, *, dated: bool) -> DataFrame:
+def newest(changes: DataFrame, *, has_commit_ts: bool) -> DataFrame:
     """Return the newest change of each key.
 
     In: `key` struct, `deleted` boolean, `after` (anything), `topic`, `partition`, `offset`, `commit_ts`. Out: `key`,
     `deleted`, `after`, and the first and the last of the places, structs of `topic` and `partition`, that the key's
     changes came from: `first_place`, `last_place`.
 
-    `dated`: every change has its commit-ts, which decides; at one commit-ts a delete comes before an insert or update.
-    Else the partition's order does: a delete, which has no commit-ts, ends what came before it, and between two
-    deletes the commit-ts decides where there is one, so that a replay that ends halfway sets nothing back.
-    Source: Simple and Avro protocol, delivery.
+    `has_commit_ts`: every change has its commit-ts, which decides; at one commit-ts a delete comes before an insert or
+    update. Else the partition's order does: a delete, which has no commit-ts, ends what came before it, and between two
+    deletes the commit-ts decides where there is one, so that a replay that ends halfway sets nothing back. Source:
+    Simple and Avro protocol, delivery.
     """
-    if dated:
+    if has_commit_ts:
         order = F.struct("commit_ts", ~F.col("deleted"), "offset")
         aged = changes
     else:

@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
+from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._check import Policy, check, image_of_key, refuse
 from tidecast.replica._columns import fill, may_be_formless, table_value
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
-from tidecast.replica._memory import Memory
-from tidecast.replica._target import DeltaPlace
+from tidecast.replica._target import DeltaTarget
 from tidecast.spark import union
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
@@ -36,7 +36,7 @@ class Plan:
 
     database: str
     table: str
-    place: DeltaPlace
+    place: DeltaTarget
     present: Shape | None
     evolution: Evolution
     accepted: tuple[TableChanges, ...]
@@ -67,8 +67,8 @@ class Plan:
         """Return the rows to apply, in the table's types.
 
         Out: `topic`, `partition`, `offset`, `commit_ts`; `key` struct (see `newest`); `deleted` boolean; `after`
-        struct, null for a delete: `row`, the table's row, and `formless`, the names of the columns whose value has no
-        form in the table. An update that changes the key gives a second row that deletes the old one.
+        struct, null for a delete: `row`, the table's row, and `unrepresentable`, the names of the columns whose value
+        has no form in the table. An update that changes the key gives a second row that deletes the old one.
         """
         return union([_changes(c, self.evolution) for c in self.accepted])
 
@@ -85,23 +85,23 @@ class Plan:
 
 
 def plan(
-    place: DeltaPlace,
+    place: DeltaTarget,
     changes: Sequence[TableChanges],
     told: Iterable[TableSchema],
     *,
-    dated: bool,
+    has_commit_ts: bool,
     policy: Policy,
 ) -> Plan:
     """Return what the changes of one table mean for it. `told` are its versions by schema changes alone.
 
-    `dated`: see `Events`.
+    `has_commit_ts`: see `Events`.
     """
     schema, key = changes[0].schema, changes[0].schema.handle_key
     there = place.present()
     present, notes = (there.shape, there.notes) if there else (None, dict[str, str]())
     keyspace = unquote(notes.get(_KEYSPACE, "")) or next((c.keyspace for c in changes if c.keyspace), None)
     mine = [c for c in changes if c.keyspace in (None, "", keyspace)]
-    memory = Memory.from_text(notes.get(_VERSIONS, ""))
+    memory = AppliedVersions.from_text(notes.get(_VERSIONS, ""))
     unfit = _of_others(changes, keyspace) + _without_their_key(mine)
     fit = [c for c in mine if all(c is not stray for stray, _, _ in unfit)]
     # A group of deletes may show nothing of its table but the key; it is no version of its own.
@@ -109,7 +109,9 @@ def plan(
     if versions:
         # A table may have been dropped and made anew before its first row; that concerns no row.
         first = min(v.version for v in versions)
-        evolution = reconcile([*versions, *(v for v in told if v.version >= first)], present, memory, dated=dated)
+        evolution = reconcile(
+            [*versions, *(v for v in told if v.version >= first)], present, memory, has_commit_ts=has_commit_ts
+        )
     elif present is None:
         evolution = Evolution(Shape())
     else:
@@ -138,7 +140,7 @@ def plan(
 
 def refusing(changes: Sequence[TableChanges], cause: str) -> Plan:
     """Return a plan by which all changes of a table go to the dead letters, and nothing is done to the table."""
-    schema, nowhere = changes[0].schema, DeltaPlace(changes[0].frame.sparkSession, "")
+    schema, nowhere = changes[0].schema, DeltaTarget(changes[0].frame.sparkSession, "")
     refused = tuple((refuse(change, cause), Reason.TABLE_REFUSED, cause) for change in changes)
     return Plan(schema.database, schema.table, nowhere, None, Evolution(Shape()), (), refused)
 
@@ -191,7 +193,7 @@ def _value(side: Column, schema: TableSchema, name: str, shape: Shape) -> Column
 
 
 def _after(schema: TableSchema, evolution: Evolution) -> Column:
-    """Return `row` and `formless` of a row of one version in the table's shape."""
+    """Return `row` and `unrepresentable` of a row of one version in the table's shape."""
     shape, here = evolution.shape, {c.name: c for c in schema.columns}
     data = F.col("data")
 
@@ -206,13 +208,13 @@ def _after(schema: TableSchema, evolution: Evolution) -> Column:
         for c in schema.columns
         if may_be_formless(c.data_type)
     ]
-    formless = F.array_compact(F.array(*lost)) if lost else F.array()
-    return F.struct(row.alias("row"), formless.cast("array<string>").alias("formless"))
+    unrepresentable = F.array_compact(F.array(*lost)) if lost else F.array()
+    return F.struct(row.alias("row"), unrepresentable.cast("array<string>").alias("unrepresentable"))
 
 
 def _no_row(shape: Shape) -> Column:
     names = T.ArrayType(T.StringType())
-    return F.lit(None).cast(T.StructType([T.StructField("row", shape.struct), T.StructField("formless", names)]))
+    return F.lit(None).cast(T.StructType([T.StructField("row", shape.struct), T.StructField("unrepresentable", names)]))
 
 
 def filled(name: str, evolution: Evolution) -> Column:

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._progress import Progress, unseen
+from tidecast._progress import Progress, no_progress
 from tidecast.model import Events, TableChanges, TableSchema
 from tidecast.replica._apply import apply
 from tidecast.replica._check import DEAD_LETTER, FAIL, Policy, count, refuse_mismatches
@@ -21,7 +21,7 @@ from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
-from tidecast.spark import side_by_side, union
+from tidecast.spark import parallel_map, union
 from tidecast.topics import refuse_dead_letters, write_dead_letters
 
 _DEAD_LETTERS = "_dead_letters"
@@ -44,7 +44,7 @@ def replicate(
     dead_letters: Path | None = None,
     on_error: str = DEAD_LETTER,
     on_mismatch: str = DEAD_LETTER,
-    progress: Progress = unseen,
+    progress: Progress = no_progress,
 ) -> Replicated:
     """Bring tables up to a batch of events; the same batch again, or a longer one of the same topic, is safe.
 
@@ -81,7 +81,7 @@ def replicate(
         changes = by_name[name]
         try:
             place = target.table(spark, *name)
-            return plan(place, changes, told[name], dated=events.dated, policy=policy)
+            return plan(place, changes, told[name], has_commit_ts=events.has_commit_ts, policy=policy)
         except Exception as error:
             return refusing(changes, _cause(error))
 
@@ -94,7 +94,7 @@ def replicate(
                 raise TableRefused(cause, where=".".join(name)) from error
             return _carry_out(refusing(by_name[name], cause), events, folder)
 
-    plans = side_by_side(plan_of, by_name)
+    plans = parallel_map(plan_of, by_name)
     with ExitStack() as stack:
         if policy.stops:
             for one in plans:
@@ -137,7 +137,7 @@ def _carry_out(plan: Plan, events: Events, folder: Path) -> tuple[TableReport, M
     with _kept(plan):
         checked = count(plan.all_changes)
         refused = write_dead_letters(plan.dead_letters(), folder) if checked.total > checked.applicable else {}
-        return apply(plan, checked, dated=events.dated, ordered=events.ordered), refused
+        return apply(plan, checked, has_commit_ts=events.has_commit_ts, ordered=events.ordered), refused
 
 
 @contextmanager

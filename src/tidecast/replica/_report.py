@@ -11,12 +11,12 @@ from pathlib import Path
 class TableReport:
     """What became of one table's row changes.
 
-    `where` is the table as Spark names it. `rows` counts the row changes that came in, `checksums` the verdicts on
-    them (see `tidecast.checksum.Judged`), `refused` those that went to the dead letters because the table cannot take
-    them or they do not fit their checksums. Of the rest only the newest of each key counts: `upserted`, `deleted`, or
+    `where` is the table as Spark names it. `rows` counts the row changes that came in, `checksums` the verdicts on them
+    (see `tidecast.checksum.Verdict`), `refused` those that went to the dead letters because the table cannot take them
+    or they do not fit their checksums. Of the rest only the newest of each key counts: `upserted`, `deleted`, or
     `unchanged` where the table was so already; rows of a table without a key are `upserted` where they were appended,
-    `unchanged` where an earlier run had appended them or they are duplicates. `formless` counts, by column, values
-    that the column's type cannot hold, such as zero dates: they are null in the table.
+    `unchanged` where an earlier run had appended them or they are duplicates. `unrepresentable` counts, by column,
+    values that the column's type cannot hold, such as zero dates: they are null in the table.
     """
 
     database: str
@@ -28,7 +28,7 @@ class TableReport:
     unchanged: int = 0
     refused: int = 0
     checksums: Mapping[str, int] = field(default_factory=dict)
-    formless: Mapping[str, int] = field(default_factory=dict)
+    unrepresentable: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     @property

@@ -49,19 +49,19 @@ class Target:
             hint = f"write a folder as ./{self.catalog}, or set {_CATALOGS}{self.catalog}"
             raise ConfigError(f"--to: Spark has no catalog {self.catalog!r}", hint=hint)
 
-    def table(self, spark: SparkSession, database: str, table: str) -> DeltaPlace:
+    def table(self, spark: SparkSession, database: str, table: str) -> DeltaTarget:
         """Return the place of a table. A catalog's database is made if need be.
 
         Raises TableRefused for a name that no place can have.
         """
         if self.folder:
             path = str(self.folder / _segment(database) / _segment(table))
-            return DeltaPlace(spark, f"delta.{sql_name(path)}", path)
+            return DeltaTarget(spark, f"delta.{sql_name(path)}", path)
         if _VARIABLE in f"{database} {table}" and spark.conf.get(_SUBSTITUTES) != "false":
             hint = f"set {_SUBSTITUTES}=false, or replicate to a folder"
             raise TableRefused(f"Spark would put a variable's value in place of {_VARIABLE}…}} in a name", hint=hint)
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name(self.catalog)}.{sql_name(database)}")
-        return DeltaPlace(spark, ".".join(map(sql_name, (self.catalog, database, table))))
+        return DeltaTarget(spark, ".".join(map(sql_name, (self.catalog, database, table))))
 
 
 def parse_target(to: str) -> Target:
@@ -91,7 +91,7 @@ def _segment(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Present:
+class TableState:
     """A table as it lies there: its shape, and what it remembers in properties of ours, such as `tidecast.key`."""
 
     shape: Shape
@@ -99,14 +99,14 @@ class Present:
 
 
 @dataclass(frozen=True)
-class DeltaPlace:
+class DeltaTarget:
     """One Delta table: `name` as Spark SQL names it, `path` where it is one of a folder."""
 
     spark: SparkSession
     name: str
     path: str | None = None
 
-    def present(self) -> Present | None:
+    def present(self) -> TableState | None:
         """Return what is there, None where there is no table."""
         if self.path is not None and not _has_commit(Path(self.path)):
             return None
@@ -114,7 +114,7 @@ class DeltaPlace:
             return None
         notes = {name: value for name, value in self._properties().items() if name.startswith(_OURS)}
         key = tuple(json.loads(notes[_KEY])) if _KEY in notes else None
-        return Present(Shape({f.name: f.dataType for f in self.read().schema.fields}, key), notes)
+        return TableState(Shape({f.name: f.dataType for f in self.read().schema.fields}, key), notes)
 
     def read(self) -> DataFrame:
         """Return the table's rows."""

@@ -10,7 +10,7 @@ from fastapi import Response
 
 from tidecast._errors import TidecastError
 from tidecast._go import to_json
-from tidecast.changefeed import Problem, Snapshot, Sorted, State, lag_seconds, masked_sink_uri
+from tidecast.changefeed import Problem, Snapshot, State, TableEligibility, lag_seconds, masked_sink_uri
 from tidecast.config import mask_replica_config
 from tidecast.model import TableSchema, physical_ms
 from tidecast.server._limits import cut
@@ -101,7 +101,7 @@ def synced(shown: Snapshot, now: int) -> dict[str, Any]:
     }
 
 
-def tables(found: Sorted) -> dict[str, Any]:
+def tables(found: TableEligibility) -> dict[str, Any]:
     """Return tables by their fitness, without the kinds that there are none of."""
     kinds = {
         "ineligible_tables": found.ineligible,

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from tidecast._errors import ConfigError, TidecastError
-from tidecast.changefeed import Changefeeds, Wish
+from tidecast.changefeed import Changefeeds, ChangefeedSpec
 from tidecast.config import checked_replica_config
 from tidecast.model import compose, physical_ms
 from tidecast.server import _answers
@@ -56,9 +56,9 @@ class FeedRequest(BaseModel):
     sink_uri: Uri = ""
     replica_config: dict[str, Any] | None = None
 
-    def wish(self) -> Wish:
+    def spec(self) -> ChangefeedSpec:
         """Return it in the words of `Changefeeds`."""
-        return Wish(self.changefeed_id, self.sink_uri, self.replica_config, self.start_ts, self.target_ts)
+        return ChangefeedSpec(self.changefeed_id, self.sink_uri, self.replica_config, self.start_ts, self.target_ts)
 
 
 class OldFeedRequest(BaseModel):
@@ -79,7 +79,7 @@ class OldFeedRequest(BaseModel):
     sink_config: dict[str, Any] | None = None
     replica_config: Any = None
 
-    def wish(self) -> Wish:
+    def spec(self) -> ChangefeedSpec:
         """Return it in the words of `Changefeeds`. Raises ConfigError for settings that TiCDC has not."""
         if self.replica_config is not None:  # to ignore it, as TiCDC does, would publish every table
             raise _unreadable("replica_config is of /api/v2: write filter_rules, sink_config and their like")
@@ -94,7 +94,7 @@ class OldFeedRequest(BaseModel):
             config = checked_replica_config(file, "sink_config")
         except ConfigError as error:
             raise error if error.code else _unreadable(str(error)) from None
-        return Wish(self.changefeed_id, self.sink_uri, config, self.start_ts, self.target_ts, patch=True)
+        return ChangefeedSpec(self.changefeed_id, self.sink_uri, config, self.start_ts, self.target_ts, patch=True)
 
 
 class ResumeRequest(BaseModel):
@@ -199,7 +199,7 @@ def _api(feeds: Changefeeds, capture: dict[str, Any], prefix: str, *, old: bool 
 
     @api.post("/changefeeds", summary="Create a changefeed", openapi_extra=_takes(FeedRequest), status_code=done)
     def create(request: FeedRequest | OldFeedRequest = feed_request) -> Response:
-        return answer(_answers.info(feeds.create(request.wish())), done)
+        return answer(_answers.info(feeds.create(request.spec())), done)
 
     @api.get("/changefeeds/{feed_id}", summary="A changefeed")
     def get(feed_id: str) -> Response:
@@ -207,7 +207,7 @@ def _api(feeds: Changefeeds, capture: dict[str, Any], prefix: str, *, old: bool 
 
     @api.put("/changefeeds/{feed_id}", summary="Change a changefeed", openapi_extra=_takes(FeedRequest))
     def update(feed_id: str, request: FeedRequest | OldFeedRequest = feed_request) -> Response:
-        return answer(_answers.info(feeds.update(feed_id, request.wish())), done)
+        return answer(_answers.info(feeds.update(feed_id, request.spec())), done)
 
     @api.delete("/changefeeds/{feed_id}", summary="Remove a changefeed", status_code=done)
     def remove(feed_id: str) -> Response:

@@ -19,14 +19,14 @@ from pydantic_core import from_json, to_json
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast._atomic import write_whole
+from tidecast._atomic import atomic_write
 from tidecast._errors import DecodeError, TerminalError
 from tidecast._uri import parse_place, spark_input, spark_output
 from tidecast.model import RECORD, Events, Reason, SchemaHistory, TableChanges, checked
 from tidecast.registry import Registry
 from tidecast.sources._topic import decode_records, protocol_of
 from tidecast.sources._unpack import unpacked
-from tidecast.topics import Int64, Mark, Records, check_written, count_rows, open_topics
+from tidecast.topics import Int64, Offsets, Records, check_written, count_rows, open_topics
 
 MAX_WAITING = 1_000_000
 _STATE, _WAITING = "progress.json", "waiting"
@@ -44,7 +44,7 @@ class Progress:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    mark: Mark | None
+    mark: Offsets | None
     watermarks: Mapping[str, Int64]
     watermark: Int64 | None
     batch: Int64
@@ -113,7 +113,7 @@ class TopicStream:
         before = self._progress
         mark = self._topics.mark(before.mark, limit)
         # A file that was removed is nothing new.
-        if not any(mark.differs(before.mark or Mark(), place) for place in mark.ends):
+        if not any(mark.differs(before.mark or Offsets(), place) for place in mark.ends):
             if before.mark and not before.mark.ids:  # by a version that kept none: they are taken as they are now
                 self._save(replace(before, mark=replace(before.mark, ids=mark.ids)))
             return None
@@ -160,7 +160,7 @@ class TopicStream:
 
     def _save(self, progress: Progress) -> None:
         state = {"progress": asdict(progress), "schemas": json.loads(self._history)}
-        write_whole(self._folder / _STATE, json.dumps(state).encode())
+        atomic_write(self._folder / _STATE, json.dumps(state).encode())
         self._progress = progress
 
     def _load(self) -> tuple[Progress, bytes]:

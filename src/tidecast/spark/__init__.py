@@ -1,15 +1,23 @@
 """Helpers for Spark plans, which know nothing of what the rows are."""
 
-from tidecast.spark._plans import bad_names, evaluated_once, settled, side_by_side, small_table, union, with_looked_up
+from tidecast.spark._plans import (
+    bad_names,
+    block_collapse_project,
+    evaluated_once,
+    parallel_map,
+    small_table,
+    union,
+    with_looked_up,
+)
 from tidecast.spark._sql import called, let, sql_name, sql_text
 
 __all__ = [
     "bad_names",
+    "block_collapse_project",
     "called",
     "evaluated_once",
     "let",
-    "settled",
-    "side_by_side",
+    "parallel_map",
     "small_table",
     "sql_name",
     "sql_text",

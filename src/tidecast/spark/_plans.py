@@ -20,7 +20,7 @@ _Item = TypeVar("_Item")
 _Made = TypeVar("_Made")
 
 
-def side_by_side(make: Callable[[_Item], _Made], items: Iterable[_Item]) -> list[_Made]:
+def parallel_map(make: Callable[[_Item], _Made], items: Iterable[_Item]) -> list[_Made]:
     """Return what `make` gives for each item, in their order; several are made at a time.
 
     To plan a table's rows takes Spark's driver tenths of a second on one core. The caller's job group, tags and
@@ -41,7 +41,7 @@ def evaluated_once(column: Column) -> Column:
     return F.when(F.spark_partition_id() >= 0, column)
 
 
-def settled(frame: DataFrame, name: str) -> DataFrame:
+def block_collapse_project(frame: DataFrame, name: str) -> DataFrame:
     """Return a frame whose columns Spark computes there and then, instead of as parts of what is made of them.
 
     Spark copies an expression into a later `select` that reads it once, as into the struct of a row, and then has to

@@ -17,7 +17,7 @@ Int64 = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 @dataclass(frozen=True)
-class Mark:
+class Offsets:
     """A position in a place's topics, as plain data.
 
     `ends` has by `topic/partition` the next offset, or by file its size; `ids`, as far as they are known, by topic or
@@ -32,12 +32,12 @@ class Mark:
         """The topics of which it has partitions or files."""
         return {place.rpartition("/")[0] for place in self.ends}
 
-    def differs(self, other: Mark, place: str) -> bool:
+    def differs(self, other: Offsets, place: str) -> bool:
         """Tell whether a partition or a file of this mark is not as it is in another one."""
         here, there = self.ids.get(place), other.ids.get(place)
         return self.ends[place] != other.ends.get(place) or bool(here and there and here != there)
 
-    def made_anew(self, before: Mark) -> list[str]:
+    def made_anew(self, before: Offsets) -> list[str]:
         """Return the names that something else has taken since an earlier mark."""
         return sorted(name for name, known in before.ids.items() if self.ids.get(name, known) != known)
 
@@ -69,14 +69,14 @@ class Topics(Protocol):
     def where(self) -> str:
         """What an error calls this place, without its secrets."""
 
-    def mark(self, after: Mark | None = None, limit: int | None = None) -> Mark:
+    def mark(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
         """Return the present end, or one nearer to `after`: at most `limit` messages of a partition beyond it.
 
         Equal to `after` where nothing is new. Costs no read of messages. Raises SourceChanged where what follows
         `after` is no longer there.
         """
 
-    def read(self, spark: SparkSession, after: Mark | None = None, until: Mark | None = None) -> Records:
+    def read(self, spark: SparkSession, after: Offsets | None = None, until: Offsets | None = None) -> Records:
         """Return the records from `after`, by default the start, to `until`, by default the present end."""
 
     def look(self, topic: str) -> TopicInfo | None:

@@ -23,12 +23,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from tidecast._atomic import sync_folder, write_whole
+from tidecast._atomic import atomic_write, sync_folder
 from tidecast._errors import ConfigError, SourceChanged, TidecastError
 from tidecast._uri import spark_input, spark_output
 from tidecast.model import HEADERS, RECORD
 from tidecast.spark import small_table
-from tidecast.topics._base import ANEW, Mark, Records, TopicInfo
+from tidecast.topics._base import ANEW, Offsets, Records, TopicInfo
 from tidecast.topics._written import check_written, count_lines, count_rows
 
 _log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class FileTopics:
         """What an error calls this place."""
         return f"file://{self.path}"
 
-    def mark(self, after: Mark | None = None, limit: int | None = None) -> Mark:
+    def mark(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
         """Return by file its size; see `Topics.mark`. A file is read as a whole, so that `limit` has no say.
 
         A file that went had been read, so that old ones may be removed. One that has grown, or was written anew, is
@@ -81,7 +81,7 @@ class FileTopics:
         files = self._present()
         stats = {self._name(f): f.stat() for f in files}
         written = {folder.name: id_ for folder in {f.parent for f in files} if (id_ := _topic_id(folder))}
-        mark = Mark(
+        mark = Offsets(
             {name: stat.st_size for name, stat in stats.items()},
             {**written, **{name: str(stat.st_mtime_ns) for name, stat in stats.items()}},
         )
@@ -99,14 +99,14 @@ class FileTopics:
     def _name(self, file: Path) -> str:
         return str(file.relative_to(self.path.parent))
 
-    def read(self, spark: SparkSession, after: Mark | None = None, until: Mark | None = None) -> Records:
+    def read(self, spark: SparkSession, after: Offsets | None = None, until: Offsets | None = None) -> Records:
         """Return every record of the files that are new or have grown since `after`, up to `until`.
 
         A file that has grown is read from its start. Raises ConfigError where there is none to read.
         """
         files = self._files()
         if until is not None:
-            fresh = {name for name in until.ends if until.differs(after or Mark(), name)}
+            fresh = {name for name in until.ends if until.differs(after or Offsets(), name)}
             files = [f for f in files if self._name(f) in fresh]
         lines = [f for f in files if f.name.endswith(_LINES)]
         parquet = [f for f in files if f.name.endswith(_PARQUET)]
@@ -226,7 +226,7 @@ class FileTopics:
             target = base / folder.name.removeprefix("folder=")
             target.mkdir(exist_ok=True)
             if not _records_in(target):  # offsets begin at 0, which must not be taken for those of an earlier topic
-                write_whole(target / _ID, batch.encode())
+                atomic_write(target / _ID, batch.encode())
             for number, part in enumerate(sorted(folder.glob("part-*"))):
                 part.replace(target / f"part-{batch}-{number:05}{suffix}")
             sync_folder(target)

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError, SourceChanged, TerminalError, TidecastError, TransientError, Unreachable
 from tidecast.model import RECORD, physical_ms
-from tidecast.topics._base import ANEW, Mark, Records, TopicInfo
+from tidecast.topics._base import ANEW, Offsets, Records, TopicInfo
 from tidecast.topics._kafka_options import KafkaOptions
 
 _DEFAULT_PARTITIONS = 3
@@ -67,7 +67,7 @@ class KafkaTopics:
         """
         return self._matching(pattern or ".*", self._partitions(self._admin()))
 
-    def mark(self, after: Mark | None = None, limit: int | None = None) -> Mark:
+    def mark(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
         """Return by `topic/partition` the offset at which a read from `after` ends; see `Topics.mark`.
 
         A partition that `after` does not know begins at `start`, in place of `latest` at its first message. A topic
@@ -85,9 +85,9 @@ class KafkaTopics:
             for partition, (start, end) in places.items():
                 begin = ends.get(_place(topic, partition), start)
                 ends[_place(topic, partition)] = max(begin, min(end, begin + limit) if limit else end)
-        return Mark(ends, {**(after.ids if after else {}), **ids})
+        return Offsets(ends, {**(after.ids if after else {}), **ids})
 
-    def read(self, spark: SparkSession, after: Mark | None = None, until: Mark | None = None) -> Records:
+    def read(self, spark: SparkSession, after: Offsets | None = None, until: Offsets | None = None) -> Records:
         """Return the records from `after` (else `start`) to `until` (else the end now): the columns of `RECORD`.
 
         Where a topic has nothing newer than a start time, nothing of it is read. Messages of transactions that
@@ -198,7 +198,7 @@ class KafkaTopics:
             topics: Mapping[str, Any] = admin.list_topics(timeout=self.options.dial_timeout).topics
         return {name: len(topic.partitions) for name, topic in topics.items() if not name.startswith("__")}
 
-    def _between(self, after: Mark | None, until: Mark | None) -> dict[str, dict[int, tuple[int, int]]]:
+    def _between(self, after: Offsets | None, until: Offsets | None) -> dict[str, dict[int, tuple[int, int]]]:
         offsets = self._offsets(self._admin(), after)
         begins = after.ends if after else {}
         for topic, places in offsets.items():
@@ -208,7 +208,7 @@ class KafkaTopics:
                 places[partition] = (min(begins.get(place, start), last), last)
         return offsets
 
-    def _offsets(self, admin: AdminClient, after: Mark | None) -> dict[str, dict[int, tuple[int, int]]]:
+    def _offsets(self, admin: AdminClient, after: Offsets | None) -> dict[str, dict[int, tuple[int, int]]]:
         """Return by topic and partition the first offset to read, unless `after` says it, and the one after the last.
 
         Nothing may be missed of what came after `after`: then `latest` means a new partition's first message.
@@ -240,7 +240,11 @@ class KafkaTopics:
         return {topic: str(id_) for topic, id_ in ids.items() if id_ is not None and str(id_) != _NO_ID}
 
     def _check_follows(
-        self, admin: AdminClient, after: Mark, offsets: Mapping[str, Mapping[int, tuple[int, int]]], ids: dict[str, str]
+        self,
+        admin: AdminClient,
+        after: Offsets,
+        offsets: Mapping[str, Mapping[int, tuple[int, int]]],
+        ids: dict[str, str],
     ) -> None:
         """Raise SourceChanged unless every message that follows a mark is still there, or will come."""
         places = [(topic, partition) for topic, known in offsets.items() for partition in known]
@@ -256,7 +260,7 @@ class KafkaTopics:
                 shorter.append(f"{where} ends at offset {end}, the checkpoint at {begin}")
             elif start > begin:
                 expired.append(f"{where} offsets {begin} to {start - 1}")
-        anew = Mark(ids=ids).made_anew(after)
+        anew = Offsets(ids=ids).made_anew(after)
         for found, words in (
             (anew, f"made anew since the checkpoint, so that its offsets mean other messages: topic {', '.join(anew)}"),
             (shorter, f"messages that had been read are gone: {_some(shorter)}: was the topic made anew?"),

@@ -3,7 +3,7 @@
 from tidecast.protocols.avro._control import encode_ddl, encode_watermark
 from tidecast.protocols.avro._decode import decode
 from tidecast.protocols.avro._encode import encode_key, encode_value, unencodable
-from tidecast.protocols.avro._lossy import fidelity
+from tidecast.protocols.avro._lossy import lossy_columns
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_schema
 
@@ -14,8 +14,8 @@ __all__ = [
     "encode_key",
     "encode_value",
     "encode_watermark",
-    "fidelity",
     "key_schema",
+    "lossy_columns",
     "unencodable",
     "value_schema",
 ]

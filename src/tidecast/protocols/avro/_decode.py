@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.expressions import REST, bit_width, shift_zone, unsigned_number
+from tidecast.expressions import MAX_LENGTH, bit_width, shift_zone, unsigned_number
 from tidecast.model import CHECKSUM as CHECKSUM_TYPE
 from tidecast.model import RECORD, DataType, Ddl, Events, Kind, Op, Reason, TableChanges, is_tso, row_type
 from tidecast.protocols.avro import _wide
@@ -28,7 +28,7 @@ from tidecast.protocols.avro._wire import (
     is_whole,
     read,
 )
-from tidecast.spark import bad_names, evaluated_once, settled, side_by_side, union, with_looked_up
+from tidecast.spark import bad_names, block_collapse_project, evaluated_once, parallel_map, union, with_looked_up
 
 _UINT64 = 1 << 64
 _ROW, _CONTROL, _MALFORMED = "row", "control", "malformed"
@@ -101,7 +101,7 @@ def decode(
         group, mine = one
         return _changes(rows.where(mine) if len(heads) > 1 else rows, group, schemas, zone)
 
-    tables = side_by_side(changes, found)
+    tables = parallel_map(changes, found)
     watermark, ddl, broken = _control(records.where(control)) if _CONTROL in kinds else (None, (), False)
     rejected = [_malformed_rows(rows)] if _MALFORMED in kinds else []
     if refused:
@@ -226,7 +226,7 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
     wrong += [(OP, ~F.col("op").isin(*_OPS)), (COMMIT_TS, ~is_tso(F.col("commit_ts")))]
     broken, bad = F.col("broken"), F.col("bad")
     frame = (
-        settled(flat, "broken")
+        block_collapse_project(flat, "broken")
         .withColumn("bad", bad_names(wrong))
         .select(
             *RECORD.fieldNames(),
@@ -358,7 +358,7 @@ def _refused_rows(rows: DataFrame, refused: list[tuple[_Group, str, str]]) -> Da
 
 
 def _schema_change() -> Column:
-    return F.from_json(F.substring("value", 2, REST).cast("string"), _DDL_MESSAGE)
+    return F.from_json(F.substring("value", 2, MAX_LENGTH).cast("string"), _DDL_MESSAGE)
 
 
 def _control(messages: DataFrame) -> tuple[int | None, tuple[Ddl, ...], bool]:

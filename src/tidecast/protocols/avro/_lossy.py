@@ -8,7 +8,7 @@ from tidecast.model import Column, TableSchema
 from tidecast.protocols.avro._options import AvroOptions
 
 
-def fidelity(schema: TableSchema, options: AvroOptions) -> list[tuple[str, str]]:
+def lossy_columns(schema: TableSchema, options: AvroOptions) -> list[tuple[str, str]]:
     """Return the columns some of whose values a reader of Avro alone takes for others, and what becomes of them.
 
     A reader that knows TiDB's types (see `decode`) gets all of them back.

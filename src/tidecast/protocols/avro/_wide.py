@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro, to_avro
 
-from tidecast.expressions import REST
+from tidecast.expressions import MAX_LENGTH
 
 _NARROW = '{"type":"bytes","logicalType":"decimal","precision":38,"scale":0}'
 _NARROW_DIGITS, _NARROW_BYTES = 38, 15
@@ -26,7 +26,7 @@ def bytes_of(text: Column) -> Column:
     negative = text.startswith("-")
     digits = F.ltrim(F.regexp_replace(text, "[-.]", ""), F.lit("0"))
     signed = F.concat(F.when(negative, "-").otherwise(""), F.when(digits == "", "0").otherwise(digits))
-    short = F.substring(to_avro(signed.try_cast("decimal(38,0)"), _NARROW), 2, REST)
+    short = F.substring(to_avro(signed.try_cast("decimal(38,0)"), _NARROW), 2, MAX_LENGTH)
     long = F.when(text.isNotNull(), _long_bytes(digits, negative))
     return F.when(F.length(digits) <= _NARROW_DIGITS, short).otherwise(long)
 

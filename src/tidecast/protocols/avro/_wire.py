@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro, to_avro
 
-from tidecast.expressions import REST
+from tidecast.expressions import MAX_LENGTH
 from tidecast.model import MAX_DECIMAL_PRECISION
 
 MAGIC = b"\x00"
@@ -89,7 +89,7 @@ def read(types: Sequence[object], message: Column) -> Column:
     A mark is put behind the message and must come out again: Spark takes trailing bytes in silence, and turns a
     message that it cannot read into a struct of nulls.
     """
-    body = F.concat(F.substring(message, HEADER_LENGTH + 1, REST), F.lit(b"\x02" + _END))
+    body = F.concat(F.substring(message, HEADER_LENGTH + 1, MAX_LENGTH), F.lit(b"\x02" + _END))
     return from_avro(body, _record(types, reading=True), {"mode": "PERMISSIVE"})
 
 

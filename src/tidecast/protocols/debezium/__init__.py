@@ -3,7 +3,7 @@
 from tidecast.protocols.debezium._decode import decode
 from tidecast.protocols.debezium._encode import encode_key, encode_value, encode_watermark, unencodable
 from tidecast.protocols.debezium._encode_ddl import DdlHistory, encode_ddl
-from tidecast.protocols.debezium._lossy import fidelity
+from tidecast.protocols.debezium._lossy import lossy_columns
 from tidecast.protocols.debezium._options import DebeziumOptions
 
 __all__ = [
@@ -14,6 +14,6 @@ __all__ = [
     "encode_key",
     "encode_value",
     "encode_watermark",
-    "fidelity",
+    "lossy_columns",
     "unencodable",
 ]

@@ -37,8 +37,8 @@ from tidecast.protocols.debezium import _decode_envelope as envelope
 from tidecast.protocols.debezium._decode_schema import Field, UnknownType, fields_of, read_block, read_table
 from tidecast.protocols.debezium._decode_values import damaged, json_type, readable, value
 from tidecast.protocols.debezium._encode import WATERMARK
-from tidecast.protocols.debezium._unknown_fields import strangers
-from tidecast.spark import evaluated_once, settled, side_by_side, with_looked_up
+from tidecast.protocols.debezium._unknown_fields import unknown_fields
+from tidecast.spark import block_collapse_project, evaluated_once, parallel_map, with_looked_up
 
 SNAPSHOT = "r"
 """The operation of a row that Debezium's own connector read before it began to follow changes."""
@@ -81,8 +81,8 @@ def decode(
     found: list[tuple[Row, _Group, _Reading]] = []
     refused: list[tuple[_Group, Reason, str]] = []
     undated = False
-    eras = parsed.withColumn("era", known.era())
-    for row in _groups(eras, position):
+    indexed = parsed.withColumn("version_index", known.version_index())
+    for row in _groups(indexed, position):
         group = _Group.of(row)
         undated |= row["undated"]
         read = _read(group, known)
@@ -97,18 +97,18 @@ def decode(
         frame = _rows(parsed.where(group.mine(known)), *read, group)
         return TableChanges(read[0], frame, row["rows"], row["rows_from"], row["upserts_from"])
 
-    tables = side_by_side(changes, found)
+    tables = parallel_map(changes, found)
     tables.sort(key=lambda t: (t.rows_from is None, t.rows_from))
     watermarks, highest = _watermarks(parsed)
     return Events(
         tables=tuple(tables),
-        rejected=_rejected(eras, refused, broken),
+        rejected=_rejected(indexed, refused, broken),
         ddl=ddl,
         watermarks=watermarks,
         watermark=highest,
         ordered=ordered,
         position=None if undated and not ordered else position,
-        dated=not undated,
+        has_commit_ts=not undated,
         kept=(parsed,),
     )
 
@@ -192,7 +192,7 @@ class _Known:
         undated = offset <= F.col("offset") if self._ordered else F.lit(True)
         return F.coalesce(since <= F.col("commit_ts"), undated)
 
-    def era(self) -> Column:
+    def version_index(self) -> Column:
         """Return how many versions of its table begin before a row: int, null for a row with its own schema."""
         since = [
             (F.lit(f"{database}\0{table}"), F.array(*(_start(since, offset) for since, offset, _ in versions)))
@@ -205,11 +205,11 @@ class _Known:
         begun = F.size(F.filter(mine, lambda start: self._begun(start["since"], start["offset"])))
         return F.when(F.col("shape").isNull(), F.when(mine.isNull(), 0).otherwise(begun))
 
-    def within(self, name: tuple[str, str], era: int) -> Column:
-        """Return whether a row of a table is of an era, for a table and an era that there is."""
+    def within(self, name: tuple[str, str], version_index: int) -> Column:
+        """Return whether a row of a table is of an version_index, for a table and an version_index that there is."""
         begun = [self._begun(F.lit(since), F.lit(offset)) for since, offset, _ in self._versions.get(name, ())]
-        after = begun[era - 1] if era else F.lit(True)
-        return after & ~begun[era] if era < len(begun) else after
+        after = begun[version_index - 1] if version_index else F.lit(True)
+        return after & ~begun[version_index] if version_index < len(begun) else after
 
 
 def _start(since: int, offset: int) -> Column:
@@ -290,7 +290,7 @@ class _Group:
     table: str
     keys: tuple[str, ...] | None
     shape: int | None
-    era: int | None
+    version_index: int | None
     schema: bytes | None
     since: int
     head: int
@@ -301,7 +301,14 @@ class _Group:
         keys = None if row["keys"] is None else tuple(row["keys"])
         schema = None if row["schema"] is None else bytes(row["schema"])
         return cls(
-            row["database"], row["table"], keys, row["shape"], row["era"], schema, row["since"] or 0, row["head"]
+            row["database"],
+            row["table"],
+            keys,
+            row["shape"],
+            row["version_index"],
+            schema,
+            row["since"] or 0,
+            row["head"],
         )
 
     def mine(self, known: _Known) -> Column:
@@ -309,7 +316,9 @@ class _Group:
         keys = F.lit(None) if self.keys is None else F.array(*map(F.lit, self.keys)).cast("array<string>")
         test = _is_row() & (F.col("database") == self.database) & (F.col("table") == self.table)
         test &= F.col("keys").eqNullSafe(keys) & F.col("shape").eqNullSafe(F.lit(self.shape))
-        return test if self.era is None else test & known.within((self.database, self.table), self.era)
+        return (
+            test if self.version_index is None else test & known.within((self.database, self.table), self.version_index)
+        )
 
 
 def _groups(parsed: DataFrame, position: str) -> list[Row]:
@@ -317,7 +326,7 @@ def _groups(parsed: DataFrame, position: str) -> list[Row]:
     schema = F.when(F.col("shape").isNotNull(), envelope.schema("value")).alias("schema")
     return (
         parsed.where(_is_row())
-        .groupBy("database", "table", "keys", "shape", "era", schema)
+        .groupBy("database", "table", "keys", "shape", "version_index", schema)
         .agg(
             F.count("*").alias("rows"),
             F.min(position).alias("rows_from"),
@@ -335,10 +344,10 @@ def _read(group: _Group, known: _Known) -> _Reading | str:
     name = (group.database, group.table)
     versions = known.of(name)
     if group.schema is None:
-        if not group.era:
+        if not group.version_index:
             return f"no schema of {group.database}.{group.table} before commit-ts {group.since}"
-        schema: TableSchema | None = versions[group.era - 1]
-        fields = fields_of(versions[group.era - 1])
+        schema: TableSchema | None = versions[group.version_index - 1]
+        fields = fields_of(versions[group.version_index - 1])
     else:
         block = read_block(group.schema, versions)
         if block is None:
@@ -368,7 +377,7 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group
     said = F.from_json("message", kind, {"columnNameOfCorruptRecord": _UNREADABLE})
     # Columns of their own: to read a field of a struct within a struct, Spark makes an object each time.
     made = {name: said["payload"][name] for name in _SIDES} | {_UNREADABLE: said[_UNREADABLE]}
-    rows = settled(rows, "op").withColumns(made)
+    rows = block_collapse_project(rows, "op").withColumns(made)
     sides = {name: F.col(name) for name in _SIDES}
     old, new = sides.values()
     deleted = F.col("op") == Op.DELETE
@@ -377,9 +386,9 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group
         F.when(F.col(_UNREADABLE).isNotNull(), F.lit("a value is not of its column's form")),
         F.when(missing, F.lit("the row is missing")),
         *_damages((old, new), fields),
-        *([] if group.schema else [strangers(F.col("message"), F.col("headed"), sides, fields)]),
+        *([] if group.schema else [unknown_fields(F.col("message"), F.col("headed"), sides, fields)]),
     )
-    read = settled(rows, "op").select(
+    read = block_collapse_project(rows, "op").select(
         *RECORD.fieldNames(),
         F.when(F.col("op") == SNAPSHOT, Op.CREATE).otherwise(F.col("op")).alias("op"),
         "commit_ts",
@@ -390,7 +399,7 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group
         F.when(detail.isNotNull(), F.when(missing, Reason.BAD_MESSAGE).otherwise(Reason.BAD_VALUE)).alias("reason"),
         detail.alias("detail"),
     )
-    return settled(read, "op")
+    return block_collapse_project(read, "op")
 
 
 def _image(there: Column, side: Column, fields: tuple[Field, ...]) -> Column:
@@ -424,9 +433,19 @@ def _rejected(parsed: DataFrame, refused: list[tuple[_Group, Reason, str]], brok
     said = parsed.withColumn("detail", undatable)
     if refused:
         names = {"database": pa.string(), "table": pa.string(), "keys": pa.list_(pa.string())}
-        kinds = {**names, "shape": pa.int64(), "era": pa.int32(), "refusal": pa.string(), "cause": pa.string()}
-        causes = [(g.database, g.table, g.keys, g.shape, g.era, str(reason), why) for g, reason, why in refused]
-        keys = {name: F.when(_is_row(), F.col(name)) for name in ("database", "table", "keys", "shape", "era")}
+        kinds = {
+            **names,
+            "shape": pa.int64(),
+            "version_index": pa.int32(),
+            "refusal": pa.string(),
+            "cause": pa.string(),
+        }
+        causes = [
+            (g.database, g.table, g.keys, g.shape, g.version_index, str(reason), why) for g, reason, why in refused
+        ]
+        keys = {
+            name: F.when(_is_row(), F.col(name)) for name in ("database", "table", "keys", "shape", "version_index")
+        }
         said = _with_cause(with_looked_up(said, keys, causes, kinds))
     if broken:
         kinds = {"changes": pa.string(), "refusal": pa.string(), "cause": pa.string()}

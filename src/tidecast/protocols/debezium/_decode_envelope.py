@@ -9,7 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.expressions import REST
+from tidecast.expressions import MAX_LENGTH
 
 END = "\x01"
 """What follows a comma after a row's text: no JSON has it, neither in a text nor outside."""
@@ -47,7 +47,7 @@ def payload(name: str) -> Column:
 def members(name: str) -> Column:
     """Return the names of a payload's members, null where it is no object."""
     whole = payload(name)
-    names = F.json_object_keys(F.substring(whole, len(_PAYLOAD) + 1, REST))
+    names = F.json_object_keys(F.substring(whole, len(_PAYLOAD) + 1, MAX_LENGTH))
     return F.when(F.json_object_keys(whole).isNotNull(), names)
 
 
@@ -59,13 +59,14 @@ def schema(name: str) -> Column:
     first = F.substring_index(whole, _PAYLOAD_LAST, 1)
     return (
         F.when(
-            whole.startswith(_COMPACT), F.when(whole.contains(_SCHEMA), F.substring(F.col(name), start, F.lit(REST)))
+            whole.startswith(_COMPACT),
+            F.when(whole.contains(_SCHEMA), F.substring(F.col(name), start, F.lit(MAX_LENGTH))),
         )
         .when(
             whole.startswith(_SCHEMA_FIRST) & whole.contains(_PAYLOAD_LAST),
-            F.substring(first, len(_SCHEMA_FIRST) + 1, REST).cast("binary"),
+            F.substring(first, len(_SCHEMA_FIRST) + 1, MAX_LENGTH).cast("binary"),
         )
-        .otherwise(F.substring(parts["schema"], 2, REST).cast("binary"))
+        .otherwise(F.substring(parts["schema"], 2, MAX_LENGTH).cast("binary"))
     )
 
 
@@ -99,4 +100,4 @@ def side(message: Column, name: str) -> Column:
     """Return what follows the name of a side of a row in a message, from its first bracket on."""
     mark = f',"{name}":'
     before = F.octet_length(F.substring_index(message, mark, 1))
-    return F.substring(message.cast("binary"), before + len(mark) + 1, F.lit(REST)).cast("string")
+    return F.substring(message.cast("binary"), before + len(mark) + 1, F.lit(MAX_LENGTH)).cast("string")

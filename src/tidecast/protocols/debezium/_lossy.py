@@ -18,7 +18,7 @@ def _is_west(zone: str) -> bool:
     return (dt.datetime(1970, 1, 1, tzinfo=zone_of(zone)).utcoffset() or dt.timedelta()) < dt.timedelta()
 
 
-def fidelity(schema: TableSchema, options: DebeziumOptions) -> list[tuple[str, str]]:
+def lossy_columns(schema: TableSchema, options: DebeziumOptions) -> list[tuple[str, str]]:
     """Return the columns some of whose values no reader of the messages alone gets back, and what becomes of them.
 
     A column may be named more than once. Who knows the table too (see `decode`) gets back the digits of times, and

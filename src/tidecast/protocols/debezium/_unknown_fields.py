@@ -21,7 +21,7 @@ from tidecast.protocols.debezium._decode_values import json_type
 _ESCAPED_COMMA = "\\u002"
 
 
-def strangers(message: Column, headed: Column, sides: Mapping[str, Column], fields: Sequence[Field]) -> Column:
+def unknown_fields(message: Column, headed: Column, sides: Mapping[str, Column], fields: Sequence[Field]) -> Column:
     """Return what is wrong with a row that has a member which is no column of its table, else null.
 
     In: a message as `without_head` returns it, whether it had a head, and its sides as Spark has read them. `op`, the

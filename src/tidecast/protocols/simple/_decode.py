@@ -32,7 +32,7 @@ from tidecast.protocols.simple import _read_avro, _read_json
 from tidecast.protocols.simple import _schema as table_schemas
 from tidecast.protocols.simple._avro import MARK, read_message
 from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, ROW_OPS, WATERMARK
-from tidecast.spark import bad_names, settled, side_by_side, sql_name, sql_text, with_looked_up
+from tidecast.spark import bad_names, block_collapse_project, parallel_map, sql_name, sql_text, with_looked_up
 
 _SIDES = {"old": ("UPDATE", "DELETE"), "data": ("INSERT", "UPDATE")}
 """The types of messages that have each of the two rows; where another type shows one, it is not read."""
@@ -67,7 +67,7 @@ def decode(
     # as what Spark makes of `from_avro`'s options is not safe for them.
     parsed = _parse(records).localCheckpoint()
     position = "offset" if ordered else "commit_ts"
-    groups = _survey(parsed, position)
+    groups = _collect_stats(parsed, position)
     types = {t for group in groups for t in group["types"]}
     schemas = _Schemas(SchemaHistory() if history is None else history)
     if types & {*DDL_TYPES, BOOTSTRAP}:
@@ -81,7 +81,7 @@ def decode(
         frame = _rows(parsed.where(_is_row() & mine), schema, group["avro"], sides, zone)
         return TableChanges(schema, frame, group["rows"], group["rows_from"], group["upserts_from"])
 
-    tables = side_by_side(changes, (group for group in with_rows if _key(group) in schemas.history))
+    tables = parallel_map(changes, (group for group in with_rows if _key(group) in schemas.history))
     tables.sort(key=lambda t: (t.rows_from is None, t.rows_from))
     return Events(
         tables=tuple(tables),
@@ -92,7 +92,7 @@ def decode(
         watermark=max((g["watermark"] for g in groups if g["watermark"] is not None), default=None),
         ordered=ordered,
         position=position,
-        dated=True,
+        has_commit_ts=True,
         checksums=any(group["checksums"] for group in groups),
         history=schemas.history,
     )
@@ -157,7 +157,7 @@ def _parse(records: DataFrame) -> DataFrame:
     )
 
 
-def _survey(parsed: DataFrame, position: str) -> list[Row]:
+def _collect_stats(parsed: DataFrame, position: str) -> list[Row]:
     """Count the rows of each table version; what is no row counts in groups of its own."""
     row, upsert = F.col("op").isNotNull(), F.col("op") != Op.DELETE
     return (
@@ -267,11 +267,11 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, sides: Sequence[st
     """Return the rows of one table version, from messages of one encoding that show these sides."""
     reader: Any = _read_avro if avro else _read_json
     # A step of its own: the one that reads bodies copies the bytes of a value whenever it looks at them.
-    cut = settled(parsed.select(*_OF_ROWS, reader.body(schema, F.col("value")).alias("body")), "op")
+    cut = block_collapse_project(parsed.select(*_OF_ROWS, reader.body(schema, F.col("value")).alias("body")), "op")
     message = reader.row(schema, sides, F.col("body"))
     rest = reader.rest(schema, sides, message, F.col("value"))
     read = cut.select(*_OF_ROWS, message.alias("message"), *([] if rest is None else [rest.alias("rest")]))
-    typed = _typed(settled(read, "op"), schema, sides, reader, zone)
+    typed = _typed(block_collapse_project(read, "op"), schema, sides, reader, zone)
     has = {side: F.col(f"has_{side}") for side in sides}
     values = {side: F.col(side) for side in sides}
     if len(sides) > 1:
@@ -281,7 +281,7 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, sides: Sequence[st
     absent = reduce(or_, (needed[side] & ~has[side] for side in sides))
     wrong = [F.when(has[side] & (F.col(f"wrong_{side}") != ""), F.col(f"wrong_{side}")) for side in sides]
     some = F.coalesce(*wrong).isNotNull()
-    return settled(typed, "whole").select(
+    return block_collapse_project(typed, "whole").select(
         *RECORD.fieldNames(),
         "op",
         "commit_ts",

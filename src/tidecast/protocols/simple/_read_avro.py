@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro, to_avro
 
-from tidecast.expressions import REST, bit_bytes, enum_element, set_elements
+from tidecast.expressions import MAX_LENGTH, bit_bytes, enum_element, set_elements
 from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind, TableSchema, spark_type
 from tidecast.protocols.simple._avro import BOOTSTRAP, DML, MARK, MESSAGES, beginning
@@ -53,7 +53,7 @@ def is_avro(value: Column) -> Column:
 
 def head(value: Column) -> Column:
     """Return what `fields` reads of a message."""
-    return from_avro(F.substring(value, len(MARK) + 1, REST), _HEADER, _PERMISSIVE)
+    return from_avro(F.substring(value, len(MARK) + 1, MAX_LENGTH), _HEADER, _PERMISSIVE)
 
 
 def fields(said: Column, value: Column) -> dict[str, Column]:
@@ -77,7 +77,7 @@ def without_build_ts(value: Column, build_ts: Column) -> Column:
     """Return a bootstrap with 0 for its `buildTs`: those that repeat each other differ in nothing else."""
     before = len(beginning(BOOTSTRAP)) + 1
     after = F.octet_length(to_avro(build_ts, json.dumps("long"))) + before + 1
-    return F.concat(F.substring(value, 1, before), F.lit(b"\x00"), F.substring(value, after, F.lit(REST)))
+    return F.concat(F.substring(value, 1, before), F.lit(b"\x00"), F.substring(value, after, F.lit(MAX_LENGTH)))
 
 
 def body(schema: TableSchema, value: Column) -> Column:

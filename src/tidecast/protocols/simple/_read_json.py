@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._go import to_json
-from tidecast.expressions import REST, bit_bytes, enum_element, set_elements, unsigned_number, unsigned_text
+from tidecast.expressions import MAX_LENGTH, bit_bytes, enum_element, set_elements, unsigned_number, unsigned_text
 from tidecast.model import CHECKSUM, DataType, Kind, TableSchema, spark_type
 from tidecast.model import Column as TableColumn
 from tidecast.protocols.simple._message import VERSION
@@ -85,7 +85,7 @@ def body(schema: TableSchema, value: Column) -> Column:
     head = F.substring(value, before + 1, len(middle + end)).cast("string")
     # Without an object of its own, a head has no row in it.
     usual = text.startswith(begin) & head.endswith(end) & ~head.contains("{")
-    short = F.concat(F.lit("{"), F.substring(value, before + len(middle + end) + 1, F.lit(REST)).cast("string"))
+    short = F.concat(F.lit("{"), F.substring(value, before + len(middle + end) + 1, F.lit(MAX_LENGTH)).cast("string"))
     return F.when(usual, short).otherwise(text)
 
 

@@ -17,43 +17,43 @@ from tidecast.model import TableSchema
 
 
 @dataclass(frozen=True)
-class Memory:
+class AppliedVersions:
     """The newest version, its columns' defaults being those they came with, and a fingerprint of each version."""
 
     newest: TableSchema | None = None
     known: tuple[str, ...] = field(default_factory=tuple)
 
-    def knows(self, version: TableSchema, *, dated: bool) -> bool:
-        """Tell whether the table has taken this version. `dated`: versions are numbered by time.
+    def knows(self, version: TableSchema, *, has_commit_ts: bool) -> bool:
+        """Tell whether the table has taken this version. `has_commit_ts`: versions are numbered by time.
 
         Then one that is younger than all of them is another one, although it may look as an old one did.
         """
         if self.newest is None:
             return False
         looks = _fingerprint(version)
-        if dated and version.version > self.newest.version:
+        if has_commit_ts and version.version > self.newest.version:
             return looks == _fingerprint(self.newest)
         return looks in self.known
 
-    def after(self, versions: Sequence[TableSchema]) -> Memory:
+    def after(self, versions: Sequence[TableSchema]) -> AppliedVersions:
         """Return the memory after a line of versions, which has the newest one of it, too, if there is one."""
         known = dict.fromkeys([*self.known, *map(_fingerprint, versions)])
         firsts = {c.name: c for version in reversed(versions) for c in version.columns}
         last = versions[-1]
         columns = [replace(c, nullable=firsts[c.name].nullable, default=firsts[c.name].default) for c in last.columns]
-        return Memory(replace(last, columns=tuple(columns)), tuple(known))
+        return AppliedVersions(replace(last, columns=tuple(columns)), tuple(known))
 
     def text(self) -> str:
         """Return the memory as a text without single quotes and backslashes, from which `from_text` makes it."""
         return quote(_MEMORY.dump_json(self, exclude_defaults=True), safe=' ",:[]{}()')
 
     @classmethod
-    def from_text(cls, text: str) -> Memory:
+    def from_text(cls, text: str) -> AppliedVersions:
         """Return the memory that `text` made; one that remembers nothing from an empty text."""
         return _MEMORY.validate_json(unquote(text)) if text else cls()
 
 
-_MEMORY = TypeAdapter(Memory)
+_MEMORY = TypeAdapter(AppliedVersions)
 
 
 def _fingerprint(version: TableSchema) -> str:
