@@ -25,7 +25,7 @@ from raw_http import all_of, connection, drip
 
 import tidecast
 from tidecast._errors import ConfigError, SchemaRefused, TerminalError, Unreachable
-from tidecast.changefeed import Changefeeds, State, _feeds
+from tidecast.changefeed import Changefeeds, State, _checks
 from tidecast.changefeed._feed import Feed, FeedFolder
 from tidecast.config import default_replica_config
 from tidecast.model import compose, physical_ms
@@ -832,7 +832,7 @@ def test_a_body_is_read_beside_other_requests(client: Client, monkeypatch: pytes
 
 
 def test_patterns_take_some_seconds_at_most(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_feeds, "_PATTERNS_S", 0.1)
+    monkeypatch.setattr(_checks, "_PATTERNS_S", 0.1)
     heavy = [rf"/(\pL{{{n % 100 + 100}}})/.x" for n in range(20_000)]  # minutes, if all of them were read
     matcher = {"matcher": heavy}
     for config in (

@@ -1,0 +1,123 @@
+"""Whether a changefeed can be: its configuration, the source's tables under it, its sink. Source: TiCDC's API v2."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tidecast._errors import ConfigError, TidecastError
+from tidecast._time_limit import time_limit
+from tidecast._uri import redact_uri
+from tidecast.changefeed._folders import Folders
+from tidecast.changefeed._runner import Runner
+from tidecast.changefeed._snapshot import TableEligibility
+from tidecast.config import (
+    ChangefeedConfig,
+    build_config,
+    default_replica_config,
+    file_content,
+    filter_of,
+    merge_replica_configs,
+    without_effect,
+)
+from tidecast.routing import EventFilters, Router, TableFilter
+
+_log = logging.getLogger(__name__)
+
+_SINK_URI, _REPLICA = "CDC:ErrSinkURIInvalid", "CDC:ErrInvalidReplicaConfig"
+_SINK_CODES = re.compile(r"CDC:Err(Kafka(?!TopicExpr)|MySQLInvalid|Codec)")
+_REPLICA_CODES = re.compile(r"CDC:ErrSink(?!URI)")
+_PATTERNS_S = 5.0
+
+
+class ConfigChecks:
+    """The checks of a changefeed's configuration; `folders` are those that changefeeds may use, any by default."""
+
+    def __init__(self, runner: Runner, folders: Folders | None) -> None:
+        self._runner, self._folders = runner, folders
+
+    def tables(self, config: Mapping[str, Any] | None) -> TableEligibility:
+        """Return the source's tables by what the filter of a replica config does with them."""
+        chosen, case_sensitive = filter_of(over_defaults(config))
+        tables = sorted(self._runner.tables(), key=lambda t: t.name)
+        with time_limit(_PATTERNS_S):
+            matcher = TableFilter(chosen.rules, case_sensitive=case_sensitive)
+            every = [table for table in tables if matcher.matches_schema(table.database)]
+            passing = [table for table in every if matcher.matches(table.database, table.table)]
+        return TableEligibility(every, [t for t in passing if t.handle_key], [t for t in passing if not t.handle_key])
+
+    def check(self, feed_id: str, sink_uri: str, config: Mapping[str, Any]) -> None:
+        """Refuse a configuration that cannot be, that does not fit the tables, or whose sink cannot be used."""
+        checked = self.checked_config(sink_uri, config)
+        tables = self.tables(config)
+        if tables.ineligible and not (checked.force_replicate or checked.file.ignore_ineligible_table):
+            raise ConfigError(
+                "some tables have neither a primary key nor a unique key on NOT NULL columns: "
+                + ", ".join(t.name for t in tables.ineligible),
+                code="CDC:ErrTableIneligible",
+                hint="set ignore_ineligible_table to leave them out",
+            )
+        router, events = Router(checked.routing), EventFilters(checked.filter.event_filters)
+        with time_limit(_PATTERNS_S):
+            for table in tables.eligible:
+                router.check(router.select_columns(table))
+                events.check(table)
+        self._runner.check_filters(checked, tables.eligible)
+        try:
+            self._runner.check(checked)
+        except TidecastError as error:
+            raise _sink_invalid(sink_uri, error) from error
+        if idle := without_effect(config):
+            _log.warning("changefeed %s: these settings have no effect here: %s", feed_id, ", ".join(idle))
+
+    def checked_config(self, sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:
+        """Return the configuration of a sink URI and a replica config; errors have the words of the API."""
+        with _wrapping(sink_uri), time_limit(_PATTERNS_S):
+            return self.config(sink_uri, config)
+
+    def config(self, sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:
+        """Return the configuration of a sink URI and a replica config. Raises ConfigError."""
+        built = build_config(sink_uri, file_content(config), "replica_config")
+        if self._folders:
+            self._folders.check(built)
+        return built
+
+
+def masked_sink_uri(uri: str) -> str:
+    """Return a sink URI without secrets, as TiCDC shows it: with its parameters in order of name if one was hidden."""
+    shown = redact_uri(uri)
+    before, mark, query = shown.partition("?")
+    if query == uri.partition("?")[2]:
+        return shown
+    return before + mark + "&".join(sorted(query.split("&"), key=lambda p: p.partition("=")[0]))
+
+
+@contextmanager
+def _wrapping(sink_uri: str) -> Iterator[None]:
+    """Put errors of a configuration into the words of the API."""
+    try:
+        yield
+    except ConfigError as error:
+        code = error.code or ""
+        if _SINK_CODES.match(code):
+            raise _sink_invalid(sink_uri, error) from error
+        if not code or code == _REPLICA or _REPLICA_CODES.match(code):
+            raise ConfigError(f"invalid replica config: {error_text(error)}", code=_REPLICA) from error
+        raise
+
+
+def over_defaults(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a replica config with the defaults for what it leaves out."""
+    return merge_replica_configs(default_replica_config(), config or {})
+
+
+def _sink_invalid(sink_uri: str, error: TidecastError) -> ConfigError:
+    return ConfigError(f"sink uri invalid '{masked_sink_uri(sink_uri)}': {error_text(error)}", code=_SINK_URI)
+
+
+def error_text(error: Exception) -> str:
+    """Return an error as the API tells it: with TiCDC's code where it has one."""
+    return error.coded if isinstance(error, TidecastError) else f"{type(error).__name__}: {error}"
