@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from pydantic import TypeAdapter
 
-from tidecast.model._events import Ddl
-from tidecast.model._schema import Column, DataType, SchemaKey, TableSchema
-from tidecast.model._types import INTEGERS, Kind
+from tidecast.model._ddl import Ddl
+from tidecast.model._schema import Column, SchemaKey, TableSchema
+from tidecast.model._types import INTEGERS, DataType, Kind
 
 _NAME = r"`((?:[^`]|``)+)`"
 _LIKE = re.compile(rf"^CREATE TABLE (?:IF NOT EXISTS )?(?:{_NAME}\.)?{_NAME} LIKE (?:{_NAME}\.)?{_NAME}", re.I)

@@ -5,43 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tidecast.model._types import Kind, kind_of
+from tidecast.model._types import DataType
 
 SchemaKey = tuple[str, str, int]
 """Database, table and version: what a row message says of its schema."""
-
-
-@dataclass(frozen=True)
-class DataType:
-    """A MySQL column type, as TiDB names it.
-
-    `length` is the display width, the number of characters or the precision, and 0 where unknown;
-    `decimal` the scale or the fractional seconds' digits; `elements` the options of ENUM and SET.
-    """
-
-    mysql_type: str
-    charset: str = "binary"
-    collate: str = "binary"
-    length: int = 0
-    decimal: int = 0
-    elements: tuple[str, ...] = ()
-    unsigned: bool = False
-    zerofill: bool = False
-
-    @cached_property
-    def kind(self) -> Kind:
-        """The family of types that this one belongs to."""
-        return kind_of(self.mysql_type, self.charset)
-
-    def __str__(self) -> str:
-        text = self.mysql_type
-        if self.elements:
-            text += "(" + ",".join("'" + e.replace("'", "''") + "'" for e in self.elements) + ")"
-        elif self.kind is Kind.DECIMAL and self.length:
-            text += f"({self.length},{self.decimal})"
-        elif self.kind in (Kind.TEXT, Kind.BINARY, Kind.BIT) and 0 < self.length < 65535:
-            text += f"({self.length})"
-        return text + (" unsigned" if self.unsigned and self.kind.numeric else "")
 
 
 @dataclass(frozen=True)

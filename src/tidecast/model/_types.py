@@ -17,12 +17,10 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import types as T
-
-if TYPE_CHECKING:
-    from tidecast.model._schema import DataType
 
 MAX_DECIMAL_PRECISION = 38
 
@@ -78,6 +76,39 @@ def kind_of(mysql_type: str, charset: str) -> Kind:
     """Return the kind of a type; a string type whose charset is `binary` holds bytes."""
     kind = _KINDS.get(mysql_type, Kind.UNKNOWN)
     return Kind.BINARY if kind is Kind.TEXT and charset == "binary" else kind
+
+
+@dataclass(frozen=True)
+class DataType:
+    """A MySQL column type, as TiDB names it.
+
+    `length` is the display width, the number of characters or the precision, and 0 where unknown;
+    `decimal` the scale or the fractional seconds' digits; `elements` the options of ENUM and SET.
+    """
+
+    mysql_type: str
+    charset: str = "binary"
+    collate: str = "binary"
+    length: int = 0
+    decimal: int = 0
+    elements: tuple[str, ...] = ()
+    unsigned: bool = False
+    zerofill: bool = False
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The family of types that this one belongs to."""
+        return kind_of(self.mysql_type, self.charset)
+
+    def __str__(self) -> str:
+        text = self.mysql_type
+        if self.elements:
+            text += "(" + ",".join("'" + e.replace("'", "''") + "'" for e in self.elements) + ")"
+        elif self.kind is Kind.DECIMAL and self.length:
+            text += f"({self.length},{self.decimal})"
+        elif self.kind in (Kind.TEXT, Kind.BINARY, Kind.BIT) and 0 < self.length < 65535:
+            text += f"({self.length})"
+        return text + (" unsigned" if self.unsigned and self.kind.numeric else "")
 
 
 def spark_type(data_type: DataType) -> T.DataType:
