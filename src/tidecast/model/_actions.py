@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
+
+from tidecast.model._ddl_parser import Statement, read_statement
 
 
 class Action(NamedTuple):
@@ -16,81 +17,75 @@ class Action(NamedTuple):
 UNKNOWN = Action(0, "")
 MULTI_SCHEMA_CHANGE = Action(61, "multi schema change")
 
-_OF_TABLE = r"ALTER TABLE .*? "
-_ACTIONS: tuple[tuple[str, Action], ...] = (
-    (r"CREATE (DATABASE|SCHEMA)\b", Action(1, "create schema")),
-    (r"DROP (DATABASE|SCHEMA)\b", Action(2, "drop schema")),
-    (r"ALTER (DATABASE|SCHEMA)\b", Action(26, "modify schema charset and collate")),
-    (r"CREATE TABLE\b", Action(3, "create table")),
-    (r"DROP TABLE\b", Action(4, "drop table")),
-    (r"CREATE (OR REPLACE )?((ALGORITHM|DEFINER|SQL SECURITY)\b[^(]*? )?VIEW\b", Action(21, "create view")),
-    (r"DROP VIEW\b", Action(24, "drop view")),
-    (r"TRUNCATE TABLE\b", Action(11, "truncate table")),
-    (r"RENAME TABLE\b", Action(14, "rename table")),
-    (r"(RECOVER|FLASHBACK) TABLE\b", Action(25, "recover table")),
-    (r"CREATE (UNIQUE )?INDEX\b", Action(7, "create index")),
-    (r"DROP INDEX\b", Action(8, "drop index")),
-    (_OF_TABLE + r"ADD PRIMARY KEY\b", Action(32, "add primary key")),
-    (_OF_TABLE + r"DROP PRIMARY KEY\b", Action(33, "drop primary key")),
-    (_OF_TABLE + r"DROP FOREIGN KEY\b", Action(10, "drop foreign key")),
-    (_OF_TABLE + r"ADD (UNIQUE )?(INDEX|KEY|UNIQUE)\b", Action(7, "create index")),
-    (_OF_TABLE + r"DROP (INDEX|KEY)\b", Action(8, "drop index")),
-    (_OF_TABLE + r"RENAME INDEX\b", Action(18, "rename index")),
-    (_OF_TABLE + r"ALTER INDEX\b", Action(41, "alter index visibility")),
-    (_OF_TABLE + r"ADD PARTITION\b", Action(19, "add table partition")),
-    (_OF_TABLE + r"DROP PARTITION\b", Action(20, "drop table partition")),
-    (_OF_TABLE + r"TRUNCATE PARTITION\b", Action(23, "truncate table partition")),
-    (_OF_TABLE + r"REORGANIZE PARTITION\b", Action(64, "reorganize table partition")),
-    (_OF_TABLE + r"EXCHANGE PARTITION\b", Action(42, "exchange table partition")),
-    (_OF_TABLE + r"REMOVE PARTITIONING\b", Action(72, "remove table partitioning")),
-    (_OF_TABLE + r"PARTITION BY\b", Action(71, "alter table partitioning")),
-    (_OF_TABLE + r"ADD COLUMN\b", Action(5, "add column")),
-    (_OF_TABLE + r"DROP COLUMN\b", Action(6, "drop column")),
-    (_OF_TABLE + r"(MODIFY|CHANGE|RENAME) COLUMN\b", Action(12, "modify column")),
-    (_OF_TABLE + r"ALTER COLUMN\b", Action(15, "set default value")),
-    (_OF_TABLE + r"REMOVE TTL\b", Action(66, "alter ttl remove")),
-    (_OF_TABLE + r"TTL(_ENABLE|_JOB_INTERVAL)?\b", Action(65, "alter ttl info")),
-    (_OF_TABLE + r"(FORCE )?AUTO_INCREMENT\b", Action(13, "rebase auto id")),
-    (_OF_TABLE + r"COMMENT\b", Action(17, "modify table comment")),
-    (
-        _OF_TABLE + r"(CONVERT TO |DEFAULT )?(CHARACTER SET|CHARSET|COLLATE)\b",
-        Action(22, "modify table charset and collate"),
-    ),
-    (_OF_TABLE + r"RENAME (TO|AS)\b", Action(14, "rename table")),
-)
-_SPEC = r"(?:ADD|DROP|MODIFY|CHANGE|RENAME|ALTER|CONVERT|AUTO_INCREMENT|COMMENT)\b"
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.S)
-_COMMENT = re.compile(r"/\*T!?(?:\[\w+\])?|/\*.*?\*/|\*/", re.S)
-_NAMED = re.compile(r"`(?:[^`]|``)+`")
+_CREATE_INDEX, _DROP_INDEX = Action(7, "create index"), Action(8, "drop index")
+_MODIFY_COLUMN = Action(12, "modify column")
+_CHARSET = Action(22, "modify table charset and collate")
+_RENAME_TABLE, _RECOVER_TABLE = Action(14, "rename table"), Action(25, "recover table")
+
+_STATEMENTS = {
+    ("CREATE", "DATABASE"): Action(1, "create schema"),
+    ("DROP", "DATABASE"): Action(2, "drop schema"),
+    ("ALTER", "DATABASE"): Action(26, "modify schema charset and collate"),
+    ("CREATE", "TABLE"): Action(3, "create table"),
+    ("DROP", "TABLE"): Action(4, "drop table"),
+    ("CREATE", "VIEW"): Action(21, "create view"),
+    ("DROP", "VIEW"): Action(24, "drop view"),
+    ("TRUNCATE", "TABLE"): Action(11, "truncate table"),
+    ("RENAME", "TABLE"): _RENAME_TABLE,
+    ("RECOVER", "TABLE"): _RECOVER_TABLE,
+    ("FLASHBACK", "TABLE"): _RECOVER_TABLE,
+    ("CREATE", "INDEX"): _CREATE_INDEX,
+    ("DROP", "INDEX"): _DROP_INDEX,
+}
+_CLAUSES: dict[tuple[str, ...], Action] = {
+    ("ADD", "PRIMARY"): Action(32, "add primary key"),
+    ("DROP", "PRIMARY"): Action(33, "drop primary key"),
+    ("ADD", "FOREIGN"): MULTI_SCHEMA_CHANGE,
+    ("DROP", "FOREIGN"): Action(10, "drop foreign key"),
+    **{("ADD", what): _CREATE_INDEX for what in ("UNIQUE", "INDEX", "KEY")},
+    **{("DROP", what): _DROP_INDEX for what in ("INDEX", "KEY")},
+    ("RENAME", "INDEX"): Action(18, "rename index"),
+    ("ALTER", "INDEX"): Action(41, "alter index visibility"),
+    ("ADD", "PARTITION"): Action(19, "add table partition"),
+    ("DROP", "PARTITION"): Action(20, "drop table partition"),
+    ("TRUNCATE", "PARTITION"): Action(23, "truncate table partition"),
+    ("REORGANIZE", "PARTITION"): Action(64, "reorganize table partition"),
+    ("EXCHANGE", "PARTITION"): Action(42, "exchange table partition"),
+    ("REMOVE", "PARTITIONING"): Action(72, "remove table partitioning"),
+    ("PARTITION", "BY"): Action(71, "alter table partitioning"),
+    ("ADD", "COLUMN"): Action(5, "add column"),
+    ("DROP", "COLUMN"): Action(6, "drop column"),
+    **{(verb, "COLUMN"): _MODIFY_COLUMN for verb in ("MODIFY", "CHANGE", "RENAME")},
+    ("ALTER", "COLUMN"): Action(15, "set default value"),
+    ("REMOVE", "TTL"): Action(66, "alter ttl remove"),
+    **{(option,): Action(65, "alter ttl info") for option in ("TTL", "TTL_ENABLE", "TTL_JOB_INTERVAL")},
+    **{(option,): Action(13, "rebase auto id") for option in ("FORCE", "AUTO_INCREMENT")},
+    ("COMMENT",): Action(17, "modify table comment"),
+    **{(option,): _CHARSET for option in ("CONVERT", "CHARSET", "COLLATE")},
+    ("RENAME",): _RENAME_TABLE,
+}
+"""By the words that a clause of ALTER TABLE begins with, or the first of them."""
+
+_SPECIFICATIONS = ("ADD", "DROP", "MODIFY", "CHANGE", "RENAME", "ALTER", "CONVERT", "AUTO_INCREMENT", "COMMENT")
+"""What a further clause of ALTER TABLE begins with; another word is the next name of a list."""
 
 
 def ddl_action(sql: str) -> Action:
     """Return what a statement does, as far as its text tells it; the text is one that TiCDC has printed."""
-    plain = _NAMED.sub("`n`", _COMMENT.sub("", _QUOTED.sub("''", sql)))
-    if re.match(r"ALTER TABLE\b", plain, re.I) and _is_multi(plain):
+    statement = read_statement(sql, tidb_clauses=True)
+    if statement is None:
+        return UNKNOWN
+    if statement.subject == "INDEX" and {*statement.modifiers} - {"UNIQUE"}:
+        return UNKNOWN
+    if (statement.verb, statement.subject) != ("ALTER", "TABLE"):
+        return _STATEMENTS.get((statement.verb, statement.subject), UNKNOWN)
+    if _is_multi(statement):
         return MULTI_SCHEMA_CHANGE
-    return next((action for form, action in _ACTIONS if re.match(form, plain, re.I | re.S)), UNKNOWN)
+    first = statement.actions[0] if statement.actions else ()
+    return _CLAUSES.get(first) or _CLAUSES.get(first[:1], UNKNOWN)
 
 
-def _is_multi(plain: str) -> bool:
-    """Tell whether an ALTER TABLE has several specifications, or one that TiDB carries out as several."""
-    depth, top = 0, []
-    for character in plain:
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        top.append(character if depth == 0 else " ")
-    if re.search(r"ADD CONSTRAINT .*FOREIGN KEY\b", plain, re.I) or _adds_several(plain):
-        return True
-    return any(re.match(_SPEC, part.strip(), re.I) for part in "".join(top).split(",")[1:])
-
-
-def _adds_several(plain: str) -> bool:
-    """Tell whether an ALTER TABLE adds several columns in one bracket."""
-    bracket = re.match(_OF_TABLE + r"ADD COLUMN (IF NOT EXISTS )?\(", plain, re.I | re.S)
-    depth = 1
-    for character in plain[bracket.end() :] if bracket else "":
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if depth == 0:
-            break
-        if depth == 1 and character == ",":
-            return True
-    return False
+def _is_multi(statement: Statement) -> bool:
+    """Tell whether an ALTER TABLE has several specifications, or adds several columns in one bracket."""
+    several = any(action[0] in _SPECIFICATIONS for action in statement.actions[1:])
+    return several or (statement.actions == (("ADD", "COLUMN"),) and len(statement.definitions) > 1)

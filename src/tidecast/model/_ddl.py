@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from tidecast.model._actions import ddl_action
+from tidecast.model._ddl_parser import Statement, read_statement
 from tidecast.model._schema import TableSchema
-
-_NAME = r"`((?:[^`]|``)+)`"
-_OF_DATABASE = re.compile(rf"(?:CREATE|ALTER|DROP) (?:DATABASE|SCHEMA) (?:IF (?:NOT )?EXISTS )?{_NAME}", re.I)
-_RENAME = re.compile(rf"RENAME TABLE {_NAME}\.{_NAME} TO ", re.I)
-
-
-def _unquoted(name: str) -> str:
-    return name.replace("``", "`")
 
 
 @dataclass(frozen=True)
@@ -32,12 +23,17 @@ class Ddl:
     position: int | None = None
 
     @property
+    def statement(self) -> Statement | None:
+        """What its SQL says, None where that cannot be read."""
+        return read_statement(self.sql)
+
+    @property
     def database(self) -> str:
         """The database that it is about: the table's, else the one that its SQL names."""
         if self.schema:
             return self.schema.database
-        found = _OF_DATABASE.match(self.sql)
-        return _unquoted(found[1]) if found else ""
+        statement = self.statement
+        return (statement.name[0] or "") if statement and statement.subject == "DATABASE" else ""
 
     @property
     def table(self) -> str:
@@ -47,13 +43,16 @@ class Ddl:
     @property
     def renamed_from(self) -> tuple[str, str] | None:
         """Database and table before a RENAME, None for other types."""
-        found = _RENAME.match(self.sql) if self.type == "RENAME" else None
-        return (_unquoted(found[1]), _unquoted(found[2])) if found else None
+        statement = self.statement if self.type == "RENAME" else None
+        if statement is None or statement.verb != "RENAME":
+            return None
+        database, table = statement.name
+        return (database, table) if database else None
 
     @property
     def is_view(self) -> bool:
         """Whether it is about a view."""
-        return ddl_action(self.sql).event in ("create view", "drop view")
+        return self.statement is not None and self.statement.subject == "VIEW"
 
 
 @dataclass(frozen=True)

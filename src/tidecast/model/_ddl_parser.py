@@ -1,13 +1,15 @@
 """What a schema change's SQL says that its table's schema does not: kind of change, names, and columns as defined.
 
-A statement is read as tokens, not as a tree: TiDB's dialect has forms that no parser for MySQL takes. What stands in
-comments, TiDB's own clauses too, does not count. Source: Debezium protocol, change type, column attributes.
+A statement is read as tokens, not as a tree: TiDB's dialect has forms that no parser for MySQL takes.
+Source: Debezium protocol, change type, column attributes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 from sqlglot import TokenError, TokenType, tokenize
@@ -23,6 +25,9 @@ _TYPES: dict[tuple[str, ...], str] = {
     **{("DROP", what): "DINDEX" for what in ("PRIMARY", "INDEX", "KEY", "FOREIGN")},
 }
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
+_TIDB_CLAUSE = re.compile(r"('(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`)|/\*T!?(?:\[\w+\])?(.*?)\*/", re.S)
+_REMEMBERED = 1_000
+_SUBJECTS = ("TABLE", "VIEW", "DATABASE", "SCHEMA", "INDEX", "TABLES", "SEQUENCE")
 
 
 @dataclass(frozen=True)
@@ -43,16 +48,18 @@ class Definition:
     comment: str | None = None
     automatic: bool = False
     """Whether it counts up, or is set by each update."""
+    generated: str = ""
+    """`VIRTUAL` or `STORED` for a generated column."""
 
 
 @dataclass(frozen=True)
 class Statement:
     """A schema change, as its SQL says it.
 
-    `verb` and `subject` are its first words, such as `ALTER` and `TABLE`; `actions` the words that its clauses begin
-    with. `renamed` is the table's new name, or the one that a partition is exchanged with; `like` the table whose copy
-    it makes. `renamed_columns` are those that get a new name and no definition: the new name, and the old one.
-    `sound` tells that TiCDC can read it, too.
+    `verb` and `subject` are its first words, such as `ALTER` and `TABLE`, `modifiers` those between; `actions` the
+    words that its clauses begin with. `renamed` is the table's new name, or the one that a partition is exchanged with;
+    `like` the table whose copy it makes. `renamed_columns` are those that get a new name and no definition: the new
+    name, and the old one. `sound` tells that TiCDC can read it, too.
     """
 
     verb: str
@@ -66,6 +73,7 @@ class Statement:
     definitions: dict[str, Definition] = field(default_factory=dict)
     renamed_columns: dict[str, str] = field(default_factory=dict)
     sound: bool = True
+    modifiers: tuple[str, ...] = ()
 
 
 def ddl_type(statement: Statement) -> str:
@@ -102,11 +110,11 @@ class _WithoutEscapes(MySQL):
 
 
 def _tokens(sql: str, dialect: type[MySQL]) -> list[_Token]:
-    said = tokenize(sql, read=dialect)
-    if len(said) > 1 and said[0].token_type is TokenType.RENAME:
-        said[1:] = tokenize(said[1].text, read=dialect)  # what follows RENAME comes as one token
+    tokens = tokenize(sql, read=dialect)
+    if len(tokens) > 1 and tokens[0].token_type is TokenType.RENAME:
+        tokens[1:] = tokenize(tokens[1].text, read=dialect)  # what follows RENAME comes as one token
     found = []
-    for token in said:
+    for token in tokens:
         if token.token_type in _QUOTED:
             found.append(_Token(token.text, "", token.token_type))
         elif token.token_type is not TokenType.SEMICOLON:
@@ -114,12 +122,16 @@ def _tokens(sql: str, dialect: type[MySQL]) -> list[_Token]:
     return found
 
 
-def read_statement(sql: str) -> Statement | None:
+@lru_cache(_REMEMBERED)
+def read_statement(sql: str, *, tidb_clauses: bool = False) -> Statement | None:
     """Return what a statement says, None where it cannot be read at all.
 
+    What stands in comments does not count; with `tidb_clauses`, TiDB's own clauses, which stand in comments, do.
     TiCDC prints the options of ENUM and SET as they are; one that ends with a backslash makes a statement that it
     cannot read itself.
     """
+    if tidb_clauses:
+        sql = _TIDB_CLAUSE.sub(lambda found: found[1] or f" {found[2]} ", sql)
     for dialect in (MySQL, _WithoutEscapes):
         try:
             return replace(_Reader(_tokens(sql, dialect)).statement(), sound=dialect is MySQL)
@@ -137,8 +149,9 @@ class _Reader:
 
     def statement(self) -> Statement:
         verb = self._word()
-        while self._peek() not in ("TABLE", "VIEW", "DATABASE", "SCHEMA", "INDEX", "TABLES") and self._more():
-            self._at += 1
+        modifiers = []
+        while self._peek() not in _SUBJECTS and self._more():
+            modifiers.append(self._word())
         subject = self._word()
         if subject == "INDEX":
             while self._word() != "ON":
@@ -154,7 +167,7 @@ class _Reader:
             return Statement("RENAME", "TABLE", name, renamed=self._name())
         if (verb, subject) == ("ALTER", "TABLE"):
             return self._alter(name)
-        return Statement(verb, subject, name)
+        return Statement(verb, subject, name, modifiers=tuple(modifiers))
 
     def _create(self, name: Name) -> Statement:
         if self._skip("LIKE"):
@@ -309,7 +322,7 @@ def _definition(tokens: Sequence[_Token], had_name: str | None = None) -> Defini
     end = next(n for n, t in enumerate(rest) if t.word == ")") if bracketed else 0
     arguments = tuple(int(t.text) for t in rest[:end] if t.type is TokenType.NUMBER)
     default = comment = None
-    automatic = False
+    automatic, generated = False, ""
     for n, token in enumerate(rest, 1):
         match token.word:
             case "DEFAULT" if default is None:
@@ -318,9 +331,21 @@ def _definition(tokens: Sequence[_Token], had_name: str | None = None) -> Defini
                 comment = rest[n].text
             case "AUTO_INCREMENT":
                 automatic = True
+            case "GENERATED":
+                generated = _generated(rest[n:])
             case "ON" if rest[n].word == "UPDATE":
                 automatic = kind.word == "TIMESTAMP"
-    return Definition(name.text, had_name or name.text, True, arguments, default, comment or None, automatic)
+    return Definition(name.text, had_name or name.text, True, arguments, default, comment or None, automatic, generated)
+
+
+def _generated(tokens: Sequence[_Token]) -> str:
+    """Return how a generated column is kept, from the tokens of `ALWAYS AS (…) STORED`."""
+    depth = 0
+    for n, token in enumerate(tokens):
+        depth += {"(": 1, ")": -1}.get(token.word, 0)
+        if token.word == ")" and depth == 0:
+            return "STORED" if [t.word for t in tokens[n + 1 : n + 2]] == ["STORED"] else "VIRTUAL"
+    return "VIRTUAL"
 
 
 def _literal(tokens: Sequence[_Token]) -> str | None:

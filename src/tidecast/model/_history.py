@@ -7,23 +7,16 @@ data must be rewritten is a new column to TiDB. Source: TiDB's rules of MODIFY C
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pydantic import TypeAdapter
 
 from tidecast.model._ddl import Ddl
+from tidecast.model._ddl_parser import Statement
 from tidecast.model._schema import Column, SchemaKey, TableSchema
 from tidecast.model._types import INTEGERS, DataType, Kind
 
-_NAME = r"`((?:[^`]|``)+)`"
-_LIKE = re.compile(rf"^CREATE TABLE (?:IF NOT EXISTS )?(?:{_NAME}\.)?{_NAME} LIKE (?:{_NAME}\.)?{_NAME}", re.I)
-_RENAMED = re.compile(rf"\b(?:CHANGE COLUMN (?:IF EXISTS )?{_NAME}|RENAME COLUMN {_NAME} TO) {_NAME}", re.I)
-_CHANGED = r"\b(?:ADD|MODIFY|CHANGE) (?:COLUMN )?(?:IF (?:NOT )?EXISTS )?"
-_DEFINED = re.compile(rf"(?:{_CHANGED}(?:\((?=`)|{_NAME} (?=`))?|, ?){_NAME} (?=\w)", re.I)
-_GENERATED = re.compile(r"\bGENERATED ALWAYS AS ?\(", re.I)
-_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|/\*(?!T).*?\*/", re.S)
 _HIDDEN = "_V$_"
 _PADDED = {"char": True, "binary": True, "varchar": False, "varbinary": False}
 
@@ -119,43 +112,44 @@ class SchemaHistory:
         moved = ddl and ddl.type in _KEEPING and known and known.table_id != schema.table_id
         if known and (ddl is None or (schema.version and not moved)):
             return known
-        sql = _LITERAL.sub("''", ddl.sql) if ddl else ""
-        before = known if moved else self._before(schema, ddl, sql)
-        schema = _with_virtual(_with_ids(schema, before, sql, self._last(before)), before, sql)
+        statement = ddl.statement if ddl else None
+        before = known if moved else self._before(schema, ddl, statement)
+        schema = _with_virtual(_with_ids(schema, before, statement, self._last(before)), before, statement)
         self._take(schema, max(self._last(before), *(c.id or 0 for c in schema.columns), 0))
         return schema
 
     def _last(self, before: TableSchema | None) -> int:
         return self._last_id[before.table_id] if before else 0
 
-    def _before(self, schema: TableSchema, ddl: Ddl | None, sql: str) -> TableSchema | None:
+    def _before(self, schema: TableSchema, ddl: Ddl | None, statement: Statement | None) -> TableSchema | None:
         name = (schema.database, schema.table)
-        if ddl and (like := _LIKE.match(sql)):
-            return self._by_name.get((_unquote(like[3]) or _unquote(like[1]) or name[0], _unquote(like[4])))
+        if statement and statement.like:
+            database, table = statement.like
+            return self._by_name.get((database or statement.name[0] or name[0], table))
         if ddl and ddl.type == "CREATE":
             return None
         was = (ddl and ddl.renamed_from) or name
         return self._by_id.get(schema.table_id) or self._by_name.get(was) or self._by_name.get(name)
 
 
-def _unquote(name: str | None) -> str:
-    return (name or "").replace("``", "`")
+def _former(columns: Iterable[Column], statement: Statement | None) -> Mapping[str, Column]:
+    """Return what each column was before a statement, by its lower-case name now.
+
+    Names are compared in lower case, as a statement may spell them otherwise.
+    """
+    old = {c.name.lower(): c for c in columns}
+    if statement is None:
+        return old
+    renamed = {d.name.lower(): d.had_name.lower() for d in statement.definitions.values() if d.had_name != d.name}
+    renamed |= {new.lower(): was.lower() for new, was in statement.renamed_columns.items()}
+    same = {name: column for name, column in old.items() if name not in renamed.values()}
+    return same | {new: old[was] for new, was in renamed.items() if was in old}
 
 
-def _renames(sql: str) -> Mapping[str, str]:
-    """Return the old name of each renamed column; names in lower case, as a statement may spell them otherwise."""
-    return {_unquote(m[3]).lower(): _unquote(m[1] or m[2]).lower() for m in _RENAMED.finditer(sql)}
-
-
-def _former(columns: Iterable[Column], sql: str) -> Mapping[str, Column]:
-    """Return what each column was before a statement, by its lower-case name now."""
-    old, renames = {c.name.lower(): c for c in columns}, _renames(sql)
-    kept = {name: column for name, column in old.items() if name not in renames.values()}
-    return kept | {new: old[was] for new, was in renames.items() if was in old}
-
-
-def _with_ids(schema: TableSchema, before: TableSchema | None, sql: str, last_id: int) -> TableSchema:
-    former = _former(before.columns, sql) if before else {}
+def _with_ids(
+    schema: TableSchema, before: TableSchema | None, statement: Statement | None, last_id: int
+) -> TableSchema:
+    former = _former(before.columns, statement) if before else {}
     ids: dict[str, int] = {}
     fresh: list[str] = []
     for column in schema.columns:
@@ -165,8 +159,8 @@ def _with_ids(schema: TableSchema, before: TableSchema | None, sql: str, last_id
         else:
             fresh.append(column.name)
     # Several columns of one statement get their ids in the statement's order, which FIRST and AFTER may undo.
-    if before and len(fresh) > 1:
-        defined = [_unquote(m[2]).lower() for m in _DEFINED.finditer(sql)]
+    if before and statement and len(fresh) > 1:
+        defined = [name.lower() for name in statement.definitions]
         fresh.sort(key=lambda name: defined.index(name.lower()) if name.lower() in defined else len(defined))
     for number, name in enumerate(fresh, last_id + 1):
         ids[name] = number
@@ -192,47 +186,14 @@ def rewrites(old: DataType, new: DataType) -> bool:
     return 0 < new.length < old.length or 0 < new.decimal < old.decimal or old.unsigned != new.unsigned
 
 
-def _with_virtual(schema: TableSchema, before: TableSchema | None, sql: str) -> TableSchema:
-    former = _former(before.columns, sql) if before else {}
-    said = dict(_generated(sql))
+def _with_virtual(schema: TableSchema, before: TableSchema | None, statement: Statement | None) -> TableSchema:
+    former = _former(before.columns, statement) if before else {}
+    definitions = statement.definitions.values() if statement else ()
+    generated = {d.name.lower(): d.generated == "VIRTUAL" for d in definitions if d.generated}
 
     def virtual(column: Column) -> bool:
         name = column.name.lower()
         inherited = name in former and former[name].virtual
-        return column.name.startswith(_HIDDEN) or said.get(name, inherited)
+        return column.name.startswith(_HIDDEN) or generated.get(name, inherited)
 
     return replace(schema, columns=tuple(replace(c, virtual=virtual(c)) for c in schema.columns))
-
-
-def _generated(sql: str) -> Iterable[tuple[str, bool]]:
-    """Yield the lower-case name of each generated column that a statement defines, and whether it is virtual."""
-    for match in _GENERATED.finditer(sql):
-        names = re.findall(_NAME, sql[_item_start(sql, match.start()) : match.start()])
-        rest = sql[_closing(sql, match.end()) + 1 :].lstrip()
-        if names:
-            yield _unquote(names[-1]).lower(), not rest.upper().startswith("STORED")
-
-
-def _item_start(sql: str, position: int) -> int:
-    """Return where the column definition that reaches `position` begins: after the last comma or bracket around it."""
-    depth = 0
-    for i in range(position - 1, -1, -1):
-        if sql[i] == ")":
-            depth += 1
-        elif sql[i] == "(":
-            if depth == 0:
-                return i + 1
-            depth -= 1
-        elif sql[i] == "," and depth == 0:
-            return i + 1
-    return 0
-
-
-def _closing(sql: str, position: int) -> int:
-    """Return where the bracket that opened just before `position` closes."""
-    depth = 1
-    for i in range(position, len(sql)):
-        depth += {"(": 1, ")": -1}.get(sql[i], 0)
-        if depth == 0:
-            return i
-    return len(sql)

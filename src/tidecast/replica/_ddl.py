@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from tidecast.model import Ddl
 
-_QUOTED = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.|'')*'", re.S)
-_UNSEEN = re.compile(
-    r"^\s*(?:(?:DROP|TRUNCATE|RENAME) (?:TABLE|DATABASE|SCHEMA)\b"
-    r"|ALTER TABLE \S+ (?:RENAME (?:AS|TO)\b|(?:DROP|TRUNCATE|EXCHANGE) PARTITION\b))",
-    re.I,
-)
+_STATEMENTS = {(verb, subject) for verb in ("DROP", "TRUNCATE", "RENAME") for subject in ("TABLE", "DATABASE")}
+_CLAUSES = {("RENAME",), ("DROP", "PARTITION"), ("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")}
 
 
 def not_carried_out(changes: Iterable[Ddl]) -> tuple[str, ...]:
-    """Return a warning for each schema change that moves or removes rows without a row change for each of them."""
-    unseen = [change.sql for change in changes if _UNSEEN.match(_QUOTED.sub("x", change.sql))]
-    return tuple(f"not carried out on the tables: {sql}" for sql in unseen)
+    """Return a warning for each schema change that moves or removes rows without a row change for each of them.
+
+    One whose SQL cannot be read may be such a change.
+    """
+    return tuple(f"not carried out on the tables: {change.sql}" for change in changes if _moves_rows(change))
+
+
+def _moves_rows(change: Ddl) -> bool:
+    statement = change.statement
+    if statement is None:
+        return True
+    if (statement.verb, statement.subject) == ("ALTER", "TABLE"):
+        return not _CLAUSES.isdisjoint(statement.actions)
+    return (statement.verb, statement.subject) in _STATEMENTS

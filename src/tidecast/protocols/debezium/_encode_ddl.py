@@ -18,7 +18,6 @@ from tidecast.model import (
     Name,
     Statement,
     TableSchema,
-    ddl_action,
     physical_ms,
     read_statement,
 )
@@ -138,8 +137,7 @@ def encode_ddl(ddl: Ddl, options: DebeziumOptions, history: DdlHistory, *, build
     """
     statement = read_statement(ddl.sql) or _guessed(ddl)
     if statement is None:
-        if ddl_action(ddl.sql).number:
-            _log.warning("no message leaves of a schema change whose statement cannot be read: %s", ddl.sql)
+        _log.warning("no message leaves of a schema change whose statement cannot be read: %s", ddl.sql)
         return None
     schema = ddl.schema
     said_database = statement.name[0] or (schema.database if schema else "")
