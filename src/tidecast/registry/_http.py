@@ -2,7 +2,8 @@
 
 confluent-kafka's own client is not used for it: it sends `schemaType` and `references` along with every schema,
 which TiCDC does not, brings its own list of trusted certificates instead of the system's, and tells a refused
-schema from a failing server only by numbers in a text.
+schema from a failing server only by numbers in a text. Nor is httpx: its time-outs hold for each read alone, so that a
+server that sends a byte now and then is waited for without end.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import base64
 import http.client
 import io
-import json
 import random
 import socket
 import ssl
@@ -23,6 +23,7 @@ from urllib.parse import SplitResult, quote_plus, unquote, urlsplit
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from tidecast._errors import ConfigError, RegistryError, Unreachable
+from tidecast._go import to_json
 from tidecast.registry._base import API_ERROR, MAX_BYTES, Registry, bounded_json, is_schema_id, refused
 
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.5, 1.5, 30.0
@@ -30,8 +31,6 @@ _HEADERS = {
     "Accept": "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json",
     "Content-Type": "application/vnd.schemaregistry.v1+json",
 }
-# Go's JSON writer, and so TiCDC, escapes these in every string; the registry reads the same text either way.
-_GO_ESCAPES = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 _Item = TypeVar("_Item", str, int)
 
@@ -318,8 +317,7 @@ def _left(deadline: float) -> float:
 
 
 def _body(schema: str) -> bytes:
-    text = json.dumps({"schema": schema}, ensure_ascii=False, separators=(",", ":")).translate(_GO_ESCAPES)
-    return text.encode("utf-8")
+    return to_json({"schema": schema}).encode("utf-8")
 
 
 def _split(url: str) -> SplitResult:
