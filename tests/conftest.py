@@ -21,6 +21,24 @@ os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCache
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
+_SPARK = {"spark", "session", "compiled"}
+_KAFKA = {"broker", "registry", "secured_registry"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test by what it needs: `kafka`, `spark`, or `unit` for neither.
+
+    The fixtures that a test asks for tell it; a test that starts a program of its own which runs Spark says so itself.
+    """
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        for mark, needed in (("spark", _SPARK), ("kafka", _KAFKA)):
+            if fixtures & needed:
+                item.add_marker(mark)
+        if not any(item.get_closest_marker(mark) for mark in ("spark", "kafka")):
+            item.add_marker("unit")
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark session of the run."""

@@ -236,6 +236,7 @@ def test_every_kind_of_value_is_hashed_as_its_text(session: SparkSession, tmp_pa
         ({"partition": "columns", "columns": ["v"]}, "column v is a virtual generated one"),
     ],
 )
+@pytest.mark.usefixtures("spark")  # columns need a session
 def test_a_rule_that_does_not_fit_the_table_is_refused(tmp_path: Path, rule: dict[str, object], why: str) -> None:
     schema = table(
         "t",

@@ -329,6 +329,7 @@ assert spark_session(cores=1).range(2).count() == 2
 """
 
 
+@pytest.mark.spark
 def test_the_wheels_java_runs_spark_and_nothing_is_said_on_stderr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -432,6 +433,7 @@ print(*(said.get(name) for name in names), flush=True)
 """
 
 
+@pytest.mark.spark
 def test_spark_submit_keeps_its_own(nothing_outside: Path, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(SUBMITTED)

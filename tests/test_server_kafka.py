@@ -128,6 +128,7 @@ def java_of(process: int) -> int:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.spark
 def test_a_server_whose_java_dies_ends_and_says_so(server: RunningServer, source: GrowingTopic, tmp_path: Path) -> None:
     """The last test of this server."""
     sink = f"--sink-uri=file://{tmp_path}/t?protocol=simple"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from servers import ConnectServer
 
 CREATED, CHANGED = 456389768249344000, 456389768773632000
@@ -65,6 +66,7 @@ def write(path: Path, messages: list[str]) -> None:
     path.write_text("".join(json.dumps({"value": base64.b64encode(m.encode()).decode()}) + "\n" for m in messages))
 
 
+@pytest.mark.spark
 def test_a_topic_is_published_verified_and_applied(tmp_path: Path) -> None:
     first = [
         message("CREATE", CREATED, sql="CREATE TABLE `t`", tableSchema=TABLE),
