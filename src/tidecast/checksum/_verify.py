@@ -36,13 +36,13 @@ def with_verdict(changes: TableChanges) -> DataFrame:
             "before": verdict(schema, F.col("old"), F.col("checksum"), member="previous"),
         }
     )
-    said = (
+    outcome = (
         F.when(F.col("reason").isNotNull(), F.lit(Verdict.UNREADABLE))
         .when((F.col("op") == Op.DELETE) & (verification["verdict"] != Verdict.MISMATCH), F.lit(Verdict.DELETE))
         .otherwise(verification["verdict"])
     )
     worse = both.withColumn("verification", _worse(F.col("after"), F.col("before"))).drop("after", "before")
-    return worse.withColumn("verification", verification.withField("verdict", said))
+    return worse.withColumn("verification", verification.withField("verdict", outcome))
 
 
 def _judged(changes: TableChanges) -> DataFrame:
@@ -66,10 +66,10 @@ def _judged(changes: TableChanges) -> DataFrame:
 
 def _worse(after: Column, before: Column) -> Column:
     """Return the verdict on both rows of a change: that of a mismatch, else that of a match, else the new row's."""
-    said = [
+    worst = [
         F.when(one["verdict"] == known, one) for known in (Verdict.MISMATCH, Verdict.MATCH) for one in (after, before)
     ]
-    return F.coalesce(*said, after)
+    return F.coalesce(*worst, after)
 
 
 def _key(row: Column, names: tuple[str, ...]) -> Column:

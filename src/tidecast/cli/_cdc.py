@@ -365,8 +365,8 @@ def _get(flags: Namespace, client: Client) -> dict[str, Any]:
 
 
 def _now(client: Client, upstream: int) -> int:
-    said = client("POST", "tso", {"id": upstream, **_FILES})
-    return compose(said["timestamp"], said["logic_time"])
+    tso = client("POST", "tso", {"id": upstream, **_FILES})
+    return compose(tso["timestamp"], tso["logic_time"])
 
 
 def _all_tables(

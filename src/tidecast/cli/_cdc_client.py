@@ -93,13 +93,13 @@ class Client:
 
     def check_version(self) -> None:
         """Refuse a server that speaks another API."""
-        said = str((self("GET", "status") or {}).get("version", ""))
-        if not said:
+        version = str((self("GET", "status") or {}).get("version", ""))
+        if not version:
             return
-        found = _VERSION.fullmatch(said)
+        found = _VERSION.fullmatch(version)
         if not found:
             raise ApiError(
-                f"create sem version: invalid CDC cluster version: {said} is not in dotted-tri format",
+                f"create sem version: invalid CDC cluster version: {version} is not in dotted-tri format",
                 code="CDC:ErrNewSemVersion",
             )
         if tuple(map(int, found.groups()[:3])) < _OLDEST:
@@ -113,8 +113,8 @@ class Client:
         self, method: str, path: str, body: object = None, *, answers: bool = True, **query: str | None
     ) -> Any:
         """Make a call and return what its answer holds, if it `answers` at all."""
-        said = urlencode(sorted((k, v) for k, v in query.items() if v is not None))
-        url = f"{self._base}/api/v2/{path}" + (f"?{said}" if said else "")
+        parameters = urlencode(sorted((k, v) for k, v in query.items() if v is not None))
+        url = f"{self._base}/api/v2/{path}" + (f"?{parameters}" if parameters else "")
         data = to_json(body).encode() if body is not None else b"" if method == "POST" else None
         headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
         request = urllib.request.Request(url, data, headers, method=method)
@@ -164,12 +164,12 @@ def address_of(server: str, pd: str) -> str:
 def _refusal(url: str, status: int, kind: str, text: str) -> str:
     try:
         members = json.loads(text)
-        said = str(members.get("error_msg", "")) if isinstance(members, dict) else None
+        message = str(members.get("error_msg", "")) if isinstance(members, dict) else None
     except ValueError:
-        said = None
-    if said is None:
+        message = None
+    if message is None:
         return f"call cdc api failed, url={url}, code={status}, contentType={kind}, response={text}"
-    return said + _CREDENTIAL_HELP if _NO_CREDENTIAL in said else said
+    return message + _CREDENTIAL_HELP if _NO_CREDENTIAL in message else message
 
 
 def _tls(credentials: Credentials) -> ssl.SSLContext:

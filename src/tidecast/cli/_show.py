@@ -76,8 +76,8 @@ def published(result: Published, as_json: bool) -> None:
         "watermarks": result.watermarks,
         "messages whose whole is in the claim-check storage": result.claims,
     }
-    if told := ", ".join(f"{count:,} {what}" for what, count in beside.items() if count):
-        print(f"and {told}")
+    if others := ", ".join(f"{count:,} {what}" for what, count in beside.items() if count):
+        print(f"and {others}")
     for name, count in sorted(result.skipped.items()):
         print(
             f"skipped: {count:,} rows of {name}, which has neither a primary key nor a unique key on NOT NULL columns"
@@ -98,8 +98,8 @@ def planned(tables: Sequence[PlannedTable], as_json: bool) -> None:
     ]
     _table(f"{len(leaving):,} table versions would be published", names, rows, ("partitions",))
     for t in tables:
-        for said in (s for s in t.schemas if s.refusal):
-            print(f"refused: {said.subject} of {t.table} version {t.version}: {said.refusal}")
+        for schema in (s for s in t.schemas if s.refusal):
+            print(f"refused: {schema.subject} of {t.table} version {t.version}: {schema.refusal}")
         if t.unencodable:
             print(f"no form: {t.unencodable}")
     skipped = {(t.table, t.skipped) for t in tables if t.skipped}
@@ -230,8 +230,8 @@ def _inspected(m: Inspected) -> None:
         rows = [(c.name, c.type, c.old, c.new, c.checked) for c in m.columns]
         _table("", names, [row[: len(names)] for row in rows])
     if m.verdict and m.type in ("INSERT", "UPDATE"):
-        said = f"expected {m.expected}, computed {m.actual}" if m.expected is not None else f"computed {m.actual}"
-        print(f"  checksum: {m.verdict} ({said}){', corrupted at the source' if m.corrupted else ''}")
+        numbers = f"expected {m.expected}, computed {m.actual}" if m.expected is not None else f"computed {m.actual}"
+        print(f"  checksum: {m.verdict} ({numbers}){', corrupted at the source' if m.corrupted else ''}")
     print()
 
 

@@ -155,8 +155,8 @@ def _adapt(other: exp.Expression, kind: Kind) -> None:
         clock = ":".join(digits.groups()[3:]) if digits and digits[4] else ""
         moment = exp.Literal.string(f"{day} {clock}".strip())
         other.replace(exp.TryCast(this=moment, to=exp.DataType.build("TIMESTAMP_NTZ", dialect="spark")))
-    elif kind is Kind.TIME and (said := _CLOCK.fullmatch(other.name)):
-        sign, hours, minutes, seconds = said.groups()
+    elif kind is Kind.TIME and (parts := _CLOCK.fullmatch(other.name)):
+        sign, hours, minutes, seconds = parts.groups()
         other.replace(exp.Literal.number(f"{sign}{int(hours) * 3600 + int(minutes) * 60 + float(seconds or 0):.6f}"))
 
 

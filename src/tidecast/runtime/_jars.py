@@ -178,10 +178,10 @@ _REMEDIES = (
 _FAILED = re.compile(r"^\s*:: ([^#\s]+)#([^;\s]+);([^:!\s]+)[:!]", re.MULTILINE)
 
 
-def _unavailable(missing: Sequence[Artifact], folder: Path, said: str) -> MissingRuntime:
-    failed = {":".join(parts) for parts in _FAILED.findall(said)}
+def _unavailable(missing: Sequence[Artifact], folder: Path, output: str) -> MissingRuntime:
+    failed = {":".join(parts) for parts in _FAILED.findall(output)}
     missing = [artifact for artifact in missing if str(artifact) in failed] or missing
-    remedy = next(remedy for symptom, remedy in _REMEDIES if re.search(symptom, said))
+    remedy = next(remedy for symptom, remedy in _REMEDIES if re.search(symptom, output))
     return MissingRuntime(
         f"cannot fetch {', '.join(map(str, missing))}",
         hint=f"{remedy}; or put the file at {folder / missing[0].path}",

@@ -82,10 +82,10 @@ def _probe(program: Path) -> tuple[int | None, Path | None]:
     """Ask a Java for its version and its home."""
     command = [str(program), "-XshowSettings:properties", "-version"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=True).stderr
+        shown = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError):
         return None, None
-    settings = dict(re.findall(r"^ *([\w.]+) = (.*?) *$", said, re.MULTILINE))
+    settings = dict(re.findall(r"^ *([\w.]+) = (.*?) *$", shown, re.MULTILINE))
     version = settings.get("java.specification.version", "").removeprefix("1.")
     return (int(version) if version.isdecimal() else None), Path(settings.get("java.home", "/"))
 

@@ -41,10 +41,10 @@ def write_dead_letters(frame: DataFrame, folder: Path) -> dict[str, int]:
     In: the columns of `RECORD`, and `reason`, `detail`. Each line is a record as `FileTopics` reads it, with its
     topic, partition and offset, and `reason`, `detail` beside them. Nothing is written where there is nothing.
     """
-    letters = frame.select(*RECORD.fieldNames(), "reason", "detail")
-    counts = {row["reason"]: row["n"] for row in letters.groupBy("reason").agg(F.count("*").alias("n")).collect()}
+    dead_letters = frame.select(*RECORD.fieldNames(), "reason", "detail")
+    counts = {row["reason"]: row["n"] for row in dead_letters.groupBy("reason").agg(F.count("*").alias("n")).collect()}
     if counts:
-        lines = letters.withColumn("timestamp", F.unix_millis("timestamp"))
+        lines = dead_letters.withColumn("timestamp", F.unix_millis("timestamp"))
         append_lines(lines, folder, expected=sum(counts.values()))
     return counts
 

@@ -281,10 +281,10 @@ def _has_offset(file: Path) -> bool:
     except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(f"the file cannot be read: {error}", where=f"file://{file}", hint=_DAMAGED) from None
     try:
-        said = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(said, dict) and "offset" in said
+    return isinstance(record, dict) and "offset" in record
 
 
 def _read_lines(spark: SparkSession, files: list[Path], numbered: bool, topic: str) -> DataFrame:
@@ -295,17 +295,17 @@ def _read_lines(spark: SparkSession, files: list[Path], numbered: bool, topic: s
     record = F.from_json("value", _LINE, {"columnNameOfCorruptRecord": _BROKEN})
     offset = [] if numbered else ["number"]
     read = text.select(F.col("value").alias("line"), record.alias("record"), *offset)
-    said = {f.name: F.col("record")[f.name] for f in RECORD}
+    columns = {f.name: F.col("record")[f.name] for f in RECORD}
     # A line that is no JSON is kept whole as a value, so that it reaches the dead letters.
     broken = F.col("record").isNull() | F.col("record")[_BROKEN].isNotNull()
-    said |= {
-        "topic": F.coalesce(said["topic"], F.lit(topic)),
-        "timestamp": F.timestamp_millis(said["timestamp"]),
-        "value": F.when(broken, F.col("line").cast("binary")).otherwise(said["value"]),
+    columns |= {
+        "topic": F.coalesce(columns["topic"], F.lit(topic)),
+        "timestamp": F.timestamp_millis(columns["timestamp"]),
+        "value": F.when(broken, F.col("line").cast("binary")).otherwise(columns["value"]),
     }
     if not numbered:
-        said["offset"] = F.coalesce(said["offset"], F.col("number"))
-    return read.select(*(column.alias(name) for name, column in said.items()))
+        columns["offset"] = F.coalesce(columns["offset"], F.col("number"))
+    return read.select(*(column.alias(name) for name, column in columns.items()))
 
 
 def _number_lines(frame: DataFrame) -> DataFrame:

@@ -183,10 +183,10 @@ class KafkaTopics:
                 admin.list_topics(timeout=0.5)
             except KafkaException as error:
                 admin.poll(0)  # lets librdkafka tell what it has met
-                for told in heard:
-                    if told.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
-                        raise self._not_let_in(_words(told)) from None
-                causes = [told for told in heard if told.code() != KafkaError._ALL_BROKERS_DOWN]
+                for cause in heard:
+                    if cause.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+                        raise self._not_let_in(_words(cause)) from None
+                causes = [cause for cause in heard if cause.code() != KafkaError._ALL_BROKERS_DOWN]
                 if len(causes) < len(heard) or time.monotonic() > deadline:
                     raise self._unreachable(_words(causes[0] if causes else error), bool(causes)) from None
             else:
@@ -302,8 +302,8 @@ class KafkaTopics:
         Refuses a replication factor with which no message could be acknowledged by all in-sync replicas.
         """
         with self._asking():
-            said = admin.describe_configs([resource], request_timeout=self.options.dial_timeout)[resource].result()
-        least = said.get("min.insync.replicas")
+            config = admin.describe_configs([resource], request_timeout=self.options.dial_timeout)[resource].result()
+        least = config.get("min.insync.replicas")
         if self.options.required_acks == -1 and least and int(least.value) > self.options.replication_factor:
             raise ConfigError(
                 f"replication-factor is {self.options.replication_factor}, but min.insync.replicas is {least.value}",
@@ -311,7 +311,7 @@ class KafkaTopics:
                 where=self.where,
                 hint="ask for at least as many replicas, or for required-acks=1",
             )
-        limit = said.get("max.message.bytes") or said.get("message.max.bytes")
+        limit = config.get("max.message.bytes") or config.get("message.max.bytes")
         return int(limit.value) if limit else None
 
     def _create(self, admin: AdminClient, topic: str, partitions: int) -> None:

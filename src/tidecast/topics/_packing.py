@@ -284,11 +284,11 @@ def _wrapped(whole: bytes) -> bytes:
 def _unwrapped(data: bytes) -> bytes:
     """Return the value in a claim check's file: wrapped in JSON, or raw. Raises ValueError for a broken wrapping."""
     try:
-        said = json.loads(data)
+        claim = json.loads(data)
     except (ValueError, RecursionError):
         return data
-    if isinstance(said, dict) and set(said) == {"key", "value"}:
-        if not isinstance(said["value"], str):
+    if isinstance(claim, dict) and set(claim) == {"key", "value"}:
+        if not isinstance(claim["value"], str):
             raise ValueError("no value")
-        return base64.b64decode(said["value"])
+        return base64.b64decode(claim["value"])
     return data
