@@ -152,8 +152,8 @@ def patched_replica_config(stored: Mapping[str, Any], config: Mapping[str, Any])
 def replica_config_for(config: Mapping[str, Any], sink_uri: str) -> dict[str, Any]:
     """Return a replica config with the protocol and the atomicity that a sink URI names."""
     params = parse_place(sink_uri).params
-    from_uri = {name.replace("-", "_"): params[name] for name in ("protocol", "transaction-atomicity") if params.get(name)}
-    return merge_replica_configs(config, {"sink": from_uri})
+    named = {name.replace("-", "_"): params[name] for name in ("protocol", "transaction-atomicity") if params.get(name)}
+    return merge_replica_configs(config, {"sink": named})
 
 
 def filter_of(config: Mapping[str, Any]) -> tuple[Filter, bool]:
