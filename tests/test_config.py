@@ -147,15 +147,15 @@ def test_defaults() -> None:
     assert config.max_message_bytes == 10485760
     assert config.kafka.required_acks == -1
     assert config.kafka.auto_create_topic
-    assert not config.enable_tidb_extension
-    assert config.avro_decimal_handling_mode == "precise"
-    assert config.avro_bigint_unsigned_handling_mode == "long"
-    assert config.encoding_format == "json"
+    assert not config.codec_options().enable_tidb_extension
+    assert config.codec_options().avro_decimal_handling_mode == "precise"
+    assert config.codec_options().avro_bigint_unsigned_handling_mode == "long"
+    assert config.codec_options().encoding_format == "json"
     assert (config.integrity.check_level, config.integrity.corruption_handle_level) == ("none", "warn")
     assert not config.force_replicate
     assert not config.case_sensitive
-    assert not config.debezium_disable_schema
-    assert config.debezium_output_old_value
+    assert not config.codec_options().debezium_disable_schema
+    assert config.codec_options().debezium_output_old_value
     assert not config.output_raw_change_event
     assert config.large_message_handle.large_message_handle_option == "none"
     assert config.filter.rules == ("*.*",)
@@ -168,17 +168,17 @@ def test_defaults() -> None:
 def test_every_documented_key_is_accepted_and_read(tmp_path: Path) -> None:
     config = load(tmp_path, EVERY_KEY, "kafka://127.0.0.1:9092/topic")
     assert config.protocol == "simple"
-    assert config.encoding_format == "avro"
+    assert config.codec_options().encoding_format == "avro"
     assert (config.partition_num, config.replication_factor, config.max_message_bytes) == (5, 2, 1000000)
     assert (config.kafka.required_acks, config.kafka.auto_create_topic, config.kafka.dial_timeout) == (1, False, 5.0)
     assert (config.kafka.sasl_user, config.kafka.sasl_password) == ("alice", "se+cr/et")
     assert config.place.params["partition-num"] == "5"
     assert config.force_replicate
     assert config.case_sensitive
-    assert config.enable_tidb_extension
+    assert config.codec_options().enable_tidb_extension
     assert config.integrity.corruption_handle_level == "error"
     assert config.output_raw_change_event
-    assert not config.debezium_output_old_value
+    assert not config.codec_options().debezium_output_old_value
     assert [d.topic for d in config.dispatchers] == ["x-{schema}", ""]
     assert config.column_selectors[0].columns == ("a", "!b")
     assert config.filter.event_filters[0].ignore_event == ("insert",)
@@ -268,14 +268,14 @@ def test_the_uri_wins_over_the_file_also_with_false_and_zero(tmp_path: Path) -> 
     config = load(tmp_path, text, uri + "&partition-num=4")
     assert config.protocol == "simple"
     assert (config.kafka.auto_create_topic, config.kafka.required_acks, config.partition_num) == (False, 0, 4)
-    assert not config.enable_tidb_extension
-    assert not config.debezium_disable_schema
+    assert not config.codec_options().enable_tidb_extension
+    assert not config.codec_options().debezium_disable_schema
 
 
 def test_what_the_uri_does_not_say_the_file_says(tmp_path: Path) -> None:
     text = "[sink.kafka-config]\npartition-num = 9\n[sink.kafka-config.codec-config]\nenable-tidb-extension = true"
     config = load(tmp_path, text, SIMPLE + "&enable-tidb-extension=&partition-num=")
-    assert config.enable_tidb_extension
+    assert config.codec_options().enable_tidb_extension
     assert config.partition_num == 9
 
 

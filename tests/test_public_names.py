@@ -25,16 +25,20 @@ PUBLIC = {
         MAX_LENGTH as_listed bit_bytes bit_number bit_width decimal_text enum_element enum_number has_any set_elements
         set_mask set_number shift_zone shortest_text signed trimmed unsigned_number unsigned_text
     """,
+    "tidecast.protocols": """
+        Codec CodecOptions DecodeOptions Description Message RoutedTable WireProtocol all_protocols check_writable
+        codec_for find_protocol guess_protocol known_names protocol_named
+    """,
     "tidecast.protocols.avro": """
-        AvroOptions decode encode_ddl encode_key encode_value encode_watermark key_schema lossy_columns unencodable
-        value_schema
+        PROTOCOL AvroOptions decode encode_ddl encode_key encode_value encode_watermark key_schema lossy_columns
+        unencodable value_schema
     """,
     "tidecast.protocols.debezium": """
-        DdlHistory DebeziumOptions decode encode_ddl encode_key encode_value encode_watermark lossy_columns
+        PROTOCOL DdlHistory DebeziumOptions decode encode_ddl encode_key encode_value encode_watermark lossy_columns
         unencodable
     """,
     "tidecast.protocols.simple": """
-        SimpleOptions claim_check_location decode describe encode_bootstrap encode_ddl encode_value encode_watermark
+        PROTOCOL SimpleOptions claim_check_location decode encode_bootstrap encode_ddl encode_value encode_watermark
         table_schema unencodable
     """,
     "tidecast.checksum": """

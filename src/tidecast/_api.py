@@ -24,6 +24,7 @@ from tidecast.checksum import Verdict
 from tidecast.checksum import verify as judge
 from tidecast.config import SINK_PARAMETERS, ChangefeedConfig, load_config
 from tidecast.model import Events
+from tidecast.protocols import protocol_named
 from tidecast.publish import PlannedTable, Published, publish
 from tidecast.publish import plan as make_plan
 from tidecast.registry import Registry, open_registry
@@ -145,7 +146,7 @@ def verify(
         else:
             counts = letters.groupBy("reason").count().collect()
             report.dead_letters = {r["reason"]: r["count"] for r in counts}
-        if "avro" in checked.protocol:  # other protocols name the zone, or have no checksums
+        if protocol_named(checked.protocol).zoned_checksums:
             report.warnings += _doubtful_zone(report, events, checked.zone)
         return report
 
@@ -246,7 +247,8 @@ def plan(
 
 def _sink_registry(stack: ExitStack, settings: ChangefeedConfig) -> Registry | None:
     """Open the registry that a sink needs, if it needs one, and ask whether it is there."""
-    registry = _registry(settings.schema_registry) if settings.protocol == "avro" else None
+    needed = protocol_named(settings.protocol).needs_registry
+    registry = _registry(settings.schema_registry) if needed else None
     if registry is not None:
         stack.enter_context(registry).check()
     return registry

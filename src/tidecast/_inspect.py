@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,13 +14,11 @@ from pyspark.sql import functions as F
 from tidecast._errors import ConfigError
 from tidecast.checksum import explain, verdict
 from tidecast.model import RECORD, Events, Kind, Op, Reason, TableChanges, to_datetime
-from tidecast.protocols import simple
+from tidecast.protocols import guess_protocol, protocol_named
 from tidecast.spark import union
 
 _OPS = {Op.CREATE: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
-_AVRO = ("avro", "flat-avro")
-_AVRO_MARK, _AVRO_DDL, _AVRO_WATERMARK = 0, 1, 2
-_MUTE = (Reason.BAD_JSON, Reason.BAD_MESSAGE)
+_MUTE = (Reason.BAD_JSON, Reason.BAD_MESSAGE, Reason.BAD_MAGIC)
 """Why a message cannot even tell what it is."""
 
 
@@ -77,7 +74,7 @@ def parse_message(*, hex: str | None, base64_text: str | None) -> tuple[bytes, s
     except (ValueError, binascii.Error):
         kind = "hexadecimal" if hex is not None else "base64"
         raise ConfigError(f"the message is not {kind}") from None
-    return value, _looks_like(value)
+    return value, guess_protocol(value).name
 
 
 def single_message(spark: SparkSession, value: bytes) -> DataFrame:
@@ -85,12 +82,6 @@ def single_message(spark: SparkSession, value: bytes) -> DataFrame:
     given = {"offset": 0, "value": bytearray(value)}
     record = (F.lit(given.get(f.name)).cast(f.dataType).alias(f.name) for f in RECORD.fields)
     return spark.range(1).select(*record)
-
-
-def _looks_like(value: bytes) -> str:
-    if value[:1] == bytes([_AVRO_MARK]):
-        return "avro"
-    return "debezium" if value.startswith((b'{"payload"', b'{"schema"')) else "simple"
 
 
 def _place(row: Row) -> tuple[Any, ...]:
@@ -135,64 +126,19 @@ def _text(kind: Kind, value: Column) -> Column:
 
 
 def _message(record: Row, protocol: str, row: Row | None, problem: str | None) -> Inspected:
-    said = Inspected(record["topic"], record["partition"], record["offset"], protocol, problem=problem)
+    shown = Inspected(record["topic"], record["partition"], record["offset"], protocol, problem=problem)
     key, value = (bytes(record[n]) if record[n] is not None else None for n in ("key", "value"))
-    if protocol in _AVRO:
-        said.key_schema_id, said.value_schema_id = _schema_id(key), _schema_id(value)
-        if row is None and value and problem is None:
-            _control(said, value)
-    elif row is None and value and not (problem or "").startswith(_MUTE):
-        _CLAIMS[protocol](said, value)
+    own = protocol_named(protocol).describe(key, value)
+    shown.key_schema_id, shown.value_schema_id = own.key_schema_id, own.value_schema_id
     if row is not None:
         verification = row["verification"]
-        said.type, said.table, said.commit_ts = _OPS[Op(row["op"])], row["table"], row["commit_ts"]
-        said.columns = [ColumnShown(**c.asDict()) for c in row["columns"]]
-        said.verdict, said.corrupted = verification["verdict"], verification["corrupted"]
-        said.expected, said.actual = verification["expected"], verification["actual"]
-    if said.commit_ts:
-        said.time = to_datetime(said.commit_ts).isoformat(timespec="milliseconds")
-    return said
-
-
-def _schema_id(message: bytes | None) -> int | None:
-    framed = message is not None and len(message) >= 5 and message[0] == _AVRO_MARK
-    return int.from_bytes(message[1:5], "big") if framed and message else None
-
-
-def _control(said: Inspected, value: bytes) -> None:
-    """Explain a message of Avro's test switch that is no row: a schema change or a watermark."""
-    if value[0] == _AVRO_WATERMARK:
-        said.type, said.commit_ts = "WATERMARK", int.from_bytes(value[1:], "big")
-    elif value[0] == _AVRO_DDL:
-        said.type, said.sql = "DDL", value[1:].decode(errors="replace")
-
-
-def _claimed(said: Inspected, value: bytes) -> None:
-    """Add what a Simple message tells of itself: a schema change, a bootstrap, a watermark, or an unreadable row."""
-    try:
-        message = simple.describe(value)
-    except ValueError:
-        return
-    table = message.get("tableSchema") or {}
-    said.type, said.commit_ts, said.sql = message["type"], message.get("commitTs"), message.get("sql")
-    names = (table["schema"], table["table"]) if table else (message.get("database"), message.get("table"))
-    said.table = ".".join(filter(None, names))
-    said.columns = [
-        ColumnShown(c["name"], c["dataType"]["mysqlType"], None, None, None) for c in table.get("columns", [])
-    ]
-
-
-def _debezium(said: Inspected, value: bytes) -> None:
-    """Add what a Debezium message tells of itself: a schema change, a watermark, or an unreadable row."""
-    try:
-        payload = json.loads(value).get("payload") or {}
-        source = payload.get("source") or {}
-    except (ValueError, AttributeError):
-        return
-    said.commit_ts, said.sql = source.get("commit_ts"), payload.get("ddl")
-    said.type = "DDL" if "ddl" in payload else _DEBEZIUM_OPS.get(str(payload.get("op")), "")
-    said.table = ".".join(filter(None, (source.get("db"), source.get("table"))))
-
-
-_DEBEZIUM_OPS = {"m": "WATERMARK", **{str(op): name for op, name in _OPS.items()}}
-_CLAIMS = {"simple": _claimed, "debezium": _debezium}
+        shown.type, shown.table, shown.commit_ts = _OPS[Op(row["op"])], row["table"], row["commit_ts"]
+        shown.columns = [ColumnShown(**c.asDict()) for c in row["columns"]]
+        shown.verdict, shown.corrupted = verification["verdict"], verification["corrupted"]
+        shown.expected, shown.actual = verification["expected"], verification["actual"]
+    elif value and not (problem or "").startswith(_MUTE):
+        shown.type, shown.table, shown.commit_ts, shown.sql = own.type, own.table, own.commit_ts, own.sql
+        shown.columns = [ColumnShown(name, kind, None, None, None) for name, kind in own.columns]
+    if shown.commit_ts:
+        shown.time = to_datetime(shown.commit_ts).isoformat(timespec="milliseconds")
+    return shown

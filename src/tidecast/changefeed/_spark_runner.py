@@ -23,6 +23,7 @@ from tidecast._errors import SourceChanged, TerminalError
 from tidecast.changefeed._runner import Job, StepResult
 from tidecast.config import ChangefeedConfig
 from tidecast.model import TableSchema, compose
+from tidecast.protocols import protocol_named
 from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publishable, filter_commit_ts, publish
 from tidecast.registry import Registry, open_registry
 from tidecast.routing import EventFilters
@@ -244,7 +245,7 @@ class SparkRunner:
 
 @contextmanager
 def _registry_of(config: ChangefeedConfig) -> Iterator[Registry | None]:
-    if config.protocol != "avro" or not config.schema_registry:
+    if not (config.schema_registry and protocol_named(config.protocol).needs_registry):
         yield None
         return
     with open_registry(config.schema_registry) as registry:

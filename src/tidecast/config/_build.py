@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -21,6 +21,7 @@ from tidecast._errors import ConfigError
 from tidecast._go import parse_bool, parse_duration, parse_int
 from tidecast._uri import Place, parse_place, redact_uri, unknown_parameters
 from tidecast.config._file import Changefeed, CodecConfig, Integrity, KafkaConfig, LargeMessageHandle, Sink
+from tidecast.protocols import CodecOptions, WireProtocol, find_protocol, known_names, protocol_named
 from tidecast.routing import (
     ColumnMatcher,
     ColumnSelector,
@@ -37,21 +38,11 @@ _log = logging.getLogger(__name__)
 _CODEC = "CDC:ErrCodecInvalidConfig"
 _REPLICA = "CDC:ErrInvalidReplicaConfig"
 
-_PROTOCOLS = {
-    "avro": "avro",
-    "flat-avro": "avro",
-    "canal-json": "canal-json",
-    "debezium": "debezium",
-    "default": "open-protocol",
-    "open-protocol": "open-protocol",
-    "simple": "simple",
-}
 _SHORTEST_STUCK = 30 * 60 * 10**9
-_LARGE_MESSAGES = ("open-protocol", "simple", "canal-json")
 
 _NAME = r"[A-Za-z0-9._\-]*"
 _TOPIC = re.compile(rf"{_NAME}(\{{schema\}})?({_NAME}\{{table\}})?{_NAME}")
-_AVRO_TOPIC = re.compile(rf"{_NAME}\{{schema\}}{_NAME}\{{table\}}{_NAME}")
+_ONE_TABLE_TOPIC = re.compile(rf"{_NAME}\{{schema\}}{_NAME}\{{table\}}{_NAME}")
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+", re.ASCII)
 _ROUTE = re.compile(r"([^{}]|\{schema\}|\{table\})*")
 
@@ -101,36 +92,6 @@ class ChangefeedConfig:
         return self.place.topic
 
     @property
-    def enable_tidb_extension(self) -> bool:
-        """Whether messages carry TiDB's own fields."""
-        return self.codec.enable_tidb_extension
-
-    @property
-    def avro_decimal_handling_mode(self) -> Literal["precise", "string"]:
-        """How Avro writes DECIMAL."""
-        return self.codec.avro_decimal_handling_mode
-
-    @property
-    def avro_bigint_unsigned_handling_mode(self) -> Literal["long", "string"]:
-        """How Avro writes BIGINT UNSIGNED."""
-        return self.codec.avro_bigint_unsigned_handling_mode
-
-    @property
-    def encoding_format(self) -> Literal["json", "avro"]:
-        """The encoding of the Simple protocol."""
-        return self.codec.encoding_format
-
-    @property
-    def debezium_disable_schema(self) -> bool:
-        """Whether Debezium messages leave their schema out."""
-        return self.sink.debezium_disable_schema
-
-    @property
-    def debezium_output_old_value(self) -> bool:
-        """Whether Debezium messages have the row before an update."""
-        return self.sink.debezium.output_old_value
-
-    @property
     def large_message_handle(self) -> LargeMessageHandle:
         """What becomes of a message that is too large."""
         return self.sink.kafka_config.large_message_handle
@@ -163,7 +124,27 @@ class ChangefeedConfig:
     @property
     def routing(self) -> RoutingRules:
         """What decides where rows go."""
-        return RoutingRules(self.dispatchers, self.column_selectors, self.default_topic, self.protocol == "avro")
+        one_table_per_topic = protocol_named(self.protocol).one_table_per_topic
+        return RoutingRules(self.dispatchers, self.column_selectors, self.default_topic, one_table_per_topic)
+
+    def codec_options(self, zone: str = "UTC", cluster_id: str = "default") -> CodecOptions:
+        """Return what the protocol's codec is told; `zone` and `cluster_id` are the server's."""
+        return CodecOptions(
+            enable_tidb_extension=self.codec.enable_tidb_extension,
+            avro_enable_watermark=self.codec.avro_enable_watermark,
+            avro_decimal_handling_mode=self.codec.avro_decimal_handling_mode,
+            avro_bigint_unsigned_handling_mode=self.codec.avro_bigint_unsigned_handling_mode,
+            encoding_format=self.codec.encoding_format,
+            debezium_disable_schema=self.sink.debezium_disable_schema,
+            debezium_output_old_value=self.sink.debezium.output_old_value,
+            delete_only_output_handle_key_columns=bool(self.sink.delete_only_output_handle_key_columns),
+            force_replicate=self.force_replicate,
+            checksums=self.integrity.check_level == "correctness",
+            schema_registry=bool(self.schema_registry),
+            glue_schema_registry=self.sink.kafka_config.glue_schema_registry_config is not None,
+            zone=zone,
+            cluster_id=cluster_id,
+        )
 
     @property
     def dispatchers(self) -> tuple[Dispatcher, ...]:
@@ -236,15 +217,15 @@ def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI")
     params = {**place.params, **dict(_connection(checked.sink.kafka_config))}
     # A parameter without a value says nothing; the reader of the connection's parameters takes each at its word.
     place = replace(place, params={k: v for k, v in params.items() if v or k not in _PARAMETERS})
-    protocol = _PROTOCOLS.get(checked.sink.protocol.lower())
+    protocol = find_protocol(checked.sink.protocol)
     if protocol is None:
         raise _error(
             "CDC:ErrSinkUnknownProtocol",
             f"unknown '{checked.sink.protocol}' message protocol for sink",
-            f"add protocol= to the sink URI: one of {', '.join(_PROTOCOLS)}",
+            f"add protocol= to the sink URI: one of {', '.join(known_names())}",
         )
-    config = ChangefeedConfig(place, checked, KafkaOptions.from_params(place.params), protocol)
-    for code, wrong in _wrongs(config):
+    config = ChangefeedConfig(place, checked, KafkaOptions.from_params(place.params), protocol.name)
+    for code, wrong in _wrongs(config, protocol):
         raise _error(code, wrong)
     for dispatcher in config.dispatchers:
         _check_dispatcher(dispatcher, protocol)
@@ -368,45 +349,24 @@ def tables_of(annotation: Any) -> type[ConfigModel] | None:
     return next(filter(None, map(tables_of, get_args(annotation))), None)
 
 
-def _wrongs(config: ChangefeedConfig) -> Iterator[tuple[str, str]]:
+def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a configuration as a whole: TiCDC's code and words."""
     sink, codec, large = config.sink, config.codec, config.large_message_handle
-    avro = config.protocol == "avro"
-    checksums = config.integrity.check_level == "correctness"
-    glue = sink.kafka_config.glue_schema_registry_config
+    options = config.codec_options()
     atomicity = sink.transaction_atomicity
     if atomicity not in ("", "none"):
         yield "CDC:ErrSinkURIInvalid", f"{atomicity} level atomicity is not supported by {config.place.scheme} scheme"
     if codec.max_batch_size <= 0:
         yield _CODEC, f"invalid max-batch-size {codec.max_batch_size}"
-    if avro and config.force_replicate:
-        yield _CODEC, "force-replicate must be disabled, when using avro protocol"
-    if avro and glue:
-        yield _CODEC, "glue-schema-registry-config is not supported, use schema-registry"
-    if avro and not config.schema_registry:
-        yield (
-            _CODEC,
-            'Avro protocol requires parameter "schema-registry" or "glue-schema-registry" '
-            "to specify the schema registry",
-        )
-    if config.protocol == "simple" and sink.delete_only_output_handle_key_columns and config.force_replicate:
-        yield _CODEC, "force-replicate must be disabled when delete-only-output-handle-key-columns is enabled"
-    if checksums and config.column_selectors:
+    for wrong in protocol.wrong_options(options):
+        yield _CODEC, wrong
+    if options.checksums and config.column_selectors:
         yield _REPLICA, "it's not allowed to enable the integrity check and column selector at the same time"
-    needed = {
-        "enable-tidb-extension=true": codec.enable_tidb_extension,
-        "avro-decimal-handling-mode=string": codec.avro_decimal_handling_mode == "string",
-        "avro-bigint-unsigned-handling-mode=string": codec.avro_bigint_unsigned_handling_mode == "string",
-    }
-    if avro and checksums and not all(needed.values()):
-        missing = " and ".join(option for option, given in needed.items() if not given)
-        yield _CODEC, f"Avro protocol with row level checksum needs {missing}"
     if large.large_message_handle_option != "none":
-        extended = config.protocol != "canal-json" or codec.enable_tidb_extension
-        if config.protocol not in _LARGE_MESSAGES or not extended:
+        if not protocol.large_messages(options):
             yield (
                 _REPLICA,
-                f"large message handle is set to {large.large_message_handle_option}, protocol is {config.protocol}, "
+                f"large message handle is set to {large.large_message_handle_option}, protocol is {protocol.name}, "
                 "it's not supported",
             )
         storage = large.claim_check_storage_uri.get_secret_value()
@@ -437,14 +397,14 @@ def refuse_both_names(one: Dispatcher) -> None:
         )
 
 
-def _check_dispatcher(dispatcher: Dispatcher, protocol: str) -> None:
+def _check_dispatcher(dispatcher: Dispatcher, protocol: WireProtocol) -> None:
     TableMatcher(dispatcher.matcher)
     refuse_both_names(dispatcher)
     topic = dispatcher.topic
-    if topic and protocol == "avro" and not _AVRO_TOPIC.fullmatch(topic):
+    if topic and protocol.one_table_per_topic and not _ONE_TABLE_TOPIC.fullmatch(topic):
         raise _error(
             "CDC:ErrKafkaTopicExprInvalid",
-            f"invalid topic expression: {topic}, topic rule for Avro must contain {{schema}} and {{table}}",
+            f"invalid topic expression: {topic}, topic rule for {protocol.title} must contain {{schema}} and {{table}}",
         )
     if topic and not _TOPIC.fullmatch(topic):
         raise _error(

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from tidecast.model import Ddl, Events, Op, TableSchema, ddl_action
-from tidecast.publish._codecs import Codec, Message
+from tidecast.protocols import Codec, Message
 from tidecast.routing import Router
 from tidecast.spark import small_table
 

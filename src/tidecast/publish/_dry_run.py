@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tidecast._errors import EncodeError
 from tidecast.config import ChangefeedConfig
 from tidecast.model import Events, TableSchema
-from tidecast.publish._codecs import Codec, RoutedTable, codec_for
+from tidecast.protocols import Codec, RoutedTable, codec_for
 from tidecast.registry import Registry
 from tidecast.routing import Router, TableFilter
 from tidecast.topics import Topics
@@ -55,7 +55,8 @@ def plan(
 
     Nothing is registered, created or sent. Raises the errors of a configuration that does not fit the tables.
     """
-    codec, router = codec_for(config, registry, zone, cluster_id), Router(config.routing, zone)
+    codec = codec_for(config.protocol, config.codec_options(zone, cluster_id), registry)
+    router = Router(config.routing, zone)
     wanted = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
     return [_planned(changes.schema, config, codec, router, wanted, sink, registry) for changes in events.tables]
 

@@ -21,8 +21,8 @@ from tidecast._errors import ConfigError, CorruptedData, EncodeError, SchemaRefu
 from tidecast.checksum import row_checksum
 from tidecast.config import ChangefeedConfig
 from tidecast.model import CHECKSUM, RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema
+from tidecast.protocols import Codec, Message, RoutedTable, check_writable, codec_for, protocol_named
 from tidecast.publish._bootstrap import Bootstraps, table_key
-from tidecast.publish._codecs import Codec, Message, RoutedTable, check_protocol, codec_for
 from tidecast.publish._control_events import (
     Control,
     TableTopics,
@@ -131,7 +131,7 @@ def publish(
     """
     policy = OnError.parse(on_error)
     check_publishable(config)
-    codec = codec_for(config, registry, zone, cluster_id, codec_state)
+    codec = codec_for(config.protocol, config.codec_options(zone, cluster_id), registry, codec_state)
     filters = EventFilters(config.filter.event_filters, zone, case_sensitive=config.case_sensitive)
     run = _Run(
         events,
@@ -154,7 +154,7 @@ def check_publishable(config: ChangefeedConfig) -> None:
             code="CDC:ErrFilterRuleInvalid",
             hint="take it out, and filter with rules or event-filters",
         )
-    check_protocol(config.protocol)
+    check_writable(config.protocol)
     large = config.large_message_handle
     if large.large_message_handle_option == "claim-check":
         check_storage(large.claim_check_storage_uri.get_secret_value())
@@ -177,7 +177,7 @@ def announce(
     """
     if watermark is None and not (bootstraps.enabled and bootstraps.due()):
         return False
-    codec = codec_for(config, registry, "UTC", cluster_id)
+    codec = codec_for(config.protocol, config.codec_options("UTC", cluster_id), registry)
     nothing = Events((), spark.createDataFrame([], RECORD), ordered=True, position="offset")
     run = _Run(nothing, config, sink, codec, Router(config.routing), EventFilters(()), bootstraps, {})
     return run.announce(watermark, topics)
@@ -211,7 +211,8 @@ class _Run:
         self._wanted = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
         self._topics: dict[str, TopicInfo] = {}
         large = config.large_message_handle
-        self._compression = large.large_message_handle_compression if config.protocol == "simple" else "none"
+        protocol = protocol_named(config.protocol)
+        self._compression = large.large_message_handle_compression if protocol.compressed else "none"
         self._large = large.large_message_handle_option
         self._storage = large.claim_check_storage_uri.get_secret_value()
         self._raw_claims = large.claim_check_raw_value
@@ -438,7 +439,8 @@ class _Run:
 
     def _too_large(self, topic: str, length: int, where: str) -> EncodeError:
         limit = self._limit
-        other = ", or set large-message-handle-option" if self.config.protocol == "simple" else ""
+        reducible = protocol_named(self.config.protocol).large_messages(self.config.codec_options())
+        other = ", or set large-message-handle-option" if reducible else ""
         return EncodeError(
             f"message is too large. topic:{topic}, length:{length}, maxMessageBytes:{limit}",
             code="CDC:ErrMessageTooLarge",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from pyspark.errors import DateTimeException
@@ -13,13 +12,11 @@ from pyspark.sql import SparkSession
 from tidecast._errors import ConfigError
 from tidecast._uri import parse_place, redact_uri
 from tidecast.model import Events, SchemaHistory
-from tidecast.protocols import avro, debezium, simple
+from tidecast.protocols import DecodeOptions, known_names, protocol_named
 from tidecast.registry import Registry
 from tidecast.runtime import check_avro_limits, unknown_zone
 from tidecast.sources._unpack import check_compression, unpacked
 from tidecast.topics import Records, file_errors, kafka_errors, open_topics
-
-Decoder = Callable[[Records, Registry | None, str, SchemaHistory | None], Events]
 
 
 @contextmanager
@@ -53,8 +50,7 @@ def check_source(uri: str, registry: Registry | None) -> str:
     if place.single_file and "topics" not in place.params and not Path(place.path).exists():
         raise ConfigError("no records to read: there is no such file", where=f"file://{place.path}")
     check_compression(place.params)
-    if _DECODERS[protocol] is _avro:
-        _needed(registry)
+    protocol_named(protocol).check_registry(registry)
     return protocol
 
 
@@ -74,17 +70,18 @@ def decode_records(
     """Return the events of messages in a protocol; `history` is what earlier messages have shown of schemas."""
     _check_zone(records.frame.sparkSession, zone)
     check_avro_limits(records.frame.sparkSession)
-    return _DECODERS[check_protocol(protocol)](records, registry, zone, history)
+    decode = protocol_named(check_protocol(protocol)).decode
+    assert decode is not None
+    return decode(records.frame, DecodeOptions(records.ordered, registry, zone, history))
 
 
 def check_protocol(protocol: str) -> str:
     """Return a protocol's name in lower case. Raises ConfigError for one that is not read here."""
-    if protocol.lower() not in _DECODERS:
-        known = ", ".join(sorted(_DECODERS))
+    if protocol.lower() not in known_names(readable=True):
         raise ConfigError(
             f"unknown '{protocol}' message protocol for a source" if protocol else "the source names no protocol",
             code="CDC:ErrSinkUnknownProtocol",
-            hint=f"write ?protocol=… behind it: one of {known}",
+            hint=f"write ?protocol=… behind it: one of {', '.join(known_names(readable=True))}",
         )
     return protocol.lower()
 
@@ -95,35 +92,3 @@ def _check_zone(spark: SparkSession, zone: str) -> None:
         spark.sql("SELECT from_utc_timestamp(timestamp'2000-01-01', :zone)", args={"zone": zone}).collect()
     except DateTimeException:
         raise unknown_zone(zone) from None
-
-
-def _simple(records: Records, registry: Registry | None, zone: str, history: SchemaHistory | None) -> Events:
-    return simple.decode(records.frame, ordered=records.ordered, zone=zone, history=history)
-
-
-def _debezium(records: Records, registry: Registry | None, zone: str, history: SchemaHistory | None) -> Events:
-    history = SchemaHistory() if history is None else history
-    events = debezium.decode(records.frame, ordered=records.ordered, zone=zone, schemas=tuple(history))
-    for change in events.ddl:
-        if change.schema:
-            history.add(change.schema, change)
-    return replace(events, history=history)
-
-
-def _avro(records: Records, registry: Registry | None, zone: str, history: SchemaHistory | None) -> Events:
-    registry = _needed(registry)
-    registry.check()
-    return avro.decode(records.frame, registry.schema, ordered=records.ordered, zone=zone)
-
-
-def _needed(registry: Registry | None) -> Registry:
-    if registry is None:
-        raise ConfigError(
-            'Avro protocol requires parameter "schema-registry"',
-            code="CDC:ErrCodecInvalidConfig",
-            hint="--schema-registry http://host:8081, or file:///folder",
-        )
-    return registry
-
-
-_DECODERS: dict[str, Decoder] = {"avro": _avro, "debezium": _debezium, "flat-avro": _avro, "simple": _simple}

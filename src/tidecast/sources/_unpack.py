@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
-from tidecast.protocols import simple
+from tidecast.protocols import protocol_named
 from tidecast.topics import Records, decompressed, fetched_claims
 
 _COMPRESSIONS = ("none", "snappy", "lz4")
@@ -34,12 +34,12 @@ def unpacked(records: Records, protocol: str, params: Mapping[str, str]) -> Reco
     `params` are the source URI's: `large-message-handle-compression`, since no message tells it, and
     `claim-check-storage-uri`. Without the latter, messages whose whole lies elsewhere are incomplete.
     """
-    if protocol != "simple":
-        return records
-    compression = check_compression(params)
-    frame = decompressed(records.frame, compression)
-    if storage := params.get("claim-check-storage-uri"):
-        located = frame.withColumn("location", simple.claim_check_location(F.col("value")))
+    spec = protocol_named(protocol)
+    compression = check_compression(params) if spec.compressed else "none"
+    frame = decompressed(records.frame, compression) if spec.compressed else records.frame
+    storage = params.get("claim-check-storage-uri")
+    if storage and spec.claim_check_location:
+        located = frame.withColumn("location", spec.claim_check_location(F.col("value")))
         here = located.where(F.col("location").isNull()).drop("location")
         there = fetched_claims(located.where(F.col("location").isNotNull()), storage, compression)
         frame = here.unionByName(there, allowMissingColumns=True)

@@ -5,9 +5,11 @@ from tidecast.protocols.avro._decode import decode
 from tidecast.protocols.avro._encode import encode_key, encode_value, unencodable
 from tidecast.protocols.avro._lossy import lossy_columns
 from tidecast.protocols.avro._options import AvroOptions
+from tidecast.protocols.avro._protocol import PROTOCOL
 from tidecast.protocols.avro._schema import key_schema, value_schema
 
 __all__ = [
+    "PROTOCOL",
     "AvroOptions",
     "decode",
     "encode_ddl",

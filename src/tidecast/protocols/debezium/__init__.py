@@ -5,8 +5,10 @@ from tidecast.protocols.debezium._encode import encode_key, encode_value, encode
 from tidecast.protocols.debezium._encode_ddl import DdlHistory, encode_ddl
 from tidecast.protocols.debezium._lossy import lossy_columns
 from tidecast.protocols.debezium._options import DebeziumOptions
+from tidecast.protocols.debezium._protocol import PROTOCOL
 
 __all__ = [
+    "PROTOCOL",
     "DdlHistory",
     "DebeziumOptions",
     "decode",

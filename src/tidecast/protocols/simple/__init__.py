@@ -2,16 +2,16 @@
 
 from tidecast.protocols.simple._claim import claim_check_location
 from tidecast.protocols.simple._decode import decode
-from tidecast.protocols.simple._describe import describe
 from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_value, encode_watermark, unencodable
 from tidecast.protocols.simple._options import SimpleOptions
+from tidecast.protocols.simple._protocol import PROTOCOL
 from tidecast.protocols.simple._schema import table_schema
 
 __all__ = [
+    "PROTOCOL",
     "SimpleOptions",
     "claim_check_location",
     "decode",
-    "describe",
     "encode_bootstrap",
     "encode_ddl",
     "encode_value",

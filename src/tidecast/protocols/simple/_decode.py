@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, Window
@@ -31,7 +30,7 @@ from tidecast.model import (
 from tidecast.protocols.simple import _read_avro, _read_json
 from tidecast.protocols.simple import _schema as table_schemas
 from tidecast.protocols.simple._avro import MARK, read_message
-from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, ROW_OPS, WATERMARK
+from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, ROW_OPS, WATERMARK, RowReader
 from tidecast.spark import bad_names, block_collapse_project, parallel_map, sql_name, sql_text, with_looked_up
 
 _SIDES = {"old": ("UPDATE", "DELETE"), "data": ("INSERT", "UPDATE")}
@@ -48,6 +47,8 @@ _KEPT = {
 }
 """What is kept of a message, by its name there."""
 _WHY = ("reason", "detail")
+_READERS: dict[bool, RowReader] = {True: _read_avro, False: _read_json}
+"""What reads the rows of messages in Avro, and of those in JSON."""
 _OF_ROWS = (*RECORD.fieldNames(), "op", "commit_ts", "table_id", "checksum")
 """What rows have beside their values."""
 
@@ -265,7 +266,7 @@ def _read(body: bytes) -> tuple[str, TableSchema | None, TableSchema | None]:
 
 def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, sides: Sequence[str], zone: str) -> DataFrame:
     """Return the rows of one table version, from messages of one encoding that show these sides."""
-    reader: Any = _read_avro if avro else _read_json
+    reader = _READERS[avro]
     # A step of its own: the one that reads bodies copies the bytes of a value whenever it looks at them.
     cut = block_collapse_project(parsed.select(*_OF_ROWS, reader.body(schema, F.col("value")).alias("body")), "op")
     message = reader.row(schema, sides, F.col("body"))
@@ -306,7 +307,7 @@ def _filled(schema: TableSchema) -> Column:
     return F.when(F.col("missing").isNull(), F.col("old")).otherwise(F.expr(f"struct({', '.join(values)})"))
 
 
-def _typed(read: DataFrame, schema: TableSchema, sides: Sequence[str], reader: Any, zone: str) -> DataFrame:
+def _typed(read: DataFrame, schema: TableSchema, sides: Sequence[str], reader: RowReader, zone: str) -> DataFrame:
     """Return rows with the values of their sides, and which of them are `missing` or wrong."""
     message, rest = F.col("message"), F.col("rest")
     values = {side: [reader.read_value(c, side, message, rest, zone) for c in schema.columns] for side in sides}
@@ -330,7 +331,7 @@ def _typed(read: DataFrame, schema: TableSchema, sides: Sequence[str], reader: A
     )
 
 
-def _missing(schema: TableSchema, reader: Any, message: Column) -> Column:
+def _missing(schema: TableSchema, reader: RowReader, message: Column) -> Column:
     """Return the columns that the old row of an UPDATE does not show, null where it is not worth a look."""
     names = [sql_name(c.name) for c in schema.columns]
     gap = _first((f"message.old.{n} IS NULL AND message.data.{n} IS NOT NULL", "true") for n in names)

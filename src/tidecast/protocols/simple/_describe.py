@@ -1,23 +1,43 @@
-"""What one message says of itself, for people. Source: Simple protocol, messages."""
+"""What one Simple message says of itself, for people. Source: Simple protocol, messages."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from tidecast.protocols._protocol import Description
 from tidecast.protocols.simple._avro import MARK, read_message
 
 
-def describe(value: bytes) -> dict[str, Any]:
-    """Return the members of one message, in JSON or Avro, by their names in JSON.
+def describe(key: bytes | None, value: bytes | None) -> Description:
+    """Return what a message in JSON or Avro says: a schema change, a bootstrap, a watermark, or a row."""
+    try:
+        message = _members(value or b"")
+        table = message.get("tableSchema") or {}
+        names = (table["schema"], table["table"]) if table else (message.get("database"), message.get("table"))
+        return Description(
+            message["type"],
+            ".".join(filter(None, names)),
+            message.get("commitTs"),
+            message.get("sql"),
+            [(c["name"], c["dataType"]["mysqlType"]) for c in table.get("columns", [])],
+        )
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return Description()
 
-    Raises ValueError for a message that is neither.
-    """
+
+def looks_like(value: bytes) -> bool:
+    """Tell whether a value begins as those of TiCDC do."""
+    return value.startswith((MARK, b'{"version"'))
+
+
+def _members(value: bytes) -> dict[str, Any]:
+    """Return the members of a message by their names in JSON. Raises ValueError for one that is neither form."""
     avro = value.startswith(MARK)
-    said = read_message(value) if avro else json.loads(value)
-    if not isinstance(said, dict):
+    payload = read_message(value) if avro else json.loads(value)
+    if not isinstance(payload, dict):
         raise ValueError("not a JSON object")
-    table = said.get("tableSchema")
+    table = payload.get("tableSchema")
     if avro and table:
-        said["tableSchema"] = {"schema": table["database"], **table}
-    return said
+        payload["tableSchema"] = {"schema": table["database"], **table}
+    return payload

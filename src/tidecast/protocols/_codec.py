@@ -1,0 +1,129 @@
+"""How a protocol writes events: what a codec does, what it is given, and what most codecs have in common."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidecast.model import Ddl, TableSchema
+
+Message = tuple[bytes | None, bytes]
+"""Key and value of a message."""
+
+
+@dataclass(frozen=True)
+class CodecOptions:
+    """What a changefeed's configuration and the server say of messages, by TiCDC's names.
+
+    A protocol takes those that are its own. `checksums` is `integrity-check-level = correctness`; `schema_registry` and
+    `glue_schema_registry` tell whether there is one. `zone` is that of TIMESTAMP text.
+    """
+
+    enable_tidb_extension: bool = False
+    avro_enable_watermark: bool = False
+    avro_decimal_handling_mode: Literal["precise", "string"] = "precise"
+    avro_bigint_unsigned_handling_mode: Literal["long", "string"] = "long"
+    encoding_format: Literal["json", "avro"] = "json"
+    debezium_disable_schema: bool = False
+    debezium_output_old_value: bool = True
+    delete_only_output_handle_key_columns: bool = False
+    force_replicate: bool = False
+    checksums: bool = False
+    schema_registry: bool = False
+    glue_schema_registry: bool = False
+    zone: str = "UTC"
+    cluster_id: str = "default"
+
+
+@dataclass(frozen=True)
+class RoutedTable:
+    """One table version on its way out: whole, with the columns that its selector lets through, and its topic."""
+
+    schema: TableSchema
+    selected: TableSchema
+    topic: str
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The names of the columns that leave, None for all."""
+        return None if self.selected is self.schema else frozenset(c.name for c in self.selected.columns)
+
+
+class Codec(Protocol):
+    """How a protocol writes events. Columns read those of a table's changes (see `tidecast.model.TableChanges`)."""
+
+    checksums: bool
+    """Whether messages carry the row's checksum."""
+
+    @property
+    def schemas(self) -> int:
+        """How many registered schemas the rows have needed so far."""
+
+    def state(self) -> bytes:
+        """Return what the codec of the changefeed's next run must know, empty for nothing."""
+
+    def prepare_key(self, table: RoutedTable) -> None:
+        """Do what must be done before a row of this table leaves. Raises SchemaRefused, EncodeError."""
+
+    def prepare_value(self, table: RoutedTable) -> None:
+        """Do what must be done before a row that is not a delete leaves. Raises SchemaRefused, EncodeError."""
+
+    def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
+        """Return subject and text of the schemas that a table's messages need in the registry."""
+
+    def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
+        """Return the columns some of whose values the protocol's form damages, and how."""
+
+    def unencodable(self, table: RoutedTable) -> Column:
+        """Return why a row has no form in the protocol, null for one that has."""
+
+    def key(self, table: RoutedTable) -> Column:
+        """Return a row's key: binary."""
+
+    def value(self, table: RoutedTable) -> Column:
+        """Return a row's value: binary."""
+
+    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
+        """Return the value with the handle key alone, and where the whole one lies."""
+
+    def ddl(self, ddl: Ddl) -> Sequence[Message]:
+        """Return the messages of a schema change; none where the protocol does not tell it."""
+
+    def bootstrap(self, schema: TableSchema) -> Message | None:
+        """Return the message that repeats a schema, None where the protocol has none."""
+
+    def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
+        """Return key and value of a watermark, None where the protocol has none."""
+
+
+class WithoutRegistry:
+    """What is common to protocols whose messages bring their schemas: a row needs no other schema to leave."""
+
+    schemas = 0
+
+    def __init__(self) -> None:
+        self._build_ts = time.time_ns() // 1_000_000
+
+    def state(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def prepare_key(self, table: RoutedTable) -> None:
+        """Do nothing."""
+
+    def prepare_value(self, table: RoutedTable) -> None:
+        """Do nothing."""
+
+    def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
+        """Return nothing."""
+        return []
+
+
+def no_message() -> Column:
+    """Return the key or value of a message that has none: null."""
+    return F.lit(None).cast("binary")

@@ -1,0 +1,104 @@
+"""What every protocol is: its names, its reader, its writer, and what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame
+
+from tidecast._errors import ConfigError
+from tidecast.model import Events, SchemaHistory
+from tidecast.protocols._codec import Codec, CodecOptions
+from tidecast.registry import Registry
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """What reading a batch of messages takes beside them.
+
+    `ordered`: see `tidecast.model.Events`. `registry` is there for a protocol that needs one. `zone` is that of
+    TIMESTAMP text which names none. `history` is what earlier batches have shown of schemas, None for the first.
+    """
+
+    ordered: bool = False
+    registry: Registry | None = None
+    zone: str = "UTC"
+    history: SchemaHistory | None = None
+
+
+@dataclass(frozen=True)
+class Description:
+    """What one message says of itself, for people: empty or None where it does not say it.
+
+    `columns` are names and types. The ids are those of schemas in a registry.
+    """
+
+    type: str = ""
+    table: str = ""
+    commit_ts: int | None = None
+    sql: str | None = None
+    columns: Sequence[tuple[str, str]] = field(default=())
+    key_schema_id: int | None = None
+    value_schema_id: int | None = None
+
+
+CodecFactory = Callable[[CodecOptions, Registry | None, bytes], Codec]
+"""Makes a codec with the registry, if there is one, and the `Codec.state` of the run before."""
+
+
+def _nothing_wrong(options: CodecOptions) -> Iterable[str]:
+    return ()
+
+
+def _none_too_large(options: CodecOptions) -> bool:
+    return False
+
+
+def _nothing_like(value: bytes) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class WireProtocol:
+    """One of TiCDC's protocols of messages.
+
+    `name` is TiCDC's spelling, `title` that of texts for people, `aliases` are further names in URIs. It is read where
+    it has `decode`, from the columns of `tidecast.model.RECORD`, and written where it has `codec`. `describe` explains
+    one message by its key and value; `looks_like` tells of a value whether it is one of this protocol's.
+    `wrong_options` are TiCDC's objections to a changefeed's options, in its words.
+
+    What it can do: `needs_registry`; `one_table_per_topic`; `zoned_checksums`, checksums that depend on a time zone
+    which messages do not name; `compressed`, values that `large-message-handle-compression` may pack; `large_messages`,
+    whether `large-message-handle-option` may be set; `claim_check_location`, where a value (binary to string) says that
+    the whole message lies, null for a whole one.
+    """
+
+    name: str
+    title: str
+    aliases: tuple[str, ...] = ()
+    decode: Callable[[DataFrame, DecodeOptions], Events] | None = None
+    codec: CodecFactory | None = None
+    describe: Callable[[bytes | None, bytes | None], Description] = lambda key, value: Description()
+    looks_like: Callable[[bytes], bool] = _nothing_like
+    wrong_options: Callable[[CodecOptions], Iterable[str]] = _nothing_wrong
+    needs_registry: bool = False
+    one_table_per_topic: bool = False
+    zoned_checksums: bool = False
+    compressed: bool = False
+    large_messages: Callable[[CodecOptions], bool] = _none_too_large
+    claim_check_location: Callable[[Column], Column] | None = None
+
+    def check_registry(self, registry: Registry | None) -> None:
+        """Raise ConfigError where this protocol needs a registry and there is none."""
+        if self.needs_registry and registry is None:
+            raise missing_registry(self.title)
+
+
+def missing_registry(title: str) -> ConfigError:
+    """Return the error for a protocol that needs a registry and has none."""
+    return ConfigError(
+        f'{title} protocol requires parameter "schema-registry"',
+        code="CDC:ErrCodecInvalidConfig",
+        hint="--schema-registry http://host:8081, or file:///folder",
+    )

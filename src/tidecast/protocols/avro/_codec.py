@@ -1,0 +1,125 @@
+"""Avro as a changefeed writes it. Source: Avro protocol, codec options, topic distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+from pyspark.sql import Column
+
+from tidecast.model import Ddl, TableSchema
+from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, no_message
+from tidecast.protocols._protocol import missing_registry
+from tidecast.protocols.avro._control import encode_ddl, encode_watermark
+from tidecast.protocols.avro._encode import encode_key, encode_value, unencodable
+from tidecast.protocols.avro._lossy import lossy_columns
+from tidecast.protocols.avro._options import AvroOptions
+from tidecast.protocols.avro._schema import key_schema, value_schema
+from tidecast.registry import Registry, subject_for
+
+
+class AvroCodec:
+    """Avro: a schema id per topic and table version, registered before the first row that needs it."""
+
+    def __init__(self, options: CodecOptions, registry: Registry | None, state: bytes) -> None:
+        if registry is None:
+            raise missing_registry("Avro")
+        self._registry = registry
+        self.checksums = options.checksums
+        self._options = AvroOptions(
+            enable_tidb_extension=options.enable_tidb_extension,
+            decimal_handling_mode=options.avro_decimal_handling_mode,
+            bigint_unsigned_handling_mode=options.avro_bigint_unsigned_handling_mode,
+            checksum=options.checksums,
+            zone=options.zone,
+        )
+        self._controls = options.enable_tidb_extension and options.avro_enable_watermark
+        self._ids: dict[tuple[str, str, str, int], int] = {}
+
+    @property
+    def schemas(self) -> int:
+        """How many schemas the rows have needed so far."""
+        return len(set(self._ids.values()))
+
+    def state(self) -> bytes:
+        """Return nothing: the registry knows the schemas."""
+        return b""
+
+    def prepare_key(self, table: RoutedTable) -> None:
+        """Register the key's schema."""
+        self._prepare(table, "key", key_schema)
+
+    def prepare_value(self, table: RoutedTable) -> None:
+        """Register the value's schema."""
+        self._prepare(table, "value", value_schema)
+
+    def _prepare(
+        self, table: RoutedTable, part: Literal["key", "value"], schema_of: Callable[[TableSchema, AvroOptions], str]
+    ) -> None:
+        text = schema_of(table.selected, self._options)
+        self._ids[_schema_key(table, part)] = self._registry.register(subject_for(table.topic, part), text)
+
+    def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
+        """Return the schemas of key and value."""
+        return [
+            (subject_for(table.topic, "key"), key_schema(table.selected, self._options)),
+            (subject_for(table.topic, "value"), value_schema(table.selected, self._options)),
+        ]
+
+    def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
+        """Return what a reader of Avro alone takes for something else."""
+        return lossy_columns(table.selected, self._options)
+
+    def unencodable(self, table: RoutedTable) -> Column:
+        """Return why a row has no form in Avro."""
+        return unencodable(table.selected)
+
+    def key(self, table: RoutedTable) -> Column:
+        """Return a row's key: the handle key's columns."""
+        return encode_key(table.selected, self._ids[_schema_key(table, "key")], self._options)
+
+    def value(self, table: RoutedTable) -> Column:
+        """Return a row's value, null for a delete and for a schema that was not registered."""
+        schema_id = self._ids.get(_schema_key(table, "value"))
+        return no_message() if schema_id is None else encode_value(table.selected, schema_id, self._options)
+
+    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
+        """Return null: Avro has no form for the handle key alone."""
+        return no_message()
+
+    def ddl(self, ddl: Ddl) -> Sequence[Message]:
+        """Return the message that `avro-enable-watermark` sends. Source: Avro protocol, DDL and watermark messages."""
+        return [(None, encode_ddl(ddl))] if self._controls else []
+
+    def bootstrap(self, schema: TableSchema) -> Message | None:
+        """Return None: the registry has the schemas."""
+        return None
+
+    def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
+        """Return the message that `avro-enable-watermark` sends."""
+        return (no_message(), encode_watermark(commit_ts)) if self._controls else None
+
+
+def _schema_key(table: RoutedTable, part: str) -> tuple[str, str, str, int]:
+    return table.topic, part, table.schema.name, table.schema.version
+
+
+def wrong_options(options: CodecOptions) -> Iterator[str]:
+    """Yield what is wrong with a changefeed's options for Avro, in TiCDC's words."""
+    if options.force_replicate:
+        yield "force-replicate must be disabled, when using avro protocol"
+    if options.glue_schema_registry:
+        yield "glue-schema-registry-config is not supported, use schema-registry"
+    if not options.schema_registry:
+        yield (
+            'Avro protocol requires parameter "schema-registry" or "glue-schema-registry" '
+            "to specify the schema registry"
+        )
+    needed = {
+        "enable-tidb-extension=true": options.enable_tidb_extension,
+        "avro-decimal-handling-mode=string": options.avro_decimal_handling_mode == "string",
+        "avro-bigint-unsigned-handling-mode=string": options.avro_bigint_unsigned_handling_mode == "string",
+    }
+    if options.checksums and not all(needed.values()):
+        missing = " and ".join(option for option, given in needed.items() if not given)
+        yield f"Avro protocol with row level checksum needs {missing}"

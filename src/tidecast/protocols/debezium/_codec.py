@@ -1,0 +1,72 @@
+"""Debezium as a changefeed writes it. Source: Debezium protocol, options, messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidecast.model import Ddl, TableSchema
+from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry, no_message
+from tidecast.protocols.debezium._encode import encode_key, encode_value, encode_watermark, unencodable
+from tidecast.protocols.debezium._encode_ddl import DdlHistory, encode_ddl
+from tidecast.protocols.debezium._lossy import lossy_columns
+from tidecast.protocols.debezium._options import DebeziumOptions
+
+
+class DebeziumCodec(WithoutRegistry):
+    """Debezium: every message brings its own schema, unless told not to."""
+
+    checksums = False
+
+    def __init__(self, options: CodecOptions, registry: object, state: bytes) -> None:
+        super().__init__()
+        self._options = DebeziumOptions(
+            disable_schema=options.debezium_disable_schema,
+            output_old_value=options.debezium_output_old_value,
+            enable_tidb_extension=options.enable_tidb_extension,
+            cluster_id=options.cluster_id,
+            zone=options.zone,
+        )
+        self._history = DdlHistory(state)
+
+    def state(self) -> bytes:
+        """Return what schema changes have said beyond their schemas."""
+        return self._history.state()
+
+    def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
+        """Return what Debezium's forms do to values."""
+        return lossy_columns(table.selected, self._options)
+
+    def unencodable(self, table: RoutedTable) -> Column:
+        """Return why a row has no form in Debezium."""
+        return unencodable(table.schema, columns=table.columns)
+
+    def key(self, table: RoutedTable) -> Column:
+        """Return a row's key: the handle key's columns, whatever the selector says."""
+        return encode_key(table.schema, self._options)
+
+    def value(self, table: RoutedTable) -> Column:
+        """Return a row's value."""
+        build_ts = F.lit(self._build_ts)
+        return encode_value(table.schema, self._options, columns=table.columns, build_ts=build_ts)
+
+    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
+        """Return null: Debezium has no form for the handle key alone."""
+        return no_message()
+
+    def ddl(self, ddl: Ddl) -> Sequence[Message]:
+        """Return the message of a schema change, none where the statement changes no table's columns."""
+        message = encode_ddl(ddl, self._options, self._history, build_ts=self._build_ts)
+        return [message] if message else []
+
+    def bootstrap(self, schema: TableSchema) -> Message | None:
+        """Return None: messages bring their schemas."""
+        return None
+
+    def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
+        """Return a watermark's message, None without TiDB's extension."""
+        if not self._options.enable_tidb_extension:
+            return None
+        return encode_watermark(commit_ts, self._options, build_ts=F.lit(self._build_ts))

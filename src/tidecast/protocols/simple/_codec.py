@@ -1,0 +1,70 @@
+"""Simple as a changefeed writes it. Source: Simple protocol, messages; TiCDC's sink configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidecast.model import Ddl, TableSchema
+from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry, no_message
+from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_value, encode_watermark, unencodable
+from tidecast.protocols.simple._options import SimpleOptions
+
+
+class SimpleCodec(WithoutRegistry):
+    """Simple, as JSON or as Avro: schemas travel with the messages."""
+
+    def __init__(self, options: CodecOptions, registry: object, state: bytes) -> None:
+        super().__init__()
+        self.checksums = options.checksums
+        self._options = SimpleOptions(encoding_format=options.encoding_format, zone=options.zone)
+
+    def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
+        """Return nothing: Simple keeps every value."""
+        return []
+
+    def unencodable(self, table: RoutedTable) -> Column:
+        """Return why a row has no form in Simple."""
+        return unencodable(table.schema)
+
+    def key(self, table: RoutedTable) -> Column:
+        """Return the empty key that TiCDC's producer makes of none."""
+        return F.lit(b"")
+
+    def value(self, table: RoutedTable) -> Column:
+        """Return a row's value."""
+        return self._value(table)
+
+    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
+        """Return the value with the handle key alone."""
+        return self._value(table, handle_key_only=True, claim_check=location)
+
+    def _value(self, table: RoutedTable, *, handle_key_only: bool = False, claim_check: Column | None = None) -> Column:
+        return encode_value(
+            table.schema,
+            self._options,
+            columns=table.columns,
+            handle_key_only=handle_key_only,
+            claim_check=claim_check,
+            build_ts=F.lit(self._build_ts),
+        )
+
+    def ddl(self, ddl: Ddl) -> Sequence[Message]:
+        """Return the message of a schema change."""
+        return [(None, encode_ddl(ddl, self._options, self._build_ts))]
+
+    def bootstrap(self, schema: TableSchema) -> Message | None:
+        """Return the message that repeats a schema."""
+        return b"", encode_bootstrap(schema, self._options, self._build_ts)
+
+    def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
+        """Return a watermark's message."""
+        return no_message(), encode_watermark(commit_ts, self._options, F.lit(self._build_ts))
+
+
+def wrong_options(options: CodecOptions) -> Iterator[str]:
+    """Yield what is wrong with a changefeed's options for Simple, in TiCDC's words."""
+    if options.delete_only_output_handle_key_columns and options.force_replicate:
+        yield "force-replicate must be disabled when delete-only-output-handle-key-columns is enabled"
