@@ -80,7 +80,7 @@ def parse_place(uri: str) -> Place:
     """Return what a URI `kafka://host[:port][,host…]/topic?…` or `file:///folder/topic?…` says.
 
     Raises ConfigError (`CDC:ErrSinkURIInvalid`) for any other; its text has no secrets. A place without a topic is
-    refused unless the parameter `topics` chooses them. Source: TiCDC's Kafka sink URI.
+    refused unless the parameter `topics` chooses them. Source: Changefeed configuration, sink URI.
     """
     if _UNPRINTABLE.search(uri):
         raise _invalid(uri, "it contains a blank or a control character", "write %20 for a blank")
@@ -135,7 +135,7 @@ def local_path(text: str | os.PathLike[str], option: str) -> Path:
     """Return the local path that an option names: a plain path, or a `file://` URI, which is percent-decoded.
 
     What begins like a scheme is one; a path may have a colon behind a `/`, as `./a:b`. Raises ConfigError, which names
-    the option, for every other scheme and for a text that is no path. Source: RFC 8089.
+    the option, for every other scheme and for a text that is no path. Source: Other documents, RFC 8089.
     """
     place = os.fspath(text)
     scheme = _SCHEME.match(place)

@@ -1,4 +1,7 @@
-"""Whether a changefeed can be: its configuration, the source's tables under it, its sink. Source: TiCDC's API v2."""
+"""Whether a changefeed can be: its configuration, the source's tables under it, its sink.
+
+Source: Changefeeds, HTTP API v2.
+"""
 
 from __future__ import annotations
 

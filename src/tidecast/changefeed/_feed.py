@@ -28,7 +28,7 @@ _REMOVED = ".removed-"
 
 
 class State(StrEnum):
-    """What a changefeed is doing. Source: TiCDC's changefeed states."""
+    """What a changefeed is doing. Source: Changefeeds, states."""
 
     NORMAL = "normal"
     WARNING = "warning"

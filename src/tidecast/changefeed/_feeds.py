@@ -1,7 +1,7 @@
 """Changefeeds: their life, from create to remove.
 
 A changefeed is in one of five states (`State`): what people ask for is here, what follows from its work in
-`_scheduler`. The work itself is a `Runner`'s. Source: TiCDC's API v2 and changefeed states.
+`_scheduler`. The work itself is a `Runner`'s. Source: Changefeeds, HTTP API v2, states.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bytes that a column's value gives to the row checksum. Source: Avro protocol, row checksum, algorithm.
+"""The bytes that a column's value gives to the row checksum. Source: Avro protocol, row checksum.
 
 Each is a string column that holds raw bytes, or several that follow each other; all are null for NULL. Strings, since
 Spark drops nulls when it joins strings, and neither checks nor changes the bytes in them.

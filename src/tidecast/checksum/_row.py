@@ -1,4 +1,4 @@
-"""The checksum of a row. Source: TiCDC's checksum document; Avro protocol, row checksum."""
+"""The checksum of a row. Source: Avro protocol, row checksum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a row's checksum says about it. Source: Avro protocol, row checksum: consumers compared, corruption."""
+"""What a row's checksum says about it. Source: Avro protocol, corrupted rows, consumers compared."""
 
 from __future__ import annotations
 

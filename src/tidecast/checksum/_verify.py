@@ -18,7 +18,7 @@ def verify(events: Events) -> DataFrame:
     `corrupted` boolean (the source itself found the row damaged). The row before a change counts where the source
     carried a checksum of it, and a row does not match if either does not. A delete is called one unless it carries a
     checksum that its row does not fit. A row without a checksum, or with 0, is not checked.
-    Source: TiCDC's checksum document; Avro protocol, row checksum.
+    Source: Avro protocol, row checksum.
     """
     return union([_nothing(events), *(_judged(t) for t in events.tables)])
 

@@ -1,6 +1,6 @@
 """`tidecast cli`: TiCDC's `cdc cli`: the same flags, calls, output and exit codes.
 
-Each command is a function of the parsed flags and a client of the server. Source: TiCDC's `cdc cli`.
+Each command is a function of the parsed flags and a client of the server. Source: Changefeeds, cdc cli.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How `tidecast cli` talks to a server: its address, credentials, and calls of TiCDC's HTTP API.
 
-Source: TiCDC's `cdc cli`, its flags, environment and credentials file.
+Source: Changefeeds, cdc cli, credentials.
 """
 
 from __future__ import annotations

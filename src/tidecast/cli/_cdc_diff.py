@@ -1,6 +1,6 @@
 """What an update changes, as TiCDC's `cdc cli` prints it: a line for each field and each element of a list.
 
-The paths have the names of TiCDC's own structures. Source: TiCDC's `cdc cli changefeed update`.
+The paths have the names of TiCDC's own structures. Source: Changefeeds, updates.
 """
 
 from __future__ import annotations

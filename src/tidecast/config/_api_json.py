@@ -1,7 +1,7 @@
 """A changefeed's configuration as TiCDC's HTTP API has it: JSON with its own names, beside TOML's.
 
 A *replica config* is a JSON object: names in snake case with a few exceptions, durations in nanoseconds. What nobody
-set and what has no default of its own is not in it. Source: TiCDC's API v2, ReplicaConfig.
+set and what has no default of its own is not in it. Source: Changefeeds, ReplicaConfig.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def merge_replica_configs(base: Mapping[str, Any], over: Mapping[str, Any]) -> d
 def completed_replica_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a replica config as an update takes it: what it leaves out has its default.
 
-    `filter` and `sink` are taken whole: what such an object leaves out is unset. Source: TiCDC's API v2, update.
+    `filter` and `sink` are taken whole: what such an object leaves out is unset. Source: Changefeeds, updates.
     """
     defaults = default_replica_config()
     return _canonical(_merged(defaults, config) | {name: config[name] for name in _WHOLE if config.get(name)})
@@ -144,7 +144,7 @@ def completed_replica_config(config: Mapping[str, Any]) -> dict[str, Any]:
 def patched_replica_config(stored: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored replica config with what another one has: a `sink` whole, of `filter` and the rest each member.
 
-    Source: TiCDC's API v1, update.
+    Source: Changefeeds, HTTP API v1.
     """
     return _canonical(_merged(stored, config) | {name: config[name] for name in ("sink",) if config.get(name)})
 

@@ -186,7 +186,7 @@ def load_config(
     flag) wins over the file and loses to the URI. Unknown parameters of the URI are ignored, with a warning for one
     that looks misspelt; unknown keys of the file are errors. Raises ConfigError with TiCDC's code for everything that
     cannot be; its text has no secrets.
-    Source: TiCDC's Kafka sink, options and precedence.
+    Source: Changefeed configuration, parameters, precedence.
     """
     for name, near in unknown_parameters(parse_place(sink_uri).params, SINK_PARAMETERS):
         if near:

@@ -1,8 +1,7 @@
 """The tables of TiCDC's changefeed file, as TOML has them: every documented key with its type and default.
 
 A key's name is the attribute's with hyphens, and keys have the order in which TiCDC's HTTP API writes them. Keys that
-mean nothing to this program are here too, so that a file that TiCDC takes is taken. Source: TiCDC's changefeed
-configuration.
+mean nothing to this program are here too, so that a file that TiCDC takes is taken. Source: Changefeed configuration.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def as_listed(data_type: DataType, value: Column) -> Column:
     """Return the text of an ENUM or SET as its type's elements spell it.
 
     Avro's schemas show elements with their quotes unescaped, and rows do not: a text that is none of the elements
-    counts as the one that it is without those escapes. Source: Avro protocol, `allowed`.
+    counts as the one that it is without those escapes. Source: Avro protocol, allowed.
     """
     if not any("'" in element for element in data_type.elements):
         return value

@@ -1,7 +1,7 @@
 """What a schema change's SQL says that its table's schema does not: kind of change, names, and columns as defined.
 
 A statement is read as tokens, not as a tree: TiDB's dialect has forms that no parser for MySQL takes.
-Source: Debezium protocol, change type, column attributes.
+Source: Debezium protocol, change types, column attributes.
 """
 
 from __future__ import annotations

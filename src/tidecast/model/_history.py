@@ -2,7 +2,8 @@
 
 A message that carries a schema tells neither column ids nor which columns are virtual. Both follow from the
 history: ids count up from 1 as columns are made, are never used twice, survive a rename, and a column whose
-data must be rewritten is a new column to TiDB. Source: TiDB's rules of MODIFY COLUMN; Avro protocol, column order.
+data must be rewritten is a new column to TiDB.
+Source: Other documents, TiDB's MODIFY COLUMN; Avro protocol, column order.
 """
 
 from __future__ import annotations

@@ -30,8 +30,9 @@ class Bootstraps:
     """The tables whose schemas are repeated: before the first row, then by time and by number of rows.
 
     A table without a row for half an hour is forgotten, so that its next row is a first one again. What is known
-    goes through `state` from one run to the next, so that a restart does not begin anew.
-    Source: TiCDC's `send-bootstrap-interval-in-sec` and `send-bootstrap-in-msg-count`, either of which 0 ends it.
+    goes through `state` from one run to the next, so that a restart does not begin anew. The numbers are TiCDC's
+    `send-bootstrap-interval-in-sec` and `send-bootstrap-in-msg-count`, either of which 0 ends it.
+    Source: Simple protocol, BOOTSTRAP.
     """
 
     def __init__(self, interval_seconds: int, every_rows: int, state: bytes = b"[]") -> None:

@@ -1,4 +1,4 @@
-"""Updates of a key become a delete and an insert. Source: TiCDC's delivery semantics, UPDATE split."""
+"""Updates of a key become a delete and an insert. Source: Changefeeds, UPDATE split."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ def newest(changes: DataFrame, *, has_commit_ts: bool) -> DataFrame:
 
     `has_commit_ts`: every change has its commit-ts, which decides; at one commit-ts a delete comes before an insert or
     update. Else the partition's order does: a delete, which has no commit-ts, ends what came before it, and between two
-    deletes the commit-ts decides where there is one, so that a replay that ends halfway sets nothing back. Source:
-    Simple and Avro protocol, delivery.
+    deletes the commit-ts decides where there is one, so that a replay that ends halfway sets nothing back.
+    Source: Changefeeds, delivery.
     """
     if has_commit_ts:
         order = F.struct("commit_ts", ~F.col("deleted"), "offset")

@@ -61,7 +61,7 @@ def replicate(
     `progress` is told each table's name, and how many of how many tables are done.
 
     Raises ConfigError for a wrong option, or a catalog without `dead_letters`; DecodeError for a message and
-    CorruptedData for a mismatch that stops the run. Source: Avro and Simple protocol, delivery and row checksum.
+    CorruptedData for a mismatch that stops the run. Source: Changefeeds, delivery; Avro protocol, row checksum.
     """
     policy = Policy(on_error, on_mismatch)
     target = parse_target(to)

@@ -1,6 +1,6 @@
 """Event filters: which events of a table are left out, by type, by SQL text, by the values of a row.
 
-Source: TiCDC's event filters.
+Source: Changefeed configuration, event filters.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _SYSTEM_SCHEMAS = {
     "tidb_cdc",
     "workload_schema",
 }
-"""Schemas that never leave, whatever the rules say. Source: TiCDC's filter rules."""
+"""Schemas that never leave, whatever the rules say. Source: Changefeed configuration, table filter."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class _Rule:
 class TableMatcher:
     """Table rules, of which the last one that matches decides; a table that none matches is out.
 
-    Raises ConfigError (`CDC:ErrFilterRuleInvalid`) for a rule that is none. Source: TiDB's table filter.
+    Raises ConfigError (`CDC:ErrFilterRuleInvalid`) for a rule that is none.
+    Source: Changefeed configuration, table filter.
     """
 
     def __init__(self, rules: Sequence[str], *, case_sensitive: bool = False) -> None:
@@ -104,7 +105,8 @@ class TableFilter(TableMatcher):
 class ColumnMatcher:
     """Column patterns, of which the last one that matches decides; letter case never counts.
 
-    Raises ConfigError (`CDC:ErrFilterRuleInvalid`) for a pattern that is none. Source: TiDB's column filter.
+    Raises ConfigError (`CDC:ErrFilterRuleInvalid`) for a pattern that is none.
+    Source: Changefeed configuration, column selectors.
     """
 
     def __init__(self, rules: Sequence[str]) -> None:

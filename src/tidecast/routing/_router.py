@@ -31,7 +31,7 @@ class Router:
         self._zone = zone
 
     def topic_for(self, schema: TableSchema) -> str:
-        """Return the topic of a table. Source: TiCDC's topic expression."""
+        """Return the topic of a table. Source: Changefeed configuration, topics."""
         rule = _rule(self._rules, schema).topic
         if not rule:
             return self._rules.default_topic
@@ -45,7 +45,7 @@ class Router:
         """Refuse a second table in the default topic, where the protocol allows only one table a topic.
 
         Versions of one table are one table. Raises ConfigError that names both tables.
-        Source: Avro protocol, topic distribution.
+        Source: Changefeed configuration, topics.
         """
         if not self._rules.one_table_per_topic:
             return
@@ -73,7 +73,7 @@ class Router:
         `row` is a struct of the model's types (see `tidecast.model.row_type`): the new row, or the old one of a
         delete; it has at least the columns that the rule speaks of. `commit_ts` is bigint.
         Raises ConfigError (`CDC:ErrDispatcherFailed`) where the rule does not fit the table.
-        Source: TiCDC's partition dispatchers.
+        Source: Changefeed configuration, partitions.
         """
         rule = _rule(self._rules, schema)
         kind = _partition_rule(rule)
@@ -95,7 +95,7 @@ class Router:
         """Return the table with only the columns that the first column selector that matches it lets through.
 
         Raises ConfigError (`CDC:ErrColumnSelectorFailed`) where neither the primary key nor a unique index stays whole,
-        or a column is dropped by which rows are dispatched. Source: TiCDC's column selectors.
+        or a column is dropped by which rows are dispatched. Source: Changefeed configuration, column selectors.
         """
         for selector in self._rules.column_selectors:
             if TableMatcher(selector.matcher).matches(schema.database, schema.table):

@@ -1,6 +1,6 @@
 """The rules of filters, dispatchers and column selectors, as TiCDC's changefeed file has them.
 
-A key's name is the attribute's with hyphens. Source: TiCDC's changefeed configuration.
+A key's name is the attribute's with hyphens. Source: Changefeed configuration.
 """
 
 from __future__ import annotations

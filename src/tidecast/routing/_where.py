@@ -1,7 +1,7 @@
 """A condition in MySQL's words on the columns of a row, as one that Spark computes.
 
 MySQL compares by what stands on the other side: text with a number as numbers, times by the moment and not by their
-text, ENUM and SET with a number by their own. Source: TiCDC's event filters, value expressions.
+text, ENUM and SET with a number by their own. Source: Changefeed configuration, value expressions.
 """
 
 from __future__ import annotations

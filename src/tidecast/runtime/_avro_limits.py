@@ -1,6 +1,6 @@
 """Avro's own limits, which keep a damaged length from taking all memory. Java reads them once, when it starts.
 
-Source: Avro 1.12, `org.apache.avro.SystemLimitException`.
+Source: Other documents, Avro's SystemLimitException.
 """
 
 from __future__ import annotations

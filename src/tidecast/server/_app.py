@@ -64,7 +64,7 @@ class FeedRequest(BaseModel):
 class OldFeedRequest(BaseModel):
     """What creating and updating a changefeed take in version 1.
 
-    Its `sink_config` has the names of a changefeed file's `[sink]`. Source: TiCDC's API v1.
+    Its `sink_config` has the names of a changefeed file's `[sink]`. Source: Changefeeds, HTTP API v1.
     """
 
     changefeed_id: str = ""

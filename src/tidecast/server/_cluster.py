@@ -1,6 +1,6 @@
 """What TiCDC's API has for a cluster and its TiKV: shown as far as one server has it, refused with a reason where not.
 
-Source: TiCDC's API v2: `unsafe`, the moving of tables, `log/redact`, `/debug/info`.
+Source: Changefeeds, HTTP API v2.
 """
 
 from __future__ import annotations

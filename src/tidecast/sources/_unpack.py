@@ -1,4 +1,4 @@
-"""Messages as they were before they were packed. Source: Simple protocol, size limits, large messages."""
+"""Messages as they were before they were packed. Source: Simple protocol, large messages."""
 
 from __future__ import annotations
 

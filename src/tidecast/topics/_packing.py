@@ -1,7 +1,8 @@
 """Packed values: compressed ones, and ones that lie in a storage outside of Kafka (the claim check).
 
 Spark has no expression that compresses or that fetches a file, so such values pass as Arrow batches through the codecs
-of C libraries and Arrow's file systems. Only topics that are packed pay for it. Source: TiCDC's large messages.
+of C libraries and Arrow's file systems. Only topics that are packed pay for it.
+Source: Changefeed configuration, large messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Schema changes and watermarks as `avro-enable-watermark` sends them. Source: Avro protocol, DDL and watermarks."""
+"""Schema changes and watermarks as `avro-enable-watermark` sends them.
+
+Source: Avro protocol, DDL and watermark messages.
+"""
 
 from __future__ import annotations
 

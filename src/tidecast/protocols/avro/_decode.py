@@ -1,4 +1,4 @@
-"""Avro messages to events. Source: Avro protocol, wire format; the real consumer's decoder."""
+"""Avro messages to events. Source: Avro protocol, wire format, consumers compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Avro's forms do to values. Source: Avro protocol, data type mapping."""
+"""What Avro's forms do to values. Source: Avro protocol, column types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that Avro takes, and the options of ENUM and SET as one text. Source: Avro protocol, names; `allowed`."""
+"""Names that Avro takes, and the options of ENUM and SET as one text. Source: Avro protocol, names, allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registered Avro schemas as tables of the model. Source: Avro protocol, type map; the real consumer's decoder."""
+"""Registered Avro schemas as tables of the model. Source: Avro protocol, column types, consumers compared."""
 
 from __future__ import annotations
 

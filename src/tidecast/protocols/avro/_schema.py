@@ -1,4 +1,4 @@
-"""The Avro schemas of a table's keys and values. Source: Avro protocol, section schema JSON."""
+"""The Avro schemas of a table's keys and values. Source: Avro protocol, schema JSON."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _block(data_type: DataType, options: AvroOptions) -> tuple[dict[str, Json], 
 
 
 def _default(column: Column, options: AvroOptions) -> Json:
-    """Return a column's default as its schema shows it. Source: Avro protocol, column DEFAULT."""
+    """Return a column's default as its schema shows it. Source: Avro protocol, column defaults."""
     if column.default is None:
         return None
     try:

@@ -1,4 +1,7 @@
-"""Times as a statement may write them, in the form in which TiDB keeps them. Source: MySQL, date and time literals."""
+"""Times as a statement may write them, in the form in which TiDB keeps them.
+
+Source: Other documents, MySQL's date and time literals.
+"""
 
 from __future__ import annotations
 

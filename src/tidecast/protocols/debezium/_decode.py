@@ -1,4 +1,4 @@
-"""Debezium messages to events. Source: Debezium protocol, messages; the real consumer's decoder.
+"""Debezium messages to events. Source: Debezium protocol, messages, the real consumer.
 
 A message holds its schema, which is longer than its row, and the same in thousands of messages. So the schema is cut
 off as bytes; the driver reads each once, and Spark reads what is left with the types that the schema gives.

@@ -1,4 +1,4 @@
-"""Values in messages as the model's columns. Source: Debezium protocol, column types; value decoding."""
+"""Values in messages as the model's columns. Source: Debezium protocol, column types, the real consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Column defaults: what a schema says of them, and what stands for a NULL. Source: Debezium protocol, NULL, `default`.
+"""Column defaults: what a schema says of them, and what stands for a NULL.
+
+Source: Debezium protocol, NULL values, column defaults.
 
 TiCDC's encoder is not of one mind here; all its oddities can be seen in its messages.
 """

@@ -1,4 +1,4 @@
-"""Names in schemas, and the options of ENUM and SET as one text. Source: Debezium protocol, names; `allowed`."""
+"""Names in schemas, and the options of ENUM and SET as one text. Source: Debezium protocol, names, allowed."""
 
 from __future__ import annotations
 

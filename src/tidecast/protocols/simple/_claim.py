@@ -1,4 +1,4 @@
-"""Where the whole of a large message lies. Source: Simple protocol, claim check."""
+"""Where the whole of a large message lies. Source: Simple protocol, large messages."""
 
 from __future__ import annotations
 

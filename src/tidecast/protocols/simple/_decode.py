@@ -1,4 +1,4 @@
-"""Simple messages to events. Source: TiCDC Simple protocol."""
+"""Simple messages to events. Source: Simple protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of the model as Simple messages. Source: TiCDC Simple protocol."""
+"""Events of the model as Simple messages. Source: Simple protocol."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def encode_value(
     `tidecast.model.TableChanges`). `columns` names those that the message may show, None for all. `handle_key_only`
     leaves only the handle key; a table without one shows all its columns, since its rows would say nothing.
     `claim_check` (string) is where the whole message lies; `build_ts` (bigint) the milliseconds since the epoch, by
-    default now. Source: sections DML, row values, large messages.
+    default now. Source: Simple protocol, messages, row values, large messages.
     """
     shown = [c for c in schema.columns if not c.virtual and (columns is None or c.name in columns)]
     keys = [c for c in shown if c.name in schema.handle_key]
@@ -72,7 +72,7 @@ def encode_ddl(ddl: Ddl, options: SimpleOptions, build_ts: int) -> bytes:
     """Return the message of a schema change; `build_ts` are milliseconds since the epoch.
 
     The table before the change goes with it where `ddl` tells it, though never for `CREATE`. A type that the protocol
-    does not know becomes `QUERY`. Source: section DDL.
+    does not know becomes `QUERY`. Source: Simple protocol, DDL.
     """
     kind = ddl.type if ddl.type in DDL_TYPES else _OTHER
     before = None if kind == _CREATE else ddl.before

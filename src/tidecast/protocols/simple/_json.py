@@ -1,4 +1,7 @@
-"""Simple messages as JSON, to the byte as Go writes it. Source: Simple protocol; Go's encoding/json."""
+"""Simple messages as JSON, to the byte as Go writes it.
+
+Source: Simple protocol, JSON text; Other documents, Go's encoding/json.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +152,10 @@ _CORRECTED = f"row -> {_corrected('row')}"
 
 
 def _value(data_type: DataType, value: Column, zone: str) -> Column:
-    """Return a value of the model as the text that Simple shows, but binary as it is. Source: section row values."""
+    """Return a value of the model as the text that Simple shows, but binary as it is.
+
+    Source: Simple protocol, row values.
+    """
     return _WRITERS.get(data_type.kind, _as_is)(data_type, value, zone)
 
 

@@ -1,4 +1,4 @@
-"""Options of the Simple protocol. Source: TiCDC Simple protocol; TiCDC's sink configuration."""
+"""Options of the Simple protocol. Source: Simple protocol, options."""
 
 from __future__ import annotations
 

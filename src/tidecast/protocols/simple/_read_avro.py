@@ -120,7 +120,7 @@ def read_value(column: TableColumn, side: str, said: Column, more: Column, zone:
     """Return a value of a row's side from what `row` has read of a message; null where it is not of its type.
 
     Each value is a struct of a member for each branch of the union but null. Out: see `tidecast.model.spark_type`.
-    `zone` is that of TIMESTAMP values which name none. Source: Simple protocol, section row values.
+    `zone` is that of TIMESTAMP values which name none. Source: Simple protocol, row values.
     """
     return _READERS.get(column.data_type.kind, _text)(column.data_type, said[side][column.name], zone)
 

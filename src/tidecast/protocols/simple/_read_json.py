@@ -1,4 +1,4 @@
-"""Simple messages in JSON as Spark reads them. Source: TiCDC Simple protocol."""
+"""Simple messages in JSON as Spark reads them. Source: Simple protocol."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ def whole(said: Column) -> Column:
 def read_value(column: TableColumn, side: str, said: Column, more: Column, zone: str) -> Column:
     """Return a value of a row's side from what `row` and `rest` have read; null where it is not of its type.
 
-    Out: see `tidecast.model.spark_type`. `zone` is that of TIMESTAMP values which name none. Source: Simple protocol,
-    section row values.
+    Out: see `tidecast.model.spark_type`. `zone` is that of TIMESTAMP values which name none.
+    Source: Simple protocol, row values.
     """
     text, kind = said[side][column.name], column.data_type.kind
     if kind is Kind.TIMESTAMP:
