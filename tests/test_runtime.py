@@ -373,7 +373,7 @@ def test_what_is_tested_is_what_the_lock_files_name() -> None:
     assert {name: importlib.metadata.version(name) for name in tested} == tested
 
 
-@pytest.mark.parametrize(("file", "extras"), [("requirements.lock", []), ("requirements-dev.lock", ["dev"])])
+@pytest.mark.parametrize(("file", "extras"), [("requirements.lock", []), ("requirements-dev.lock", ["dev", "docs"])])
 def test_the_lock_files_have_all_that_the_project_asks_for(file: str, extras: list[str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = [Requirement(r) for r in project["dependencies"]]

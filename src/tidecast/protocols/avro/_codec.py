@@ -1,4 +1,4 @@
-"""Avro as a changefeed writes it. Source: Avro protocol, codec options, topic distribution."""
+"""Avro as a changefeed writes it. Source: Avro protocol, codec options; Changefeed configuration, topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simple as a changefeed writes it. Source: Simple protocol, messages; TiCDC's sink configuration."""
+"""Simple as a changefeed writes it. Source: Simple protocol, messages, options."""
 
 from __future__ import annotations
 
