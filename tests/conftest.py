@@ -58,6 +58,15 @@ def compiled(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.set(name, value)
 
 
+@pytest.fixture
+def substituting(spark: SparkSession) -> Iterator[None]:
+    """Spark's default, which our own sessions do not have."""
+    before = spark.conf.get("spark.sql.variable.substitute") or "true"
+    spark.conf.set("spark.sql.variable.substitute", "true")
+    yield
+    spark.conf.set("spark.sql.variable.substitute", before)
+
+
 @pytest.fixture(params=["true", "false"], ids=["ansi", "no-ansi"])
 def session(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The Spark session of the run under ANSI rules and without them."""

@@ -157,6 +157,23 @@ def test_expressions_compare_as_mysql_does(spark: SparkSession, expression: str,
     assert EventFilters([one]).kept(TableChanges(table, frame, 1)).count() == (0 if holds else 1)
 
 
+@pytest.mark.usefixtures("substituting")
+@pytest.mark.parametrize(
+    ("expression", "holds"),
+    [
+        ("name = 'in ${env:HOME} ${'", True),
+        ("`${env:HOME}` = 1 and `${env:HOME}` like '1%'", True),
+        ("`${env:HOME}` = 2", False),
+    ],
+)
+def test_expressions_name_no_variables_of_spark(spark: SparkSession, expression: str, holds: bool) -> None:
+    table = TableSchema("shop", "odd", 1, 1, (Column("name", DataType("text")), Column("${env:HOME}", DataType("int"))))
+    row = F.struct(F.lit("in ${env:HOME} ${").alias("name"), F.lit(1).alias("${env:HOME}"))
+    frame = spark.range(1).select(F.lit(Op.CREATE).alias("op"), row.alias("data"))
+    one = EventFilter.model_validate({"matcher": ["*.*"], "ignore-insert-value-expr": expression})
+    assert EventFilters([one]).kept(TableChanges(table, frame, 1)).count() == (0 if holds else 1)
+
+
 @pytest.mark.parametrize(
     ("expression", "code", "words"),
     [

@@ -699,15 +699,6 @@ def test_rows_that_a_table_refuses_stop_no_other(spark: SparkSession, tmp_path: 
         replicate(spark, events, str(to), on_error="fail")
 
 
-@pytest.fixture
-def substituting(spark: SparkSession) -> Iterator[None]:
-    """Spark's default, which our own sessions do not have."""
-    before = spark.conf.get("spark.sql.variable.substitute") or "true"
-    spark.conf.set("spark.sql.variable.substitute", "true")
-    yield
-    spark.conf.set("spark.sql.variable.substitute", before)
-
-
 @pytest.mark.usefixtures("substituting")
 def test_hostile_names(spark: SparkSession, tmp_path: Path) -> None:
     """Each table is one folder of its database, or all its messages are dead letters."""
@@ -748,6 +739,36 @@ def test_hostile_names(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(DecodeError, match="table-refused: no folder can have a name of"):
         replicate(spark, events, str(tmp_path / "fail"), on_error="fail")
     assert not (tmp_path / "fail").exists()
+
+
+@pytest.mark.usefixtures("substituting")
+def test_names_with_variables_in_every_protocol(spark: SparkSession, tmp_path: Path) -> None:
+    table, key, value = "${env:HOME}", "${spark.app.name}", "${env:HOME}"
+    made, registry = Topic(), f"file://{tmp_path}/registry"
+    made.table(table, columns=(key, value))
+    for row in ((1, 10), (2, 20), (3, 30)):
+        made.put(table, row)
+    begun = f"{topic(tmp_path, made.messages)}?protocol=simple"
+    made.put(table, (2, 21), old=(2, 20))
+    made.messages.append(changed(made.messages.pop(), lambda said: said["old"].pop(key)))
+    made.put(table, None, old=(3, 30))
+    grown = topic(tmp_path, made.messages)
+    with simple_events(spark, grown) as events:
+        (update,) = events.tables[0].frame.where("op = 'u'").select("old.*").collect()
+    assert update.asDict() == {key: 2, value: 20}  # an old row may show only what changed
+
+    sources = {"simple": f"{grown}?protocol=simple"}
+    for protocol in ("debezium", "avro"):
+        sources[protocol] = f"file://{tmp_path}/{protocol}/topic?protocol={protocol}"
+        done = tidecast.convert(sources["simple"], sources[protocol], schema_registry=registry, spark=spark)
+        assert not done.dead_letters
+    tidecast.replicate(begun, str(tmp_path / "to-simple"), spark=spark)
+    for protocol, source in sources.items():
+        tidecast.replicate(source, str(tmp_path / f"to-{protocol}"), schema_registry=registry, spark=spark)
+        (table_folder,) = (folder.parent for folder in (tmp_path / f"to-{protocol}").rglob("_delta_log"))
+        rows = spark.read.format("delta").load(str(table_folder))
+        assert protocol == "avro" or rows.columns == [key, value]
+        assert sorted(map(tuple, rows.collect())) == [(1, 10), (2, 21)]
 
 
 @pytest.mark.usefixtures("substituting")

@@ -254,6 +254,7 @@ def test_the_session_is_set_up_as_promised(spark: SparkSession) -> None:
     expected = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "false",
+        "spark.sql.variable.substitute": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",

@@ -17,7 +17,7 @@ from tidecast.replica._columns import may_be_formless
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan, filled
 from tidecast.replica._report import TableReport
-from tidecast.spark import sql_name
+from tidecast.spark import sql_column, sql_name
 
 _NOTE = '{"tidecast": '
 _INSERT, _UPDATE, _DELETE = "i", "u", "d"
@@ -120,7 +120,7 @@ def _execute(plan: Plan, actions: DataFrame) -> None:
     # are one column, of a name that no table has.
     change = F.col(_CHANGE)
     mine = reduce(and_, (F.col(sql_name(n)).eqNullSafe(change["key"][n]) for n in plan.key))
-    values = {sql_name(n): change["after"]["row"][n] for n in plan.evolution.shape.columns}
+    values = {sql_column(n): change["after"]["row"][n] for n in plan.evolution.shape.columns}
     changes = actions.select(F.struct("key", "after", "action").alias(_CHANGE))
     merge = changes.mergeInto(plan.place.name, mine)
     merge = merge.whenMatched(change["action"] == _DELETE).delete()

@@ -97,6 +97,7 @@ def read_condition(text: str, schema: TableSchema, row: str, zone: str) -> Condi
     """
     tree = parse_condition(text)
     values: dict[str, Column] = {}
+    names: dict[tuple[str, str], str] = {}
     for node, column in columns_of(tree, schema, text):
         if isinstance(node.parent, exp.Not | exp.And | exp.Or):  # a number is true unless it is 0
             node = node.replace(exp.NEQ(this=node.copy(), expression=exp.Literal.number(0))).this
@@ -105,12 +106,17 @@ def read_condition(text: str, schema: TableSchema, row: str, zone: str) -> Condi
         value = F.col(row)[column.name]
         if column.data_type.kind is Kind.TIMESTAMP:
             value = shift_zone(value, "UTC", zone)
-        name = f"{_SEEN}{column.name} {form.__name__}"
+        name = names.setdefault((column.name, form.__name__), f"{_SEEN}{len(names)}")
         values[name] = form(column, value)
         for other in others:
             _adapt(other, column.data_type.kind)
         node.replace(exp.column(name, quoted=True))
-    return Condition(f"coalesce(try_cast({tree.sql(dialect='spark')} AS BIGINT) = 1, false)", values)
+    return Condition(f"coalesce(try_cast({_without_variables(tree)} AS BIGINT) = 1, false)", values)
+
+
+def _without_variables(tree: exp.Expression) -> str:
+    """Return SQL in which Spark sees no variable: a literal with `${` becomes two, which Spark takes for one."""
+    return tree.sql(dialect="spark").replace("${", "$' '{")
 
 
 def unusable(text: str, error: AnalysisException | ParseException, schema: TableSchema) -> ConfigError:

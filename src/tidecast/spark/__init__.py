@@ -9,7 +9,7 @@ from tidecast.spark._plans import (
     union,
     with_looked_up,
 )
-from tidecast.spark._sql import called, let, sql_name, sql_text
+from tidecast.spark._sql import called, let, sql_column, sql_name, sql_text
 
 __all__ = [
     "bad_names",
@@ -19,6 +19,7 @@ __all__ = [
     "let",
     "parallel_map",
     "small_table",
+    "sql_column",
     "sql_name",
     "sql_text",
     "union",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+_VARIABLE = "${"
+
 
 def called(function: str, value: Column) -> Column:
     """Return what a function of SQL, such as `x -> x + 1`, makes of a value, which Spark then computes once.
@@ -19,8 +21,17 @@ def let(name: str, value: str, result: str) -> str:
     return f"get(transform(array({value}), {name} -> {result}), 0)"
 
 
+def sql_column(*path: str) -> str:
+    """Return a column, or with more names a field in it, as an expression of SQL writes it.
+
+    In a session that substitutes variables, as Spark's own does, no part of SQL's text may look like `${…}`.
+    """
+    name = ".".join(map(sql_name, path))
+    return f"IDENTIFIER({sql_text(name)})" if _VARIABLE in name else name
+
+
 def sql_name(name: str) -> str:
-    """Return a name as SQL writes it, whatever is in it."""
+    """Return a name as SQL writes it, whatever is in it but variables; see `sql_column`."""
     return "`" + name.replace("`", "``") + "`"
 
 

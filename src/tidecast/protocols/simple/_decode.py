@@ -31,7 +31,7 @@ from tidecast.protocols.simple import _read_avro, _read_json
 from tidecast.protocols.simple import _schema as table_schemas
 from tidecast.protocols.simple._avro import MARK, read_message
 from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, ROW_OPS, WATERMARK, RowReader
-from tidecast.spark import bad_names, block_collapse_project, parallel_map, sql_name, sql_text, with_looked_up
+from tidecast.spark import bad_names, block_collapse_project, parallel_map, sql_column, sql_text, with_looked_up
 
 _SIDES = {"old": ("UPDATE", "DELETE"), "data": ("INSERT", "UPDATE")}
 """The types of messages that have each of the two rows; where another type shows one, it is not read."""
@@ -302,9 +302,13 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, sides: Sequence[st
 
 def _filled(schema: TableSchema) -> Column:
     """Return the old row with the values of the new one for columns that a message does not show as old."""
-    names = {c.name: sql_name(c.name) for c in schema.columns}
-    values = (f"IF(array_contains(missing, {sql_text(c)}), data.{n}, old.{n}) AS {n}" for c, n in names.items())
-    return F.when(F.col("missing").isNull(), F.col("old")).otherwise(F.expr(f"struct({', '.join(values)})"))
+
+    def value(name: str) -> str:
+        data, old = sql_column("data", name), sql_column("old", name)
+        return f"{sql_text(name)}, IF(array_contains(missing, {sql_text(name)}), {data}, {old})"
+
+    values = ", ".join(value(c.name) for c in schema.columns)
+    return F.when(F.col("missing").isNull(), F.col("old")).otherwise(F.expr(f"named_struct({values})"))
 
 
 def _typed(read: DataFrame, schema: TableSchema, sides: Sequence[str], reader: RowReader, zone: str) -> DataFrame:
@@ -333,8 +337,11 @@ def _typed(read: DataFrame, schema: TableSchema, sides: Sequence[str], reader: R
 
 def _missing(schema: TableSchema, reader: RowReader, message: Column) -> Column:
     """Return the columns that the old row of an UPDATE does not show, null where it is not worth a look."""
-    names = [sql_name(c.name) for c in schema.columns]
-    gap = _first((f"message.old.{n} IS NULL AND message.data.{n} IS NOT NULL", "true") for n in names)
+
+    def gone(name: str) -> str:
+        return f"{sql_column('message', 'old', name)} IS NULL AND {sql_column('message', 'data', name)} IS NOT NULL"
+
+    gap = _first((gone(c.name), "true") for c in schema.columns)
     columns = F.expr(f"array({', '.join(sql_text(c.name) for c in schema.columns)})")
     unnamed = F.array_except(columns, reader.names(message, F.col("value")))
     return F.when((F.col("op") == Op.UPDATE) & (gap | reader.uneven(message)), unnamed)
