@@ -100,8 +100,43 @@ def test_columns_that_differ_in_case_alone_do_not_end_the_run(spark: SparkSessio
     with topic.decode(spark) as events:
         assert [t.schema.table for t in events.tables] == ["good"]
         (letter,) = events.dead_letters().collect()
-    said = "columns a_b and A_b differ only in case"
+    said = "d.bad has two columns of one name: a_b and A_b"
     assert (letter["offset"], letter["reason"], letter["detail"]) == (1, "foreign-schema", said)
+
+
+def test_schemas_that_no_table_can_have_end_no_run(spark: SparkSession) -> None:
+    def field(avro: str, tidb: str, name: Any = "c", **more: Any) -> dict[str, Any]:
+        return {"name": name, "type": {"type": avro, "connect.parameters": {"tidb_type": tidb, **more}}}
+
+    def decimal(precision: Any, scale: Any) -> dict[str, Any]:
+        said = field("bytes", "DECIMAL")
+        said["type"] |= {"logicalType": "decimal", "precision": precision, "scale": scale}
+        return said
+
+    impossible = "d.bad has a column that no table can have: c "
+    foreign = "schema id {} is not one of TiCDC's"
+    bad: list[tuple[str, list[dict[str, Any]]]] = [
+        (impossible + "decimal(10,99999)", [decimal(10, 99999)]),
+        (impossible + "decimal(1000000000,0)", [decimal(10**9, 0)]),
+        (impossible + "decimal(5,-5)", [decimal(5, -5)]),
+        (foreign, [decimal(0, 0)]),
+        ("a schema has a member that is not of its type", [decimal(10, "2")]),
+        (impossible + "bit(1000000000,0)", [field("bytes", "BIT", length="1000000000")]),
+        ("a schema has a member that is not of its type", [field("int", "INT", name=5)]),
+        ("d.bad has two columns of one name: c and C", [field("int", "INT"), field("int", "INT", name="C")]),
+        (foreign, [{"name": "c", "type": "[" * 100_000}]),
+    ]
+    topic = Topic()
+    topic.row(table("good"), id=1)
+    for n, (_, fields) in enumerate(bad, 10):
+        said = {"type": "record", "name": "bad", "namespace": "default.d", "fields": fields}
+        topic.schemas[n] = json.dumps(said)
+        topic.message(None, b"\0" + n.to_bytes(4) + bytes(20))
+    with topic.decode(spark) as events:
+        assert [(t.schema.table, t.good.count()) for t in events.tables] == [("good", 1)]
+        letters = events.dead_letters().orderBy("offset").collect()
+    assert [x["detail"] for x in letters] == [words.format(n) for n, (words, _) in enumerate(bad, 10)]
+    assert {x["reason"] for x in letters} == {"foreign-schema"}
 
 
 def test_a_broken_schema_change_is_set_aside(spark: SparkSession) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tidecast.model import Column, DataType, Ddl, Index, TableSchema
+from tidecast.model import Column, DataType, Ddl, Index, InvalidSchema, TableSchema
 from tidecast.model._ddl_parser import read_statement
 from tidecast.protocols.debezium import DdlHistory, DebeziumOptions, encode_ddl
-from tidecast.protocols.debezium._decode_schema import UnknownType, read_table
+from tidecast.protocols.debezium._decode_schema import read_table
 from tidecast.protocols.debezium._schema import column_schema
 
 OPTIONS = DebeziumOptions(disable_schema=True)
@@ -230,5 +230,5 @@ def test_a_bit_default_that_ticdc_spoils_is_that_of_the_statement(literal: str) 
 
 
 def test_a_type_that_cannot_be_read_is_named() -> None:
-    with pytest.raises(UnknownType, match="column c is of type GEOMETRY"):
+    with pytest.raises(InvalidSchema, match="column c is of type GEOMETRY"):
         column(shown("GEOMETRY"))

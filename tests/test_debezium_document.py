@@ -209,6 +209,58 @@ def test_thousands_of_tables_without_a_schema_end_no_run(spark: SparkSession) ->
     assert {r["detail"].split(" before ")[0] for r in letters} == {f"no schema of test.t{n}" for n in range(3000)}
 
 
+BITS = {"type": "bytes", "name": "io.debezium.data.Bits", "optional": True, "field": "c"}
+DECIMAL = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "optional": True, "field": "c"}
+DEEP: Json = {"deep": "@"}
+
+
+def test_schemas_that_no_table_can_have_end_no_run(spark: SparkSession) -> None:
+    """One is in the message of a row, another in a schema change."""
+
+    def changed(type_name: str, length: int, scale: int | None = None, **more: Any) -> tuple[Json, Json]:
+        key, change = shown("tiny", "c", sql=f"ALTER TABLE `bad` MODIFY `c` {type_name}", commit_ts=1)
+        change["payload"]["source"]["table"] = "bad"
+        change["payload"]["tableChanges"][0]["table"]["columns"][1] |= {
+            "typeName": type_name,
+            "length": length,
+            "scale": scale,
+            **more,
+        }
+        return key, change
+
+    impossible = "test.bad has a column that no table can have: c "
+    foreign = "the schema in the message is not one of Debezium's for a row"
+    member = "a schema has a member that is not of its type"
+    broken = "tableChanges is not of Debezium's form"
+    digits = "connect.decimal.precision"
+    columns: list[tuple[str, Json]] = [
+        (impossible + "bit(1000000000,0)", BITS | {"parameters": {"length": "1000000000"}}),
+        (impossible + "decimal(10,99999)", DECIMAL | {"parameters": {"scale": "99999", digits: "10"}}),
+        (impossible + "decimal(10,-5)", DECIMAL | {"parameters": {"scale": "-5", digits: "10"}}),
+        (member, TINY | {"field": 5}),
+        ("test.bad has two columns of one name: tiny and Tiny", TINY | {"field": "Tiny"}),
+        (foreign, TINY | {"default": DEEP}),
+    ]
+    changes: list[tuple[str, tuple[Json, Json]]] = [
+        (impossible + "bit(1000000000,0)", changed("BIT", 10**9)),
+        (impossible + "decimal(10,99999)", changed("DECIMAL", 10, 99999)),
+        (impossible + "binary(1000000000,0)", changed("BINARY", 10**9)),
+        (member, changed("INT", 11, optional="no")),
+        (broken, changed("INT", 11, defaultValueExpression=DEEP)),
+    ]
+    messages = [m for _, m in changes]
+    source = SOURCE | {"table": "bad"}
+    for _, column in columns:
+        row = {"payload": {"source": source, "op": "c", "after": {"tiny": 1}}, "schema": envelope(TINY, column)}
+        messages.append(({"payload": {"tiny": 1}}, row))
+    deep = "[" * 980 + "]" * 980  # Java takes it, and Python does not
+    texts = [(json.dumps(key), json.dumps(value).replace(json.dumps(DEEP), deep)) for key, value in messages]
+    with read(spark, *texts, (ROW_KEY, ROW_VALUE)) as events:
+        assert [(t.schema.table, t.good.count()) for t in events.tables] == [("table1", 1)]
+        letters = events.dead_letters().orderBy("offset").collect()
+    assert [x["detail"] for x in letters] == [words for words, _ in (*changes, *columns)]
+
+
 def shown(*names: str, sql: str, commit_ts: int | None = None) -> tuple[Json, Json]:
     """Return a schema change without a schema, of a table of integers whose key is the first of them."""
     nothing = dict.fromkeys(("length", "scale", "charsetName", "enumValues", "defaultValueExpression"))

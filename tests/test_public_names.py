@@ -13,7 +13,8 @@ PUBLIC = {
         Unreachable Verified __version__ convert demo inspect plan read replicate serve spark_session verify
     """,
     "tidecast.model": """
-        Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index Kind MAX_DECIMAL_PRECISION Name
+        Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
+        MAX_DECIMAL_PRECISION Name
         Op RECORD Reason SchemaHistory SchemaKey Statement TableChanges TableSchema checked compose ddl_action
         ddl_type is_tso physical_ms physical_ms_of read_statement row_type sanitize spark_type to_datetime
     """,

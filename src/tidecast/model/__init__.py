@@ -4,7 +4,7 @@ from tidecast.model._actions import Action, ddl_action
 from tidecast.model._ddl import Bootstrap, Ddl
 from tidecast.model._ddl_parser import Definition, Name, Statement, ddl_type, read_statement
 from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Events, Op, Reason, TableChanges, row_type
-from tidecast.model._history import SchemaHistory, checked
+from tidecast.model._history import InvalidSchema, SchemaHistory, checked
 from tidecast.model._names import sanitize
 from tidecast.model._schema import Column, Index, SchemaKey, TableSchema
 from tidecast.model._tso import compose, is_tso, physical_ms, physical_ms_of, to_datetime
@@ -23,6 +23,7 @@ __all__ = [
     "Definition",
     "Events",
     "Index",
+    "InvalidSchema",
     "Kind",
     "Name",
     "Op",

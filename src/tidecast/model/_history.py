@@ -30,18 +30,28 @@ _STATE = TypeAdapter(list[tuple[TableSchema, int]])
 _TABLE = TypeAdapter(TableSchema)
 
 
-def checked(schema: TableSchema) -> TableSchema:
-    """Return a schema that a message showed, if a history can keep it and a table can be like that.
+class InvalidSchema(ValueError):
+    """A message or a registry shows a schema that no table can have."""
 
-    Raises ValueError where a member is of another type, a text is none, two columns have one name, as MySQL sees it, or
-    a type is beyond MySQL's limits.
+
+def checked(schema: TableSchema) -> TableSchema:
+    """Return a schema that a message or a registry showed, if a history can keep it and a table can be like that.
+
+    Raises InvalidSchema where a member is of another type, a text is none, two columns have one name, as MySQL sees it,
+    or a type is beyond MySQL's limits.
     """
-    _TABLE.validate_json(_TABLE.dump_json(schema, warnings=False), strict=True)
-    if len({c.name.lower() for c in schema.columns}) < len(schema.columns):
-        raise ValueError(f"{schema.name} has two columns of one name")
+    try:
+        _TABLE.validate_json(_TABLE.dump_json(schema, warnings=False), strict=True)
+    except ValueError:
+        raise InvalidSchema("a schema has a member that is not of its type") from None
+    names: dict[str, str] = {}
     for column in schema.columns:
-        if not _is_possible(column.data_type):
-            raise ValueError(f"{schema.name} has a column that no table can have: {column.name} {column.data_type}")
+        if other := names.get(column.name.lower()):
+            raise InvalidSchema(f"{schema.name} has two columns of one name: {other} and {column.name}")
+        names[column.name.lower()] = column.name
+        if not _is_possible(kind := column.data_type):
+            size = f"{column.name} {kind.mysql_type}({kind.length},{kind.decimal})"
+            raise InvalidSchema(f"{schema.name} has a column that no table can have: {size}")
     return schema
 
 

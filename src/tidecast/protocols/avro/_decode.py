@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -13,7 +13,20 @@ from pyspark.sql import types as T
 
 from tidecast.expressions import MAX_LENGTH, bit_width, shift_zone, unsigned_number
 from tidecast.model import CHECKSUM as CHECKSUM_TYPE
-from tidecast.model import RECORD, DataType, Ddl, Events, Kind, Op, Reason, TableChanges, is_tso, row_type
+from tidecast.model import (
+    RECORD,
+    DataType,
+    Ddl,
+    Events,
+    InvalidSchema,
+    Kind,
+    Op,
+    Reason,
+    TableChanges,
+    checked,
+    is_tso,
+    row_type,
+)
 from tidecast.protocols.avro import _wide
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
 from tidecast.protocols.avro._read_schema import Field, WriterSchema, read_schema
@@ -147,9 +160,10 @@ class _Schemas:
         writer = read_schema(text)
         if writer is None:
             return Reason.FOREIGN_SCHEMA, f"schema id {schema_id} is not one of TiCDC's"
-        alike = _alike(c.name for c in writer.columns)
-        if alike:  # which Spark cannot tell apart
-            return Reason.FOREIGN_SCHEMA, f"columns {alike[0]} and {alike[1]} differ only in case"
+        try:
+            checked(writer.table_schema(schema_id, ()))
+        except InvalidSchema as invalid:
+            return Reason.FOREIGN_SCHEMA, str(invalid)
         return writer
 
     def wrong(self, group: _Group) -> tuple[str, str] | None:
@@ -163,16 +177,6 @@ class _Schemas:
             if not columns.issuperset(c.name for c in keys):
                 return Reason.FOREIGN_SCHEMA, "the key's columns are not among the value's"
         return None
-
-
-def _alike(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first two names that differ at most in case."""
-    seen: dict[str, str] = {}
-    for name in names:
-        if name.lower() in seen:
-            return seen[name.lower()], name
-        seen[name.lower()] = name
-    return None
 
 
 def _bytes(value: bytearray | None) -> bytes | None:

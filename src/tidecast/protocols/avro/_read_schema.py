@@ -100,6 +100,8 @@ def _data_type(block: dict[str, Any]) -> DataType:
     if plain.kind is Kind.BIT:
         return replace(plain, length=int(parameters["length"]))
     if plain.kind is Kind.DECIMAL and avro == "bytes":
+        if block["precision"] < 1:
+            raise ValueError("a decimal without digits")
         return replace(plain, length=block["precision"], decimal=block["scale"])
     return plain
 

@@ -22,19 +22,21 @@ from tidecast.model import (
     Ddl,
     Events,
     Index,
+    InvalidSchema,
     Op,
     Reason,
     SchemaHistory,
     Statement,
     TableChanges,
     TableSchema,
+    checked,
     ddl_type,
     is_tso,
     read_statement,
     row_type,
 )
 from tidecast.protocols.debezium import _decode_envelope as envelope
-from tidecast.protocols.debezium._decode_schema import Field, UnknownType, fields_of, read_block, read_table
+from tidecast.protocols.debezium._decode_schema import Field, fields_of, read_block, read_table
 from tidecast.protocols.debezium._decode_values import damaged, json_type, readable, value
 from tidecast.protocols.debezium._encode import WATERMARK
 from tidecast.protocols.debezium._unknown_fields import unknown_fields
@@ -237,10 +239,10 @@ def _schema_changes(
         statement = read_statement(row["ddl"])
         try:
             schema = _shown(row, statement, zone)
-        except UnknownType as unknown:
-            broken.append((row["changes"], str(unknown)))
+        except InvalidSchema as invalid:
+            broken.append((row["changes"], str(invalid)))
             continue
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             broken.append((row["changes"], _BROKEN))
             continue
         kind = ddl_type(statement) if statement else "ALTER" if schema else "QUERY"
@@ -279,7 +281,7 @@ def _shown(row: Row, statement: Statement | None, zone: str) -> TableSchema | No
         return None
     renamed = statement.renamed if statement else None
     database, name = renamed or (None, row["table"] or "")
-    return read_table(table, (database or row["database"], name), row["commit_ts"] or 0, statement, zone)
+    return checked(read_table(table, (database or row["database"], name), row["commit_ts"] or 0, statement, zone))
 
 
 @dataclass(frozen=True)
@@ -355,6 +357,10 @@ def _read(group: _Group, known: _Known) -> _Reading | str:
         schema, fields = block
     if schema is None:
         schema = TableSchema(*name, 0, group.since, tuple(f.column for f in fields))
+    try:
+        checked(schema)
+    except InvalidSchema as invalid:
+        return str(invalid)
     unreadable = [f.column.name for f in fields if not readable(f)]
     if unreadable:
         return f"column {unreadable[0]} is a decimal of more digits than can be read"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from tidecast.model import Column, DataType, Index, Kind, Statement, TableSchema
+from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, Statement, TableSchema
 from tidecast.protocols.debezium._ddl_literals import datetime_text, time_text
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds, zone_of
 from tidecast.protocols.debezium._encode_ddl import WIDTHS
@@ -100,7 +100,7 @@ def read_block(text: bytes, known: Iterable[TableSchema]) -> tuple[TableSchema |
             twice = column["field"] in seen
             seen[column["field"]] = replace(field, column=replace(field.column, virtual=twice))
         return None, tuple(seen.values())
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return None
 
 
@@ -194,16 +194,12 @@ _DEFAULTS: dict[Kind, Callable[[DataType, Any], str | int]] = {
 }
 
 
-class UnknownType(Exception):
-    """A schema change shows a column of a type that cannot be read."""
-
-
 def read_table(
     said: dict[str, Any], name: tuple[str, str], version: int, statement: Statement | None, zone: str
 ) -> TableSchema:
     """Return the table that a schema change shows. `zone` is that of TIMESTAMP defaults which its statement gives.
 
-    Raises KeyError, TypeError or ValueError where it is not of that form, UnknownType for a type that MySQL lacks.
+    Raises KeyError, TypeError or ValueError where it is not of that form, InvalidSchema for a type that MySQL lacks.
     """
     keys = tuple(said["primaryKeyColumnNames"] or ())
     literals = {d.name: d.default for d in statement.definitions.values()} if statement else {}
@@ -231,7 +227,7 @@ def _changed_column(said: dict[str, Any], literal: str | None, zone: str) -> Col
         zerofill="zerofill" in flags or name == "year",
     )
     if data_type.kind is Kind.UNKNOWN and name != _OF_VIEWS:
-        raise UnknownType(f"column {said['name']} is of type {said['typeName']}, which cannot be read")
+        raise InvalidSchema(f"column {said['name']} is of type {said['typeName']}, which cannot be read")
     if data_type.kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME):
         data_type = replace(data_type, decimal=length or 0)
     else:

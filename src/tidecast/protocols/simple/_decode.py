@@ -226,7 +226,7 @@ class _Schemas:
         for row in control:
             try:
                 text, after, before = _read(bytes(row["body"]))
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, RecursionError):
                 self.broken.append(bytes(row["body"]))
                 continue
             ts = row["commit_ts"] or (after.version if after else 0)
