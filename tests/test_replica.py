@@ -36,6 +36,7 @@ from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._columns import fill
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._evolve import Shape, reconcile
+from tidecast.replica._target import DeltaTarget
 from tidecast.topics import append_lines
 from tidecast.topics._files import FileTopics
 
@@ -697,6 +698,63 @@ def test_rows_that_a_table_refuses_stop_no_other(spark: SparkSession, tmp_path: 
     assert [read_back(to, ("orc", t))[1] for t in ("keyed", "log")] == [[{"id": 1, "v": 1}]] * 2
     with pytest.raises(TableRefused, match=r"orc\.(keyed|log): .*CHECK constraint small"):
         replicate(spark, events, str(to), on_error="fail")
+
+
+def keyless(*values: int, sent: int = 0) -> Topic:
+    made = Topic()
+    made.table("log", key=False)
+    for n, value in enumerate(values):
+        made.put("log", (n, value))
+    made.messages = [{**m, "timestamp": sent} for m in made.messages]
+    return made
+
+
+def logged(folder: Path) -> list[int]:
+    return sorted(row["v"] for row in read_back(folder, ("orc", "log"))[1])
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "of a version that noted no message"])
+def test_another_topic_of_the_same_name_is_not_appended(spark: SparkSession, tmp_path: Path, noted: bool) -> None:
+    """Its offsets are known, and its rows are not: without a key they would be taken for those that came before."""
+    to, first = tmp_path / "to", keyless(1, 2, 3).messages
+
+    def applied(messages: list[Line]) -> tuple[int, int]:
+        done = report(replicate(spark, simple_events(spark, topic(tmp_path, messages)), str(to)), "log")
+        return done.upserted, done.refused
+
+    assert applied(first) == (3, 0)
+    others = [keyless(1, 2), keyless(4, 5, 6, 7), keyless(1, 2, 3, sent=9)]
+    if not noted:
+        nothing = spark.read.format("delta").load(f"{to}/orc/log").limit(0)
+        DeltaTarget(spark, f"delta.`{to}/orc/log`").append(nothing, '{"tidecast": {"orc": 3}}')
+        others = others[:1]  # a topic that is longer is taken for the same one
+    for other in others:
+        assert applied(other.messages) == (0, len(other.messages) - 1)
+        found = [letter["detail"] for letter in letters_of(to)]
+        assert all("orc does not have the message at offset 3 up to which it was appended" in said for said in found)
+    assert applied(first) == (0, 0)
+    assert applied(keyless(1, 2, 3, 4).messages) == (1, 0)
+    assert logged(to) == [1, 2, 3, 4]
+
+
+def test_files_without_offsets_are_no_one_topic(spark: SparkSession, tmp_path: Path) -> None:
+    """Their lines have the same numbers: rows of a table without a key cannot be told apart by these."""
+    to, folder = tmp_path / "to", tmp_path / "orc"
+    folder.mkdir()
+    for name, made in {"a": keyless(1, 2, 3), "b": keyless(4, 5, 6)}.items():
+        topic(folder, made.messages).rename(folder / f"{name}.jsonl")
+    source = f"{folder}?protocol=simple"
+    done = tidecast.replicate(source, str(to), spark=spark)
+    assert (done.tables[0].upserted, done.tables[0].refused) == (0, 6)
+    assert all("several messages of orc have offset 1" in letter["detail"] for letter in letters_of(to))
+
+    checkpoint = str(tmp_path / "state")
+    (folder / "b.jsonl").rename(tmp_path / "b.jsonl")
+    tidecast.replicate(source, str(to), checkpoint=checkpoint, spark=spark)
+    (tmp_path / "b.jsonl").rename(folder / "b.jsonl")
+    done = tidecast.replicate(source, str(to), checkpoint=checkpoint, spark=spark)
+    assert (done.tables[0].upserted, done.tables[0].refused) == (0, 3)
+    assert logged(to) == [1, 2, 3]
 
 
 @pytest.mark.usefixtures("substituting")

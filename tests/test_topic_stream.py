@@ -22,9 +22,11 @@ from pyspark.sql import functions as F
 from servers import KafkaBroker
 
 import tidecast
-from tidecast import DecodeError, TerminalError
+from tidecast import ConfigError, DecodeError, TerminalError
 from tidecast._errors import SourceChanged
+from tidecast._uri import parse_place
 from tidecast.sources import Batch, TopicStream
+from tidecast.sources._stream import may_be_same, source_name
 from tidecast.spark import union
 from tidecast.topics import append_lines
 from tidecast.topics._files import FileTopics
@@ -381,6 +383,49 @@ def messages_of(spark: SparkSession, *messages: Said) -> DataFrame:
     )
 
 
+SHOP = "file:///lake/shop"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("kafka://a:1/shop?protocol=simple", "kafka+ssl://u:p@b:2,c:3/shop?protocol=simple&start=latest", True),
+        ("kafka://a:1/shop?protocol=simple", "kafka://a:1/x?protocol=simple&topics=shop.*", True),
+        ("kafka://a:1/shop?protocol=simple", "kafka://a:1/shopping?protocol=simple", False),
+        ("kafka://a:1/shop?protocol=simple", "file:///shop?protocol=simple", False),
+        (SHOP, f"{SHOP}/?protocol=avro", True),
+        (SHOP, "file:///lake/x?topics=.*", True),
+        (SHOP, "file:///sea/shop", False),
+        (SHOP, "file:///sea/shop?topics=shop", False),
+        ("file:///lake?topics=.*", SHOP, False),
+        (SHOP, "file:///lake/shop.jsonl", False),
+    ],
+)
+def test_a_source_is_known_by_what_stays_the_same(one: str, other: str, same: bool) -> None:
+    names = [source_name(parse_place(uri)) for uri in (one, other)]
+    assert may_be_same(*names) is may_be_same(*reversed(names)) is same
+
+
+def test_a_checkpoint_of_another_source_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """A folder of the same name elsewhere has files of the same names."""
+    for place in ("here", "there"):
+        put_said(tmp_path / place, "1", (0, 0, CREATE), (0, 1, row(10, 4, id=1)))
+    source, state = f"{tmp_path}/here/topic?protocol=simple", tmp_path / "state"
+    options: dict[str, Any] = {"checkpoint": str(state), "spark": spark}
+    tidecast.replicate(source, str(tmp_path / "to"), **options)
+    refusal = r"state of another source: file://.*/here/topic, not file://.*/there/topic \(give each .*--checkpoint"
+    with pytest.raises(ConfigError, match=refusal):
+        tidecast.replicate(source.replace("here", "there"), str(tmp_path / "to"), **options)
+
+    file = state / "progress.json"
+    said = json.loads(file.read_text())
+    del said["progress"]["source"]  # as the version before wrote it
+    file.write_text(json.dumps(said))
+    put_said(tmp_path / "here", "2", (0, 2, row(20, 4, id=2)))
+    assert tidecast.replicate(source, str(tmp_path / "to"), **options).tables[0].upserted == 1
+    assert json.loads(file.read_text())["progress"]["source"] == f"file://{tmp_path}/here/topic"
+
+
 def test_a_topic_of_files_made_anew_is_not_read_on(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "topic"
     topics = FileTopics(folder, "topic")
@@ -426,6 +471,7 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a watermark that is true": lambda state: state["progress"].update(watermark=True),
     "something more": lambda state: state["progress"].update(more=1),
     "a table of one name": lambda state: state["progress"].update(tables=[["d"]]),
+    "a source of a number": lambda state: state["progress"].update(source=1),
     "waiting elsewhere": lambda state: state["progress"].update(waiting="../topic"),
     "rows that wait nowhere": lambda state: state["progress"].update(waiting="waiting-1", rows_waiting=1),
     "schemas of text": lambda state: state.update(schemas="x"),
@@ -450,11 +496,13 @@ BYTES = {
 
 @pytest.fixture(scope="module")
 def state(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What a stream keeps."""
+    """What a stream keeps; but for its source, as each test has a folder of its own."""
     folder = tmp_path_factory.mktemp("state")
     put_said(folder, "1", (0, 0, CREATE), (0, 1, row(10, 4, id=1)), (0, 2, watermark(10)))
     drain(stream_of(spark, folder))
-    return (folder / "state" / "progress.json").read_text()
+    members = json.loads((folder / "state" / "progress.json").read_text())
+    del members["progress"]["source"]
+    return json.dumps(members)
 
 
 @pytest.mark.parametrize("damage", [*DAMAGES, *BYTES])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from tidecast._errors import TableRefused
 from tidecast.checksum import Verdict
 from tidecast.model import Kind
 from tidecast.replica._check import Checked
@@ -131,20 +132,23 @@ def _execute(plan: Plan, actions: DataFrame) -> None:
 def _append(plan: Plan, checked: Checked) -> TableReport:
     """Append the rows that came after those which an earlier run appended; the table's history remembers them."""
     told = plan.place.note(_NOTE) if plan.present else None
-    applied: dict[str, int] = json.loads(told)["tidecast"] if told else {}
+    before: dict[str, dict[str, int]] = json.loads(told) if told else {}
+    applied, last = before.get("tidecast", {}), before.get("messages", {})
     line = F.concat_ws("/", "topic", F.col("partition").cast("string"))
-    known = F.from_json(F.lit(json.dumps(applied)), "map<string,bigint>")
+    end = F.element_at(F.from_json(F.lit(json.dumps(applied)), "map<string,bigint>"), line)
     changes = plan.changes()
     rows = changes.where(~F.col("deleted")).select("*", F.col("after.row").alias("row"))
-    fresh = without_repeats(rows).where(F.col("offset") > F.coalesce(F.element_at(known, line), F.lit(-1))).persist()
+    fresh = without_repeats(rows).where(F.col("offset") > F.coalesce(end, F.lit(-1))).persist()
     try:
-        read = changes.groupBy("topic", line.alias("line"))
-        lines = read.agg(F.max("offset").alias("end"), F.count_if("deleted").alias("deletes")).collect()
+        lines = _lines(changes.withColumns({"line": line, "known": end}))
+        for row in lines:
+            _check_follows(row, applied, last)
         counts = (F.count("*").alias("upserted"), F.sum("repeats").alias("repeats"))
         done = fresh.agg(*counts, *_formless(plan, F.col("after"))).collect()[0]
         ends = {row["line"]: row["end"] for row in lines}
         reached = {at: max(ends.get(at, -1), applied.get(at, -1)) for at in {**applied, **ends}}
-        note = _NOTE + json.dumps(reached) + "}"
+        last |= {row["line"]: row["last"] for row in lines if row["end"] == reached[row["line"]]}
+        note = f'{_NOTE}{json.dumps(reached)}, "messages": {json.dumps(last)}}}'
         if plan.present is None:
             # Delta leaves no note on the commit that makes a table.
             plan.place.create(fresh.select("row.*").limit(0), (), plan.notes)
@@ -161,11 +165,52 @@ def _append(plan: Plan, checked: Checked) -> TableReport:
             f"{done['repeats']} rows equal another of their commit-ts and were taken for repeats of it: without a key "
             "nothing tells them apart"
         )
-    if any(ends.get(at, last) < last for at, last in applied.items()):
-        warnings.append("a topic ends before what was appended from it: was it made anew? Its rows were not appended")
     upserted = done["upserted"]
     left = checked.applicable - deletes - upserted
     return _report(plan, checked, upserted, 0, left, _formless_counts(plan, done.asDict()), warnings)
+
+
+def _lines(changes: DataFrame) -> list[Row]:
+    """Return what came of each partition: its first and last offset, and by which messages it can be told.
+
+    In: the changes of a table, with `line`, the partition, and `known`, the offset up to which it was appended, null
+    for a new one. Out: `topic`, `line`, `start`, `end`, `deletes`, `last` and `seen` (the messages at `end` and at
+    `known`), `twice` (an offset that several messages have).
+    """
+    message = F.col("message")
+    placed = changes.groupBy("topic", "line", "known", "offset").agg(
+        F.count_if("deleted").alias("deletes"),
+        F.min(message).alias("message"),
+        F.when(F.min(message) != F.max(message), F.col("offset")).alias("twice"),
+    )
+    read = placed.groupBy("topic", "line").agg(
+        F.min("offset").alias("start"),
+        F.max("offset").alias("end"),
+        F.sum("deletes").alias("deletes"),
+        F.max_by("message", "offset").alias("last"),
+        F.max(F.when(F.col("offset") == F.col("known"), message)).alias("seen"),
+        F.min("twice").alias("twice"),
+    )
+    return read.collect()
+
+
+def _check_follows(line: Row, applied: Mapping[str, int], last: Mapping[str, int]) -> None:
+    """Raise TableRefused unless offsets tell which rows of a partition were appended before.
+
+    A topic that was made anew, or another one of the same name, has other messages at the offsets that are known.
+    """
+    name, end, seen = line["line"], applied.get(line["line"], -1), line["seen"]
+    if line["twice"] is not None:
+        raise TableRefused(
+            f"several messages of {name} have offset {line['twice']}, and without a key nothing else tells them apart",
+            hint="give each line its offset, or replicate each file to a place of its own",
+        )
+    if line["start"] <= end and (seen is None or seen != last.get(name, seen)):
+        raise TableRefused(
+            f"{name} does not have the message at offset {end} up to which it was appended to this table: it was made "
+            "anew, or is another topic of this name",
+            hint="replicate it to another place",
+        )
 
 
 def _formless(plan: Plan, after: Column) -> list[Column]:

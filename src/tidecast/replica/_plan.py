@@ -18,6 +18,7 @@ from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconci
 from tidecast.replica._target import DeltaTarget
 from tidecast.spark import union
 
+_PLACE = ("topic", "partition", "offset", "commit_ts")
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
 _KEYSPACE, _VERSIONS = "tidecast.keyspace", "tidecast.versions"
@@ -66,9 +67,10 @@ class Plan:
     def changes(self) -> DataFrame:
         """Return the rows to apply, in the table's types.
 
-        Out: `topic`, `partition`, `offset`, `commit_ts`; `key` struct (see `newest`); `deleted` boolean; `after`
-        struct, null for a delete: `row`, the table's row, and `unrepresentable`, the names of the columns whose value
-        has no form in the table. An update that changes the key gives a second row that deletes the old one.
+        Out: `topic`, `partition`, `offset`, `commit_ts`; `message` bigint, in tables without a key, by which two
+        messages differ; `key` struct (see `newest`); `deleted` boolean; `after` struct, null for a delete: `row`, the
+        table's row, and `unrepresentable`, the names of the columns whose value has no form in the table. An update
+        that changes the key gives a second row that deletes the old one.
         """
         return union([_changes(c, self.evolution) for c in self.accepted])
 
@@ -184,8 +186,9 @@ def _changes(change: TableChanges, evolution: Evolution) -> DataFrame:
     )
     moved = F.col("old").isNotNull() & ~deleted & (key_of(F.col("old")) != key_of(F.col("data")))
     entries = F.when(moved, F.array(left_behind, entry)).otherwise(F.array(entry))
-    exploded = change.good.select("topic", "partition", "offset", "commit_ts", F.explode(entries).alias("entry"))
-    return exploded.select("topic", "partition", "offset", "commit_ts", "entry.*")
+    message = F.lit(None).cast("bigint") if names else F.xxhash64("timestamp", "key", "value")
+    exploded = change.good.select(*_PLACE, message.alias("message"), F.explode(entries).alias("entry"))
+    return exploded.select(*_PLACE, "message", "entry.*")
 
 
 def _value(side: Column, schema: TableSchema, name: str, shape: Shape) -> Column:

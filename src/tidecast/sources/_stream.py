@@ -20,8 +20,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast._atomic import atomic_write
-from tidecast._errors import DecodeError, TerminalError
-from tidecast._uri import parse_place, spark_input, spark_output
+from tidecast._errors import ConfigError, DecodeError, TerminalError
+from tidecast._uri import Place, parse_place, spark_input, spark_output
 from tidecast.model import RECORD, Events, Reason, SchemaHistory, TableChanges, checked
 from tidecast.registry import Registry
 from tidecast.sources._topic import decode_records, protocol_of
@@ -39,7 +39,7 @@ class Progress:
 
     `watermark` is the commit-ts up to which every partition has been read, None as long as that is not known. `waiting`
     names the folder of rows whose schema has not come yet, and `rows_waiting` counts them. `tables` are the tables that
-    had rows: database and name.
+    had rows: database and name. `source` is what the messages were read from, see `source_name`.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
@@ -51,6 +51,7 @@ class Progress:
     waiting: Annotated[str, Field(pattern=rf"^{_WAITING}-[0-9]+$")] | None
     rows_waiting: Int64
     tables: Sequence[tuple[str, str]]
+    source: str | None = None
 
 
 _START = Progress(None, {}, None, 0, None, 0, ())
@@ -91,7 +92,15 @@ class TopicStream:
         self._protocol = protocol_of(uri)
         self._place = parse_place(uri)
         self._topics = open_topics(self._place)
+        self._source = source_name(self._place)
         self._progress, self._history = self._load()
+        known = self._progress.source
+        if known is not None and not may_be_same(known, self._source):
+            raise ConfigError(
+                f"this is the state of another source: {known}, not {self._source}",
+                where=str(folder / _STATE),
+                hint="give each source a --checkpoint, or a server's --data-dir, of its own",
+            )
 
     @property
     def progress(self) -> Progress:
@@ -144,6 +153,7 @@ class TopicStream:
             waiting=waits,
             rows_waiting=rows,
             tables=sorted({*before.tables, *names}),
+            source=self._source,
         )
         events = _without_replays(events, before, waiting, ordered=records.ordered)
         more = limit is not None and bool(grown)
@@ -196,6 +206,22 @@ class TopicStream:
         waiting.write.mode("overwrite").parquet(spark_output(self._folder / name))
         check_written(rows, count_rows(self._folder / name), self._folder / name)
         return replace(events, rejected=events.rejected.where(~unknown)), name, rows
+
+
+def source_name(place: Place) -> str:
+    """Return what stays the same of a source whose brokers, credentials or parameters change.
+
+    That is the name of its topic in Kafka, or its path; without the last part where `topics` chooses what is read.
+    """
+    folder, _, name = place.path.rstrip("/").rpartition("/")
+    return ("kafka topic " if place.is_kafka else f"file://{folder}/") + ("" if "topics" in place.params else name)
+
+
+def may_be_same(one: str, other: str) -> bool:
+    """Tell whether two names of sources may be of the same one; one without a last part may have any."""
+    short, long = sorted((one, other), key=len)
+    more = long.removeprefix(short)
+    return not more or (short.endswith((" ", "/")) and long.startswith(short) and "/" not in more)
 
 
 def _parsed(state: bytes) -> tuple[Progress, bytes]:
