@@ -9,7 +9,7 @@ import pytest
 
 import tidecast
 from tidecast._errors import ConfigError
-from tidecast._uri import local_path, parse_place, redact_uri
+from tidecast._uri import SINK_PARAMETERS, local_path, parse_place, redact_uri
 from tidecast.config import ChangefeedConfig, load_config
 from tidecast.config._build import _PARAMETERS
 
@@ -553,18 +553,24 @@ def test_a_foreign_storage_is_refused_before_spark_starts(
     assert not list(tmp_path.iterdir())
 
 
+_UNKNOWN = (
+    r"on-error is '(typo|Fail)' \(one of dead-letter, fail\)|on-mismatch is 'Apply' \(one of dead-letter, apply, fail\)"
+)
+
+
 @pytest.mark.parametrize(
     "call",
     [
         lambda: tidecast.convert(LOG, "file:///x?protocol=simple", on_error="typo"),
         lambda: tidecast.replicate(LOG, "./x", on_error="Fail"),
+        lambda: tidecast.replicate(LOG, "./x", on_mismatch="Apply"),
     ],
 )
 def test_an_unknown_policy_is_refused_before_spark_starts(
     call: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidecast._api.spark_session", lambda **_: pytest.fail("Spark was started"))
-    with pytest.raises(ConfigError, match=r"on-error is '(typo|Fail)' \(one of dead-letter, fail\)"):
+    with pytest.raises(ConfigError, match=r"on-(error|mismatch) is '\w+' \(one of dead-letter, "):
         call()
 
 
@@ -641,6 +647,7 @@ def test_all_other_parameters_are_shown() -> None:
     for name in set(_PARAMETERS) - secret:
         assert redact_uri(f"kafka://h/t?{name}=v") == f"kafka://h/t?{name}=v"
     assert secret < set(_PARAMETERS)
+    assert {*_PARAMETERS, "format"} == SINK_PARAMETERS
 
 
 def test_a_uri_of_any_length_is_redacted_at_once() -> None:

@@ -49,7 +49,7 @@ PUBLIC = {
         Registry bounded_json open_registry subject_for
     """,
     "tidecast.topics": """
-        Int64 KafkaOptions Offsets OnError Records TopicInfo Topics append_lines check_storage check_written
+        Choice Int64 KafkaOptions Offsets OnError Records TopicInfo Topics append_lines check_storage check_written
         claim_folder claim_location compress compressed count_rows decompressed fetched_claims file_errors
         kafka_errors open_topics refuse_dead_letters store_claims write_dead_letters
     """,
@@ -61,7 +61,7 @@ PUBLIC = {
         TableMatcher check_event_filters
     """,
     "tidecast.config": """
-        ChangefeedConfig SINK_PARAMETERS build_config checked_replica_config completed_replica_config
+        ChangefeedConfig build_config checked_replica_config completed_replica_config
         default_replica_config file_content filter_of load_config mask_replica_config merge_replica_configs
         patched_replica_config read_replica_config replica_config_for secret_values unmask_replica_config
         without_effect
@@ -75,7 +75,7 @@ PUBLIC = {
         TableEligibility Timing lag_seconds masked_sink_uri
     """,
     "tidecast.replica": """
-        ON_ERROR ON_MISMATCH Replicated TableReport parse_target replicate
+        OnMismatch Replicated TableReport parse_target replicate
     """,
     "tidecast.server": """
         Access Listener Service build_app read_users

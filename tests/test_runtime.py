@@ -23,9 +23,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.avro.functions import from_avro, to_avro
 
 import tidecast
+from tidecast._atomic import locked
 from tidecast._errors import MissingRuntime, root_cause
 from tidecast.runtime import SPARK_JARS, check_avro_limits, fetch_jars, find_java, spark_session
-from tidecast.runtime._cache import locked
 from tidecast.runtime._outside import outside_settings
 from tidecast.runtime._session import settings_of
 

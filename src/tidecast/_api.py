@@ -18,17 +18,17 @@ from tidecast._atomic import locked
 from tidecast._errors import ConfigError
 from tidecast._inspect import Inspected, inspect_events, parse_message, single_message
 from tidecast._progress import Progress, no_progress
-from tidecast._uri import local_path, parse_place, source_uri, unknown_parameters
+from tidecast._uri import SOURCE_PARAMETERS, local_path, parse_place, source_uri, unknown_parameters
 from tidecast.changefeed import Changefeeds, Folders, SparkRunner
 from tidecast.checksum import Verdict
 from tidecast.checksum import verify as judge
-from tidecast.config import SINK_PARAMETERS, ChangefeedConfig, load_config
+from tidecast.config import ChangefeedConfig, load_config
 from tidecast.model import Events
 from tidecast.protocols import protocol_named
 from tidecast.publish import PlannedTable, Published, publish
 from tidecast.publish import plan as make_plan
 from tidecast.registry import Registry, open_registry
-from tidecast.replica import Replicated, parse_target
+from tidecast.replica import OnMismatch, Replicated, parse_target
 from tidecast.replica import replicate as apply
 from tidecast.runtime import check_zone, local_zone, spark_session
 from tidecast.sources import (
@@ -49,12 +49,6 @@ SHOWN_MISMATCHES = 20
 _CLUSTER_ID = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
 _NO_CLUSTER_IDS = ("owner", "capture", "task", "changefeed", "job", "meta")
 _LAST_STEP_S = 60
-SOURCE_PARAMETERS = SINK_PARAMETERS | {
-    "topics",
-    "start",
-    "large-message-handle-compression",
-    "claim-check-storage-uri",
-}
 
 
 @dataclass
@@ -304,7 +298,7 @@ def replicate(
     the checkpoint, and SourceChanged where the topic no longer holds what follows it.
     """
     target = parse_target(to)
-    policy = OnError.parse(on_error)
+    errors, mismatches = OnError.parse(on_error), OnMismatch.parse(on_mismatch)
     letters = _folder(dead_letters, "--dead-letters")
     folder = _folder(checkpoint, "--checkpoint")
     checked = _source(source, schema_registry, tz)
@@ -318,8 +312,8 @@ def replicate(
             events,
             to,
             dead_letters=letters,
-            on_error=policy,
-            on_mismatch=on_mismatch,
+            on_error=errors,
+            on_mismatch=mismatches,
             progress=progress,
         )
 

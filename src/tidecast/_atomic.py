@@ -37,11 +37,12 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def locked(folder: Path, hint: str) -> IO[bytes]:
+def locked(folder: Path, hint: str | None = None) -> IO[bytes]:
     """Take a folder for oneself, make it if need be, and return what holds it until that is closed.
 
-    The system lets go of it when the process ends, however that happens. Raises TerminalError where another one has
-    it, and ConfigError where it cannot be used. `hint` tells what to do about another one.
+    The system lets go of it when the process ends, however that happens. Where another one has it, raises
+    TerminalError with a `hint` what to do about that; without a hint, waits for it. Raises ConfigError where the folder
+    cannot be used.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +50,7 @@ def locked(folder: Path, hint: str) -> IO[bytes]:
     except OSError as error:
         raise ConfigError(f"the folder cannot be used: {error.strerror}", where=str(folder)) from None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX if hint is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         file.close()
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):

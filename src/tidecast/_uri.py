@@ -20,7 +20,8 @@ _SECRET = re.compile(
     r"|(?<![a-z])(sas|auth(entication|orization)?)(?![a-z0-9])",
     re.I,
 )
-_PUBLIC = frozenset(
+_SECRETS = frozenset({"sasl-password", "sasl-gssapi-password"})
+SINK_PARAMETERS = _SECRETS | frozenset(
     (
         *("protocol", "transaction-atomicity", "schema-registry", "only-output-updated-columns", "content-compatible"),
         *("debezium-disable-schema", "partition-num", "replication-factor", "kafka-version", "max-message-bytes"),
@@ -29,10 +30,12 @@ _PUBLIC = frozenset(
         *("sasl-gssapi-auth-type", "sasl-gssapi-keytab-path", "sasl-gssapi-kerberos-config-path"),
         *("sasl-gssapi-service-name", "sasl-gssapi-user", "sasl-gssapi-realm", "sasl-gssapi-disable-pafxfast"),
         *("enable-tidb-extension", "max-batch-size", "avro-enable-watermark", "avro-decimal-handling-mode"),
-        *("avro-bigint-unsigned-handling-mode", "encoding-format", "output-row-key"),
-        *("topics", "start", "format", "large-message-handle-compression", "claim-check-storage-uri"),
+        *("avro-bigint-unsigned-handling-mode", "encoding-format", "output-row-key", "format"),
     )
 )
+"""The parameters that a sink URI may have: TiCDC's, and `format` of topics in files."""
+SOURCE_PARAMETERS = SINK_PARAMETERS | {"topics", "start", "large-message-handle-compression", "claim-check-storage-uri"}
+_PUBLIC = SOURCE_PARAMETERS - _SECRETS
 """Parameters whose values may be shown. Any other may be a credential under a name that nobody here knows."""
 # A password may hold what should have been escaped; only a port cannot be one.
 _USERINFO = re.compile(r"^((?:[^:/?#]+://|//)?[^:/?#@]*):(?!//|[0-9]+(?:[/?#,]|$))(?:[^/?#]*|.*)@")

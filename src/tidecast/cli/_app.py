@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -16,6 +15,7 @@ from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cau
 from tidecast.cli import _show
 from tidecast.cli._cdc import cdc
 from tidecast.cli._progress import progress
+from tidecast.replica import OnMismatch
 from tidecast.topics import OnError
 
 app = typer.Typer(
@@ -28,14 +28,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class OnMismatch(StrEnum):
-    """What to do with a row that does not fit its checksum."""
-
-    DEAD_LETTER = "dead-letter"
-    APPLY = "apply"
-    FAIL = "fail"
 
 
 Source = Annotated[

@@ -15,10 +15,9 @@ from tidecast.config._api_json import (
     unmask_replica_config,
     without_effect,
 )
-from tidecast.config._build import SINK_PARAMETERS, ChangefeedConfig, build_config, load_config
+from tidecast.config._build import ChangefeedConfig, build_config, load_config
 
 __all__ = [
-    "SINK_PARAMETERS",
     "ChangefeedConfig",
     "build_config",
     "checked_replica_config",

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from tidecast._config_model import ConfigModel
 from tidecast._errors import ConfigError
 from tidecast._go import parse_bool, parse_duration, parse_int
-from tidecast._uri import Place, parse_place, redact_uri, unknown_parameters
+from tidecast._uri import SINK_PARAMETERS, Place, parse_place, redact_uri, unknown_parameters
 from tidecast.config._file import Changefeed, CodecConfig, Integrity, KafkaConfig, LargeMessageHandle, Sink
 from tidecast.protocols import CodecOptions, WireProtocol, find_protocol, known_names, protocol_named
 from tidecast.routing import (
@@ -257,9 +257,6 @@ _PARAMETERS: dict[str, _Known] = {
     },
     **{n: _Known(("sink", "kafka-config", "codec-config"), f) for n, f in _aliases(CodecConfig).items()},
 }
-
-SINK_PARAMETERS = frozenset({*_PARAMETERS, "format"})
-"""The parameters that a sink URI may have: TiCDC's, and `format` of topics in files."""
 
 
 def _error(code: str | None, message: str, hint: str | None = None, where: str | None = None) -> ConfigError:

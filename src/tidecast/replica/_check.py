@@ -11,17 +11,22 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast._errors import ConfigError, CorruptedData
+from tidecast._errors import CorruptedData
 from tidecast.checksum import Verdict, with_verdict
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
 from tidecast.replica._columns import may_be_formless, table_value
 from tidecast.spark import evaluated_once, union
-from tidecast.topics import OnError
-
-DEAD_LETTER, APPLY, FAIL = "dead-letter", "apply", "fail"
-ON_ERROR, ON_MISMATCH = tuple(OnError), (DEAD_LETTER, APPLY, FAIL)
+from tidecast.topics import Choice, OnError
 
 _PLACE = ("topic", "partition", "offset")
+
+
+class OnMismatch(Choice):
+    """What to do with a row that does not fit its checksum."""
+
+    DEAD_LETTER = "dead-letter"
+    APPLY = "apply"
+    FAIL = "fail"
 
 
 @dataclass(frozen=True)
@@ -29,27 +34,20 @@ class Policy:
     """What to do with messages that cannot be applied, and with rows that do not fit their checksums.
 
     A mismatch that goes to the dead letters is a message that cannot be applied, so that `on_error` says what is done.
-    Raises ConfigError for an unknown word.
     """
 
-    on_error: str = DEAD_LETTER
-    on_mismatch: str = DEAD_LETTER
-
-    def __post_init__(self) -> None:
-        options = (("on-error", self.on_error, ON_ERROR), ("on-mismatch", self.on_mismatch, ON_MISMATCH))
-        for option, word, known in options:
-            if word not in known:
-                raise ConfigError(f"{option} is {word!r}", hint=f"one of {', '.join(known)}")
+    on_error: OnError
+    on_mismatch: OnMismatch
 
     @property
     def stops(self) -> bool:
         """Whether a message may stop the run, so that all are checked before any is applied."""
-        return FAIL in (self.on_error, self.on_mismatch)
+        return self.on_error is OnError.FAIL or self.on_mismatch is OnMismatch.FAIL
 
     @property
     def stops_at_mismatch(self) -> bool:
         """Whether a mismatch stops the run."""
-        return self.stops and self.on_mismatch != APPLY
+        return self.stops and self.on_mismatch is not OnMismatch.APPLY
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ def check(changes: TableChanges, policy: Policy, refusal: tuple[Reason, str] | N
         cause = cause.otherwise(_cause(refusal[0], F.lit(refusal[1])))
     elif wrong_key is not None:
         cause = cause.when(wrong_key, _cause(Reason.BAD_VALUE, F.lit("a key that the table cannot hold")))
-    if not refusal and policy.on_mismatch != APPLY:
+    if not refusal and policy.on_mismatch is not OnMismatch.APPLY:
         cause = cause.when(
             verification["verdict"] == Verdict.MISMATCH, _cause(Reason.CHECKSUM_MISMATCH, _difference(verification))
         )

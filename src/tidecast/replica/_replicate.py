@@ -16,13 +16,13 @@ from tidecast._errors import ConfigError, TableRefused
 from tidecast._progress import Progress, no_progress
 from tidecast.model import Events, TableChanges, TableSchema
 from tidecast.replica._apply import apply
-from tidecast.replica._check import DEAD_LETTER, FAIL, Policy, count, refuse_mismatches
+from tidecast.replica._check import OnMismatch, Policy, count, refuse_mismatches
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
 from tidecast.spark import parallel_map, union
-from tidecast.topics import refuse_dead_letters, write_dead_letters
+from tidecast.topics import OnError, refuse_dead_letters, write_dead_letters
 
 _DEAD_LETTERS = "_dead_letters"
 _AT_ONCE = 4
@@ -42,8 +42,8 @@ def replicate(
     to: str,
     *,
     dead_letters: Path | None = None,
-    on_error: str = DEAD_LETTER,
-    on_mismatch: str = DEAD_LETTER,
+    on_error: str = OnError.DEAD_LETTER,
+    on_mismatch: str = OnMismatch.DEAD_LETTER,
     progress: Progress = no_progress,
 ) -> Replicated:
     """Bring tables up to a batch of events; the same batch again, or a longer one of the same topic, is safe.
@@ -63,7 +63,7 @@ def replicate(
     Raises ConfigError for a wrong option, or a catalog without `dead_letters`; DecodeError for a message and
     CorruptedData for a mismatch that stops the run. Source: Changefeeds, delivery; Avro protocol, row checksum.
     """
-    policy = Policy(on_error, on_mismatch)
+    policy = Policy(OnError.parse(on_error), OnMismatch.parse(on_mismatch))
     target = parse_target(to)
     folder = dead_letters or (target.folder / _DEAD_LETTERS if target.folder else None)
     if folder is None:
@@ -90,7 +90,7 @@ def replicate(
             return _carry_out(plan, events, folder)
         except Exception as error:
             cause, name = _cause(error), (plan.database, plan.table)
-            if policy.on_error == FAIL or not plan.accepted:
+            if policy.on_error is OnError.FAIL or not plan.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
             return _carry_out(refusing(by_name[name], cause), events, folder)
 
@@ -128,7 +128,7 @@ def _stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:
     """Raise for the first message that stops the run."""
     if policy.stops_at_mismatch and plans:
         refuse_mismatches([change for p in plans for change in p.all_changes])
-    if policy.on_error == FAIL:
+    if policy.on_error is OnError.FAIL:
         refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans)]))
 
 

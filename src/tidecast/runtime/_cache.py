@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -17,15 +14,6 @@ def cache_dir() -> Path:
         return Path(own).expanduser().absolute()
     shared = os.environ.get("XDG_CACHE_HOME")
     return (Path(shared) if shared else Path.home() / ".cache").absolute() / "tidecast"
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes that lock the same folder out; the folder is made if it is not there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def write_once(path: Path, content: bytes, *, mode: int = 0o644) -> Path:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from tidecast._atomic import locked
 from tidecast._errors import MissingRuntime
-from tidecast.runtime._cache import cache_dir, locked
+from tidecast.runtime._cache import cache_dir
 from tidecast.runtime._java import find_java
 
 _log = logging.getLogger(__name__)

@@ -89,9 +89,12 @@ def with_looked_up(
     """Return a frame with the columns of a few rows beside its own, null where none of them has its keys.
 
     `kinds` are the columns of the rows, of which `keys` names those that are compared, and with what; null equals null.
+    A column that the frame has itself keeps its values, and gets those of the rows where it is null.
     A join, as a condition for each row would nest deeper than Java's stack where there are thousands.
     """
     known = small_table(frame.sparkSession, rows, {f"known_{name}": kind for name, kind in kinds.items()})
     same = reduce(and_, (column.eqNullSafe(F.col(f"known_{name}")) for name, column in keys.items()))
     joined = frame.join(F.broadcast(known), same, "left")
-    return joined.select(*frame.columns, *(F.col(f"known_{name}").alias(name) for name in kinds if name not in keys))
+    found, names = {name: F.col(f"known_{name}") for name in kinds if name not in keys}, frame.columns
+    own = (F.coalesce(name, found[name]).alias(name) if name in found else F.col(name) for name in names)
+    return joined.select(*own, *(column.alias(name) for name, column in found.items() if name not in names))

@@ -443,8 +443,8 @@ def _rejected(parsed: DataFrame, refused: list[tuple[_Group, Reason, str]], brok
             **names,
             "shape": pa.int64(),
             "version_index": pa.int32(),
-            "refusal": pa.string(),
-            "cause": pa.string(),
+            "reason": pa.string(),
+            "detail": pa.string(),
         }
         causes = [
             (g.database, g.table, g.keys, g.shape, g.version_index, str(reason), why) for g, reason, why in refused
@@ -452,14 +452,9 @@ def _rejected(parsed: DataFrame, refused: list[tuple[_Group, Reason, str]], brok
         keys = {
             name: F.when(_is_row(), F.col(name)) for name in ("database", "table", "keys", "shape", "version_index")
         }
-        said = _with_cause(with_looked_up(said, keys, causes, kinds))
+        said = with_looked_up(said, keys, causes, kinds)
     if broken:
-        kinds = {"changes": pa.string(), "refusal": pa.string(), "cause": pa.string()}
+        kinds = {"changes": pa.string(), "reason": pa.string(), "detail": pa.string()}
         wrong = [(changes, str(Reason.BAD_MESSAGE), why) for changes, why in dict(broken).items()]
-        said = _with_cause(with_looked_up(said, {"changes": F.col("changes")}, wrong, kinds))
+        said = with_looked_up(said, {"changes": F.col("changes")}, wrong, kinds)
     return said.where(F.col("reason").isNotNull()).select(*RECORD.fieldNames(), "reason", "detail")
-
-
-def _with_cause(said: DataFrame) -> DataFrame:
-    causes = {"reason": F.coalesce("reason", "refusal"), "detail": F.coalesce("detail", "cause")}
-    return said.withColumns(causes).drop("refusal", "cause")
