@@ -1,0 +1,83 @@
+"""What the stages of publishing share: a batch of events, the rules of its changefeed, and the sink's topics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidecast._errors import TidecastError
+from tidecast.config import ChangefeedConfig
+from tidecast.model import Events, TableChanges, TableSchema
+from tidecast.protocols import Codec, RoutedTable
+from tidecast.routing import EventFilters, Router, TableFilter
+from tidecast.topics import TopicInfo, Topics
+
+
+class SinkTopics:
+    """The topics of a sink; each is made or looked at once."""
+
+    def __init__(self, sink: Topics) -> None:
+        self.sink = sink
+        self._known: dict[str, TopicInfo] = {}
+
+    def info(self, topic: str) -> TopicInfo:
+        """Return what is to be known of a topic that is going to be written; it is made where it is not there."""
+        if topic not in self._known:
+            self._known[topic] = self.sink.ensure(topic)
+        return self._known[topic]
+
+    def partitions(self, topic: str) -> range:
+        """Return the partitions of a topic that is going to be written."""
+        return range(self.info(topic).partitions)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of events on its way out, and what decides where it goes and in which form."""
+
+    events: Events
+    config: ChangefeedConfig
+    topics: SinkTopics
+    codec: Codec
+    router: Router
+    filters: EventFilters
+    tables: TableFilter
+
+    def eligible(self, schema: TableSchema) -> bool:
+        """Tell whether a table has a key, or needs none."""
+        return bool(schema.handle_key) or self.config.force_replicate
+
+    def passes(self, schema: TableSchema) -> bool:
+        """Tell whether the rules let a table through and it is eligible."""
+        return self.tables.matches(schema.database, schema.table) and self.eligible(schema)
+
+
+@dataclass(frozen=True)
+class OutgoingTable:
+    """The rows of one table version on their way out, and how many partitions its topic has."""
+
+    changes: TableChanges
+    table: RoutedTable
+    partitions: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a run ends before its last row, and the position of the row at which it does; None for before all rows."""
+
+    position: int | None
+    error: TidecastError
+
+    def before(self, events: Events) -> Column:
+        """Return which encoded rows come before it; none where the source's rows have no common order."""
+        if self.position is None or events.position is None:
+            return F.lit(False)
+        return F.col(f"source.{events.position}") < self.position
+
+
+def first_stop(one: Stop | None, other: Stop | None) -> Stop | None:
+    """Return the stop that comes first, None where there is none."""
+    stops = [s for s in (one, other) if s]
+    return min(stops, key=lambda s: (s.position is not None, s.position or 0), default=None)

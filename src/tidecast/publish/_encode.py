@@ -1,0 +1,113 @@
+"""The stage that makes messages of rows, and the columns that pass from stage to stage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast.checksum import row_checksum
+from tidecast.model import CHECKSUM, RECORD, Op, Reason, TableSchema
+from tidecast.publish._batch import Batch, OutgoingTable
+from tidecast.publish._fit import MessageSize
+from tidecast.publish._split import MOVED, split_key_updates
+
+_SOURCE = T.StructType([*RECORD.fields, T.StructField("commit_ts", T.LongType())])
+
+_COMMON = [
+    T.StructField("source", _SOURCE),
+    T.StructField("plan", T.IntegerType()),
+    T.StructField("op", T.StringType()),
+    T.StructField(MOVED, T.BooleanType()),
+    T.StructField("reason", T.StringType()),
+    T.StructField("detail", T.StringType()),
+    T.StructField("corrupted", T.BooleanType()),
+    T.StructField("topic", T.StringType()),
+    T.StructField("partition", T.IntegerType()),
+    T.StructField("key", T.BinaryType()),
+    T.StructField("whole", T.BinaryType()),
+]
+
+ENCODED = T.StructType([*_COMMON, T.StructField("reduced", T.BinaryType()), T.StructField("location", T.StringType())])
+"""A row as a message: `source` is the record that it came from, `plan` the number of its table version in the batch.
+
+`reason` and `detail` tell why it cannot go. `whole` is its value, `reduced` the one with the handle key alone and
+`location` where the whole one will lie, both null where the whole one surely fits.
+"""
+
+FITTED = T.StructType(
+    [
+        *_COMMON,
+        T.StructField("location", T.StringType()),
+        T.StructField("value", T.BinaryType()),
+        T.StructField("stop", T.IntegerType()),
+    ]
+)
+"""An encoded row in the form that fits, `value`; `whole` and `location` are there for a claim check alone.
+
+`stop` tells that the run ends here: the size that nothing fits, or 0 for a row that its source found damaged.
+"""
+
+
+def encode_rows(batch: Batch, number: int, outgoing: OutgoingTable, size: MessageSize) -> DataFrame:
+    """Return the messages of one table version, the `number`-th of the batch (see `ENCODED`)."""
+    frame, table = outgoing.changes.frame, outgoing.table
+    if batch.config.output_raw_change_event:
+        frame = frame.withColumn(MOVED, F.lit(False))
+    else:
+        frame = split_key_updates(frame, table.schema)
+    # Filters see what is left after the split: a delete and an insert, each by itself.
+    frame = batch.filters.kept(replace(outgoing.changes, frame=frame))
+    if not batch.codec.checksums:
+        frame = frame.withColumn("checksum", F.lit(None).cast(CHECKSUM))
+    elif not batch.events.checksums:
+        frame = frame.withColumn("checksum", _computed(table.schema))
+    row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
+    detail = F.coalesce(F.col("detail"), batch.codec.unencodable(table))
+    reason = F.coalesce(F.col("reason"), F.when(detail.isNotNull(), F.lit(Reason.NOT_IN_PROTOCOL)))
+    good = reason.isNull()
+    partition = batch.router.partition_for(table.schema, row, F.col("commit_ts"), outgoing.partitions)
+    routed = frame.select(
+        "*",
+        reason.alias("why"),
+        F.when(good, batch.codec.key(table)).alias("message_key"),
+        F.when(good, batch.codec.value(table)).alias("message_value"),
+    )
+    key, whole = F.col("message_key"), F.col("message_value")
+    reduced, location = size.reduced(batch.codec, table, key, whole)
+    return routed.select(
+        F.struct(*_SOURCE.fieldNames()).alias("source"),
+        F.lit(number).alias("plan"),
+        "op",
+        MOVED,
+        F.col("why").alias("reason"),
+        F.when(~good, detail).alias("detail"),
+        F.col("checksum.corrupted").alias("corrupted"),
+        F.lit(table.topic).alias("topic"),
+        partition.alias("partition"),
+        key.alias("key"),
+        whole.alias("whole"),
+        reduced.alias("reduced"),
+        location.alias("location"),
+    )
+
+
+def _computed(schema: TableSchema) -> Column:
+    """Return the checksum of a row whose source knows none, as a version 0 one."""
+    return F.when(
+        F.col("op") != Op.DELETE,
+        F.struct(
+            F.lit(0).alias("version"),
+            F.lit(False).alias("corrupted"),
+            row_checksum(schema, F.col("data")).alias("current"),
+            F.when(F.col("old").isNotNull(), row_checksum(schema, F.col("old"))).alias("previous"),
+        ),
+    )
+
+
+def unsendable_rows(fitted: DataFrame) -> DataFrame:
+    """Return the rows that have no form in the protocol: the columns of `RECORD`, `reason` and `detail`."""
+    wrong = fitted.where(F.col("reason").isNotNull())
+    return wrong.select(*(f"source.{name}" for name in RECORD.fieldNames()), "reason", "detail")

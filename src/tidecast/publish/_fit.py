@@ -1,0 +1,95 @@
+"""The stage that makes messages fit: compression, and what becomes of one that is too large.
+
+Source: Simple protocol, size limits, large messages.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidecast._errors import EncodeError
+from tidecast.config import ChangefeedConfig
+from tidecast.protocols import Codec, Message, RoutedTable, protocol_named
+from tidecast.topics import TopicInfo, claim_location, compress, compressed, store_claims
+
+_OVERHEAD = 36
+"""What TiCDC adds to key and value for a message's own bytes."""
+
+_LIMIT_MARGIN = 128
+"""How much smaller than its topic allows TiCDC keeps a message."""
+
+
+class MessageSize:
+    """How large a message may be in a changefeed's topics, and what is done with a larger one."""
+
+    def __init__(self, config: ChangefeedConfig, default_topic: TopicInfo) -> None:
+        large, protocol = config.large_message_handle, protocol_named(config.protocol)
+        allowed = default_topic.max_message_bytes
+        self.limit = min(config.max_message_bytes, allowed - _LIMIT_MARGIN) if allowed else config.max_message_bytes
+        self._compression = large.large_message_handle_compression if protocol.compressed else "none"
+        self._handle = large.large_message_handle_option
+        self._storage = large.claim_check_storage_uri.get_secret_value()
+        self._raw_claims = large.claim_check_raw_value
+        self._reducible = protocol.large_messages(config.codec_options())
+        self._refuse_corrupted = config.integrity.corruption_handle_level == "error"
+
+    def reduced(self, codec: Codec, table: RoutedTable, key: Column, whole: Column) -> tuple[Column, Column]:
+        """Return a row's reduced value and where the whole one will lie, null where the whole message surely fits."""
+        if self._handle == "none":
+            return F.lit(None).cast("binary"), F.lit(None).cast("string")
+        # Under compression nobody knows yet whether a message is too large.
+        doubtful = _size(key, whole) > self.limit if self._compression == "none" else whole.isNotNull()
+        if self._handle != "claim-check":
+            return F.when(doubtful, codec.reduced(table, None)), F.lit(None).cast("string")
+        location = F.when(doubtful, claim_location(self._storage, whole))
+        return F.when(doubtful, codec.reduced(table, location)), location
+
+    def fit(self, encoded: DataFrame) -> DataFrame:
+        """Choose the form of each message that fits: the whole one or the reduced one.
+
+        In: `ENCODED`. Out: `FITTED`.
+        """
+        encoded = compressed(encoded, ("whole", "reduced"), self._compression)
+        fits = _size(F.col("key"), F.col("whole")) <= self.limit
+        value = F.when(fits | F.col("reduced").isNull(), F.col("whole")).otherwise(F.col("reduced"))
+        chosen = encoded.withColumns({"value": value, "location": F.when(~fits, F.col("location"))})
+        size = _size(F.col("key"), F.col("value"))
+        stops = [F.when(size > self.limit, size)]
+        if self._refuse_corrupted:
+            stops.append(F.when(F.col("corrupted"), F.lit(0)))
+        claimed = F.when(F.col("location").isNotNull(), F.col("whole"))
+        return chosen.withColumns({"stop": F.coalesce(*stops), "whole": claimed}).drop("reduced")
+
+    def packed(self, message: Message) -> Message:
+        """Return a message that is no row's as it leaves."""
+        key, value = message
+        return key, compress(value, self._compression)
+
+    def packed_rows(self, frame: DataFrame) -> DataFrame:
+        """Return messages that are no rows' as they leave: their column `value` compressed."""
+        return compressed(frame, ("value",), self._compression)
+
+    def size_of(self, message: Message) -> int:
+        """Return the length of a message as TiCDC counts it."""
+        key, value = message
+        return _OVERHEAD + len(key or b"") + len(value)
+
+    def too_large(self, topic: str, length: int, where: str) -> EncodeError:
+        """Return the error for a message that no form makes fit."""
+        other = ", or set large-message-handle-option" if self._reducible else ""
+        return EncodeError(
+            f"message is too large. topic:{topic}, length:{length}, maxMessageBytes:{self.limit}",
+            code="CDC:ErrMessageTooLarge",
+            where=where,
+            hint=f"raise max-message-bytes in the sink URI{other}",
+        )
+
+    def store(self, fitted: DataFrame) -> None:
+        """Put the whole of those messages whose reduced form leaves into the claim check's storage."""
+        store_claims(fitted.where(F.col("location").isNotNull()), self._storage, raw=self._raw_claims)
+
+
+def _size(key: Column, value: Column) -> Column:
+    """Return the length of a message as TiCDC counts it, for the comparison with max-message-bytes."""
+    return F.coalesce(F.octet_length(key), F.lit(0)) + F.coalesce(F.octet_length(value), F.lit(0)) + _OVERHEAD

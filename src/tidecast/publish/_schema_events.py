@@ -1,0 +1,115 @@
+"""The messages that leave beside rows because of schemas: schema changes, and schemas that are repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from tidecast._errors import TerminalError
+from tidecast.model import Ddl, TableSchema
+from tidecast.publish._batch import Batch, OutgoingTable, Stop
+from tidecast.publish._bootstrap import Bootstraps, table_key
+from tidecast.publish._control_events import Control, ddl_topic, row_sequence
+from tidecast.publish._fit import MessageSize
+
+
+class SchemaEvents:
+    """The schema changes of a batch, and the schemas that `rules` ask to be repeated."""
+
+    def __init__(self, batch: Batch, rules: Bootstraps, size: MessageSize) -> None:
+        self._batch, self._rules, self._size = batch, rules, size
+
+    def bootstraps(
+        self, tables: Sequence[OutgoingTable], rows: Mapping[int, int], fitted: DataFrame, *, moved: bool
+    ) -> Iterator[Control]:
+        """Yield the schemas to be repeated: those of the source, and what the rules of bootstraps ask for beside.
+
+        `rows` counts the rows of each table by its number; `fitted` are their messages (see `FITTED`).
+        """
+        rules, events, router = self._rules, self._batch.events, self._batch.router
+        if not rules.enabled:
+            return
+        first = min((t.changes.rows_from for t in tables if t.changes.rows_from is not None), default=None)
+        yield from self.due(first)
+        repeated: dict[str, int] = {}
+        for bootstrap in events.bootstraps:
+            if self._batch.passes(bootstrap.schema):
+                topic = router.topic_for(bootstrap.schema)
+                repeated.setdefault(table_key(bootstrap.schema), bootstrap.position or 0)
+                yield from self._bootstrap(bootstrap.schema, topic, bootstrap.position, ahead=not events.ordered)
+        for number, outgoing in enumerate(tables):
+            schema, topic, start = outgoing.table.schema, outgoing.table.topic, outgoing.changes.rows_from
+            if number not in rows or start is None:
+                continue
+            if rules.is_new(schema):
+                if repeated.get(table_key(schema), start + 1) > start:
+                    yield from self._bootstrap(schema, topic, start, ahead=True)
+                rules.repeated(schema, topic)
+            before, count = rules.rows(schema), rows[number]
+            if before + count >= rules.every_rows:
+                for position in self._every(fitted, number, rules.every_rows, before, moved):
+                    yield from self._bootstrap(schema, topic, position, ahead=True)
+                rules.repeated(schema, topic)
+                count = (before + count) % rules.every_rows
+            rules.took(schema, topic, count)
+
+    def due(self, position: int | None) -> Iterator[Control]:
+        """Yield the schemas whose time has come."""
+        if self._rules.enabled:
+            for schema, topic in self._rules.due():
+                self._rules.repeated(schema, topic)
+                yield from self._bootstrap(schema, topic, position, ahead=True)
+
+    def _every(self, fitted: DataFrame, number: int, every: int, before: int, moved: bool) -> list[int]:
+        """Return the positions of a table's rows at which its schema is due again, by their number."""
+        mine = fitted.where((F.col("plan") == number) & F.col("reason").isNull())
+        at = F.col("sequence.at")
+        placed = mine.select(row_sequence(self._batch.events, moved=moved).alias("sequence"))
+        nth = F.row_number().over(Window.orderBy("sequence")) + before
+        due = placed.select(at.alias("at"), nth.alias("nth")).where(F.col("nth") % every == 0)
+        return [row["at"] for row in due.orderBy("nth").collect()]
+
+    def _bootstrap(self, schema: TableSchema, topic: str, position: int | None, *, ahead: bool) -> Iterator[Control]:
+        message = self._batch.codec.bootstrap(schema)
+        if message:
+            to_all = self._batch.config.sink.send_bootstrap_to_all_partition
+            partitions = self._batch.topics.partitions(topic) if to_all else range(1)
+            yield Control(position, topic, partitions, self._size.packed(message), ahead)
+
+    def ddl(self) -> Iterator[list[Control]]:
+        """Yield the messages of each schema change that has some."""
+        batch = self._batch
+        for ddl in batch.events.ddl:
+            messages = batch.codec.ddl(ddl)  # the codec learns from those, too, that do not leave
+            if not self._leaves(ddl):
+                continue
+            topic = ddl_topic(ddl, batch.router, batch.config.default_topic)
+            if messages:
+                partitions = batch.topics.partitions(topic)
+                yield [Control(ddl.position, topic, partitions, self._size.packed(m)) for m in messages]
+
+    def _leaves(self, ddl: Ddl) -> bool:
+        tables, filters = self._batch.tables, self._batch.filters
+        if ddl.schema is None:
+            return tables.matches_schema(ddl.database) and not filters.drops_ddl(ddl)
+        named = tables.matches(*(ddl.renamed_from or (ddl.database, ddl.table)))
+        return named and (ddl.is_view or self._batch.eligible(ddl.schema)) and not filters.drops_ddl(ddl)
+
+    def renamed_in(self) -> Stop | None:
+        """Return the stop before a RENAME that brings a table under the rules: the sink lacks what it had before."""
+        matches = self._batch.tables.matches
+        for ddl in self._batch.events.ddl:
+            before = ddl.renamed_from
+            if before and matches(ddl.database, ddl.table) and not matches(*before):
+                now, then = f"{ddl.database}.{ddl.table}", ".".join(before)
+                error = TerminalError(
+                    f"the filter rules let table {now} in, but not {then}, as it was called before",
+                    code="CDC:ErrSyncRenameTableFailed",
+                    where=f"commit-ts {ddl.commit_ts}",
+                    hint=f"let {then} in by [filter] rules, or start after the RENAME",
+                )
+                return Stop(ddl.position, error)
+        return None

@@ -1,0 +1,62 @@
+"""What is in a batch of messages, found in one job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from tidecast._errors import CorruptedData, TidecastError
+from tidecast.model import Events
+from tidecast.publish._batch import Stop
+from tidecast.publish._fit import MessageSize
+from tidecast.publish._split import MOVED
+
+
+@dataclass(frozen=True)
+class BatchStats:
+    """How many rows of each table version can leave, by its number, how many cannot, and where the run must stop."""
+
+    rows: Mapping[int, int]
+    unsendable: int
+    claims: int
+    moved: bool
+    stop: Stop | None
+
+
+def collect_stats(fitted: DataFrame, events: Events, size: MessageSize) -> BatchStats:
+    """Count messages (see `FITTED`). A row that is too large, or damaged under `error`, stops the run."""
+    position = F.col(f"source.{events.position}") if events.position else F.lit(0).cast("bigint")
+    place = F.struct(position.alias("position"), "stop", "topic", "source.partition", "source.offset")
+    where = F.struct(place.alias("place"), F.col("source.topic").alias("origin"))
+    sendable = F.col("reason").isNull()
+    rows = (
+        fitted.groupBy("plan", sendable.alias("sendable"))
+        .agg(
+            F.count("*").alias("rows"),
+            F.count("location").alias("claims"),
+            F.max(MOVED).alias("moved"),
+            F.min(F.when(F.col("stop").isNotNull(), where)).alias("stop"),
+        )
+        .collect()
+    )
+    stops = sorted((r["stop"] for r in rows if r["stop"]), key=lambda s: s["place"]["position"])
+    return BatchStats(
+        rows={r["plan"]: r["rows"] for r in rows if r["sendable"]},
+        unsendable=sum(r["rows"] for r in rows if not r["sendable"]),
+        claims=sum(r["claims"] for r in rows),
+        moved=any(r["moved"] for r in rows),
+        stop=_stop(stops[0], events, size) if stops else None,
+    )
+
+
+def _stop(found: Row, events: Events, size: MessageSize) -> Stop:
+    place = found["place"]
+    where = f"topic {found['origin']} partition {place['partition']} offset {place['offset']}"
+    if place["stop"]:
+        error: TidecastError = size.too_large(place["topic"], place["stop"], where)
+    else:
+        error = CorruptedData("the source found this row damaged", code="CDC:ErrCorruptedDataMutation", where=where)
+    return Stop(place["position"] if events.position else None, error)
