@@ -1,6 +1,6 @@
 """The stage that makes messages fit: compression, and what becomes of one that is too large.
 
-Source: Simple protocol, size limits, large messages.
+Source: Simple protocol, large messages.
 """
 
 from __future__ import annotations
