@@ -12,3 +12,12 @@ def lines(path: Path) -> list[dict[str, Any]]:
     """Return the lines of a golden file."""
     with gzip.open(path, "rt", encoding="utf-8") as text:
         return [json.loads(line) for line in text]
+
+
+def registry_folder(schemas: Path, folder: Path) -> str:
+    """Write golden schemas into a folder as a registry's, as a person would, and return the registry's URL."""
+    for schema in lines(schemas):
+        place = folder / "subjects" / schema["subject"] / f"{schema['version']}.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps({k: schema[k] for k in ("id", "version", "schema")}))
+    return f"file://{folder}"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from golden_lines import lines
+from golden_lines import lines, registry_folder
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -21,12 +21,7 @@ JUDGED = {"match": "match", "mismatch": "mismatch", "none": "none", "delete": "n
 @pytest.fixture(scope="module")
 def schemas(golden: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> str:
     """The golden schemas as a registry's folder, written by hand."""
-    folder = tmp_path_factory.mktemp("registry")
-    for said in lines(golden("avro-checksum.schemas.jsonl.gz")):
-        place = folder / "subjects" / said["subject"] / f"{said['version']}.json"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(json.dumps({k: said[k] for k in ("id", "version", "schema")}))
-    return f"file://{folder}"
+    return registry_folder(golden("avro-checksum.schemas.jsonl.gz"), tmp_path_factory.mktemp("registry"))
 
 
 @contextmanager

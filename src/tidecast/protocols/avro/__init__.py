@@ -1,5 +1,6 @@
 """TiCDC's Avro protocol: bytes to events, events to bytes, and the schemas between them."""
 
+from tidecast.protocols.avro._column import decode_column, read_table_schema
 from tidecast.protocols.avro._control import encode_ddl, encode_watermark
 from tidecast.protocols.avro._decode import decode
 from tidecast.protocols.avro._encode import encode_key, encode_value, unencodable
@@ -12,12 +13,14 @@ __all__ = [
     "PROTOCOL",
     "AvroOptions",
     "decode",
+    "decode_column",
     "encode_ddl",
     "encode_key",
     "encode_value",
     "encode_watermark",
     "key_schema",
     "lossy_columns",
+    "read_table_schema",
     "unencodable",
     "value_schema",
 ]

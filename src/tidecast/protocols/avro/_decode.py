@@ -4,49 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.expressions import MAX_LENGTH, bit_width, shift_zone, unsigned_number
-from tidecast.model import CHECKSUM as CHECKSUM_TYPE
-from tidecast.model import (
-    RECORD,
-    DataType,
-    Ddl,
-    Events,
-    InvalidSchema,
-    Kind,
-    Op,
-    Reason,
-    TableChanges,
-    checked,
-    is_tso,
-    row_type,
-)
-from tidecast.protocols.avro import _wide
+from tidecast.expressions import MAX_LENGTH
+from tidecast.model import RECORD, Ddl, Events, InvalidSchema, Op, Reason, TableChanges, checked, is_tso, row_type
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
-from tidecast.protocols.avro._read_schema import Field, WriterSchema, read_schema
-from tidecast.protocols.avro._schema import CHECKSUM, CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP
+from tidecast.protocols.avro._read_schema import WriterSchema, read_schema
+from tidecast.protocols.avro._read_values import OPS, checksum_of, extension, is_fallible, or_null, value_of
+from tidecast.protocols.avro._schema import COMMIT_TS, OP
 from tidecast.protocols.avro._wire import (
     HEADER_LENGTH,
     MAGIC,
-    avro_type,
-    branches,
     field_of,
-    is_narrow_decimal,
     is_whole,
     read,
 )
 from tidecast.spark import bad_names, block_collapse_project, evaluated_once, parallel_map, union, with_looked_up
 
-_UINT64 = 1 << 64
 _ROW, _CONTROL, _MALFORMED = "row", "control", "malformed"
-_OPS = (Op.CREATE, Op.UPDATE, Op.DELETE)
-_NUMBER = r"^-?[0-9]+(\.[0-9]+)?\z"
 
 
 _DDL_MESSAGE = T.StructType(
@@ -207,14 +186,14 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
     record = evaluated_once(read([f.type for f in writer.fields], message))
     decoded = rows.select(*RECORD.fieldNames(), record.alias("m"))
     m = F.col("m")
-    op = _extension(writer, m, OP)
+    op = extension(writer, m, OP)
     names = {f"v{n}": f.column.name for n, f in enumerate(writer.fields) if f.column}
-    values = (_value(f, field_of(m, n, f.type), zone).alias(f"v{n}") for n, f in enumerate(writer.fields) if f.column)
+    values = (value_of(f, field_of(m, n, f.type), zone).alias(f"v{n}") for n, f in enumerate(writer.fields) if f.column)
     flat = decoded.select(
         *RECORD.fieldNames(),
         (F.lit(Op.DELETE) if not group.value else op if op is not None else F.lit(Op.CREATE)).alias("op"),
-        _or_null(_extension(writer, m, COMMIT_TS), "bigint").alias("commit_ts"),
-        _checksum(writer, m).alias("checksum"),
+        or_null(extension(writer, m, COMMIT_TS), "bigint").alias("commit_ts"),
+        checksum_of(writer, m).alias("checksum"),
         (~is_whole(m)).alias("broken"),
         "m",
         *values,
@@ -224,10 +203,10 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
     wrong = [
         (f.column.name, F.col(f"v{n}").isNull() & field_of(m, n, f.type).isNotNull())
         for n, f in enumerate(writer.fields)
-        if f.column and _fallible(f)
+        if f.column and is_fallible(f)
     ]
     # Null where there is no extension.
-    wrong += [(OP, ~F.col("op").isin(*_OPS)), (COMMIT_TS, ~is_tso(F.col("commit_ts")))]
+    wrong += [(OP, ~F.col("op").isin(*OPS)), (COMMIT_TS, ~is_tso(F.col("commit_ts")))]
     broken, bad = F.col("broken"), F.col("bad")
     frame = (
         block_collapse_project(flat, "broken")
@@ -248,82 +227,6 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
     )
     upserts_from = group.first if group.value else None
     return TableChanges(schema, frame, group.rows, group.first, upserts_from, writer.keyspace)
-
-
-def _extension(writer: WriterSchema, m: Column, name: str) -> Column | None:
-    position = writer.position(name)
-    return None if position is None else field_of(m, position, writer.fields[position].type)
-
-
-def _or_null(column: Column | None, spark_type: str) -> Column:
-    return F.lit(None).cast(spark_type) if column is None else column.cast(spark_type)
-
-
-def _checksum(writer: WriterSchema, m: Column) -> Column:
-    text = _extension(writer, m, CHECKSUM)
-    if text is None:
-        return F.lit(None).cast(CHECKSUM_TYPE)
-    said = F.struct(
-        _or_null(_extension(writer, m, CHECKSUM_VERSION), "int").alias("version"),
-        _or_null(_extension(writer, m, CORRUPTED), "boolean").alias("corrupted"),
-        F.coalesce(text.try_cast("bigint"), F.lit(-1).cast("bigint")).alias("current"),
-        F.lit(0).cast("bigint").alias("previous"),
-    )
-    return F.when(text != "", said)
-
-
-def _value(field: Field, value: Column, zone: str) -> Column:
-    """Return a field's value as the model holds it."""
-    assert field.column is not None
-    return _READERS.get(field.column.data_type.kind, _as_is)(field, field.column.data_type, value, zone)
-
-
-def _fallible(field: Field) -> bool:
-    """Tell whether a field of the right form may hold what is no value of its column."""
-    return avro_type(field.type) == "string"
-
-
-def _as_is(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
-    return F.try_validate_utf8(value) if avro_type(field.type) == "string" else value
-
-
-def _integer(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
-    if not (data_type.mysql_type == "bigint" and data_type.unsigned):
-        return value
-    if avro_type(field.type) == "string":
-        return unsigned_number(value)
-    number = value.try_cast("decimal(20,0)")
-    return F.when(value < 0, (number + F.lit(Decimal(_UINT64))).cast("decimal(20,0)")).otherwise(number)
-
-
-def _decimal(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
-    block, _ = branches(field.type)
-    if avro_type(field.type) == "string":
-        return F.when(value.rlike(_NUMBER), value)
-    return value if is_narrow_decimal(block) else _wide.text_of(value, data_type.decimal)
-
-
-def _bit(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
-    """Old releases trim leading zero bytes; the model has all bytes of the column's length."""
-    length = bit_width(data_type)
-    return F.when(F.octet_length(value) < length, F.lpad(value, length, F.lit(b"\x00"))).otherwise(value)
-
-
-def _timestamp(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
-    return shift_zone(F.try_validate_utf8(value), zone, "UTC")
-
-
-def _float(field: Field, data_type: DataType, value: Column, zone: str) -> Column:
-    return value.cast("float") if avro_type(field.type) == "double" else value
-
-
-_READERS: dict[Kind, Callable[[Field, DataType, Column, str], Column]] = {
-    Kind.INTEGER: _integer,
-    Kind.FLOAT: _float,
-    Kind.DECIMAL: _decimal,
-    Kind.BIT: _bit,
-    Kind.TIMESTAMP: _timestamp,
-}
 
 
 def _malformed() -> Column:
