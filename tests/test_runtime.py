@@ -25,7 +25,8 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 import tidecast
 from tidecast._atomic import locked
 from tidecast._errors import MissingRuntime, root_cause
-from tidecast.runtime import SPARK_JARS, check_avro_limits, fetch_jars, find_java, spark_session
+from tidecast.runtime import SPARK_JARS, check_avro_limits, configure_spark, fetch_jars, find_java, spark_session
+from tidecast.runtime._avro_limits import AVRO_LIMITS
 from tidecast.runtime._outside import outside_settings
 from tidecast.runtime._session import settings_of
 
@@ -417,6 +418,49 @@ def test_what_is_set_outside_is_kept(nothing_outside: Path, monkeypatch: pytest.
     assert "spark-avro" in chosen["spark.jars"]
     # What is meant for one machine would keep a cluster from reaching the driver.
     assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.sql.shuffle.partitions"} & set(chosen)
+
+
+def test_a_builder_of_ones_own_keeps_what_is_set(nothing_outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the builder and outside; lists get ours before what is there, and connectors that are there are left out."""
+    (nothing_outside / "spark-defaults.conf").write_text(
+        "spark.sql.codegen.cache.maxEntries 7\nspark.driver.extraJavaOptions -Da=b\nspark.master spark://host:7077\n"
+    )
+    theirs = {
+        "spark.sql.extensions": "a.B",
+        "spark.sql.codegen.hugeMethodLimit": "9000",
+        "spark.jars.packages": "io.delta:delta-spark_2.13:4.0.0",
+        "spark.jars": "/mine.jar",
+        "spark.app.name": "mine",
+    }
+    builder = SparkSession.Builder()
+    for name, value in theirs.items():
+        builder.config(name, value)
+    assert configure_spark(builder) is builder
+    assert configure_spark(builder) is builder  # once more changes nothing
+    chosen = dict(builder._options)
+    expected = {
+        **theirs,
+        "spark.sql.codegen.cache.maxEntries": "7",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,a.B",
+        "spark.driver.extraJavaOptions": f"{AVRO_LIMITS} -Da=b",
+        "spark.executor.extraJavaOptions": AVRO_LIMITS,
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.jars": chosen["spark.jars"],
+    }
+    assert {name: chosen.get(name) for name in expected} == expected
+    jars = chosen["spark.jars"].split(",")
+    assert jars[-1] == "/mine.jar"
+    assert any("spark-avro" in jar for jar in jars)
+    assert any("spark-sql-kafka" in jar for jar in jars)
+    assert not any("delta-spark" in jar for jar in jars)
+    # The machine, the time zone and the rules of SQL are the caller's.
+    assert not {"spark.master", "spark.driver.memory", "spark.sql.session.timeZone", "spark.sql.ansi.enabled"} & set(
+        chosen
+    )
+
+    remote = dict(configure_spark(SparkSession.Builder().remote("sc://host"))._options)
+    assert remote["spark.sql.execution.arrow.maxBytesPerBatch"] == "64m"
+    assert not {"spark.jars", "spark.sql.extensions", "spark.driver.extraJavaOptions"} & set(remote)
 
 
 def test_a_local_session_is_made_for_its_cores(nothing_outside: Path) -> None:

@@ -3,7 +3,7 @@
 from tidecast.runtime._avro_limits import check_avro_limits
 from tidecast.runtime._jars import SPARK_JARS, fetch_jars, read_jar_list
 from tidecast.runtime._java import Java, find_java
-from tidecast.runtime._session import spark_session
+from tidecast.runtime._session import configure_spark, spark_session
 from tidecast.runtime._zone import check_zone, local_zone, unknown_zone
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Java",
     "check_avro_limits",
     "check_zone",
+    "configure_spark",
     "fetch_jars",
     "find_java",
     "local_zone",

@@ -54,7 +54,7 @@ def spark_session(
     _silence_python_side()
     if is_remote() or "SPARK_REMOTE" in os.environ:
         try:
-            return _configured(SparkSession.builder, {**_SQL, **given}).getOrCreate()
+            return _configured(SparkSession.builder, {**_CHOICES, **_SQL, **given}).getOrCreate()
         except PySparkImportError as error:
             raise MissingRuntime(
                 f"the client of Spark Connect is not complete: {error}", hint="pip install 'tidecast[connect]'"
@@ -79,16 +79,47 @@ def settings_of(
     app_name: str, cores: int | None, outside: Mapping[str, str], given: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the settings of a new session: ours, in place of these what somebody else has set, then what is given."""
-    ours = {"spark.app.name": app_name, **_SQL, **_STATIC, **_connectors(outside)}
+    ours = {"spark.app.name": app_name, **_CHOICES, **_SQL, **_STATIC, **_connectors(outside)}
     if outside.get("spark.master", "local").startswith("local"):
         ours |= _local(cores or _usable_cores())
-    if submitted():  # these came too late for Java
-        ours = {name: value for name, value in ours.items() if not name.startswith("spark.driver.")}
+    return _merged(_in_time(ours), outside, given)
+
+
+def configure_spark(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """Put the Kafka, Avro and Delta connectors, and the settings that tidecast is best run with, on a builder.
+
+    As `configure_spark_with_delta_pip` does for Delta: `tidecast.configure_spark(SparkSession.builder).getOrCreate()`.
+    What is set already, on the builder, by spark-submit, `PYSPARK_SUBMIT_ARGS` or spark-defaults.conf, is kept; to
+    lists (`spark.jars`, `spark.sql.extensions`, `extraJavaOptions` of driver and executors) it adds, and connectors
+    that `spark.jars` or `spark.jars.packages` name already are left out. Master, memory, time zone and ANSI rules stay
+    the caller's. For Spark Connect it makes only those settings that a session takes: its server has to have the
+    connectors. A session that already runs takes no more than those. Raises MissingRuntime where
+    a connector cannot be had.
+    """
+    chosen = {name: str(value) for name, value in builder._options.items()}  # there is no public way to read them
+    if is_remote() or "SPARK_REMOTE" in os.environ or "spark.remote" in chosen:
+        return _configured(builder, {name: value for name, value in _SQL.items() if name not in chosen})
+    outside = outside_settings()
+    ours = _in_time({**_SQL, **_STATIC, **_connectors({**outside, **chosen})})
+    merged = _merged(ours, outside, chosen)
+    return _configured(builder, {name: merged[name] for name in ours})
+
+
+def _in_time(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that do not come too late for Spark's Java."""
+    return {name: value for name, value in settings.items() if not (submitted() and name.startswith("spark.driver."))}
+
+
+def _merged(ours: Mapping[str, str], *others: Mapping[str, str]) -> dict[str, str]:
+    """Return settings in which later ones take the place of earlier ones, or are added where these are lists."""
     chosen = dict(ours)
-    for settings in (outside, given):
+    for settings in others:
         for name, value in settings.items():
             before, mark = chosen.get(name), _LISTS.get(name)
-            chosen[name] = f"{before}{mark}{value}" if before and mark and value not in before else value
+            if before and mark and before not in value:
+                chosen[name] = before if value in before else f"{before}{mark}{value}"
+            else:
+                chosen[name] = value
     return chosen
 
 
@@ -112,10 +143,13 @@ _STATIC = {
     # Otherwise Spark walks the Python stack for each part of an expression, and plans take twice as long.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-# What every session had better have, however it came about; these a running Spark takes as well.
-_SQL = {
+# What a session of ours has, and any other may choose; tidecast works with either.
+_CHOICES = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",
+}
+# What every session had better have, however it came about; these a running Spark takes as well.
+_SQL = {
     # Java compiles no method above 8000 bytes: tables of many columns had better have several.
     "spark.sql.codegen.hugeMethodLimit": "8000",
     # Otherwise Spark clones the session for every frame that is kept, and never lets the clone go.
