@@ -545,7 +545,7 @@ def test_a_foreign_storage_is_refused_before_spark_starts(
     option: str, call: Callable[[str], object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for module in ("_api", "_demo"):
+    for module in ("api._source", "_demo"):
         monkeypatch.setattr(f"tidecast.{module}.spark_session", lambda **_: pytest.fail("Spark was started"))
     for place in ("s3a://bucket/x", "dbfs:/mnt/lake", "hdfs:/lake"):
         with pytest.raises(ConfigError, match=f"{option}: {place.partition(':')[0]}: is not a storage"):
@@ -569,7 +569,7 @@ _UNKNOWN = (
 def test_an_unknown_policy_is_refused_before_spark_starts(
     call: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidecast._api.spark_session", lambda **_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("tidecast.api._source.spark_session", lambda **_: pytest.fail("Spark was started"))
     with pytest.raises(ConfigError, match=r"on-(error|mismatch) is '\w+' \(one of dead-letter, "):
         call()
 

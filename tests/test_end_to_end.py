@@ -847,7 +847,7 @@ WRONG_CALLS = {
 
 @pytest.mark.parametrize("name", WRONG_CALLS)
 def test_a_wrong_call_ends_with_2_before_spark_starts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidecast._api.spark_session", lambda **_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("tidecast.api._source.spark_session", lambda **_: pytest.fail("Spark was started"))
     arguments, words = WRONG_CALLS[name]
     assert words in complaint(run(*arguments), WRONG_CALL)  # alone: no line says that reading began
 

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import importlib
+import inspect
+import subprocess
+import sys
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args, get_overloads, get_type_hints
 
 import pytest
 
+import tidecast
+from tidecast import Events, Replicated, TableChanges, TableReport
+
 PUBLIC = {
     "tidecast": """
-        ConfigError CorruptedData DecodeError Demo DemoTable DemoTopic EncodeError Inspected MissingRuntime
-        PlannedTable Published RegistryError Replicated SchemaRefused TerminalError TidecastError TransientError
-        Unreachable Verified __version__ convert demo inspect plan read replicate serve spark_session verify
+        Bootstrap Column ColumnShown ConfigError CorruptedData DataType Ddl DecodeError Definition Demo DemoTable
+        DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnError OnMismatch Op PlannedSchema
+        PlannedTable Published Reason RegistryError Replicated SchemaHistory SchemaRefused SourceChanged Statement
+        TableChanges TableRefused TableReport TableSchema TableSummary TerminalError TidecastError TransientError
+        Unreachable Verdict Verified __version__ configure_spark convert decode demo functions inspect plan read
+        replicate serve spark_session verify
+    """,
+    "tidecast.api": """
+        DEAD_LETTERS Events TableSummary Verified convert decode inspect plan read replicate serve verify
+    """,
+    "tidecast.functions": """
+        from_ticdc_avro row_checksum
     """,
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
@@ -31,8 +51,8 @@ PUBLIC = {
         codec_for find_protocol guess_protocol known_names protocol_named
     """,
     "tidecast.protocols.avro": """
-        PROTOCOL AvroOptions decode encode_ddl encode_key encode_value encode_watermark key_schema lossy_columns
-        unencodable value_schema
+        PROTOCOL AvroOptions decode decode_column encode_ddl encode_key encode_value encode_watermark key_schema
+        lossy_columns read_table_schema unencodable value_schema
     """,
     "tidecast.protocols.debezium": """
         PROTOCOL DdlHistory DebeziumOptions decode encode_ddl encode_key encode_value encode_watermark lossy_columns
@@ -49,12 +69,13 @@ PUBLIC = {
         Registry bounded_json open_registry subject_for
     """,
     "tidecast.topics": """
-        Choice Int64 KafkaOptions Offsets OnError Records TopicInfo Topics append_lines check_storage check_written
+        Int64 KafkaOptions Offsets Records TopicInfo Topics append_lines check_storage check_written
         claim_folder claim_location compress compressed count_rows decompressed fetched_claims file_errors
         kafka_errors open_topics refuse_dead_letters store_claims write_dead_letters
     """,
     "tidecast.sources": """
         Batch Progress TopicStream check_protocol check_source decode_records read_records read_topic source_errors
+        unpacked
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Router RoutingRules TableFilter
@@ -75,14 +96,14 @@ PUBLIC = {
         TableEligibility Timing lag_seconds masked_sink_uri
     """,
     "tidecast.replica": """
-        OnMismatch Replicated TableReport parse_target replicate
+        Replicated TableReport parse_target replicate
     """,
     "tidecast.server": """
         Access Listener Service build_app read_users
     """,
     "tidecast.runtime": """
-        Java SPARK_JARS check_avro_limits check_zone fetch_jars find_java local_zone read_jar_list spark_session
-        unknown_zone
+        Java SPARK_JARS check_avro_limits check_zone configure_spark fetch_jars find_java local_zone read_jar_list
+        spark_session unknown_zone
     """,
     "tidecast.cli": """
         main
@@ -95,3 +116,65 @@ def test_the_public_names_are_these(module: str) -> None:
     face = importlib.import_module(module)
     assert sorted(face.__all__) == sorted(PUBLIC[module].split())
     assert all(hasattr(face, name) for name in face.__all__)
+
+
+HEAVY = {
+    *("confluent_kafka", "fastapi", "prometheus_client", "pyarrow", "pydantic", "pyspark", "re2", "rich", "sqlglot"),
+    "uvicorn",
+}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import tidecast; tidecast.ConfigError, tidecast.OnError, dir(tidecast)",
+        "from tidecast.cli import main; sys.argv = ['tidecast', '--help']; main()",
+    ],
+    ids=["import", "help"],
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(program: str) -> None:
+    ending = f"print('imported:', *({HEAVY} & sys.modules.keys()))"
+    program = f"import atexit, sys; atexit.register(lambda: {ending}); {program}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "imported:"
+
+
+def test_an_unknown_name_is_none_of_the_package() -> None:
+    with pytest.raises(AttributeError, match="module 'tidecast' has no attribute 'nothing'"):
+        getattr(tidecast, "nothing")  # noqa: B009 - the checker knows as well
+    assert {*tidecast.__all__} <= {*dir(tidecast)}
+
+
+def test_a_checker_sees_the_names_that_are_imported_when_needed() -> None:
+    tree = ast.parse(Path(tidecast.__file__ or "").read_text())
+    (typed,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    imports = [node for node in typed.body if isinstance(node, ast.ImportFrom)]
+    seen = {n.name: (node.module or "").removeprefix("tidecast.") for node in imports for n in node.names}
+    seen["functions"] = "functions"  # a module
+    assert seen == tidecast._MODULE_OF
+    assert {*seen, "__version__"} == {*tidecast.__all__}
+
+
+def test_what_public_functions_return_is_public() -> None:
+    """So is what that has in its fields and properties."""
+    reached: set[type] = set()
+
+    def reach(annotation: Any) -> None:
+        for inner in get_args(annotation):
+            reach(inner)
+        if not (isinstance(annotation, type) and annotation.__module__.startswith("tidecast")) or annotation in reached:
+            return
+        reached.add(annotation)
+        if dataclasses.is_dataclass(annotation):
+            for hint in get_type_hints(annotation, localns={"SchemaHistory": tidecast.SchemaHistory}).values():
+                reach(hint)
+        for member in vars(annotation).values():
+            if isinstance(member, property | cached_property):
+                reach(get_type_hints(getattr(member, "fget", None) or getattr(member, "func", None)).get("return"))
+
+    for name in tidecast.__all__:
+        if inspect.isfunction(function := getattr(tidecast, name)):
+            for one in (*get_overloads(function), function):
+                reach(get_type_hints(one).get("return"))
+    assert {kind for kind in reached if getattr(tidecast, kind.__name__, None) is not kind} == set()
+    assert {Events, TableChanges, Replicated, TableReport} <= reached

@@ -861,8 +861,8 @@ def test_dead_letters_that_do_not_arrive_fail_the_run(
     source, letters, state = hostile(tmp_path), tmp_path / "letters", tmp_path / "state"
 
     def replicated() -> Replicated:
-        places = {"checkpoint": str(state), "dead_letters": str(letters)}
-        return tidecast.replicate(source, str(tmp_path / "to"), spark=spark, **places)  # type: ignore[arg-type]
+        to = str(tmp_path / "to")
+        return tidecast.replicate(source, to, spark=spark, checkpoint=str(state), dead_letters=str(letters))
 
     with monkeypatch.context() as patch:
         patch.setattr("tidecast.topics._dead_letters.spark_output", lambda path: f"file://{tmp_path}/far/{path.name}")

@@ -47,8 +47,14 @@ applied = [
     tidecast.replicate(str(folder / f"{name}.jsonl?protocol=simple"), f"{folder}/tables").tables[0]
     for name in ("log", "longer")
 ]
+messages = spark.read.parquet(f"file://{folder}/avro/t")
+with tidecast.decode(messages, protocol="avro", schema_registry=registry, tz="UTC") as events:
+    changes = events.table("shop.t").orderBy("_offset").select("id", "_op", "_verdict").collect()
+    decoded = [tuple(row) for row in changes]
+    summary = [[table.name, table.rows] for table in events.changes()]
 rows = spark.read.format("delta").load(f"{folder}/tables/shop/t").orderBy("id").collect()
 print(json.dumps([published, verified, [[t.upserted, t.deleted] for t in applied], [tuple(row) for row in rows]]))
+print(json.dumps([decoded, summary]))
 """
 
 
@@ -89,9 +95,12 @@ def test_a_topic_is_published_verified_and_applied(tmp_path: Path) -> None:
             cwd=tmp_path,
         )
     assert done.returncode == 0, done.stderr[-4000:]
-    assert json.loads(done.stdout) == [
+    commands, decoded = map(json.loads, done.stdout.splitlines())
+    assert commands == [
         [2, 2],
         {"none": 4},
         [[2, 0], [2, 1]],
         [[1, "new"], [3, "three"]],
     ]
+    published = [[1, "c", "none"], [2, "c", "none"]]
+    assert decoded == [published * 2, [["shop.t", 4]]]

@@ -1,50 +1,115 @@
-"""tidecast: TiCDC's protocols on Spark, in both directions."""
+"""tidecast: TiCDC's protocols on Spark, in both directions.
 
-from tidecast._api import Verified, convert, inspect, plan, read, replicate, serve, verify
-from tidecast._demo import Demo, DemoTable, DemoTopic, demo
-from tidecast._errors import (
-    ConfigError,
-    CorruptedData,
-    DecodeError,
-    EncodeError,
-    MissingRuntime,
-    RegistryError,
-    SchemaRefused,
-    TerminalError,
-    TidecastError,
-    TransientError,
-    Unreachable,
-)
-from tidecast._inspect import Inspected
-from tidecast.publish import PlannedTable, Published
-from tidecast.replica import Replicated
-from tidecast.runtime import spark_session
+What these names stand for is imported when it is asked for: `import tidecast` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
+    from tidecast import functions
+    from tidecast._demo import Demo, DemoTable, DemoTopic, demo
+    from tidecast._errors import (
+        ConfigError,
+        CorruptedData,
+        DecodeError,
+        EncodeError,
+        MissingRuntime,
+        RegistryError,
+        SchemaRefused,
+        SourceChanged,
+        TableRefused,
+        TerminalError,
+        TidecastError,
+        TransientError,
+        Unreachable,
+    )
+    from tidecast._inspect import ColumnShown, Inspected
+    from tidecast._policy import OnError, OnMismatch
+    from tidecast.api import (
+        Events,
+        TableSummary,
+        Verified,
+        convert,
+        decode,
+        inspect,
+        plan,
+        read,
+        replicate,
+        serve,
+        verify,
+    )
+    from tidecast.checksum import Verdict
+    from tidecast.model import (
+        Bootstrap,
+        Column,
+        DataType,
+        Ddl,
+        Definition,
+        Index,
+        Kind,
+        Op,
+        Reason,
+        SchemaHistory,
+        Statement,
+        TableChanges,
+        TableSchema,
+    )
+    from tidecast.publish import PlannedSchema, PlannedTable, Published
+    from tidecast.replica import Replicated, TableReport
+    from tidecast.runtime import configure_spark, spark_session
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Bootstrap",
+    "Column",
+    "ColumnShown",
     "ConfigError",
     "CorruptedData",
+    "DataType",
+    "Ddl",
     "DecodeError",
+    "Definition",
     "Demo",
     "DemoTable",
     "DemoTopic",
     "EncodeError",
+    "Events",
+    "Index",
     "Inspected",
+    "Kind",
     "MissingRuntime",
+    "OnError",
+    "OnMismatch",
+    "Op",
+    "PlannedSchema",
     "PlannedTable",
     "Published",
+    "Reason",
     "RegistryError",
     "Replicated",
+    "SchemaHistory",
     "SchemaRefused",
+    "SourceChanged",
+    "Statement",
+    "TableChanges",
+    "TableRefused",
+    "TableReport",
+    "TableSchema",
+    "TableSummary",
     "TerminalError",
     "TidecastError",
     "TransientError",
     "Unreachable",
+    "Verdict",
     "Verified",
     "__version__",
+    "configure_spark",
     "convert",
+    "decode",
     "demo",
+    "functions",
     "inspect",
     "plan",
     "read",
@@ -53,3 +118,36 @@ __all__ = [
     "spark_session",
     "verify",
 ]
+
+_MODULES = {
+    "_demo": "Demo DemoTable DemoTopic demo",
+    "_errors": """
+        ConfigError CorruptedData DecodeError EncodeError MissingRuntime RegistryError SchemaRefused SourceChanged
+        TableRefused TerminalError TidecastError TransientError Unreachable
+    """,
+    "_inspect": "ColumnShown Inspected",
+    "_policy": "OnError OnMismatch",
+    "api": "Events TableSummary Verified convert decode inspect plan read replicate serve verify",
+    "checksum": "Verdict",
+    "functions": "functions",
+    "model": """
+        Bootstrap Column DataType Ddl Definition Index Kind Op Reason SchemaHistory Statement TableChanges TableSchema
+    """,
+    "publish": "PlannedSchema PlannedTable Published",
+    "replica": "Replicated TableReport",
+    "runtime": "configure_spark spark_session",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # a checker would take it for a promise that there is every name
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(f"{__name__}.{_MODULE_OF[name]}")
+        value = module if name == _MODULE_OF[name] else getattr(module, name)
+        globals()[name] = value  # asked once
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_MODULE_OF})

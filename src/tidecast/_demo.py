@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidecast._api import DEAD_LETTERS, read
 from tidecast._errors import ConfigError
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import local_path
+from tidecast.api import DEAD_LETTERS, read
 from tidecast.checksum import Verdict
 from tidecast.config import ChangefeedConfig, load_config
 from tidecast.model import Events

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast import checksum
 from tidecast._errors import ConfigError
-from tidecast.model import TableSchema
+from tidecast.model import InvalidSchema, TableSchema
 from tidecast.protocols import avro
 from tidecast.runtime import check_zone, local_zone
 
 __all__ = ["from_ticdc_avro", "row_checksum"]
+
+_Read = TypeVar("_Read")
 
 
 def from_ticdc_avro(col: Column | str, schema: str, *, schema_id: int | None = None, tz: str | None = None) -> Column:
@@ -32,12 +37,10 @@ def from_ticdc_avro(col: Column | str, schema: str, *, schema_id: int | None = N
     The struct is null for a message that cannot be read, and for one of another id than `schema_id`. Without
     `schema_id` nothing tells a message of another schema, which may then be read as a wrong row: give it wherever a
     topic has, or will have, several schemas. Raises ConfigError for a schema that is none of TiCDC's, and for an
-    unknown time zone. Source: Avro protocol, wire format and type map.
+    unknown time zone. Source: Avro protocol, wire format, column types.
     """
-    row = avro.decode_column(_column(col), schema, schema_id=schema_id, zone=check_zone(tz or local_zone()))
-    if row is None:
-        raise _foreign()
-    return row
+    zone = check_zone(tz or local_zone())
+    return _known(lambda: avro.decode_column(_column(col), schema, schema_id=schema_id, zone=zone))
 
 
 def row_checksum(row: Column | str, schema: str | TableSchema) -> Column:
@@ -46,11 +49,9 @@ def row_checksum(row: Column | str, schema: str | TableSchema) -> Column:
     In: struct, the `data` of `from_ticdc_avro`, or `data` or `old` of `TableChanges.frame`; `schema` is the Avro
     schema's text, or `TableChanges.schema`. Out: bigint 0 … 2^32 - 1, null for a null row. A message whose
     `checksum.current` is 0 was sent without one. Raises ConfigError for a schema that is none of TiCDC's.
-    Source: TiCDC's checksum document; Avro protocol, row checksum.
+    Source: Avro protocol, row checksum.
     """
-    table = avro.read_table_schema(schema) if isinstance(schema, str) else schema
-    if table is None:
-        raise _foreign()
+    table = _known(lambda: avro.read_table_schema(schema)) if isinstance(schema, str) else schema
     return checksum.row_checksum(table, _column(row))
 
 
@@ -58,8 +59,13 @@ def _column(col: Column | str) -> Column:
     return F.col(col) if isinstance(col, str) else col
 
 
-def _foreign() -> ConfigError:
-    return ConfigError(
-        "this is not one of TiCDC's Avro schemas",
-        hint="give the text that the registry has: GET /schemas/ids/<id>, member `schema`",
-    )
+def _known(read: Callable[[], _Read | None]) -> _Read:
+    """Return what is read of a schema. Raises ConfigError where it is none of TiCDC's."""
+    try:
+        found = read()
+    except InvalidSchema as invalid:
+        raise ConfigError(f"this is not one of TiCDC's Avro schemas: {invalid}") from None
+    if found is None:
+        hint = "give the text that the registry has: GET /schemas/ids/<id>, member `schema`"
+        raise ConfigError("this is not one of TiCDC's Avro schemas", hint=hint)
+    return found

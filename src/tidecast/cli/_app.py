@@ -12,11 +12,9 @@ import typer
 
 import tidecast
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
+from tidecast._policy import OnError, OnMismatch
 from tidecast.cli import _show
-from tidecast.cli._cdc import cdc
 from tidecast.cli._progress import progress
-from tidecast.replica import OnMismatch
-from tidecast.topics import OnError
 
 app = typer.Typer(
     name="tidecast",
@@ -265,6 +263,8 @@ def server(
 )
 def cdc_cli(context: typer.Context) -> None:
     """Manage the changefeeds of a server, as TiCDC's `cdc cli` does, flag for flag."""
+    from tidecast.cli._cdc import cdc  # a client of its own, which no other command needs
+
     raise typer.Exit(cdc(context.args))
 
 

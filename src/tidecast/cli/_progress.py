@@ -6,9 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich import progress as rich_progress
-from rich.console import Console
-
 from tidecast._progress import Progress, no_progress
 
 
@@ -20,6 +17,9 @@ def progress(silent: bool = False) -> Iterator[Progress]:
     elif not sys.stderr.isatty():
         yield _plain
     else:
+        from rich import progress as rich_progress  # which `--help` shall not wait for
+        from rich.console import Console
+
         columns = (
             rich_progress.SpinnerColumn(),
             rich_progress.TextColumn("{task.description}"),

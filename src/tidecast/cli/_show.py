@@ -9,18 +9,20 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
 
-from tidecast import Demo, Inspected, PlannedTable, Published, Replicated, Verified
+    from tidecast import Demo, Inspected, PlannedTable, Published, Replicated, Verified
 
 _VERDICTS = ("match", "mismatch", "none", "zero", "delete", "unreadable")
 _WIDTH = 160
 
 
 def _console() -> Console:
+    from rich.console import Console  # which `--help` shall not wait for
+
     # Where nobody looks, a table must not be cut to the width of a terminal that is not there.
     return Console() if sys.stdout.isatty() else Console(width=_WIDTH)
 
@@ -30,6 +32,8 @@ def _print_json(value: object) -> None:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Iterable[str] = ()) -> None:
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left")
     for name in columns:
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
+from tidecast._policy import OnError
 from tidecast.config import ChangefeedConfig
 from tidecast.model import RECORD, Events
 from tidecast.protocols import Codec, check_writable, codec_for
@@ -39,7 +40,7 @@ from tidecast.publish._stats import collect_stats
 from tidecast.registry import Registry
 from tidecast.routing import EventFilters, Router, TableFilter
 from tidecast.spark import parallel_map, union
-from tidecast.topics import OnError, Topics, check_storage, refuse_dead_letters, write_dead_letters
+from tidecast.topics import Topics, check_storage, refuse_dead_letters, write_dead_letters
 
 
 @dataclass

@@ -1,8 +1,7 @@
 """Topics to tables: order, reconcile, apply; what cannot be applied goes to the dead letters."""
 
-from tidecast.replica._check import OnMismatch
 from tidecast.replica._replicate import replicate
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
 
-__all__ = ["OnMismatch", "Replicated", "TableReport", "parse_target", "replicate"]
+__all__ = ["Replicated", "TableReport", "parse_target", "replicate"]

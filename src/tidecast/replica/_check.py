@@ -12,21 +12,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast._errors import CorruptedData
+from tidecast._policy import OnError, OnMismatch
 from tidecast.checksum import Verdict, with_verdict
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
 from tidecast.replica._columns import may_be_formless, table_value
 from tidecast.spark import evaluated_once, union
-from tidecast.topics import Choice, OnError
 
 _PLACE = ("topic", "partition", "offset")
-
-
-class OnMismatch(Choice):
-    """What to do with a row that does not fit its checksum."""
-
-    DEAD_LETTER = "dead-letter"
-    APPLY = "apply"
-    FAIL = "fail"
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError, TableRefused
+from tidecast._policy import OnError, OnMismatch
 from tidecast._progress import Progress, no_progress
 from tidecast.model import Events, TableChanges, TableSchema
 from tidecast.replica._apply import apply
-from tidecast.replica._check import OnMismatch, Policy, count, refuse_mismatches
+from tidecast.replica._check import Policy, count, refuse_mismatches
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
 from tidecast.spark import parallel_map, union
-from tidecast.topics import OnError, refuse_dead_letters, write_dead_letters
+from tidecast.topics import refuse_dead_letters, write_dead_letters
 
 _DEAD_LETTERS = "_dead_letters"
 _AT_ONCE = 4

@@ -9,6 +9,7 @@ from tidecast.sources._topic import (
     read_topic,
     source_errors,
 )
+from tidecast.sources._unpack import unpacked
 
 __all__ = [
     "Batch",
@@ -20,4 +21,5 @@ __all__ = [
     "read_records",
     "read_topic",
     "source_errors",
+    "unpacked",
 ]

@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import uuid
-from enum import StrEnum
 from pathlib import Path
-from typing import Self
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tidecast._atomic import sync_folder
-from tidecast._errors import ConfigError, DecodeError, TerminalError
+from tidecast._errors import DecodeError, TerminalError
 from tidecast._uri import spark_input, spark_output
 from tidecast.model import RECORD
 from tidecast.topics._files import NO_TOPIC
 from tidecast.topics._written import check_written, count_lines
 
 _PLACE = ("topic", "partition", "offset")
-
-
-class Choice(StrEnum):
-    """The words that an option takes, which is named as the class: `OnError` is `on-error`."""
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the member of that name. Raises ConfigError for any other."""
-        try:
-            return cls(text)
-        except ValueError:
-            option = re.sub(r"\B(?=[A-Z])", "-", cls.__name__).lower()
-            raise ConfigError(f"{option} is {text!r}", hint=f"one of {', '.join(cls)}") from None
-
-
-class OnError(Choice):
-    """What to do with a message that cannot be handled."""
-
-    DEAD_LETTER = "dead-letter"
-    FAIL = "fail"
 
 
 def write_dead_letters(frame: DataFrame, folder: Path) -> dict[str, int]:

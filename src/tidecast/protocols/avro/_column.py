@@ -8,7 +8,7 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model import TableSchema, is_tso
+from tidecast.model import TableSchema, checked, is_tso
 from tidecast.protocols.avro._read_schema import WriterSchema, read_schema
 from tidecast.protocols.avro._read_values import OPS, checksum_of, extension, is_fallible, or_null, value_of
 from tidecast.protocols.avro._schema import COMMIT_TS, OP
@@ -16,9 +16,12 @@ from tidecast.protocols.avro._wire import MAGIC, field_of, header, is_whole, rea
 
 
 def read_table_schema(text: str, version: int = 0) -> TableSchema | None:
-    """Return the table that a registered schema describes, None where it is none of TiCDC's."""
+    """Return the table that a registered schema describes, None where it is none of TiCDC's.
+
+    Raises InvalidSchema for a table that cannot be.
+    """
     writer = read_schema(text)
-    return writer.table_schema(version, ()) if writer else None
+    return checked(writer.table_schema(version, ())) if writer else None
 
 
 def decode_column(message: Column, schema: str, *, schema_id: int | None = None, zone: str = "UTC") -> Column | None:
@@ -26,10 +29,10 @@ def decode_column(message: Column, schema: str, *, schema_id: int | None = None,
 
     Out: struct of `data`, `op`, `commit_ts`, `checksum` as in `TableChanges`, but `op` is null where the schema has no
     extension; null for a message that is not whole, has another schema id than `schema_id`, or a value that is not of
-    its column's type.
+    its column's type. Raises InvalidSchema for a table that cannot be.
     """
     writer = read_schema(schema)
-    if writer is None:
+    if writer is None or read_table_schema(schema) is None:
         return None
     record = read([field.type for field in writer.fields], message)
     # As an element of an array, which a function of it names: Spark would read the message once more for each field.

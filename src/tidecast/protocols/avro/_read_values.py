@@ -1,4 +1,4 @@
-"""Values of Avro messages as the model holds them. Source: Avro protocol, type map; the real consumer's decoder."""
+"""Values of Avro messages as the model holds them. Source: Avro protocol, column types, consumers compared."""
 
 from __future__ import annotations
 

@@ -1,0 +1,37 @@
+"""What is done with messages that cannot be handled, and with rows that do not match their checksums."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Self
+
+from tidecast._errors import ConfigError
+
+
+class _Choice(StrEnum):
+    """The words that an option takes, which is named as the class: `OnError` is `on-error`."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the member of that name. Raises ConfigError for any other."""
+        try:
+            return cls(text)
+        except ValueError:
+            option = re.sub(r"\B(?=[A-Z])", "-", cls.__name__).lower()
+            raise ConfigError(f"{option} is {text!r}", hint=f"one of {', '.join(cls)}") from None
+
+
+class OnError(_Choice):
+    """What to do with a message that cannot be handled."""
+
+    DEAD_LETTER = "dead-letter"
+    FAIL = "fail"
+
+
+class OnMismatch(_Choice):
+    """What to do with a row that does not match its checksum."""
+
+    DEAD_LETTER = "dead-letter"
+    APPLY = "apply"
+    FAIL = "fail"

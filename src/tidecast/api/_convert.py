@@ -1,0 +1,212 @@
+"""Events to messages: published, or only planned."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+from pyspark.sql import SparkSession
+
+from tidecast._policy import OnError
+from tidecast._progress import Progress, no_progress
+from tidecast.api._source import GivenEvents, TopicSource, folder, registry_at
+from tidecast.config import ChangefeedConfig, load_config
+from tidecast.model import Events
+from tidecast.protocols import protocol_named
+from tidecast.publish import PlannedTable, Published, publish
+from tidecast.publish import plan as plan_tables
+from tidecast.registry import Registry
+from tidecast.topics import Topics, open_topics
+
+DEAD_LETTERS = "_dead_letters"
+
+
+@dataclass(frozen=True)
+class _Route:
+    """What `convert` and `plan` take alike, checked: the source, and the sink with its settings."""
+
+    source: TopicSource | GivenEvents
+    settings: ChangefeedConfig
+    topics: Topics
+
+    @classmethod
+    def check(
+        cls,
+        source: str | Events,
+        sink: str,
+        *,
+        config: str | None,
+        schema_registry: str | None,
+        source_schema_registry: str | None,
+        tz: str | None,
+        spark: SparkSession | None,
+    ) -> _Route:
+        origin: TopicSource | GivenEvents
+        if isinstance(source, Events):
+            origin = GivenEvents.check(source, tz, source_schema_registry=source_schema_registry, spark=spark)
+        else:
+            registry = source_schema_registry or schema_registry
+            origin = TopicSource.check(source, schema_registry=registry, tz=tz, spark=spark)
+        settings = load_config(sink, config, schema_registry)
+        return cls(origin, settings, open_topics(settings.place))
+
+    def registry(self, stack: ExitStack) -> Registry | None:
+        """Open the registry that the sink needs, if it needs one, and ask whether it is there."""
+        needed = protocol_named(self.settings.protocol).needs_registry
+        registry = registry_at(self.settings.schema_registry) if needed else None
+        if registry is not None:
+            stack.enter_context(registry).check()
+        return registry
+
+
+@overload
+def convert(
+    source: Events,
+    sink: str,
+    *,
+    config: str | None = ...,
+    schema_registry: str | None = ...,
+    tz: str | None = ...,
+    cluster_id: str = ...,
+    dead_letters: str | None = ...,
+    on_error: str = ...,
+    progress: Progress = ...,
+) -> Published: ...
+
+
+@overload
+def convert(
+    source: str,
+    sink: str,
+    *,
+    config: str | None = ...,
+    schema_registry: str | None = ...,
+    source_schema_registry: str | None = ...,
+    tz: str | None = ...,
+    cluster_id: str = ...,
+    dead_letters: str | None = ...,
+    on_error: str = ...,
+    progress: Progress = ...,
+    spark: SparkSession | None = ...,
+) -> Published: ...
+
+
+def convert(
+    source: str | Events,
+    sink: str,
+    *,
+    config: str | None = None,
+    schema_registry: str | None = None,
+    source_schema_registry: str | None = None,
+    tz: str | None = None,
+    cluster_id: str = "default",
+    dead_letters: str | None = None,
+    on_error: str = "dead-letter",
+    progress: Progress = no_progress,
+    spark: SparkSession | None = None,
+) -> Published:
+    """Publish a topic in another protocol, once, up to its present end, or publish events.
+
+    `source` is a URI, or events. `config` is TiCDC's changefeed TOML, `sink` its sink URI. `schema_registry` serves
+    the sink, and the source's URI, too, unless `source_schema_registry` names another. `tz` is the zone of TIMESTAMP
+    text, by default the system's. Messages that cannot be handled go to the folder `dead_letters`, by default beside
+    the sink's files, or `./dead-letters` for Kafka. Raises the errors of `publish`, Unreachable, and ConfigError, also
+    for `source_schema_registry` or `spark` beside events.
+    """
+    policy = OnError.parse(on_error)
+    letters = folder(dead_letters, "--dead-letters")
+    route = _Route.check(
+        source,
+        sink,
+        config=config,
+        schema_registry=schema_registry,
+        source_schema_registry=source_schema_registry,
+        tz=tz,
+        spark=spark,
+    )
+    settings = route.settings
+    with ExitStack() as stack:
+        registry = route.registry(stack)
+        route.topics.ensure(settings.default_topic)
+        events = stack.enter_context(route.source.events(progress))
+        progress("publishing", 0, 0)
+        return publish(
+            events,
+            settings,
+            route.topics,
+            registry,
+            zone=route.source.zone,
+            cluster_id=cluster_id,
+            dead_letters=letters or _beside(settings),
+            on_error=policy,
+        )
+
+
+@overload
+def plan(
+    source: Events,
+    sink: str,
+    *,
+    config: str | None = ...,
+    schema_registry: str | None = ...,
+    tz: str | None = ...,
+    cluster_id: str = ...,
+    progress: Progress = ...,
+) -> list[PlannedTable]: ...
+
+
+@overload
+def plan(
+    source: str,
+    sink: str,
+    *,
+    config: str | None = ...,
+    schema_registry: str | None = ...,
+    source_schema_registry: str | None = ...,
+    tz: str | None = ...,
+    cluster_id: str = ...,
+    progress: Progress = ...,
+    spark: SparkSession | None = ...,
+) -> list[PlannedTable]: ...
+
+
+def plan(
+    source: str | Events,
+    sink: str,
+    *,
+    config: str | None = None,
+    schema_registry: str | None = None,
+    source_schema_registry: str | None = None,
+    tz: str | None = None,
+    cluster_id: str = "default",
+    progress: Progress = no_progress,
+    spark: SparkSession | None = None,
+) -> list[PlannedTable]:
+    """Return what `convert` with the same options would publish, without creating, registering or sending anything.
+
+    For each table version: topic, partitions and their rule, schemas and whether the registry would take them, and the
+    columns that the chosen modes damage. Raises as `convert`.
+    """
+    route = _Route.check(
+        source,
+        sink,
+        config=config,
+        schema_registry=schema_registry,
+        source_schema_registry=source_schema_registry,
+        tz=tz,
+        spark=spark,
+    )
+    with ExitStack() as stack:
+        registry = route.registry(stack)
+        events = stack.enter_context(route.source.events(progress))
+        return plan_tables(
+            events, route.settings, route.topics, registry, zone=route.source.zone, cluster_id=cluster_id
+        )
+
+
+def _beside(settings: ChangefeedConfig) -> Path:
+    """Return the folder of dead letters beside a sink's files."""
+    place = settings.place
+    return Path(place.path).parent / DEAD_LETTERS if place.scheme == "file" else Path("dead-letters")

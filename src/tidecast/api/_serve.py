@@ -1,0 +1,72 @@
+"""Changefeeds over a source, until a signal ends them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+
+from pyspark.sql import SparkSession
+
+from tidecast._errors import ConfigError
+from tidecast._uri import local_path
+from tidecast.api._source import TopicSource
+from tidecast.changefeed import Changefeeds, Folders, SparkRunner
+
+_CLUSTER_ID = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
+_NO_CLUSTER_IDS = ("owner", "capture", "task", "changefeed", "job", "meta")
+_LAST_STEP_S = 60
+
+
+def serve(
+    source: str,
+    *,
+    addr: str = "127.0.0.1:8300",
+    data_dir: str = "tidecast-data",
+    allow_path: Sequence[str] = (".",),
+    schema_registry: str | None = None,
+    tz: str | None = None,
+    cluster_id: str = "default",
+    ca: str | None = None,
+    cert: str | None = None,
+    key: str | None = None,
+    users: Mapping[str, str] | None = None,
+    ready: Callable[[str], None] = lambda url: None,
+    spark: SparkSession | None = None,
+) -> None:
+    """Run changefeeds over a source until SIGTERM or SIGINT: TiCDC's HTTP API, a status page, metrics.
+
+    Changefeeds are kept in the folder `data_dir`; those that ran when the server ended go on. Their sinks,
+    registries and claim checks may be local folders only below those of `allow_path`. `addr` is `host:port`:
+    any but this machine's own takes TLS (`cert`, `key`; with `ca` clients need certificates, too) and `users`, names
+    with passwords. `tz` is the zone of TIMESTAMP text, by default the system's, `cluster_id` the cluster's id in
+    Debezium messages. `ready` gets the server's URL. Raises ConfigError, Unreachable, and TerminalError where the
+    address or the folder is taken, or Spark dies.
+    """
+    from tidecast.server import Access, Listener, Service, build_app  # a web server, which only this command needs
+
+    if not _CLUSTER_ID.fullmatch(cluster_id) or cluster_id in _NO_CLUSTER_IDS:
+        raise ConfigError(
+            f"bad cluster-id {cluster_id!r}", hint="letters, digits and - between them, for example tidb-1"
+        )
+    home = local_path(data_dir, "--data-dir")
+    folders = Folders([local_path(path, "--allow-path") for path in allow_path], own=home)
+    checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
+    listener = Listener.open(addr, Access(users or {}, ca, cert, key))
+    with ExitStack() as stack:
+        if checked.registry is not None:
+            stack.enter_context(checked.registry)
+        runner = SparkRunner(
+            checked.session,
+            checked.uri,
+            home / "source",
+            registry=checked.registry,
+            zone=checked.zone,
+            cluster_id=cluster_id,
+        )
+        feeds = Changefeeds(home / "changefeeds", runner, addr=listener.addr, folders=folders)
+        stack.callback(feeds.close, _LAST_STEP_S)
+        service = Service(build_app(feeds, listener.access, addr=listener.addr, cluster_id=cluster_id), listener)
+        ready(listener.url)
+        with service.while_alive(runner.alive):
+            service.run()

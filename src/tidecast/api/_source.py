@@ -1,0 +1,102 @@
+"""Where a function's events come from: a source that a URI names, or events that are there already."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tidecast._errors import ConfigError
+from tidecast._progress import Progress
+from tidecast._uri import SOURCE_PARAMETERS, local_path, parse_place, source_uri, unknown_parameters
+from tidecast.model import Events
+from tidecast.registry import Registry, open_registry
+from tidecast.runtime import check_zone, local_zone, spark_session
+from tidecast.sources import check_source, read_topic, source_errors
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TopicSource:
+    """A source that a URI names, checked. `zone` is the time zone of TIMESTAMP text."""
+
+    uri: str
+    protocol: str
+    registry: Registry | None
+    zone: str
+    spark: SparkSession | None = None
+
+    @classmethod
+    def check(
+        cls, text: str, *, schema_registry: str | None, tz: str | None, spark: SparkSession | None = None
+    ) -> TopicSource:
+        """Refuse a source, a registry or a time zone that is none: a wrong call need not wait for Spark to start.
+
+        TiCDC ignores parameters that it does not know. In a source that would read other messages than was meant.
+        """
+        uri = source_uri(text)
+        for name, near in unknown_parameters(parse_place(uri).params, SOURCE_PARAMETERS):
+            if near:
+                raise ConfigError(f"unknown parameter {name}", where="source URI", hint=f"did you mean {near}?")
+            _log.warning("source URI: unknown parameter %s is ignored", name)
+        registry, zone = registry_at(schema_registry), zone_of(tz)
+        return cls(uri, check_source(uri, registry), registry, zone, spark)
+
+    @property
+    def session(self) -> SparkSession:
+        """The session that the caller gave, else one of ours."""
+        return self.spark or spark_session()
+
+    @contextmanager
+    def events(self, progress: Progress) -> Iterator[Events]:
+        """Read the source up to its present end, and let go of its events afterwards."""
+        progress("reading", 0, 0)
+        with (
+            source_errors(self.uri),
+            read_topic(self.session, self.uri, registry=self.registry, zone=self.zone) as events,
+        ):
+            yield events
+
+
+@dataclass(frozen=True)
+class GivenEvents:
+    """Events that the caller brings, and lets go of. `zone` is the time zone of TIMESTAMP text made of them."""
+
+    given: Events
+    zone: str
+
+    @classmethod
+    def check(cls, events: Events, zone: str | None = None, /, **options: object) -> GivenEvents:
+        """Refuse each of the options that is given, as they belong to a source's URI; `zone` as `zone_of` takes it."""
+        for name, value in options.items():
+            if value is not None:
+                raise ConfigError(
+                    f"{name} has no meaning for events, which have been read already",
+                    hint=f"leave {name} out, or give the source's URI in place of the events",
+                )
+        return cls(events, zone_of(zone))
+
+    @contextmanager
+    def events(self, progress: Progress) -> Iterator[Events]:
+        """Give the events."""
+        yield self.given
+
+
+def registry_at(url: str | None) -> Registry | None:
+    """Open the Schema Registry of a URL, if there is one."""
+    return open_registry(url) if url else None
+
+
+def zone_of(tz: str | None) -> str:
+    """Return the time zone of that name, by default the system's. Raises ConfigError for one that is none."""
+    return check_zone(tz or local_zone())
+
+
+def folder(text: str | None, option: str) -> Path | None:
+    """Return the folder that an option names, if it names one."""
+    return None if text is None else local_path(text, option)

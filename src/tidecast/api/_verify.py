@@ -1,0 +1,127 @@
+"""The checksum of every row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import overload
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidecast import checksum
+from tidecast._progress import Progress, no_progress
+from tidecast.api._source import GivenEvents, TopicSource, folder
+from tidecast.checksum import Verdict
+from tidecast.model import Events
+from tidecast.protocols import protocol_named
+from tidecast.topics import append_lines, write_dead_letters
+
+SHOWN_MISMATCHES = 20
+
+
+@dataclass
+class Verified:
+    """What became of the rows' checksums: by verdict, and by table and verdict; dead letters by reason."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    tables: dict[str, Counter[str]] = field(default_factory=dict)
+    corrupted: int = 0
+    mismatches: list[dict[str, object]] = field(default_factory=list)
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no row failed its check."""
+        return not self.verdicts[Verdict.MISMATCH]
+
+
+@overload
+def verify(source: Events) -> DataFrame: ...
+
+
+@overload
+def verify(
+    source: str,
+    *,
+    schema_registry: str | None = ...,
+    tz: str | None = ...,
+    mismatches: str | None = ...,
+    dead_letters: str | None = ...,
+    progress: Progress = ...,
+    spark: SparkSession | None = ...,
+) -> Verified: ...
+
+
+def verify(
+    source: str | Events,
+    *,
+    schema_registry: str | None = None,
+    tz: str | None = None,
+    mismatches: str | None = None,
+    dead_letters: str | None = None,
+    progress: Progress = no_progress,
+    spark: SparkSession | None = None,
+) -> DataFrame | Verified:
+    """Check the checksum of every row.
+
+    Given events, return a DataFrame of their rows with the verdict (see `tidecast.checksum.verify`). Given a
+    source's URI, read it, count the verdicts and return them; `mismatches` is a folder that gets each mismatch as
+    a JSON line, `dead_letters` one for the messages that could not be read. `tz` is the sender's time zone. With
+    events each of these options is a ConfigError.
+    """
+    if isinstance(source, Events):
+        options = {"schema_registry": schema_registry, "tz": tz, "mismatches": mismatches}
+        GivenEvents.check(source, **options, dead_letters=dead_letters, spark=spark)
+        return checksum.verify(source)
+    mismatches_in = folder(mismatches, "--mismatches")
+    dead_letters_in = folder(dead_letters, "--dead-letters")
+    checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
+    with checked.events(progress) as events:
+        progress("verifying", 0, 0)
+        report = Verified()
+        rows = checksum.verify(events)  # twice where there are mismatches: keeping every row would cost more
+        for row in rows.groupBy("database", "table", "verdict", "corrupted").count().collect():
+            table = f"{row['database']}.{row['table']}"
+            report.tables.setdefault(table, Counter())[row["verdict"]] += row["count"]
+            report.verdicts[row["verdict"]] += row["count"]
+            report.corrupted += row["count"] if row["corrupted"] else 0
+        if not report.ok:
+            wrong = _mismatches(rows).persist()
+            report.mismatches = [r.asDict() for r in wrong.limit(SHOWN_MISMATCHES).collect()]
+            if mismatches_in:
+                append_lines(wrong, mismatches_in, expected=report.verdicts[Verdict.MISMATCH])
+            wrong.unpersist()
+        doubtful = [t for t in events.tables if report.tables.get(t.schema.name, Counter())[Verdict.UNREADABLE]]
+        unreadable = events.dead_letters(doubtful)
+        if dead_letters_in:
+            report.dead_letters = write_dead_letters(unreadable, dead_letters_in)
+        else:
+            counts = unreadable.groupBy("reason").count().collect()
+            report.dead_letters = {r["reason"]: r["count"] for r in counts}
+        if protocol_named(checked.protocol).zoned_checksums:
+            report.warnings += _doubtful_zone(report, events, checked.zone)
+        return report
+
+
+def _doubtful_zone(report: Verified, events: Events, zone: str) -> list[str]:
+    """Return a warning where half of the rows of tables with TIMESTAMP columns do not match, or more."""
+    timed = {
+        t.schema.name for t in events.tables if any(c.data_type.mysql_type == "timestamp" for c in t.schema.columns)
+    }
+    counts = ((name, report.tables.get(name, Counter())) for name in sorted(timed))
+    wrong = [name for name, of in counts if of[Verdict.MISMATCH] and of[Verdict.MISMATCH] >= of[Verdict.MATCH]]
+    if not wrong:
+        return []
+    return [
+        f"most rows of {', '.join(wrong)} do not match, and these tables have TIMESTAMP columns: "
+        f"is {zone} the sender's time zone? --tz names another"
+    ]
+
+
+def _mismatches(rows: DataFrame) -> DataFrame:
+    wrong = rows.where(F.col("verdict") == Verdict.MISMATCH)
+    table = F.concat_ws(".", "database", "table").alias("table")
+    return wrong.select("topic", "partition", "offset", table, "key", "expected", "actual", "corrupted")
