@@ -83,6 +83,15 @@ def test_the_documents_row_is_read(indent: int | None, spark: SparkSession) -> N
     assert (row["reason"], events.has_commit_ts, events.position) == (None, True, "offset")
 
 
+def test_rows_of_partitions_without_a_commit_ts_begin_at_an_offset(spark: SparkSession) -> None:
+    """Debezium's own connector has none; where rows begin nowhere, there would be none to publish or to apply."""
+    undated = ROW_VALUE | {"payload": ROW_VALUE["payload"] | {"source": {"db": "test", "table": "table1"}}}
+    messages = records(spark, [(None, None), (json.dumps(ROW_KEY), json.dumps(undated))])
+    with debezium.decode(messages, ordered=False) as events:
+        (table,) = events.tables
+    assert (events.position, table.rows, table.rows_from, table.upserts_from) == (None, 1, 1, 1)
+
+
 @pytest.mark.parametrize("indent", [None, 2], ids=["compact", "pretty"])
 def test_the_documents_schema_change_is_read(indent: int | None, spark: SparkSession) -> None:
     column = {

@@ -239,6 +239,9 @@ def test_a_view_is_told_from_a_table(definer: str) -> None:
     head = f"CREATE OR REPLACE ALGORITHM = UNDEFINED DEFINER = {definer} SQL SECURITY DEFINER"
     assert Ddl("CREATE", f"{head} VIEW `d`.`v` (`id`) AS SELECT `id` FROM `d`.`t`", 1).is_view
     assert Ddl("ERASE", "DROP VIEW `d`.`v`", 1).is_view
+    assert (Ddl("ERASE", "DROP TABLE `d`.`t`", 1).database, Ddl("ERASE", "DROP TABLE `d`.`t`", 1).table) == ("d", "t")
+    renamed = Ddl("RENAME", "RENAME TABLE `d`.`t` TO `e`.`u`", 1)
+    assert (renamed.database, renamed.table, renamed.renamed_from) == ("e", "u", ("d", "t"))
     assert not Ddl("CREATE", "CREATE TABLE `d`.`view` (`view` INT COMMENT 'VIEW')", 1).is_view
 
 

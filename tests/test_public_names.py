@@ -43,7 +43,8 @@ PUBLIC = {
         union with_looked_up
     """,
     "tidecast.expressions": """
-        MAX_LENGTH as_listed bit_bytes bit_number bit_width decimal_text enum_element enum_number has_any set_elements
+        MAX_LENGTH as_listed bit_bytes bit_number bit_width decimal_text enum_element enum_number from_text has_any
+        is_parsed set_elements
         set_mask set_number shift_zone shortest_text signed trimmed unsigned_number unsigned_text
     """,
     "tidecast.protocols": """

@@ -1,5 +1,6 @@
 """Values of MySQL types as Spark expressions: numbers, text and time zones."""
 
+from tidecast.expressions._from_text import from_text, is_parsed
 from tidecast.expressions._numbers import (
     as_listed,
     bit_bytes,
@@ -26,7 +27,9 @@ __all__ = [
     "decimal_text",
     "enum_element",
     "enum_number",
+    "from_text",
     "has_any",
+    "is_parsed",
     "set_elements",
     "set_mask",
     "set_number",

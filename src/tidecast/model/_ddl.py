@@ -30,15 +30,21 @@ class Ddl:
     @property
     def database(self) -> str:
         """The database that it is about: the table's, else the one that its SQL names."""
-        if self.schema:
-            return self.schema.database
-        statement = self.statement
-        return (statement.name[0] or "") if statement and statement.subject == "DATABASE" else ""
+        return self.schema.database if self.schema else self._named[0]
 
     @property
     def table(self) -> str:
         """The table that it is about, by its name afterwards; empty where it is about a database."""
-        return self.schema.table if self.schema else ""
+        return self.schema.table if self.schema else self._named[1]
+
+    @property
+    def _named(self) -> tuple[str, str]:
+        """Database and table as its SQL names them afterwards, each empty where it does not."""
+        statement = self.statement
+        if statement is None:
+            return "", ""
+        database, table = statement.renamed or statement.name
+        return database or statement.name[0] or "", table
 
     @property
     def renamed_from(self) -> tuple[str, str] | None:

@@ -12,14 +12,12 @@ from tidecast.registry import Registry
 
 _FOLDERS = (
     "avro",
+    "canal_json",
     "debezium",
     "simple",
 )
 
-_TICDCS_OWN = (
-    WireProtocol("canal-json", "Canal-JSON", large_messages=lambda options: options.enable_tidb_extension),
-    WireProtocol("open-protocol", "Open", aliases=("default",), large_messages=lambda options: True),
-)
+_TICDCS_OWN = (WireProtocol("open-protocol", "Open", aliases=("default",), large_messages=lambda options: True),)
 """Those that TiCDC has and we do not: a configuration that names one gets TiCDC's own checks."""
 
 _LIKELIEST = "simple"

@@ -93,10 +93,12 @@ class SchemaEvents:
 
     def _leaves(self, ddl: Ddl) -> bool:
         tables, filters = self._batch.tables, self._batch.filters
-        if ddl.schema is None:
+        if not ddl.table:
             return tables.matches_schema(ddl.database) and not filters.drops_ddl(ddl)
         named = tables.matches(*(ddl.renamed_from or (ddl.database, ddl.table)))
-        return named and (ddl.is_view or self._batch.eligible(ddl.schema)) and not filters.drops_ddl(ddl)
+        # Without its schema nobody knows whether a table is eligible.
+        eligible = ddl.schema is None or ddl.is_view or self._batch.eligible(ddl.schema)
+        return named and eligible and not filters.drops_ddl(ddl)
 
     def renamed_in(self) -> Stop | None:
         """Return the stop before a RENAME that brings a table under the rules: the sink lacks what it had before."""

@@ -326,13 +326,17 @@ class _Group:
 def _groups(parsed: DataFrame, position: str) -> list[Row]:
     ts = F.col("commit_ts")
     schema = F.when(F.col("shape").isNotNull(), envelope.schema("value")).alias("schema")
+    upsert = F.col("op") != Op.DELETE
     return (
         parsed.where(_is_row())
         .groupBy("database", "table", "keys", "shape", "version_index", schema)
         .agg(
             F.count("*").alias("rows"),
-            F.min(position).alias("rows_from"),
-            F.min(F.when(F.col("op") != Op.DELETE, F.col(position))).alias("upserts_from"),
+            # Null would say that there are none, and rows without a commit-ts have an offset.
+            F.coalesce(F.min(position), F.min("offset")).alias("rows_from"),
+            F.coalesce(F.min(F.when(upsert, F.col(position))), F.min(F.when(upsert, F.col("offset")))).alias(
+                "upserts_from"
+            ),
             F.min(ts).alias("since"),
             F.max(ts.isNull()).alias("undated"),
             F.first(envelope.head_length("value")).alias("head"),

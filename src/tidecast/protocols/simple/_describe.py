@@ -16,7 +16,7 @@ def describe(key: bytes | None, value: bytes | None) -> Description:
         table = message.get("tableSchema") or {}
         names = (table["schema"], table["table"]) if table else (message.get("database"), message.get("table"))
         return Description(
-            message["type"],
+            str(message["type"]),
             ".".join(filter(None, names)),
             message.get("commitTs"),
             message.get("sql"),

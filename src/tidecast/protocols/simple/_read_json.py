@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._go import to_json
-from tidecast.expressions import MAX_LENGTH, bit_bytes, enum_element, set_elements, unsigned_number, unsigned_text
-from tidecast.model import CHECKSUM, DataType, Kind, TableSchema, spark_type
+from tidecast.expressions import MAX_LENGTH, from_text, is_parsed
+from tidecast.model import CHECKSUM, DataType, Kind, TableSchema
 from tidecast.model import Column as TableColumn
+from tidecast.protocols._json_object import is_sound, parse_object
 from tidecast.protocols.simple._message import VERSION
 from tidecast.protocols.simple._zones import to_utc
 
 _UNREADABLE = "unreadable"
-_END, _CLOSED = "end", "T"
-_CLOSING = f',"{_END}":"{_CLOSED}"}}'.encode()
 _HEADER = T.StructType(
     [
         T.StructField("version", T.IntegerType()),
@@ -31,8 +30,6 @@ _HEADER = T.StructType(
         T.StructField("claimCheckLocation", T.StringType()),
         T.StructField("handleKeyOnly", T.BooleanType()),
         T.StructField("checksum", CHECKSUM),
-        T.StructField(_END, T.StringType()),
-        T.StructField(_UNREADABLE, T.StringType()),
     ]
 )
 """A message without its row and without schemas, which Spark then skips."""
@@ -44,25 +41,13 @@ _TIMESTAMP = T.StructType([T.StructField("location", T.StringType()), T.StructFi
 
 
 def head(value: Column) -> Column:
-    """Return what `fields` reads of a message.
-
-    A mark is put before the message's last brace and must come out again: Spark takes trailing text in silence.
-    """
-    spaced = F.octet_length(F.rtrim(value.cast("string"), F.lit(" \t\r\n")))
-    length = F.when(F.substring(value, -1, 1) == F.lit(b"}"), F.octet_length(value)).otherwise(spaced)
-    marked = F.concat(F.substring(value, F.lit(1), length - 1), F.lit(_CLOSING)).cast("string")
-    return F.from_json(marked, _HEADER, {"columnNameOfCorruptRecord": _UNREADABLE, "allowSingleQuotes": "false"})
+    """Return what `fields` reads of a message."""
+    return parse_object(value, _HEADER)
 
 
 def fields(said: Column, value: Column) -> dict[str, Column]:
     """Return a message's members by name (see `tidecast.protocols.simple._decode`); `readable` first of all."""
-    text = value.cast("string")
-    return {
-        "readable": said[_UNREADABLE].isNull()
-        & F.coalesce(said[_END] == _CLOSED, F.lit(False))
-        & F.is_valid_utf8(text),
-        **{name: said[name] for name in _HEADER.fieldNames() if name not in (_END, _UNREADABLE)},
-    }
+    return {"readable": is_sound(said, value), **{name: said[name] for name in _HEADER.fieldNames()}}
 
 
 def without_build_ts(value: Column, build_ts: Column) -> Column:
@@ -134,50 +119,9 @@ def read_value(column: TableColumn, side: str, said: Column, more: Column, zone:
     if kind is Kind.TIMESTAMP:
         read = F.when(text.isNull(), more[side][column.name]).otherwise(text["value"])
         return to_utc(read, text["location"], zone)
-    return _READERS.get(kind, _as_text)(column.data_type, text)
+    return F.try_to_binary(text, F.lit("base64")) if kind is Kind.BINARY else from_text(column.data_type, text)
 
 
 def fallible(data_type: DataType) -> bool:
     """Tell whether a text may fail to be a value of a type."""
-    return data_type.kind in _READERS or data_type.kind is Kind.TIMESTAMP
-
-
-def _as_text(data_type: DataType, text: Column) -> Column:
-    return text
-
-
-def _cast(data_type: DataType, text: Column) -> Column:
-    return text.try_cast(spark_type(data_type))
-
-
-def _integer(data_type: DataType, text: Column) -> Column:
-    return unsigned_number(text) if isinstance(spark_type(data_type), T.DecimalType) else _cast(data_type, text)
-
-
-def _base64(data_type: DataType, text: Column) -> Column:
-    return F.try_to_binary(text, F.lit("base64"))
-
-
-def _bit(data_type: DataType, text: Column) -> Column:
-    return bit_bytes(data_type, text)
-
-
-def _enum(data_type: DataType, text: Column) -> Column:
-    return enum_element(data_type, text)
-
-
-def _set(data_type: DataType, text: Column) -> Column:
-    return set_elements(data_type, F.conv(unsigned_text(text), 10, -10).cast("bigint"))
-
-
-_READERS: dict[Kind, Callable[[DataType, Column], Column]] = {
-    Kind.INTEGER: _integer,
-    Kind.YEAR: _cast,
-    Kind.FLOAT: _cast,
-    Kind.DOUBLE: _cast,
-    Kind.DECIMAL: _cast,
-    Kind.BINARY: _base64,
-    Kind.BIT: _bit,
-    Kind.ENUM: _enum,
-    Kind.SET: _set,
-}
+    return is_parsed(data_type) or data_type.kind in (Kind.BINARY, Kind.TIMESTAMP)

@@ -1,0 +1,135 @@
+"""Canal-JSON messages to events. Source: Canal-JSON protocol.
+
+A row's message tells its columns with their types, so that messages which tell the same make a table version. A message
+is read once, its rows as maps; those of a version become lists of texts in the order of its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from tidecast.model import RECORD, Ddl, Events, InvalidSchema, Op, Reason, TableChanges, TableSchema
+from tidecast.protocols.canal_json._parse import DDL, WATERMARK, is_row, parse
+from tidecast.protocols.canal_json._rows import rows_of
+from tidecast.protocols.canal_json._schema import table_schema
+from tidecast.spark import parallel_map, with_looked_up
+
+
+def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> Events:
+    """Return the events of Canal-JSON messages, TiCDC's or those of Canal itself.
+
+    In: the columns of `RECORD`, and where messages were unpacked `reason` and `detail`: why one could not be.
+    `ordered`: see `Events`. `zone` is that of TIMESTAMP text, TiCDC's server's. A version of a table is what rows show
+    of it: its columns, their types and the primary key; its number is the commit-ts of its first row, or its moment
+    where rows have none. `commit_ts` is null without TiDB's extension. Schema changes have no table; what they change
+    shows in the rows that follow. The messages are read once and kept by Spark: see `Events.release`.
+    """
+    parsed = parse(records).persist()
+    found = _groups(parsed)
+    has_commit_ts = not any(row["undated"] for row in found)
+    order = "commit_ts" if has_commit_ts and not ordered else "offset"
+    position = order if ordered or has_commit_ts else None
+    refused: list[tuple[_Group, str]] = []
+    versions: list[tuple[_Group, TableSchema]] = []
+    for row in found:
+        group = _Group(row)
+        try:
+            versions.append((group, group.schema()))
+        except InvalidSchema as error:
+            refused.append((group, str(error)))
+
+    def changes(one: tuple[_Group, TableSchema]) -> TableChanges:
+        group, schema = one
+        row, frame = group.row, rows_of(parsed.where(group.mine), schema, group.row["ops"], zone)
+        return TableChanges(schema, frame, row["rows"], row[f"rows_from_{order}"], row[f"upserts_from_{order}"])
+
+    tables = parallel_map(changes, versions)
+    tables.sort(key=lambda t: (t.rows_from is None, t.rows_from, t.schema.version))
+    watermarks = parsed.where(F.col("reason").isNull() & (F.col("op") == WATERMARK))
+    highest = watermarks.agg(F.max("commit_ts")).collect()[0][0]
+    return Events(
+        tables=tuple(tables),
+        rejected=_rejected(parsed, refused),
+        ddl=tuple(_schema_changes(parsed, position)),
+        watermarks=None if highest is None else watermarks.select(*RECORD.fieldNames(), "commit_ts"),
+        watermark=highest,
+        ordered=ordered,
+        position=position,
+        has_commit_ts=has_commit_ts,
+        kept=(parsed,),
+    )
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The rows that tell the same of one table: a row of `_groups`."""
+
+    row: Row
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Database, table and shape."""
+        return self.row["database"], self.row["table"], self.row["shape"]
+
+    @property
+    def mine(self) -> Column:
+        """Whether a row is of this group."""
+        database, table, shape = self.key
+        return is_row() & (F.col("database") == database) & (F.col("table") == table) & (F.col("shape") == F.lit(shape))
+
+    def schema(self) -> TableSchema:
+        """Return the table. Raises InvalidSchema where there can be none like that."""
+        types = {entry["key"]: entry["value"] for entry in self.row["types"]}
+        return table_schema(self.key[:2], self.row["since"], self.row["columns"], types, self.row["keys"])
+
+
+def _groups(parsed: DataFrame) -> list[Row]:
+    upsert = F.col("op") != Op.DELETE
+    return (
+        parsed.where(is_row())
+        .groupBy("database", "table", "shape")
+        .agg(
+            F.sum(F.size("rows")).alias("rows"),
+            *(F.min(name).alias(f"rows_from_{name}") for name in ("offset", "commit_ts")),
+            *(F.min(F.when(upsert, F.col(name))).alias(f"upserts_from_{name}") for name in ("offset", "commit_ts")),
+            F.min("since").alias("since"),
+            F.max(F.col("commit_ts").isNull()).alias("undated"),
+            F.collect_set("op").alias("ops"),
+            *(F.first(name).alias(name) for name in ("keys", "columns", "types")),
+        )
+        .collect()
+    )
+
+
+def _schema_changes(parsed: DataFrame, position: str | None) -> Iterator[Ddl]:
+    """Yield the schema changes, each once, however often it was sent."""
+    place = F.col(position) if position else F.lit(None).cast("bigint")
+    rows = (
+        parsed.where(F.col("reason").isNull() & (F.col("op") == DDL))
+        .groupBy("type", "sql", "since")
+        .agg(F.min(place).alias("position"), F.min("offset").alias("offset"))
+        .collect()
+    )
+    for row in sorted(rows, key=lambda r: (r["since"], r["offset"])):
+        yield Ddl(row["type"], row["sql"], row["since"], position=row["position"])
+
+
+def _rejected(parsed: DataFrame, refused: Sequence[tuple[_Group, str]]) -> DataFrame:
+    """Return the messages that cannot be used; the groups that are refused may be thousands."""
+    if refused:
+        kinds = {"database": pa.string(), "table": pa.string(), "shape": pa.int64(), "refusal": pa.string()}
+        keys = {name: F.when(is_row(), F.col(name)) for name in ("database", "table", "shape")}
+        parsed = with_looked_up(parsed, keys, [(*group.key, cause) for group, cause in refused], kinds)
+        refusal = F.col("refusal")
+        parsed = parsed.withColumns(
+            {
+                "reason": F.coalesce("reason", F.when(refusal.isNotNull(), F.lit(str(Reason.FOREIGN_SCHEMA)))),
+                "detail": F.coalesce("detail", refusal),
+            }
+        )
+    return parsed.where(F.col("reason").isNotNull()).select(*RECORD.fieldNames(), "reason", "detail")

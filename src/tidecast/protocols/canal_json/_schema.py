@@ -1,0 +1,70 @@
+"""The table that a row's message shows: names, types, primary key. Source: Canal-JSON protocol, values and types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, TableSchema, checked
+
+_TYPE = re.compile(r"(?P<name>[a-z]+)(?:\((?P<arguments>.*)\))?(?P<signs>(?: unsigned| zerofill)*)", re.I | re.S)
+_ELEMENTS = re.compile(r"'(?:[^']|'')*'(?:,'(?:[^']|'')*')*", re.S)
+_ELEMENT = re.compile(r"'((?:[^']|'')*)'", re.S)
+_NUMBERS = re.compile(r"[0-9]+(?:,[0-9]+)?")
+
+_UTF8 = ("utf8mb4", "utf8mb4_bin")
+_MOST_BITS, _MOST_DIGITS = 64, 6
+_SCALED = (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE)
+_TIMED = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_NUMBERED = {
+    Kind.ENUM: DataType("smallint", unsigned=True),
+    Kind.SET: DataType("bigint", unsigned=True),
+}
+"""What an ENUM or a SET is without its elements' names: the number of its element, the mask of its elements."""
+
+
+def table_schema(
+    name: tuple[str, str], version: int, columns: Sequence[str], types: Mapping[str, str | None], keys: Sequence[str]
+) -> TableSchema:
+    """Return the table whose row shows these columns, in this order, with their types, and this primary key.
+
+    Types come without their numbers and elements, unless `content-compatible` is on. A type then is one that holds
+    every value which the column may have: a DECIMAL is text, a BIT has 64 bits, moments have six digits of seconds, an
+    ENUM is its element's number and a SET its mask. Raises InvalidSchema where there can be no such table.
+    """
+    whole = any("(" in (text or "") for text in types.values())
+    strange = [key for key in keys if key not in columns]
+    if strange:
+        raise InvalidSchema(f"the primary key has column {strange[0]}, which is not in the row")
+    made = (Column(c, _data_type(c, types[c], whole), c not in keys, default_known=False) for c in columns)
+    primary = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=tuple(keys))
+    return checked(TableSchema(*name, 0, version, tuple(made), (primary,) if keys else ()))
+
+
+def _data_type(column: str, text: str | None, whole: bool) -> DataType:
+    """Return the type that a text names. `whole` tells that a type without numbers has none."""
+    found = _TYPE.fullmatch(text or "")
+    kind = DataType(found["name"].lower()).kind if found else Kind.UNKNOWN
+    if found is None or kind is Kind.UNKNOWN:
+        raise InvalidSchema(f"column {column} is of type {text}, which TiDB does not have")
+    name, arguments, signs = found["name"].lower(), found["arguments"] or "", found["signs"].lower()
+    if kind in (Kind.ENUM, Kind.SET):
+        if not arguments:
+            return _NUMBERED[kind]
+        if not _ELEMENTS.fullmatch(arguments):
+            raise InvalidSchema(f"column {column} is of type {text}, whose elements cannot be told apart")
+        elements = tuple(e.replace("''", "'") for e in _ELEMENT.findall(arguments))
+        return DataType(name, *_UTF8, elements=elements)
+    if arguments and not _NUMBERS.fullmatch(arguments):
+        raise InvalidSchema(f"column {column} is of type {text}, which TiDB does not have")
+    first, second = (int(n) for n in [*filter(None, arguments.split(",")), 0, 0][:2])
+    unsigned = bool(signs)  # ZEROFILL is never without
+    if kind in _SCALED:
+        return DataType(name, length=first, decimal=second, unsigned=unsigned, zerofill="zerofill" in signs)
+    if kind in _TIMED:
+        return DataType(name, decimal=first if whole else _MOST_DIGITS)
+    if kind is Kind.BIT:
+        return DataType(name, length=first or _MOST_BITS, unsigned=True)
+    if kind is Kind.BINARY and not name.endswith(("binary", "blob")):
+        return DataType(name, *_UTF8, length=first)
+    return DataType(name, length=first, unsigned=unsigned, zerofill="zerofill" in signs)
