@@ -10,7 +10,13 @@ import pytest
 import tidecast
 from tidecast._errors import ConfigError
 from tidecast._uri import SINK_PARAMETERS, local_path, parse_place, redact_uri
-from tidecast.config import ChangefeedConfig, load_config
+from tidecast.config import (
+    ChangefeedConfig,
+    default_replica_config,
+    load_config,
+    merge_replica_configs,
+    without_effect,
+)
 from tidecast.config._build import _PARAMETERS
 
 SIMPLE = "kafka://127.0.0.1:9092/topic?protocol=simple"
@@ -679,3 +685,10 @@ def test_secrets_are_in_no_error(tmp_path: Path, old: str, new: str) -> None:
     assert old in EVERY_KEY
     said = str(refusal(tmp_path, EVERY_KEY.replace(old, new), "kafka://u:hush@h/t?sasl-gssapi-password=hush"))
     assert not [secret for secret in ("hush", "cr/et", "12345") if secret in said]
+
+
+def test_settings_that_do_nothing_here_are_named() -> None:
+    given = {"sink": {"send-all-bootstrap-at-start": True, "kafka_config": {"write_timeout": "9s"}}, "memory_quota": 7}
+    idle = without_effect(merge_replica_configs(default_replica_config(), given))
+    assert idle == ["memory_quota", "sink.kafka_config.write_timeout", "sink.send-all-bootstrap-at-start"]
+    assert without_effect(default_replica_config()) == []

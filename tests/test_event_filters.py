@@ -96,7 +96,7 @@ def offsets(frame: DataFrame) -> list[int]:
 )
 def test_filters_leave_out_what_they_say(said: dict[str, object], left: list[int], changes: TableChanges) -> None:
     one = EventFilter.model_validate({"matcher": ["shop.*"], **said})
-    assert offsets(EventFilters([one], "Asia/Shanghai").kept(changes)) == left
+    assert offsets(EventFilters([one], "Asia/Shanghai").passing(changes)) == left
 
 
 SORTS: dict[str, tuple[DataType, object]] = {
@@ -154,7 +154,7 @@ def test_expressions_compare_as_mysql_does(spark: SparkSession, expression: str,
     )
     frame = spark.range(1).select(F.lit(Op.CREATE).alias("op"), row.alias("data"))
     one = EventFilter.model_validate({"matcher": ["*.*"], "ignore-insert-value-expr": expression})
-    assert EventFilters([one]).kept(TableChanges(table, frame, 1)).count() == (0 if holds else 1)
+    assert EventFilters([one]).passing(TableChanges(table, frame, 1)).count() == (0 if holds else 1)
 
 
 @pytest.mark.usefixtures("substituting")
@@ -171,7 +171,7 @@ def test_expressions_name_no_variables_of_spark(spark: SparkSession, expression:
     row = F.struct(F.lit("in ${env:HOME} ${").alias("name"), F.lit(1).alias("${env:HOME}"))
     frame = spark.range(1).select(F.lit(Op.CREATE).alias("op"), row.alias("data"))
     one = EventFilter.model_validate({"matcher": ["*.*"], "ignore-insert-value-expr": expression})
-    assert EventFilters([one]).kept(TableChanges(table, frame, 1)).count() == (0 if holds else 1)
+    assert EventFilters([one]).passing(TableChanges(table, frame, 1)).count() == (0 if holds else 1)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_expressions_name_no_variables_of_spark(spark: SparkSession, expression:
 def test_expressions_that_cannot_be_are_refused(expression: str, code: str, words: str, changes: TableChanges) -> None:
     one = EventFilter.model_validate({"matcher": ["*.*"], "ignore-insert-value-expr": expression})
     with pytest.raises(ConfigError) as refused:
-        EventFilters([one]).kept(changes)
+        EventFilters([one]).passing(changes)
     assert refused.value.code == code
     assert words in str(refused.value)
     assert "shop.orders" in str(refused.value)

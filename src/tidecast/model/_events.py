@@ -127,7 +127,7 @@ class Events:
     `checksums` says that the source knows row checksums, so that a row without one stays without.
     `history` is what the source has shown of schemas so far, to be given to the reading of its next batch; None where
     schemas are kept elsewhere.
-    `kept` are frames that Spark keeps for this batch; `release` lets go of them, and so does leaving a `with` block.
+    `cached` are frames that Spark keeps for this batch; `release` lets go of them, and so does leaving a `with` block.
     """
 
     tables: tuple[TableChanges, ...]
@@ -141,11 +141,11 @@ class Events:
     has_commit_ts: bool = False
     checksums: bool = False
     history: SchemaHistory | None = None
-    kept: tuple[DataFrame, ...] = ()
+    cached: tuple[DataFrame, ...] = ()
 
     def release(self) -> None:
         """Let Spark forget what it keeps for this batch; its frames still work, but read their source anew."""
-        for frame in self.kept:
+        for frame in self.cached:
             frame.unpersist()
 
     def __enter__(self) -> Self:

@@ -133,7 +133,7 @@ class EventFilters:
                 return True
         return False
 
-    def kept(self, changes: TableChanges) -> DataFrame:
+    def passing(self, changes: TableChanges) -> DataFrame:
         """Return the rows of a table's changes that no filter leaves out; rows that could not be read stay.
 
         Raises ConfigError for an expression that is none (`CDC:ErrInvalidFilterExpression`), or that names a column

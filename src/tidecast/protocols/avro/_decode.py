@@ -110,7 +110,7 @@ def decode(
         ordered=ordered,
         position="offset" if ordered else None,
         checksums=checksums,
-        kept=(records,),
+        cached=(records,),
     )
 
 

@@ -61,7 +61,7 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
         ordered=ordered,
         position=position,
         has_commit_ts=has_commit_ts,
-        kept=(parsed,),
+        cached=(parsed,),
     )
 
 

@@ -111,7 +111,7 @@ def decode(
         ordered=ordered,
         position=None if undated and not ordered else position,
         has_commit_ts=not undated,
-        kept=(parsed,),
+        cached=(parsed,),
     )
 
 
