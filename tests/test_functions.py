@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from golden_lines import lines, registry_folder
+from golden_data import lines, registry_folder
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 

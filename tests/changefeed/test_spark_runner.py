@@ -1,0 +1,295 @@
+"""Changefeeds over a topic, step by step: where they begin and end, what a refused schema stops, restarts."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_data import lines
+from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
+from pyspark.sql import SparkSession
+from servers import KafkaBroker
+
+import tidecast
+from tidecast._errors import SourceChanged
+from tidecast.changefeed import Job, SparkRunner
+from tidecast.config import load_config
+
+NEW = {**ID, "name": "must"}
+
+FIRST = [ddl("CREATE TABLE `d`.`t`", 10, table(9, ID)), *(row(20 + n, 9, id=n) for n in range(5))]
+SECOND = [
+    ddl("ALTER TABLE `d`.`t` ADD COLUMN `must` INT NOT NULL", 30, table(29, ID, NEW)),
+    *(row(40 + n, 29, id=10 + n, must=n) for n in range(5)),
+]
+
+
+class Place:
+    """A source that grows, and a changefeed on it."""
+
+    def __init__(self, base: Path, spark: SparkSession) -> None:
+        self.base, self._spark = base, spark
+        self.source = GrowingTopic(base / "in" / "t")
+        (base / "registry").mkdir()
+        self.runner = self.restarted()
+
+    def restarted(self) -> SparkRunner:
+        self.runner = SparkRunner(self._spark, self.source.uri, self.base / "look", zone="UTC")
+        return self.runner
+
+    def job(self, parameters: str, start_ts: int = 1, target_ts: int = 0, rules: str | None = None) -> Job:
+        sink = f"file://{self.base}/out/t?{parameters}&format=jsonl&partition-num=1"
+        file = self.base / "rules.toml" if rules else None
+        if file:
+            file.write_text(rules or "")
+        config = load_config(sink, file, f"file://{self.base}/registry" if "avro" in parameters else None)
+        return Job("feed", config, start_ts, target_ts, self.base / "feed")
+
+    def published(self) -> list[dict[str, Any]]:
+        records = [r for part in (self.base / "out").glob("*/*.jsonl.gz") for r in lines(part)]
+        return sorted(records, key=lambda r: int(r["offset"]))
+
+    def said(self) -> list[dict[str, Any]]:
+        return [json.loads(base64.b64decode(r["value"])) for r in self.published()]
+
+    def commits(self) -> list[int]:
+        return [m["commitTs"] for m in self.said() if m["type"] == "INSERT"]
+
+
+@pytest.fixture
+def place(tmp_path: Path, spark: SparkSession) -> Place:
+    return Place(tmp_path, spark)
+
+
+def test_steps_go_on_where_the_last_one_ended(place: Place) -> None:
+    job = place.job("protocol=simple")
+    assert place.runner.step(job).checkpoint_ts == 1
+    place.source.grow(FIRST)
+    assert [t.name for t in place.runner.tables()] == ["d.t"]
+    moved = place.runner.step(job)
+    assert (moved.checkpoint_ts, sum(moved.messages.values()), moved.versions) == (24, 5, {"d.t": 9})
+    assert moved.caught_up
+    again = place.restarted()
+    assert again.checkpoint_ts(job) == 24
+    assert again.step(job).messages.total() == 0
+    place.source.grow(SECOND)
+    assert again.step(job).checkpoint_ts == 44
+    assert place.commits() == [*range(20, 25), *range(40, 45)]
+    kinds = [m["type"] for m in place.said()]
+    assert kinds[:2] == ["CREATE", "BOOTSTRAP"]
+    assert kinds.count("ALTER") == kinds.count("BOOTSTRAP") == 1
+    assert [m["commitTs"] for m in place.said() if m["type"] == "WATERMARK"] == [24, 44]
+    again.overwrite(job, 41)
+    assert again.checkpoint_ts(job) == 41
+    assert again.step(job).messages.total() == 3
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("id > 5 and id % 2 = 0", None),
+        ("nofunction(id) = 1", "it calls a function that is not known"),
+        ("array(id) > 5", "the types of its operands do not go together"),
+    ],
+)
+def test_a_filter_that_cannot_be_computed_is_told_before_it_is_used(
+    place: Place, expression: str, words: str | None
+) -> None:
+    place.source.grow(FIRST)
+    event_filter = f"[[filter.event-filters]]\nmatcher = ['d.t']\nignore-insert-value-expr = '{expression}'\n"
+    config = place.job("protocol=simple", rules=event_filter).config
+    if words is None:
+        place.runner.check_filters(config, place.runner.tables())
+        return
+    with pytest.raises(tidecast.ConfigError, match=words) as refused:
+        place.runner.check_filters(config, place.runner.tables())
+    assert refused.value.code == "CDC:ErrInvalidFilterExpression"
+
+
+def test_who_waits_for_a_schema_has_not_caught_up(place: Place) -> None:
+    job = place.job("protocol=simple")
+    assert place.runner.step(job).caught_up
+    place.source.grow([row(20, 9, id=1)])
+    assert not place.runner.step(job).caught_up
+    assert not place.runner.step(job).caught_up  # nor when nothing has come since
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("checkpoint.json", "{"),
+        ("checkpoint.json", '{"checkpoint_ts": "soon", "from_ts": 1}'),
+        ("source/progress.json", "{"),
+    ],
+)
+def test_a_damaged_state_is_named_and_another_checkpoint_mends_it(place: Place, file: str, text: str) -> None:
+    job = place.job("protocol=simple")
+    place.source.grow(FIRST)
+    place.runner.step(job)
+    (place.base / "feed" / file).write_text(text)
+    again = place.restarted()
+    with pytest.raises(tidecast.TerminalError, match=file):
+        again.step(job)
+    again.overwrite(job, 22)
+    assert again.checkpoint_ts(job) == 22
+    assert again.step(job).messages.total() == 2
+
+
+def test_a_source_made_anew_fails_a_changefeed_until_its_checkpoint_is_overwritten(place: Place) -> None:
+    job = place.job("protocol=simple")
+    place.source.grow(FIRST)
+    place.runner.step(job)
+    assert [t.version for t in place.runner.tables()] == [9]
+    (file,) = place.source.folder.glob("*.jsonl")
+    file.write_text(file.read_text().splitlines()[0] + "\n")  # what it has now begins anew
+    with pytest.raises(SourceChanged, match="--overwrite-checkpoint-ts"):
+        place.runner.step(job)
+    assert [t.version for t in place.runner.tables()] == [9]  # to look at its tables needs no checkpoint
+    place.runner.overwrite(job, 22)
+    place.source.grow(SECOND)
+    assert place.runner.step(job).checkpoint_ts == 44
+
+
+def test_a_changefeed_begins_after_its_start_and_ends_with_its_target(place: Place) -> None:
+    place.source.grow(FIRST + SECOND)
+    moved = place.runner.step(place.job("protocol=simple", start_ts=22, target_ts=41))
+    assert moved.checkpoint_ts == 41
+    assert place.commits() == [23, 24, 40, 41]
+
+
+def test_what_schema_changes_said_is_known_after_a_restart(place: Place) -> None:
+    job = place.job("protocol=debezium&debezium-disable-schema=true")
+    create = "CREATE TABLE `d`.`t` (`id` INT AUTO_INCREMENT PRIMARY KEY COMMENT 'counts')"
+    place.source.grow([ddl(create, 10, table(9, ID))])
+    place.runner.step(job)
+    place.source.grow([ddl("ALTER TABLE `d`.`t` COMMENT = 'x'", 30, table(29, ID))])
+    place.restarted().step(job)
+    shown = [m["payload"]["tableChanges"][0]["table"]["columns"][0] for m in place.said()]
+    assert [(c["comment"], c["autoIncremented"]) for c in shown] == [(None, True), ("counts", True)]
+
+
+def test_a_topic_gets_watermarks_while_its_table_is_there(place: Place) -> None:
+    """Though no row of it comes with them, and another process goes on."""
+    job = place.job(
+        "protocol=simple", rules='[sink]\ndispatchers = [{matcher = ["*.*"], topic = "{schema}_{table}"}]\n'
+    )
+    place.source.grow([*FIRST, watermark(25)])
+    place.runner.step(job)
+    place.source.grow([watermark(28)])
+    assert place.restarted().step(job).checkpoint_ts == 28
+    place.source.grow([ddl("ALTER TABLE `d`.`t` COMMENT 'x'", 30, table(29, ID)), watermark(31)])
+    place.runner.step(job)
+    erase = ddl("DROP TABLE `d`.`t`", 40, table(39, ID))
+    place.source.grow([{**erase, "type": "ERASE"}, watermark(41)])
+    place.restarted().step(job)
+    place.source.grow([watermark(51)])
+    place.runner.step(job)
+    told: dict[str, list[int]] = {}
+    for record in place.published():
+        said = json.loads(base64.b64decode(record["value"]))
+        if said["type"] == "WATERMARK":
+            told.setdefault(record["topic"], []).append(said["commitTs"])
+    assert told == {"t": [25, 28, 31, 41, 51], "d_t": [25, 28, 31]}
+
+
+def test_no_watermark_leaves_before_the_rows_that_it_covers(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """Of three partitions one is read in several steps, and one is empty."""
+    topic = tmp_path.name
+    broker.create_topic(topic, 3)
+    create = ddl("CREATE TABLE `d`.`t`", 10, table(9, ID))
+    broker.send(topic, 0, [json.dumps(m) for m in (create, row(1000, 9, id=1), watermark(5000))])
+    late = [row(1500 + n, 9, id=2 + n) for n in range(5)]
+    broker.send(topic, 1, [json.dumps(m) for m in (create, *late, watermark(5000), watermark(6000))])
+    runner = SparkRunner(spark, f"kafka://{broker.bootstrap}/{topic}?protocol=simple", tmp_path / "look", step=3)
+    config = load_config(f"file://{tmp_path}/out/t?protocol=simple&format=jsonl&partition-num=1")
+    job = Job("feed", config, 1, 0, tmp_path / "feed")
+    reached = [runner.step(job).checkpoint_ts for _ in range(4)]
+    assert reached == [1, 1, 6000, 6000]
+    records = sorted(
+        (r for part in (tmp_path / "out").glob("*/*.jsonl.gz") for r in lines(part)), key=lambda r: r["offset"]
+    )
+    said = [json.loads(base64.b64decode(r["value"])) for r in records]
+    told = [(m["type"], m["commitTs"]) for m in said if m["type"] in ("INSERT", "WATERMARK")]
+    rows = [("INSERT", ts) for ts in (1000, *range(1500, 1505))]
+    assert told == [*rows, ("WATERMARK", 5000), ("WATERMARK", 6000)]
+
+
+def test_a_refused_schema_stops_what_comes_after_and_loses_nothing(place: Place) -> None:
+    job = place.job("protocol=avro")
+    place.source.grow(FIRST + SECOND)
+    with pytest.raises(tidecast.SchemaRefused, match="must"):
+        place.runner.step(job)
+    assert len(place.published()) == 5
+    assert place.runner.checkpoint_ts(job) == 1
+    (place.base / "registry" / "config.json").write_text('{"compatibility": "NONE"}')
+    moved = place.restarted().step(job)
+    assert moved.checkpoint_ts == 44
+    keys = {base64.b64decode(r["key"])[5:] for r in place.published()}
+    assert keys == {bytes([2 * n]) for n in (*range(5), *range(10, 15))}  # as Avro writes such an int
+
+
+def test_the_log_tells_once_what_a_protocol_does_to_values(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    job = place.job("protocol=debezium")
+    kind = {"mysqlType": "bigint", "charset": "binary", "collate": "binary", "length": 20, "unsigned": True}
+    schema = table(9, ID, {**ID, "name": "big", "dataType": kind})
+    place.source.grow([ddl("CREATE TABLE `d`.`t`", 10, schema), row(20, 9, id=1, big=2)])
+    place.runner.step(job)
+    place.source.grow([row(30, 9, id=2, big=2)])
+    assert place.restarted().step(job).messages.total() == 1
+    (said,) = (record.getMessage() for record in caplog.records if "big" in record.getMessage())
+    assert said.startswith("topic t, table d.t: big: ")
+
+
+def test_rules_choose_databases_and_views_and_refuse_what_is_renamed_under_them(place: Place) -> None:
+    def of(name: str, sql: str, ts: int, database: str = "d") -> dict[str, Any]:
+        return {**ddl(sql, ts, table(ts - 1, ID, database=database, name=name)), "type": sql.split()[0]}
+
+    view = "CREATE ALGORITHM = UNDEFINED DEFINER = `root`@`%` SQL SECURITY DEFINER VIEW `d`.`v` AS SELECT 1"
+    renamed = {**of("kept", "RENAME TABLE `other`.`was` TO `d`.`kept`", 30), "type": "RENAME"}
+    place.source.grow(
+        [
+            *(
+                {"version": 1, "type": "QUERY", "sql": f"CREATE DATABASE `{db}`", "commitTs": 5}
+                for db in ("d", "other")
+            ),
+            of("t", "CREATE TABLE `d`.`t`", 10),
+            {**of("v", view, 12), "tableSchema": {**table(11, ID, name="v"), "indexes": []}},
+            of("was", "CREATE TABLE `other`.`was`", 14, database="other"),
+            row(15, 9, id=1),
+            row(16, 13, database="other", name="was", id=2),
+            watermark(20),
+            renamed,
+            row(31, 29, name="kept", id=3),
+        ]
+    )
+    job = place.job("protocol=simple", rules='[filter]\nrules = ["*.*", "!other.*"]\n')
+    with pytest.raises(tidecast.TerminalError, match=r"CDC:ErrSyncRenameTableFailed.*d\.kept.*other\.was"):
+        place.runner.step(job)
+    told = [m.get("sql") or m["type"] for m in place.said() if m["type"] not in ("BOOTSTRAP", "WATERMARK")]
+    assert told == ["CREATE DATABASE `d`", "CREATE TABLE `d`.`t`", view, "INSERT"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rules", "words"),
+    [
+        ("protocol=canal-json", None, "protocol canal-json is not written by tidecast"),
+        ("protocol=simple", "[filter]\nignore-txn-start-ts = [1]\n", "ignore-txn-start-ts cannot be applied"),
+        (
+            "protocol=simple&large-message-handle-option=claim-check",
+            '[sink.kafka-config.large-message-handle]\nlarge-message-handle-option = "claim-check"\n'
+            'claim-check-storage-uri = "s3://b/?nonsense=s3cret"\n',
+            "the claim-check storage cannot be used",
+        ),
+    ],
+)
+def test_what_can_never_be_published_is_refused_at_once(
+    place: Place, parameters: str, rules: str | None, words: str
+) -> None:
+    with pytest.raises(tidecast.TidecastError, match=words) as caught:
+        place.runner.check(place.job(parameters, rules=rules).config)
+    assert "s3cret" not in str(caught.value)

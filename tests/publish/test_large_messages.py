@@ -1,0 +1,227 @@
+"""Messages that are too large, and compressed ones: what each option makes of them, and that they read back."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import lz4.frame
+import pytest
+from golden_data import lines
+from growing_topic import ID
+from pyspark.sql import SparkSession
+
+import tidecast
+from tidecast.protocols import simple
+from tidecast.sources import read_records
+from tidecast.topics import compress
+from tidecast.topics._packing import _in_pieces
+
+TABLE = {
+    "schema": "shop",
+    "table": "notes",
+    "tableID": 7,
+    "version": 400,
+    "columns": [
+        ID,
+        {
+            "name": "body",
+            "dataType": {"mysqlType": "text", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 65535},
+            "nullable": True,
+            "default": None,
+        },
+    ],
+    "indexes": [{"name": "primary", "unique": True, "primary": True, "nullable": False, "columns": ["id"]}],
+}
+LIMIT = 900
+BODIES = {1: "short", 2: "long " * 400, 3: "é" * 500}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Simple topic with a table and three rows, two of them large."""
+    create = {"version": 1, "type": "CREATE", "sql": "CREATE TABLE `shop`.`notes`", "commitTs": 401, "buildTs": 1}
+    messages: list[dict[str, Any]] = [{**create, "tableSchema": TABLE}]
+    for n, body in BODIES.items():
+        row = {"id": str(n), "body": body}
+        head = {"version": 1, "database": "shop", "table": "notes", "tableID": 7, "type": "INSERT", "commitTs": 500 + n}
+        messages.append({**head, "buildTs": 1, "schemaVersion": 400, "data": row})
+    path = tmp_path_factory.mktemp("source") / "notes.jsonl"
+    records = (
+        {"partition": 0, "key": None, "value": base64.b64encode(json.dumps(m).encode()).decode()} for m in messages
+    )
+    path.write_text("".join(json.dumps(r) + "\n" for r in records))
+    return f"file://{path}?protocol=simple"
+
+
+def convert(source: str, folder: Path, encoding: str, config: str, spark: SparkSession) -> tidecast.Published:
+    toml = folder / "changefeed.toml"
+    toml.write_text(f"[sink.kafka-config.large-message-handle]\n{config}\n")
+    sink = f"file://{folder}/out?protocol=simple&encoding-format={encoding}&format=jsonl&partition-num=1"
+    return tidecast.convert(source, f"{sink}&max-message-bytes={LIMIT}", config=str(toml), tz="UTC", spark=spark)
+
+
+def values(folder: Path) -> list[bytes]:
+    records = [r for part in sorted((folder / "out").glob("*.jsonl.gz")) for r in lines(part)]
+    return [base64.b64decode(r["value"]) for r in sorted(records, key=lambda r: r["offset"])]
+
+
+def rows(spark: SparkSession, uri: str) -> tuple[dict[int, str], dict[str, int]]:
+    """Return the rows that a reader gets, and what it could not read, by reason."""
+    with tidecast.read(spark, uri, tz="UTC") as events:
+        read = {r["data"]["id"]: r["data"]["body"] for t in events.tables for r in t.good.select("data").collect()}
+        return read, {r["reason"]: r["count"] for r in events.dead_letters().groupBy("reason").count().collect()}
+
+
+@pytest.mark.parametrize("encoding", ["json", "avro"])
+def test_without_an_option_a_large_row_ends_the_run(
+    encoding: str, source: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    with pytest.raises(tidecast.EncodeError, match=r"length:\d+, maxMessageBytes:900") as stopped:
+        convert(source, tmp_path, encoding, "", spark)
+    assert stopped.value.code == "CDC:ErrMessageTooLarge"
+    assert "large-message-handle-option" in str(stopped.value)
+    read, _ = rows(spark, f"file://{tmp_path}/out?protocol=simple")
+    assert read == {1: "short"}  # what came before has left
+
+
+@pytest.mark.parametrize("encoding", ["json", "avro"])
+def test_the_handle_key_alone_is_sent(encoding: str, source: str, tmp_path: Path, spark: SparkSession) -> None:
+    result = convert(source, tmp_path, encoding, 'large-message-handle-option = "handle-key-only"', spark)
+    assert result.total == 3
+    assert all(len(v) + 36 <= LIMIT for v in values(tmp_path))
+    if encoding == "json":
+        large = [json.loads(v) for v in values(tmp_path) if b"handleKeyOnly" in v]
+        assert [(m["handleKeyOnly"], m["data"]) for m in large] == [(True, {"id": "2"}), (True, {"id": "3"})]
+    read, letters = rows(spark, f"file://{tmp_path}/out?protocol=simple")
+    assert read == {1: "short"}
+    assert letters == {"incomplete-row": 2}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "compression", "raw"),
+    [("json", "none", "false"), ("avro", "none", "true"), ("json", "lz4", "false"), ("avro", "snappy", "true")],
+)
+def test_the_claim_check_keeps_the_whole(
+    encoding: str, compression: str, raw: str, source: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    claims = tmp_path / "claims"
+    config = (
+        f'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "file://{claims}"\n'
+        f'claim-check-raw-value = {raw}\nlarge-message-handle-compression = "{compression}"'
+    )
+    result = convert(source, tmp_path, encoding, config, spark)
+    files = sorted(claims.glob("*.json"))
+    assert len(files) == result.claims
+    if compression == "none":
+        assert result.claims == 2
+        whole = [json.loads(f.read_bytes()) for f in files] if raw == "false" else []
+        assert all(list(w) == ["key", "value"] and w["key"] is None for w in whole)
+    here = f"file://{tmp_path}/out?protocol=simple&large-message-handle-compression={compression}"
+    read, letters = rows(spark, here)
+    assert (set(read), letters) == (({1}, {"incomplete-row": 2}) if result.claims else (set(BODIES), {}))
+    read, letters = rows(spark, f"{here}&claim-check-storage-uri=file://{claims}")
+    assert (read, letters) == (BODIES, {})
+
+
+def test_a_claim_check_reads_no_place_but_its_storage(source: str, tmp_path: Path, spark: SparkSession) -> None:
+    config = f'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "file://{tmp_path}/claims"'
+    convert(source, tmp_path, "json", config, spark)
+    records, _ = read_records(spark, f"file://{tmp_path}/out?protocol=simple")
+    located = records.frame.select(simple.claim_check_location(records.frame["value"]).alias("l")).where(
+        "l is not null"
+    )
+    assert {r["l"].rpartition("/")[0] for r in located.collect()} == {f"file://{tmp_path}/claims"}
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    _, letters = rows(spark, f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri=file://{other}")
+    assert letters == {"incomplete-row": 2}
+
+
+@pytest.mark.parametrize(
+    "broken", ['{"key":null,"value":5}', '{"key":null,"value":null}', "[]", '"x"', "null", "[" * 9999]
+)
+def test_a_broken_claim_is_a_dead_letter(broken: str, source: str, tmp_path: Path, spark: SparkSession) -> None:
+    claims = tmp_path / "claims"
+    config = f'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "file://{claims}"'
+    convert(source, tmp_path, "json", config, spark)
+    for file in claims.glob("*.json"):
+        file.write_text(broken)
+    read, letters = rows(spark, f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri=file://{claims}")
+    assert (read, sum(letters.values())) == ({1: "short"}, 2)
+
+
+def test_compressed_values_have_ticdc_s_forms(source: str, tmp_path: Path, spark: SparkSession) -> None:
+    assert compress(b"tide" * 50, "lz4").hex().startswith("04224d186470b9")
+    assert compress(b"tide" * 50, "snappy")[:2] == bytes([200 & 0x7F | 0x80, 1])  # the length, not a stream's magic
+    convert(source, tmp_path, "json", 'large-message-handle-compression = "lz4"', spark)
+    assert all(v.startswith(bytes.fromhex("04224d186470b9")) for v in values(tmp_path))
+    read, _ = rows(spark, f"file://{tmp_path}/out?protocol=simple&large-message-handle-compression=lz4")
+    assert read == BODIES
+
+
+def lying_frame(message: bytes) -> bytes:
+    """A frame of LZ4 whose header announces 64 TiB."""
+    with lz4.frame.LZ4FrameCompressor() as frame:
+        return bytes(frame.begin(1 << 46) + frame.compress(message))
+
+
+def test_what_unpacks_to_too_much_or_to_nothing_is_a_dead_letter(
+    source: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    written = Path(source[7 : source.index("?")]).read_text().splitlines()
+    create, *messages = (base64.b64decode(json.loads(line)["value"]) for line in written)
+    large, small = bytes((1 << 27) + 1), compress(messages[1], "lz4")
+    cases = {
+        "lz4": [
+            (compress(large, "lz4"), "too-large", "holds more, and a message may have 134,217,728 bytes"),
+            (lying_frame(messages[1]), "too-large", "the LZ4 frame's header announces 70,368,744,177,664 bytes"),
+            (small[:-5], "undecodable", "cut off"),
+            (small + b"x", "undecodable", "more behind it"),
+            (small[:30] + b"!" + small[31:], "undecodable", "a broken LZ4 frame"),
+            (b"no frame", "bad-json", "not an LZ4 frame"),
+        ],
+        "snappy": [
+            (compress(large, "snappy"), "too-large", "announces 134,217,729 bytes"),
+            (b"\x80\x80\x80\x20" + compress(messages[1], "snappy")[2:], "bad-json", "cannot hold the 67,108,864"),
+            (b"no block", "bad-json", "not a snappy block"),
+        ],
+    }
+    for compression, odd in cases.items():
+        good = [compress(create, compression), compress(messages[0], compression), messages[2]]  # the last as it is
+        topic = tmp_path / f"{compression}.jsonl"
+        with topic.open("w") as file:
+            for value in [*good, *(value for value, _, _ in odd)]:
+                file.write(json.dumps({"partition": 0, "value": base64.b64encode(value).decode()}) + "\n")
+        uri = f"file://{topic}?protocol=simple&large-message-handle-compression={compression}"
+        with tidecast.read(spark, uri, tz="UTC") as events:
+            read = [r["data"]["id"] for t in events.tables for r in t.good.select("data").collect()]
+            letters = events.dead_letters().orderBy("offset").select("reason", "detail", "value").collect()
+        assert sorted(read) == [1, 3]
+        assert [letter["reason"] for letter in letters] == [reason for _, reason, _ in odd]
+        assert all(words in letter["detail"] for letter, (_, _, words) in zip(letters, odd, strict=True))
+        assert [bytes(letter["value"]) for letter in letters] == [value for value, _, _ in odd]
+
+
+def test_a_batch_of_large_messages_goes_on_in_pieces() -> None:
+    sizes = [len(piece) for piece in _in_pieces((bytes(6 << 20), None, None) for _ in range(7))]
+    assert sizes == [3, 3, 1]  # 16 MiB end a piece
+
+
+def test_a_claim_of_too_many_bytes_is_a_dead_letter(source: str, tmp_path: Path, spark: SparkSession) -> None:
+    claims = tmp_path / "claims"
+    config = f'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "file://{claims}"'
+    convert(source, tmp_path, "json", config, spark)
+    first, second = sorted(claims.glob("*.json"))
+    os.truncate(first, 1 << 40)
+    second.unlink()
+    uri = f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri=file://{claims}"
+    with tidecast.read(spark, uri, tz="UTC") as events:
+        letters = {(r["reason"], r["detail"]) for r in events.dead_letters().collect()}
+    assert letters == {
+        ("too-large", f"the claim check's file {first.name} has more, and a message may have 134,217,728 bytes"),
+        ("incomplete-row", f"the claim check's file {second.name} cannot be read: FileNotFoundError"),
+    }
