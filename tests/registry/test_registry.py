@@ -74,7 +74,7 @@ class Place:
             assert answer.status == 200
 
 
-@pytest.fixture(params=["folder", "server"])
+@pytest.fixture(params=["folder", pytest.param("server", marks=pytest.mark.kafka)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "folder":
         yield Place((tmp_path / "registry").as_uri())

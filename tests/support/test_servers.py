@@ -86,6 +86,7 @@ def test_the_secured_registry_wants_credentials(secured_registry: SchemaRegistry
         assert refusal.value.http_status_code == 401
 
 
+@pytest.mark.kafka
 def test_a_server_ends_with_its_block() -> None:
     with SchemaRegistry() as server:
         pid, work = server._process.pid, server.work

@@ -406,6 +406,7 @@ def tls_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
         yield running
 
 
+@pytest.mark.kafka
 class TestTls:
     def test_certificates_open_the_door(self, spark: SparkSession, tls_broker: TlsBroker) -> None:
         topic = fresh()

@@ -49,6 +49,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     return run
 
 
+@pytest.mark.kafka
 @pytest.mark.parametrize("variant", ["debezium", "debezium-ext", "debezium-colsel"])
 def test_kafka_connect_reads_the_messages(variant: str, golden: Callable[[str], Path], ask: Ask) -> None:
     """The golden messages are those that the encoder makes, byte for byte: test_debezium_golden.
@@ -70,6 +71,7 @@ def test_kafka_connect_reads_the_messages(variant: str, golden: Callable[[str], 
     assert refused == (set() if variant == "debezium-colsel" else {"t_gen", "t_expr"})
 
 
+@pytest.mark.kafka
 def test_kafka_connect_refuses_a_value_that_its_schema_does_not_allow(ask: Ask) -> None:
     schema = {"type": "struct", "optional": False, "fields": [{"type": "int32", "optional": False, "field": "a"}]}
     message = json.dumps({"payload": {"a": None}, "schema": schema})
