@@ -20,14 +20,14 @@ def encode_ddl(ddl: Ddl) -> bytes:
 
     Its `type` is the number of TiDB's action, as far as the statement tells it, else 0.
     """
-    said: Json = {
+    message: Json = {
         "query": ddl.sql,
         "type": ddl_action(ddl.sql).number,
         "schema": ddl.database,
         "table": ddl.table,
         "commitTs": ddl.commit_ts,
     }
-    return DDL + dumps(said).encode()
+    return DDL + dumps(message).encode()
 
 
 def encode_watermark(commit_ts: Column) -> Column:

@@ -67,29 +67,30 @@ class WriterSchema:
 def read_schema(text: str) -> WriterSchema | None:
     """Return what a registered schema says, or None where it is none of TiCDC's."""
     try:
-        said = bounded_json(text)
-        if said["type"] != "record":
+        schema = bounded_json(text)
+        if schema["type"] != "record":
             return None
-        keyspace, _, database = said.get("namespace", "").partition(".")
-        return WriterSchema(database, said["name"], tuple(map(_field, said["fields"])), keyspace)
+        keyspace, _, database = schema.get("namespace", "").partition(".")
+        return WriterSchema(database, schema["name"], tuple(map(_field, schema["fields"])), keyspace)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
 
-def _field(said: dict[str, Any]) -> Field:
-    if isinstance(said["type"], str):
+def _field(field: dict[str, Any]) -> Field:
+    if isinstance(field["type"], str):
         # Only the extension's fields have bare types: a real column of such a name does not.
-        if not said["name"].startswith("_tidb_"):
-            raise ValueError(said["name"])
-        return Field(said["name"], said["type"])
-    block, null = branches(said["type"])
+        if not field["name"].startswith("_tidb_"):
+            raise ValueError(field["name"])
+        return Field(field["name"], field["type"])
+    block, null = branches(field["type"])
     if isinstance(block, str):
-        raise TypeError(said["name"])
+        raise TypeError(field["name"])
     data_type = _data_type(block)
-    default = _default(said.get("default"), data_type)
-    told = (data_type.kind, block["type"]) != (Kind.DECIMAL, "bytes")  # a precise decimal's default is never shown
-    column = Column(said["name"], data_type, null is not None, default, default_known=told)
-    return Field(said["name"], said["type"], column)
+    default = _default(field.get("default"), data_type)
+    # A precise decimal's default is never shown.
+    default_known = (data_type.kind, block["type"]) != (Kind.DECIMAL, "bytes")
+    column = Column(field["name"], data_type, null is not None, default, default_known=default_known)
+    return Field(field["name"], field["type"], column)
 
 
 def _data_type(block: dict[str, Any]) -> DataType:
@@ -138,23 +139,23 @@ _TYPES: dict[tuple[str, str], DataType] = {
 """Every pair of TiDB's type name and Avro type that TiCDC writes, old releases included (FLOAT as double)."""
 
 
-def _default(said: Any, data_type: DataType) -> str | int | None:
-    if said is None:
+def _default(default: Any, data_type: DataType) -> str | int | None:
+    if default is None:
         return None
-    return _DEFAULTS.get(data_type.kind, _plain)(said, data_type)
+    return _DEFAULTS.get(data_type.kind, _plain)(default, data_type)
 
 
-def _plain(said: Any, data_type: DataType) -> str:
-    return str(said)
+def _plain(default: Any, data_type: DataType) -> str:
+    return str(default)
 
 
-def _unsigned(said: Any, data_type: DataType) -> str:
-    wrapped = data_type.mysql_type == "bigint" and data_type.unsigned and int(said) < 0
-    return str(int(said) + (1 << 64)) if wrapped else str(said)
+def _unsigned(default: Any, data_type: DataType) -> str:
+    wrapped = data_type.mysql_type == "bigint" and data_type.unsigned and int(default) < 0
+    return str(int(default) + (1 << 64)) if wrapped else str(default)
 
 
 _DEFAULTS: dict[Kind, Callable[[Any, DataType], str | int]] = {
     Kind.INTEGER: _unsigned,
-    Kind.BIT: lambda said, _: int.from_bytes(base64.b64decode(said), "big"),
-    Kind.BINARY: lambda said, _: base64.b64decode(said).decode(errors="replace"),
+    Kind.BIT: lambda default, _: int.from_bytes(base64.b64decode(default), "big"),
+    Kind.BINARY: lambda default, _: base64.b64decode(default).decode(errors="replace"),
 }

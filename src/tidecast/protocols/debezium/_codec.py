@@ -32,7 +32,7 @@ class DebeziumCodec(WithoutRegistry):
         self._history = DdlHistory(state)
 
     def state(self) -> bytes:
-        """Return what schema changes have said beyond their schemas."""
+        """Return the details that schema changes gave beyond their schemas."""
         return self._history.state()
 
     def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:

@@ -27,9 +27,9 @@ def datetime_text(literal: str, digits: int) -> str | None:
     if literal and not literal.strip("0"):
         literal = "0000-00-00"
     if bare := _DIGITS.match(literal):
-        said, fraction = bare.groups()
-        year = said[: _FULL_YEAR if len(said) in (8, 14) else 2]
-        rest = said[len(year) :]
+        whole, fraction = bare.groups()
+        year = whole[: _FULL_YEAR if len(whole) in (8, 14) else 2]
+        rest = whole[len(year) :]
         numbers = [year, *(rest[n : n + 2] for n in range(0, len(rest), 2))]
     elif parts := _PARTS.match(literal):
         *numbers, fraction = parts.groups()
@@ -51,10 +51,10 @@ def datetime_text(literal: str, digits: int) -> str | None:
 def time_text(literal: str, digits: int) -> str | None:
     """Return a TIME literal as `[-]hh:mm:ss[.ffffff]`, None for what is none; `digits` as in `datetime_text`."""
     literal = literal.strip()
-    if said := _CLOCK.match(literal):
-        sign, days, hours, minutes, seconds, fraction = said.groups()
-    elif said := _NUMBER.match(literal):
-        sign, number, fraction = said.groups()
+    if match := _CLOCK.match(literal):
+        sign, days, hours, minutes, seconds, fraction = match.groups()
+    elif match := _NUMBER.match(literal):
+        sign, number, fraction = match.groups()
         days, (hours, minutes, seconds) = "0", (number[:-4], number[-4:-2], number[-2:])
     else:
         moment = datetime_text(literal, digits)
@@ -70,8 +70,8 @@ def time_text(literal: str, digits: int) -> str | None:
 
 def _rounded(fraction: str | None, digits: int) -> int:
     """Return the microseconds of a fraction's text, rounded to some digits; up to a whole second."""
-    said = (fraction or "")[: digits + 1].ljust(digits + 1, "0")
-    return int((int(said) + 5) // 10 * 10 ** (_MICROS - digits))
+    cut = (fraction or "")[: digits + 1].ljust(digits + 1, "0")
+    return int((int(cut) + 5) // 10 * 10 ** (_MICROS - digits))
 
 
 def _shown(micros: int, digits: int) -> str:

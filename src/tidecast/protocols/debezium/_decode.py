@@ -51,7 +51,7 @@ _SIDES = ("before", "after")
 
 
 def _nullable(**types: T.DataType) -> T.StructType:
-    return T.StructType([T.StructField(name, said) for name, said in types.items()])
+    return T.StructType([T.StructField(name, kind) for name, kind in types.items()])
 
 
 def _message(**payload: T.DataType) -> T.StructType:
@@ -225,10 +225,10 @@ def _schema_changes(
 
     Returns them, and the table changes that cannot be read, with the reason.
     """
-    said = parsed.where(F.col("reason").isNull() & (F.col("op") == "ddl"))
+    messages = parsed.where(F.col("reason").isNull() & (F.col("op") == "ddl"))
     # Debezium's own connector sends each once, without a commit-ts, and the same may happen again.
     sent = F.when(F.col("commit_ts").isNull(), F.struct("topic", "partition", "offset"))
-    once = said.groupBy("database", "table", "commit_ts", "ddl", "changes", sent.alias("sent"))
+    once = messages.groupBy("database", "table", "commit_ts", "ddl", "changes", sent.alias("sent"))
     rows = once.agg(F.min("offset").alias("offset")).collect()
     history, numbers = SchemaHistory(), _Numbers()
     found: list[Ddl] = []
@@ -384,9 +384,9 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group
     # A step of its own: the one that reads messages copies the bytes of a value whenever it looks at them.
     rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", *(c.alias(name) for name, c in usual.items()))
     kind = _message(before=image, after=image)
-    said = F.from_json("message", kind, {"columnNameOfCorruptRecord": _UNREADABLE})
+    parsed = F.from_json("message", kind, {"columnNameOfCorruptRecord": _UNREADABLE})
     # Columns of their own: to read a field of a struct within a struct, Spark makes an object each time.
-    made = {name: said["payload"][name] for name in _SIDES} | {_UNREADABLE: said[_UNREADABLE]}
+    made = {name: parsed["payload"][name] for name in _SIDES} | {_UNREADABLE: parsed[_UNREADABLE]}
     rows = block_collapse_project(rows, "op").withColumns(made)
     sides = {name: F.col(name) for name in _SIDES}
     old, new = sides.values()
@@ -420,7 +420,7 @@ def _image(there: Column, side: Column, fields: tuple[Field, ...]) -> Column:
 
 
 def _damages(sides: Iterable[Column], fields: tuple[Field, ...]) -> Iterator[Column]:
-    """Yield for each column whose values may not be of its type what is wrong where one is not, else null."""
+    """Yield an expression for each column that can hold a bad value: its error message, or null for a good value."""
     for side in sides:
         for field in fields:
             name = field.column.name
@@ -440,7 +440,7 @@ def _watermarks(parsed: DataFrame) -> tuple[DataFrame | None, int | None]:
 def _rejected(parsed: DataFrame, refused: list[tuple[_Group, Reason, str]], broken: list[tuple[str, str]]) -> DataFrame:
     """Return the messages that cannot be used; the groups that are refused may be thousands."""
     undatable = F.when(F.col("reason") == Reason.BAD_VALUE, "commit_ts is no time")
-    said = parsed.withColumn("detail", undatable)
+    rejected = parsed.withColumn("detail", undatable)
     if refused:
         names = {"database": pa.string(), "table": pa.string(), "keys": pa.list_(pa.string())}
         kinds = {
@@ -456,9 +456,9 @@ def _rejected(parsed: DataFrame, refused: list[tuple[_Group, Reason, str]], brok
         keys = {
             name: F.when(_is_row(), F.col(name)) for name in ("database", "table", "keys", "shape", "version_index")
         }
-        said = with_looked_up(said, keys, causes, kinds)
+        rejected = with_looked_up(rejected, keys, causes, kinds)
     if broken:
         kinds = {"changes": pa.string(), "reason": pa.string(), "detail": pa.string()}
         wrong = [(changes, str(Reason.BAD_MESSAGE), why) for changes, why in dict(broken).items()]
-        said = with_looked_up(said, {"changes": F.col("changes")}, wrong, kinds)
-    return said.where(F.col("reason").isNotNull()).select(*RECORD.fieldNames(), "reason", "detail")
+        rejected = with_looked_up(rejected, {"changes": F.col("changes")}, wrong, kinds)
+    return rejected.where(F.col("reason").isNotNull()).select(*RECORD.fieldNames(), "reason", "detail")

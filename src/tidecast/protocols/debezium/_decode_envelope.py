@@ -98,6 +98,6 @@ def without_head(name: str, length: int, schema: bytes | None) -> Column:
 
 def side(message: Column, name: str) -> Column:
     """Return what follows the name of a side of a row in a message, from its first bracket on."""
-    mark = f',"{name}":'
-    before = F.octet_length(F.substring_index(message, mark, 1))
-    return F.substring(message.cast("binary"), before + len(mark) + 1, F.lit(MAX_LENGTH)).cast("string")
+    member = f',"{name}":'
+    before = F.octet_length(F.substring_index(message, member, 1))
+    return F.substring(message.cast("binary"), before + len(member) + 1, F.lit(MAX_LENGTH)).cast("string")

@@ -83,8 +83,8 @@ def read_block(text: bytes, known: Iterable[TableSchema]) -> tuple[TableSchema |
     without its first bracket; what follows its last one does not count.
     """
     try:
-        said, _ = json.JSONDecoder(parse_float=Decimal).raw_decode("{" + text.decode())
-        sides = {f.get("field"): f for f in said["fields"]}
+        block, _ = json.JSONDecoder(parse_float=Decimal).raw_decode("{" + text.decode())
+        sides = {f.get("field"): f for f in block["fields"]}
         columns: list[dict[str, Any]] = (sides.get("after") or sides["before"])["fields"]
         names = frozenset(c["field"] for c in columns)
         fitting = [schema for schema in known if _gives(schema, columns)]
@@ -94,37 +94,37 @@ def read_block(text: bytes, known: Iterable[TableSchema]) -> tuple[TableSchema |
             whole = names.issuperset(c.name for c in schema.columns)
             schema = schema if whole else schema.selecting(names)
             return schema, fields_of(schema)
-        seen: dict[str, Field] = {}
+        fields: dict[str, Field] = {}
         for column in columns:
             field = _field(column)
-            twice = column["field"] in seen
-            seen[column["field"]] = replace(field, column=replace(field.column, virtual=twice))
-        return None, tuple(seen.values())
+            twice = column["field"] in fields
+            fields[column["field"]] = replace(field, column=replace(field.column, virtual=twice))
+        return None, tuple(fields.values())
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return None
 
 
-def _gives(schema: TableSchema, said: Sequence[dict[str, Any]]) -> bool:
+def _gives(schema: TableSchema, columns: Sequence[dict[str, Any]]) -> bool:
     mine = {c.name: c for c in schema.columns}
-    return all(c["field"] in mine and column_schema(mine[c["field"]], "tidb_type" in c) == _plain(c) for c in said)
+    return all(c["field"] in mine and column_schema(mine[c["field"]], "tidb_type" in c) == _plain(c) for c in columns)
 
 
-def _plain(said: dict[str, Any]) -> dict[str, Any]:
+def _plain(field: dict[str, Any]) -> dict[str, Any]:
     """Return a field's schema with a number's default as TiCDC takes it, which is as a double."""
-    default = said.get("default")
-    number = isinstance(default, int | Decimal) and not isinstance(default, bool) and "name" not in said
-    return said | {"default": float(str(default))} if number else said
+    default = field.get("default")
+    number = isinstance(default, int | Decimal) and not isinstance(default, bool) and "name" not in field
+    return field | {"default": float(str(default))} if number else field
 
 
-def _field(said: dict[str, Any]) -> Field:
-    shape = Form(said["type"], said.get("name"), said.get("parameters") or {}, said.get("version"))
-    data_type = _data_type(shape, said.get("tidb_type"))
-    default = said.get("default")
+def _field(field: dict[str, Any]) -> Field:
+    shape = Form(field["type"], field.get("name"), field.get("parameters") or {}, field.get("version"))
+    data_type = _data_type(shape, field.get("tidb_type"))
+    default = field.get("default")
     if data_type.mysql_type == "bigint" and default is not None and float(default) > _INT64_MAX:
         data_type = replace(data_type, unsigned=True)
     if default is not None:
         default = _DEFAULTS.get(data_type.kind, _as_text)(data_type, default)
-    return Field(Column(said["field"], data_type, said.get("optional", False), default), shape)
+    return Field(Column(field["field"], data_type, field.get("optional", False), default), shape)
 
 
 def _data_type(shape: Form, tidb_type: str | None) -> DataType:
@@ -195,29 +195,29 @@ _DEFAULTS: dict[Kind, Callable[[DataType, Any], str | int]] = {
 
 
 def read_table(
-    said: dict[str, Any], name: tuple[str, str], version: int, statement: Statement | None, zone: str
+    table: dict[str, Any], name: tuple[str, str], version: int, statement: Statement | None, zone: str
 ) -> TableSchema:
     """Return the table that a schema change shows. `zone` is that of TIMESTAMP defaults which its statement gives.
 
     Raises KeyError, TypeError or ValueError where it is not of that form, InvalidSchema for a type that MySQL lacks.
     """
-    keys = tuple(said["primaryKeyColumnNames"] or ())
+    keys = tuple(table["primaryKeyColumnNames"] or ())
     literals = {d.name: d.default for d in statement.definitions.values()} if statement else {}
-    columns = tuple(_changed_column(c, literals.get(c["name"]), zone) for c in said["columns"])
+    columns = tuple(_changed_column(c, literals.get(c["name"]), zone) for c in table["columns"])
     primary = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=keys),) if keys else ()
     return TableSchema(*name, 0, version, columns, primary)
 
 
-def _changed_column(said: dict[str, Any], literal: str | None, zone: str) -> Column:
+def _changed_column(column: dict[str, Any], literal: str | None, zone: str) -> Column:
     """Return a column; `literal` is its default where the statement defines it."""
-    name, *flags = said["typeName"].lower().removeprefix("national ").split()
+    name, *flags = column["typeName"].lower().removeprefix("national ").split()
     name = _SYNONYMS.get(name, name) if "varying" not in flags else "varchar"
-    length, scale = said["length"], said["scale"]
+    length, scale = column["length"], column["scale"]
     # TiCDC tells the character set of all text; what Debezium's own connector leaves out is the server's.
-    charset = said["charsetName"] or (_UTF8[0] if DataType(name, _UTF8[0]).kind is Kind.TEXT else "binary")
-    if said["typeName"].lower() in _BOOLEANS:
+    charset = column["charsetName"] or (_UTF8[0] if DataType(name, _UTF8[0]).kind is Kind.TEXT else "binary")
+    if column["typeName"].lower() in _BOOLEANS:
         length = 1
-    elements = tuple(e[1:-1] for e in said["enumValues"] or ())
+    elements = tuple(e[1:-1] for e in column["enumValues"] or ())
     data_type = DataType(
         name,
         charset if name != _OF_VIEWS else "",
@@ -227,17 +227,17 @@ def _changed_column(said: dict[str, Any], literal: str | None, zone: str) -> Col
         zerofill="zerofill" in flags or name == "year",
     )
     if data_type.kind is Kind.UNKNOWN and name != _OF_VIEWS:
-        raise InvalidSchema(f"column {said['name']} is of type {said['typeName']}, which cannot be read")
+        raise InvalidSchema(f"column {column['name']} is of type {column['typeName']}, which cannot be read")
     if data_type.kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME):
         data_type = replace(data_type, decimal=length or 0)
     else:
         decimal = scale or 0 if data_type.kind is Kind.DECIMAL else 0
         data_type = replace(data_type, length=_length(data_type) if length is None else length, decimal=decimal)
-    default = said["defaultValueExpression"]
+    default = column["defaultValueExpression"]
     return Column(
-        said["name"],
+        column["name"],
         data_type,
-        said["optional"],
+        column["optional"],
         None if default is None else _stored(data_type, default, literal, zone),
     )
 

@@ -50,54 +50,54 @@ def readable(field: Field) -> bool:
     return data_type.kind is not Kind.DECIMAL or field.form.type != "bytes" or 0 < data_type.length <= _LONG_DIGITS
 
 
-def damaged(field: Field, said: Column) -> Column | None:
+def damaged(field: Field, raw: Column) -> Column | None:
     """Return whether a value of `json_type` is none of the column's type, None where every one is."""
     data_type = field.column.data_type
     if _wraps(data_type):
-        return said >= F.lit(Decimal(_UINT64))
+        return raw >= F.lit(Decimal(_UINT64))
     if data_type.kind is Kind.DATETIME:
-        return ~_is_moment(field, said)
+        return ~_is_moment(field, raw)
     if json_type(field) != T.StringType() or data_type.kind not in _READERS:
         return None
     if data_type.kind is Kind.TIMESTAMP:
-        return ~_is_instant(said)
-    return said.isNotNull() & value(field, said).isNull()
+        return ~_is_instant(raw)
+    return raw.isNotNull() & value(field, raw).isNull()
 
 
-def value(field: Field, said: Column) -> Column:
+def value(field: Field, raw: Column) -> Column:
     """Return a value of the model from one of `json_type`; null where it is none of the column's type."""
-    return _READERS.get(field.column.data_type.kind, _as_is)(field, said)
+    return _READERS.get(field.column.data_type.kind, _as_is)(field, raw)
 
 
 def _wraps(data_type: DataType) -> bool:
     return data_type.mysql_type == "bigint" and data_type.unsigned
 
 
-def _as_is(field: Field, said: Column) -> Column:
-    return said
+def _as_is(field: Field, raw: Column) -> Column:
+    return raw
 
 
-def _integer(field: Field, said: Column) -> Column:
+def _integer(field: Field, raw: Column) -> Column:
     if not _wraps(field.column.data_type):
-        return said.cast(spark_type(field.column.data_type))
-    wrapped = (said + F.lit(Decimal(_UINT64))).cast("decimal(20,0)")
-    return F.when(said < 0, wrapped).otherwise(said)
+        return raw.cast(spark_type(field.column.data_type))
+    wrapped = (raw + F.lit(Decimal(_UINT64))).cast("decimal(20,0)")
+    return F.when(raw < 0, wrapped).otherwise(raw)
 
 
-def _float(field: Field, said: Column) -> Column:
-    return said.cast("float")
+def _float(field: Field, raw: Column) -> Column:
+    return raw.cast("float")
 
 
-def _decimal(field: Field, said: Column) -> Column:
+def _decimal(field: Field, raw: Column) -> Column:
     data_type = field.column.data_type
     if field.form.type == "bytes":
-        return _unscaled(F.try_to_binary(said, F.lit("base64")), data_type)
+        return _unscaled(F.try_to_binary(raw, F.lit("base64")), data_type)
     if 0 < data_type.length <= MAX_DECIMAL_PRECISION:
         # No minus in Spark: it rounds to 34 digits.
         limit = Decimal(10**data_type.length - 1).scaleb(-data_type.decimal, _WIDE)
         most, least = (F.lit(bound).cast(spark_type(data_type)) for bound in (limit, limit.copy_negate()))
-        return F.coalesce(said.try_cast(spark_type(data_type)), F.when(said > 0, most).when(said < 0, least))
-    text = shortest_text(said, is_float=False)
+        return F.coalesce(raw.try_cast(spark_type(data_type)), F.when(raw > 0, most).when(raw < 0, least))
+    text = shortest_text(raw, is_float=False)
     if not (data_type.length and data_type.decimal):
         return text
     rest = F.when(text.contains("."), F.substring_index(text, ".", -1)).otherwise("")
@@ -113,42 +113,42 @@ def _unscaled(unscaled: Column, data_type: DataType) -> Column:
     return F.when(F.octet_length(unscaled) <= _LONG_BYTES, shifted.try_cast(spark_type(data_type)))
 
 
-def _binary(field: Field, said: Column) -> Column:
-    return F.try_to_binary(said, F.lit("base64"))
+def _binary(field: Field, raw: Column) -> Column:
+    return F.try_to_binary(raw, F.lit("base64"))
 
 
-def _bit(field: Field, said: Column) -> Column:
+def _bit(field: Field, raw: Column) -> Column:
     if field.form.type == "boolean":
-        return F.when(said, F.lit(b"\x01")).when(~said, F.lit(b"\x00"))
+        return F.when(raw, F.lit(b"\x01")).when(~raw, F.lit(b"\x00"))
     length = bit_width(field.column.data_type)
-    padded = F.rpad(F.try_to_binary(said, F.lit("base64")), F.lit(length), F.lit(b"\x00"))
+    padded = F.rpad(F.try_to_binary(raw, F.lit("base64")), F.lit(length), F.lit(b"\x00"))
     return F.concat(*(F.substring(padded, n, 1) for n in range(length, 0, -1)))
 
 
-def _date(field: Field, said: Column) -> Column:
-    return F.date_from_unix_date(said).cast("string")
+def _date(field: Field, raw: Column) -> Column:
+    return F.date_from_unix_date(raw).cast("string")
 
 
-def _datetime(field: Field, said: Column) -> Column:
+def _datetime(field: Field, raw: Column) -> Column:
     unit, width = (1000, 3) if in_milliseconds(field.column.data_type) else (1_000_000, 6)
     always = field.digits or not in_milliseconds(field.column.data_type)
-    moment = _since_epoch(_div(said, unit)).cast("string")
-    text = F.concat(moment, _fraction(F.pmod(said, F.lit(unit)), width, field, always))
-    return F.when(_is_moment(field, said), text)
+    moment = _since_epoch(_div(raw, unit)).cast("string")
+    text = F.concat(moment, _fraction(F.pmod(raw, F.lit(unit)), width, field, always))
+    return F.when(_is_moment(field, raw), text)
 
 
-def _is_moment(field: Field, said: Column) -> Column:
+def _is_moment(field: Field, raw: Column) -> Column:
     unit = 1000 if in_milliseconds(field.column.data_type) else 1_000_000
-    return said.between(F.lit(_YEAR_0 * unit), F.lit(_YEAR_10000 * unit - 1))
+    return raw.between(F.lit(_YEAR_0 * unit), F.lit(_YEAR_10000 * unit - 1))
 
 
-def _time(field: Field, said: Column) -> Column:
-    size = F.abs(said)
+def _time(field: Field, raw: Column) -> Column:
+    size = F.abs(raw)
     hours = _div(size, 3_600_000_000).cast("string")
     clock = F.substring(_since_epoch(_div(size, 1_000_000) % 3600).cast("string"), _MINUTES_FROM, 6)
     fraction = _fraction(size % 1_000_000, 6, field, field.digits)
     return F.concat(
-        F.when(said < 0, "-").otherwise(""),
+        F.when(raw < 0, "-").otherwise(""),
         F.lpad(hours, F.greatest(F.length(hours), F.lit(2)), F.lit("0")),
         clock,
         fraction,
@@ -160,15 +160,15 @@ def _since_epoch(seconds: Column) -> Column:
     return F.timestamp_add("SECOND", seconds, F.lit(_EPOCH).cast("timestamp_ntz"))
 
 
-def _is_instant(said: Column) -> Column:
-    length = F.octet_length(said)
-    return said.endswith("Z") & (length >= len(EPOCH_TEXT)) & (length <= len(EPOCH_TEXT) + 7)
+def _is_instant(raw: Column) -> Column:
+    length = F.octet_length(raw)
+    return raw.endswith("Z") & (length >= len(EPOCH_TEXT)) & (length <= len(EPOCH_TEXT) + 7)
 
 
-def _timestamp(field: Field, said: Column) -> Column:
+def _timestamp(field: Field, raw: Column) -> Column:
     digits = field.column.data_type.decimal
     zero = "0000-00-00 00:00:00" + ("." + "0" * digits if digits else "")
-    return F.when(said == EPOCH_TEXT, zero).otherwise(F.rtrim(F.replace(said, F.lit("T"), F.lit(" ")), F.lit("Z")))
+    return F.when(raw == EPOCH_TEXT, zero).otherwise(F.rtrim(F.replace(raw, F.lit("T"), F.lit(" ")), F.lit("Z")))
 
 
 def _div(number: Column, by: int) -> Column:
@@ -187,7 +187,7 @@ def _fraction(part: Column, width: int, field: Field, always: bool) -> Column:
 
 _READERS: dict[Kind, Callable[[Field, Column], Column]] = {
     Kind.INTEGER: _integer,
-    Kind.YEAR: lambda field, said: said.cast("int"),
+    Kind.YEAR: lambda field, raw: raw.cast("int"),
     Kind.FLOAT: _float,
     Kind.DECIMAL: _decimal,
     Kind.BINARY: _binary,

@@ -112,10 +112,10 @@ def _timestamp(column: TableColumn, default: str) -> Json:
 
 
 def _time(column: TableColumn, default: str) -> Json:
-    said = _TIME.match(default)
-    if said is None:
+    match = _TIME.match(default)
+    if match is None:
         return 0
-    sign, hours, minutes, seconds, fraction = said.groups()
+    sign, hours, minutes, seconds, fraction = match.groups()
     whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
     microseconds = whole * 1_000_000 + int((fraction or "").ljust(6, "0"))
     return -microseconds if sign else microseconds

@@ -61,11 +61,11 @@ class _Details:
         was = statement.renamed_columns | {d.name: d.had_name for d in statement.definitions.values()}
         now = {name: self.columns.get(old, _PLAIN_COLUMN) for name, old in was.items()}
         now |= {d.name: _defined(d) for d in statement.definitions.values() if d.whole}
-        kept = {name: said for name, said in self.columns.items() if name not in was.values()}
+        untouched = {name: details for name, details in self.columns.items() if name not in was.values()}
         return replace(
             self,
             charset=statement.charset or self.charset,
-            columns={name: said for name, said in (kept | now).items() if said != _PLAIN_COLUMN},
+            columns={name: details for name, details in (untouched | now).items() if details != _PLAIN_COLUMN},
         )
 
 
@@ -96,7 +96,7 @@ _STATE = TypeAdapter(tuple[dict[str, str], list[tuple[tuple[str, str], _Details]
 
 
 class DdlHistory:
-    """What the schema changes of a stream, in their order, said beyond the schemas that came with them.
+    """Details that the schema changes of a stream, in their order, give beyond the schemas that come with them.
 
     Names count without their case. What is known goes through `state` from one run to the next.
     """
@@ -253,7 +253,7 @@ def _column(position: int, column: Column, definition: Definition | None, detail
     jdbc_type, type_name = _JDBC.get(data_type.mysql_type, (_VARCHAR, data_type.mysql_type.upper()))
     if data_type.unsigned and data_type.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE):
         type_name += " UNSIGNED ZEROFILL" if data_type.zerofill else " UNSIGNED"
-    said = details.columns.get(name, _PLAIN_COLUMN)
+    column_details = details.columns.get(name, _PLAIN_COLUMN)
     length = _LENGTHS.get(data_type.kind, _no_length)(data_type)
     if definition and definition.whole and data_type.kind in _TIMES:
         length = next(iter(definition.arguments), None)
@@ -261,18 +261,18 @@ def _column(position: int, column: Column, definition: Definition | None, detail
         "name": name,
         "jdbcType": jdbc_type,
         "nativeType": None,
-        "comment": None if definition else said.comment,
+        "comment": None if definition else column_details.comment,
         "defaultValueExpression": _default(column, definition),
         "enumValues": [f"'{e}'" for e in data_type.elements] or None,
         "typeName": type_name,
-        "typeExpression": _type_expression(type_name, data_type, said.scale),
+        "typeExpression": _type_expression(type_name, data_type, column_details.scale),
         "charsetName": data_type.charset if data_type.charset not in ("", "binary") else None,
         "length": length,
-        "scale": data_type.decimal if data_type.kind is Kind.DECIMAL else _float_scale(data_type, said.scale),
+        "scale": data_type.decimal if data_type.kind is Kind.DECIMAL else _float_scale(data_type, column_details.scale),
         "position": position,
         "optional": column.nullable,
-        "autoIncremented": said.automatic,
-        "generated": said.automatic,
+        "autoIncremented": column_details.automatic,
+        "generated": column_details.automatic,
     }
 
 

@@ -28,7 +28,7 @@ def lossy_columns(schema: TableSchema, options: DebeziumOptions) -> list[tuple[s
 
 
 def _damages(column: Column, options: DebeziumOptions) -> Iterator[str]:
-    data_type, told = column.data_type, options.enable_tidb_extension
+    data_type, extended = column.data_type, options.enable_tidb_extension
     if column.nullable and null_stand_in(column, options) is not None:
         yield "NULL becomes the default"
     match data_type.kind:
@@ -36,9 +36,9 @@ def _damages(column: Column, options: DebeziumOptions) -> Iterator[str]:
             yield f"a double keeps {EXACT_DIGITS} digits of a decimal, not always more"
         case Kind.FLOAT | Kind.DOUBLE:
             yield "-0 becomes 0 where a reader takes it for a whole number"
-        case Kind.INTEGER if data_type.mysql_type == "bigint" and data_type.unsigned and not told:
+        case Kind.INTEGER if data_type.mysql_type == "bigint" and data_type.unsigned and not extended:
             yield "numbers from 2^63 on become negative"
-        case Kind.BINARY if not told:
+        case Kind.BINARY if not extended:
             yield "bytes become Base64 text"
         case Kind.DATE | Kind.DATETIME:
             yield "days that no calendar has become NULL or 1970-01-01, years below 100 become 1970 to 2069"

@@ -262,14 +262,14 @@ DDL_VALUE_SCHEMA: JsonObject = {
 
 def column_schema(column: TableColumn, extended: bool) -> JsonObject:
     """Return the schema of a column's field; `extended` with its TiDB type."""
-    said = form(column.data_type)
+    shape = form(column.data_type)
     members: JsonObject = {
         "tidb_type": tidb_type(column.data_type) if extended else None,
-        "type": said.type,
+        "type": shape.type,
         "optional": column.nullable,
-        "name": said.name,
-        "version": said.version if said.name else None,
-        "parameters": dict(said.parameters) or None,
+        "name": shape.name,
+        "version": shape.version if shape.name else None,
+        "parameters": dict(shape.parameters) or None,
         "field": column.name,
         "default": schema_default(column),
     }

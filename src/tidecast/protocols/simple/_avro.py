@@ -118,10 +118,10 @@ def beginning(record: dict[str, Any]) -> bytes:
     return MARK + _index(MESSAGES.index(record)) * 2
 
 
-def message(record: dict[str, Any], said: dict[str, Any]) -> bytes:
+def message(record: dict[str, Any], members: dict[str, Any]) -> bytes:
     """Return the message of a schema change or a bootstrap."""
     out = io.BytesIO()
-    avro.io.DatumWriter(_PARSED[record["name"]]).write(said, avro.io.BinaryEncoder(out))
+    avro.io.DatumWriter(_PARSED[record["name"]]).write(members, avro.io.BinaryEncoder(out))
     return beginning(record) + out.getvalue()
 
 
@@ -131,10 +131,10 @@ def read_message(data: bytes) -> dict[str, Any]:
         if data.startswith(beginning(record)):
             decoder = avro.io.BinaryDecoder(io.BytesIO(data[len(beginning(record)) :]))
             try:
-                said = avro.io.DatumReader(_PARSED[record["name"]]).read(decoder)
+                members = avro.io.DatumReader(_PARSED[record["name"]]).read(decoder)
             except (avro.errors.AvroException, AssertionError, IndexError, TypeError, UnicodeDecodeError) as error:
                 raise ValueError(f"not a {record['name']} record") from error
-            return {"type": record["name"].upper(), **said}  # type: ignore[dict-item]
+            return {"type": record["name"].upper(), **members}  # type: ignore[dict-item]
     raise ValueError("no message of Simple")
 
 

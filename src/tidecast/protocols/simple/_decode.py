@@ -126,35 +126,35 @@ def _parse(records: DataFrame) -> DataFrame:
         F.when(~_read_avro.is_avro(value), _read_json.head(value)).alias("json_head"),
     )
     in_avro, in_json = _read_avro.fields(F.col("avro_head"), value), _read_json.fields(F.col("json_head"), value)
-    said = {name: F.when(avro, column).otherwise(in_json[name]) for name, column in in_avro.items()}
+    members = {name: F.when(avro, column).otherwise(in_json[name]) for name, column in in_avro.items()}
     # A name that is no UTF-8 would be another one on the driver, which then finds no rows of it.
-    named = (F.coalesce(F.is_valid_utf8(said[name]), F.lit(False)) for name in ("database", "table"))
-    known = reduce(and_, named, said["schemaVersion"].isNotNull())
+    named = (F.coalesce(F.is_valid_utf8(members[name]), F.lit(False)) for name in ("database", "table"))
+    known = reduce(and_, named, members["schemaVersion"].isNotNull())
     reason = (
         F.when(F.col("reason").isNotNull(), F.col("reason"))
-        .when(~said["readable"], F.when(avro, Reason.UNDECODABLE).otherwise(Reason.BAD_JSON))
-        .when(said["type"].isNull() | said["version"].isNull(), Reason.BAD_MESSAGE)
-        .when(said["type"] == BOOTSTRAP, F.lit(None).cast("string"))
-        .when(said["commitTs"].isNull(), Reason.BAD_MESSAGE)
-        .when(~is_tso(said["commitTs"]), Reason.BAD_VALUE)
-        .when(said["type"].isin(*DDL_TYPES, WATERMARK), F.lit(None).cast("string"))
-        .when(~said["type"].isin(*ROW_OPS) | ~known, Reason.BAD_MESSAGE)
-        .when(said["handleKeyOnly"] | said["claimCheckLocation"].isNotNull(), Reason.INCOMPLETE)
+        .when(~members["readable"], F.when(avro, Reason.UNDECODABLE).otherwise(Reason.BAD_JSON))
+        .when(members["type"].isNull() | members["version"].isNull(), Reason.BAD_MESSAGE)
+        .when(members["type"] == BOOTSTRAP, F.lit(None).cast("string"))
+        .when(members["commitTs"].isNull(), Reason.BAD_MESSAGE)
+        .when(~is_tso(members["commitTs"]), Reason.BAD_VALUE)
+        .when(members["type"].isin(*DDL_TYPES, WATERMARK), F.lit(None).cast("string"))
+        .when(~members["type"].isin(*ROW_OPS) | ~known, Reason.BAD_MESSAGE)
+        .when(members["handleKeyOnly"] | members["claimCheckLocation"].isNotNull(), Reason.INCOMPLETE)
     )
-    undated = F.when(avro, _read_avro.without_build_ts(value, said["buildTs"])).otherwise(
-        _read_json.without_build_ts(value, said["buildTs"])
+    undated = F.when(avro, _read_avro.without_build_ts(value, members["buildTs"])).otherwise(
+        _read_json.without_build_ts(value, members["buildTs"])
     )
-    op = F.element_at(F.create_map(*(F.lit(x) for pair in ROW_OPS.items() for x in pair)), said["type"])
+    op = F.element_at(F.create_map(*(F.lit(x) for pair in ROW_OPS.items() for x in pair)), members["type"])
     return heads.select(
         *RECORD.fieldNames(),
         "avro",
         reason.alias("reason"),
-        F.when(reason == Reason.BAD_VALUE, F.format_string("commitTs %d is no time", said["commitTs"]))
+        F.when(reason == Reason.BAD_VALUE, F.format_string("commitTs %d is no time", members["commitTs"]))
         .otherwise(F.col("detail"))
         .alias("detail"),
         op.alias("op"),
-        *(said[name].alias(column) for name, column in _KEPT.items()),
-        F.when(said["type"] == BOOTSTRAP, undated).when(said["type"].isin(*DDL_TYPES), value).alias("body"),
+        *(members[name].alias(column) for name, column in _KEPT.items()),
+        F.when(members["type"] == BOOTSTRAP, undated).when(members["type"].isin(*DDL_TYPES), value).alias("body"),
     )
 
 
@@ -182,16 +182,16 @@ def _control(parsed: DataFrame, ordered: bool, bootstrapped: bool) -> list[Row]:
     Out: `type`, `body`, `commit_ts`, `offset` (the first), and `moments`, an array of struct `build_ts`, `position`:
     one for each time that it was sent, to however many partitions.
     """
-    said = parsed.where(F.col("reason").isNull())
+    messages = parsed.where(F.col("reason").isNull())
     position = F.col("offset" if ordered else "commit_ts")
     if bootstrapped and not ordered:
         before = Window.partitionBy("topic", "partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
         highest = F.coalesce(F.max("commit_ts").over(before), F.lit(0).cast("bigint"))
         position = F.when(F.col("type") == BOOTSTRAP, highest).otherwise(position)
-    said = said.select("offset", "type", "commit_ts", "build_ts", "body", position.alias("position"))
+    messages = messages.select("offset", "type", "commit_ts", "build_ts", "body", position.alias("position"))
     moment = F.struct("build_ts", "position").alias("moment")
     return (
-        said.where(F.col("body").isNotNull())
+        messages.where(F.col("body").isNotNull())
         .groupBy("type", "body", "commit_ts", "build_ts")
         .agg(F.min("position").alias("position"), F.min("offset").alias("offset"))
         .groupBy("type", "body", "commit_ts")
@@ -222,7 +222,7 @@ class _Schemas:
 
     def read(self, control: list[Row], ordered: bool) -> None:
         """Take the messages that `_control` returned."""
-        said = []
+        decoded = []
         for row in control:
             try:
                 text, after, before = _read(bytes(row["body"]))
@@ -230,11 +230,11 @@ class _Schemas:
                 self.broken.append(bytes(row["body"]))
                 continue
             ts = row["commit_ts"] or (after.version if after else 0)
-            said.append(((row["offset"] if ordered else ts, row["offset"]), row, text, after, before))
+            decoded.append(((row["offset"] if ordered else ts, row["offset"]), row, text, after, before))
         # The schema change of a version tells more of it than a bootstrap, whose place among those of other partitions
         # is not known.
-        told = {after.key for _, row, _, after, _ in said if after and row["type"] != BOOTSTRAP}
-        for _, row, text, after, before in sorted(said, key=lambda one: one[0]):
+        keys_by_ddl = {after.key for _, row, _, after, _ in decoded if after and row["type"] != BOOTSTRAP}
+        for _, row, text, after, before in sorted(decoded, key=lambda one: one[0]):
             positions = [moment["position"] for moment in row["moments"]]
             change = None
             if row["type"] != BOOTSTRAP:
@@ -246,19 +246,19 @@ class _Schemas:
             elif after:
                 self.bootstraps += [Bootstrap(after, position) for position in positions]
             # What has no columns, as a sequence, has no rows either.
-            if before and before.columns and before.key not in told:
+            if before and before.columns and before.key not in keys_by_ddl:
                 self._add(before)
-            if after and after.columns and (change or after.key not in told):
+            if after and after.columns and (change or after.key not in keys_by_ddl):
                 self._add(after, change)
 
 
 def _read(body: bytes) -> tuple[str, TableSchema | None, TableSchema | None]:
     """Return the SQL, the table, and the table before it, of a schema change or a bootstrap."""
     avro = body.startswith(MARK)
-    said = read_message(body) if avro else json.loads(body)
+    message = read_message(body) if avro else json.loads(body)
     table = table_schemas.from_avro if avro else table_schemas.from_json
-    after, before = (said.get(name) and checked(table(said[name])) for name in ("tableSchema", "preTableSchema"))
-    text = said.get("sql") or ""
+    after, before = (message.get(name) and checked(table(message[name])) for name in ("tableSchema", "preTableSchema"))
+    text = message.get("sql") or ""
     if not isinstance(text, str):
         raise TypeError("sql is no text")
     return text, after, before
@@ -356,8 +356,8 @@ def _first(cases: Iterable[tuple[str, str]]) -> Column:
 
     A text for all columns of a table: Spark takes it in one call, and operators would be one each.
     """
-    said = " ".join(f"WHEN {condition} THEN {value}" for condition, value in cases)
-    return F.expr(f"CASE {said} END" if said else "CAST(NULL AS STRING)")
+    clauses = " ".join(f"WHEN {condition} THEN {value}" for condition, value in cases)
+    return F.expr(f"CASE {clauses} END" if clauses else "CAST(NULL AS STRING)")
 
 
 def _watermarks(parsed: DataFrame) -> DataFrame:

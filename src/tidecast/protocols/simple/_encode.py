@@ -80,15 +80,15 @@ def encode_ddl(ddl: Ddl, options: SimpleOptions, build_ts: int) -> bytes:
     schemas = {"tableSchema": ddl.schema, "preTableSchema": before}
     if options.encoding_format == "avro":
         return _avro.message(_avro.DDL, head | {n: s and table_schemas.to_avro(s) for n, s in schemas.items()})
-    said: dict[str, Any] = head | {n: table_schemas.to_json(s) for n, s in schemas.items() if s}
-    return _json.message({name: value for name, value in said.items() if value != ""})
+    members: dict[str, Any] = head | {n: table_schemas.to_json(s) for n, s in schemas.items() if s}
+    return _json.message({name: value for name, value in members.items() if value != ""})
 
 
 def encode_bootstrap(schema: TableSchema, options: SimpleOptions, build_ts: int) -> bytes:
     """Return the message that repeats a table's schema; `build_ts` are milliseconds since the epoch."""
     if options.encoding_format == "avro":
-        said = {"version": VERSION, "buildTs": build_ts, "tableSchema": table_schemas.to_avro(schema)}
-        return _avro.message(_avro.BOOTSTRAP, said)
+        members = {"version": VERSION, "buildTs": build_ts, "tableSchema": table_schemas.to_avro(schema)}
+        return _avro.message(_avro.BOOTSTRAP, members)
     head = {"version": VERSION, "type": BOOTSTRAP, "commitTs": 0, "buildTs": build_ts}
     return _json.message(head | {"tableSchema": table_schemas.to_json(schema)})
 

@@ -33,24 +33,24 @@ _PAIR, _MARK = "\\\\", "\x01"  # an escaped backslash, and a character that JSON
 _BETWEEN = " "  # keeps a text that ends within a character apart from one that begins within it
 _FREE_TEXT = (Kind.TEXT, Kind.JSON, Kind.UNKNOWN)
 _SAFE = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.ENUM, Kind.SET, Kind.BIT, Kind.BINARY)
-"""Kinds whose texts need no escapes, whatever the source said."""
+"""Kinds whose texts need no escapes, whatever the source wrote."""
 _UNSAFE = {*map(chr, range(0x20)), '"', "\\", *MARKUP}
 """What text cannot stand between quotation marks as it is."""
 
 
-def message(said: dict[str, Any]) -> bytes:
+def message(members: dict[str, Any]) -> bytes:
     """Return an object as the text that Go's encoding/json gives it, members in their order."""
-    return _go(said).encode()
+    return _go(members).encode()
 
 
-def _go(said: Any) -> str:
-    return to_json(said).translate(_HALVES)
+def _go(value: Any) -> str:
+    return to_json(value).translate(_HALVES)
 
 
 def row_message(row: RowMessage, zone: str) -> Column:
     """Return the message of a row: binary."""
     names = {"database": row.database, "table": row.table}
-    head = {"version": VERSION} | {name: said for name, said in names.items() if said}
+    head = {"version": VERSION} | {name: value for name, value in names.items() if value}
     tail = {"schemaVersion": row.schema_version} if row.schema_version else {}
     pieces = [
         F.lit(_go(head)[:-1]),
@@ -65,8 +65,8 @@ def row_message(row: RowMessage, zone: str) -> Column:
     ]
     if row.claim_check is not None:
         location = F.struct(row.claim_check.alias("claimCheckLocation"))
-        said = _object(location, [row.claim_check])
-        members = F.concat(F.lit(","), F.substr(said, F.lit(2), F.length(said) - 2))
+        claim = _object(location, [row.claim_check])
+        members = F.concat(F.lit(","), F.substr(claim, F.lit(2), F.length(claim) - 2))
         pieces.append(F.when(row.claim_check != "", members))
     if row.handle_key_only:
         pieces.append(F.lit(',"handleKeyOnly":true'))
@@ -126,13 +126,13 @@ def _object(values: Column, texts: Sequence[Column], *, odd_names: bool = False)
 
     Spark writes it, and rows with characters that Go writes otherwise are corrected: there are few.
     """
-    said = F.to_json(values, {"ignoreNullFields": "false"})
+    text = F.to_json(values, {"ignoreNullFields": "false"})
     if not (texts or odd_names):
-        return said
+        return text
     shown = F.concat_ws(_BETWEEN, *texts)
     whole = F.is_valid_utf8(shown)
     parts = {
-        "said": said,
+        "text": text,
         "odd": F.lit(odd_names) | has_any(shown, _ODD) | ~whole,
         "lost": F.when(whole, F.lit(_MARK)).otherwise(F.lit(_LOST)),
     }
@@ -141,11 +141,14 @@ def _object(values: Column, texts: Sequence[Column], *, odd_names: bool = False)
 
 
 def _corrected(row: str) -> str:
-    """Return SQL for the text that Go gives: `said` by Spark, where it is `odd`, with `lost` for what is no text."""
-    text = f"{row}.said"
+    """Return SQL for the text as Go writes it.
+
+    In: a struct of Spark's `text`, `odd` where Go's differs, and `lost`, what stands for bytes that are no UTF-8.
+    """
+    text = f"{row}.text"
     for before, after in [(_PAIR, _MARK), *(_LETTERED | MARKUP).items(), (_MARK, _PAIR)]:
         text = f"replace({text}, {sql_text(before)}, {sql_text(after)})"
-    return f"IF({row}.odd, replace({text}, {row}.lost, {sql_text(_LOST_ESCAPED)}), {row}.said)"
+    return f"IF({row}.odd, replace({text}, {row}.lost, {sql_text(_LOST_ESCAPED)}), {row}.text)"
 
 
 _CORRECTED = f"row -> {_corrected('row')}"

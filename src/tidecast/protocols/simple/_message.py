@@ -49,19 +49,19 @@ class RowReader(Protocol):
     def row(self, schema: TableSchema, sides: Sequence[str], body: Column) -> Column:
         """Return the struct of a row's sides, `old` and `data`, by column name."""
 
-    def rest(self, schema: TableSchema, sides: Sequence[str], said: Column, value: Column) -> Column | None:
+    def rest(self, schema: TableSchema, sides: Sequence[str], message: Column, value: Column) -> Column | None:
         """Return what `row` could not read of a message; None where it reads every value."""
 
-    def uneven(self, said: Column) -> Column:
+    def uneven(self, message: Column) -> Column:
         """Tell whether a message that `row` has read may show values which it could not read."""
 
-    def names(self, said: Column, value: Column) -> Column:
+    def names(self, message: Column, value: Column) -> Column:
         """Return the names that `old` shows, of a message that `row` has read."""
 
-    def whole(self, said: Column) -> Column:
+    def whole(self, message: Column) -> Column:
         """Tell whether a message that `row` has read was whole."""
 
-    def read_value(self, column: TableColumn, side: str, said: Column, more: Column, zone: str) -> Column:
+    def read_value(self, column: TableColumn, side: str, message: Column, more: Column, zone: str) -> Column:
         """Return a value of the model from what `row` and `rest` have read; null where it is not of its type."""
 
     def fallible(self, data_type: DataType) -> bool:

@@ -56,9 +56,9 @@ def head(value: Column) -> Column:
     return from_avro(F.substring(value, len(MARK) + 1, MAX_LENGTH), _HEADER, _PERMISSIVE)
 
 
-def fields(said: Column, value: Column) -> dict[str, Column]:
+def fields(header: Column, value: Column) -> dict[str, Column]:
     """Return a message's members by name (see `tidecast.protocols.simple._decode`); `readable` first of all."""
-    payload = [said["payload"][f"member{n}"] for n in range(len(MESSAGES))]
+    payload = [header["payload"][f"member{n}"] for n in range(len(MESSAGES))]
 
     def member(name: str) -> Column:
         has = [
@@ -67,9 +67,9 @@ def fields(said: Column, value: Column) -> dict[str, Column]:
         return F.coalesce(*(p[name] for p in has))
 
     return {
-        "readable": said["type"].isNotNull() & member("version").isNotNull(),
+        "readable": header["type"].isNotNull() & member("version").isNotNull(),
         **{f["name"]: member(f["name"]) for f in _without_bodies(DML)},
-        "type": F.coalesce(member("type"), said["type"]),
+        "type": F.coalesce(member("type"), header["type"]),
     }
 
 
@@ -97,32 +97,32 @@ def row(schema: TableSchema, sides: Sequence[str], body: Column) -> Column:
     return from_avro(body, _ROW, _PERMISSIVE | {"avroSchema": json.dumps(record)})
 
 
-def names(said: Column, value: Column) -> Column:
+def names(message: Column, value: Column) -> Column:
     """Return the names that `old` shows, of a message that `row` has read."""
-    return F.map_keys(said["old"])
+    return F.map_keys(message["old"])
 
 
-def whole(said: Column) -> Column:
+def whole(message: Column) -> Column:
     """Tell whether a message that `row` has read was whole, and nothing but it."""
-    return F.coalesce(said["end"] == F.lit(_END), F.lit(False))
+    return F.coalesce(message["end"] == F.lit(_END), F.lit(False))
 
 
-def rest(schema: TableSchema, sides: Sequence[str], said: Column, value: Column) -> None:
+def rest(schema: TableSchema, sides: Sequence[str], message: Column, value: Column) -> None:
     """Return nothing: `row` has read every value."""
 
 
-def uneven(said: Column) -> Column:
+def uneven(message: Column) -> Column:
     """Tell whether a message that `row` has read may show values which it could not read."""
     return F.lit(False)
 
 
-def read_value(column: TableColumn, side: str, said: Column, more: Column, zone: str) -> Column:
+def read_value(column: TableColumn, side: str, message: Column, more: Column, zone: str) -> Column:
     """Return a value of a row's side from what `row` has read of a message; null where it is not of its type.
 
     Each value is a struct of a member for each branch of the union but null. Out: see `tidecast.model.spark_type`.
     `zone` is that of TIMESTAMP values which name none. Source: Simple protocol, row values.
     """
-    return _READERS.get(column.data_type.kind, _text)(column.data_type, said[side][column.name], zone)
+    return _READERS.get(column.data_type.kind, _text)(column.data_type, message[side][column.name], zone)
 
 
 def fallible(data_type: DataType) -> bool:
@@ -130,54 +130,54 @@ def fallible(data_type: DataType) -> bool:
     return True
 
 
-def _branch(said: Column, index: int) -> Column:
+def _branch(value: Column, index: int) -> Column:
     """Return a branch of the union; Spark does not count null."""
-    return said[f"member{index - 1}"]
+    return value[f"member{index - 1}"]
 
 
-def _text(data_type: DataType, said: Column, zone: str) -> Column:
-    return F.try_validate_utf8(_branch(said, 4))
+def _text(data_type: DataType, value: Column, zone: str) -> Column:
+    return F.try_validate_utf8(_branch(value, 4))
 
 
-def _integer(data_type: DataType, said: Column, zone: str) -> Column:
+def _integer(data_type: DataType, value: Column, zone: str) -> Column:
     if not (data_type.mysql_type == "bigint" and data_type.unsigned):
-        return _branch(said, 1).try_cast(spark_type(data_type))
-    signed = _branch(said, 7)["value"]
+        return _branch(value, 1).try_cast(spark_type(data_type))
+    signed = _branch(value, 7)["value"]
     number = signed.cast("decimal(20,0)")
     return F.when(signed < 0, (number + F.lit(Decimal(_UINT64))).cast("decimal(20,0)")).otherwise(number)
 
 
-def _float(data_type: DataType, said: Column, zone: str) -> Column:
-    return _branch(said, 2)
+def _float(data_type: DataType, value: Column, zone: str) -> Column:
+    return _branch(value, 2)
 
 
-def _double(data_type: DataType, said: Column, zone: str) -> Column:
-    return _branch(said, 3)
+def _double(data_type: DataType, value: Column, zone: str) -> Column:
+    return _branch(value, 3)
 
 
-def _decimal(data_type: DataType, said: Column, zone: str) -> Column:
-    return _branch(said, 4).try_cast(spark_type(data_type))
+def _decimal(data_type: DataType, value: Column, zone: str) -> Column:
+    return _branch(value, 4).try_cast(spark_type(data_type))
 
 
-def _bytes(data_type: DataType, said: Column, zone: str) -> Column:
-    return _branch(said, 5)
+def _bytes(data_type: DataType, value: Column, zone: str) -> Column:
+    return _branch(value, 5)
 
 
-def _bit(data_type: DataType, said: Column, zone: str) -> Column:
-    return bit_bytes(data_type, _branch(said, 4))
+def _bit(data_type: DataType, value: Column, zone: str) -> Column:
+    return bit_bytes(data_type, _branch(value, 4))
 
 
-def _enum(data_type: DataType, said: Column, zone: str) -> Column:
-    return enum_element(data_type, _branch(said, 1))
+def _enum(data_type: DataType, value: Column, zone: str) -> Column:
+    return enum_element(data_type, _branch(value, 1))
 
 
-def _set(data_type: DataType, said: Column, zone: str) -> Column:
-    return set_elements(data_type, _branch(said, 1))
+def _set(data_type: DataType, value: Column, zone: str) -> Column:
+    return set_elements(data_type, _branch(value, 1))
 
 
-def _timestamp(data_type: DataType, said: Column, zone: str) -> Column:
-    named = _branch(said, 6)
-    return to_utc(F.coalesce(named["value"], _branch(said, 4)), named["location"], zone)
+def _timestamp(data_type: DataType, value: Column, zone: str) -> Column:
+    named = _branch(value, 6)
+    return to_utc(F.coalesce(named["value"], _branch(value, 4)), named["location"], zone)
 
 
 _READERS: dict[Kind, Callable[[DataType, Column, str], Column]] = {

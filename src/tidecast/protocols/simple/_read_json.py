@@ -45,9 +45,9 @@ def head(value: Column) -> Column:
     return parse_object(value, _HEADER)
 
 
-def fields(said: Column, value: Column) -> dict[str, Column]:
+def fields(header: Column, value: Column) -> dict[str, Column]:
     """Return a message's members by name (see `tidecast.protocols.simple._decode`); `readable` first of all."""
-    return {"readable": is_sound(said, value), **{name: said[name] for name in _HEADER.fieldNames()}}
+    return {"readable": is_sound(header, value), **{name: header[name] for name in _HEADER.fieldNames()}}
 
 
 def without_build_ts(value: Column, build_ts: Column) -> Column:
@@ -80,17 +80,17 @@ def row(schema: TableSchema, sides: Sequence[str], body: Column) -> Column:
     return F.from_json(body, kind, {"columnNameOfCorruptRecord": _UNREADABLE})
 
 
-def rest(schema: TableSchema, sides: Sequence[str], said: Column, value: Column) -> Column | None:
+def rest(schema: TableSchema, sides: Sequence[str], message: Column, value: Column) -> Column | None:
     """Return what `row` could not read, of the few messages that show a TIMESTAMP as plain text; None for no column."""
     if all(c.data_type.kind is not Kind.TIMESTAMP for c in schema.columns):
         return None
     plain = T.StructType(_members(schema, sides, T.StringType()))
-    return F.when(uneven(said), F.from_json(value.cast("string"), plain))
+    return F.when(uneven(message), F.from_json(value.cast("string"), plain))
 
 
-def uneven(said: Column) -> Column:
+def uneven(message: Column) -> Column:
     """Tell whether a message that `row` has read may show values which it could not read."""
-    return said[_UNREADABLE].isNotNull()
+    return message[_UNREADABLE].isNotNull()
 
 
 def _members(schema: TableSchema, sides: Sequence[str], timestamp: T.DataType) -> list[T.StructField]:
@@ -99,23 +99,23 @@ def _members(schema: TableSchema, sides: Sequence[str], timestamp: T.DataType) -
     return [T.StructField(side, columns) for side in sides]
 
 
-def names(said: Column, value: Column) -> Column:
+def names(message: Column, value: Column) -> Column:
     """Return the names that `old` shows, of a message that `row` has read."""
     return F.json_object_keys(F.get_json_object(value.cast("string"), "$.old"))
 
 
-def whole(said: Column) -> Column:
-    """Tell whether a message that `row` has read was whole: `fields` has told already."""
+def whole(message: Column) -> Column:
+    """Tell whether a message that `row` has read was whole: `fields` has checked it already."""
     return F.lit(True)
 
 
-def read_value(column: TableColumn, side: str, said: Column, more: Column, zone: str) -> Column:
+def read_value(column: TableColumn, side: str, message: Column, more: Column, zone: str) -> Column:
     """Return a value of a row's side from what `row` and `rest` have read; null where it is not of its type.
 
     Out: see `tidecast.model.spark_type`. `zone` is that of TIMESTAMP values which name none.
     Source: Simple protocol, row values.
     """
-    text, kind = said[side][column.name], column.data_type.kind
+    text, kind = message[side][column.name], column.data_type.kind
     if kind is Kind.TIMESTAMP:
         read = F.when(text.isNull(), more[side][column.name]).otherwise(text["value"])
         return to_utc(read, text["location"], zone)

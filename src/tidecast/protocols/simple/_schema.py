@@ -26,14 +26,14 @@ def table_schema(text: str) -> TableSchema:
     return from_json(json.loads(text))
 
 
-def from_json(said: dict[str, Any]) -> TableSchema:
+def from_json(members: dict[str, Any]) -> TableSchema:
     """Return the model's table for a `tableSchema` of JSON; raises KeyError or TypeError where it is not one."""
-    return _table(said, said["schema"])
+    return _table(members, members["schema"])
 
 
-def from_avro(said: dict[str, Any]) -> TableSchema:
+def from_avro(members: dict[str, Any]) -> TableSchema:
     """Return the model's table for a `TableSchema` of Avro."""
-    return _table(said, said["database"])
+    return _table(members, members["database"])
 
 
 def to_json(schema: TableSchema) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _json_type(data_type: DataType) -> dict[str, Any]:
         "unsigned": data_type.unsigned,
         "zerofill": data_type.zerofill,
     }
-    return _base(data_type) | {name: said for name, said in optional.items() if said}
+    return _base(data_type) | {name: value for name, value in optional.items() if value}
 
 
 def _avro_type(data_type: DataType) -> dict[str, Any]:
@@ -104,41 +104,41 @@ def _default_bytes(default: str | int | None) -> bytes | None:
     return None if default is None else default.encode()
 
 
-def _table(said: dict[str, Any], database: str) -> TableSchema:
+def _table(members: dict[str, Any], database: str) -> TableSchema:
     return TableSchema(
         database=database,
-        table=said["table"],
-        table_id=said["tableID"],
-        version=said["version"],
-        columns=tuple(_column(c) for c in said["columns"]),
+        table=members["table"],
+        table_id=members["tableID"],
+        version=members["version"],
+        columns=tuple(_column(c) for c in members["columns"]),
         indexes=tuple(
-            Index(i["name"], i["unique"], i["primary"], i["nullable"], tuple(i["columns"])) for i in said["indexes"]
+            Index(i["name"], i["unique"], i["primary"], i["nullable"], tuple(i["columns"])) for i in members["indexes"]
         ),
     )
 
 
-def _column(said: dict[str, Any]) -> Column:
-    data_type = _data_type(said["dataType"])
-    default = said["default"]
+def _column(members: dict[str, Any]) -> Column:
+    data_type = _data_type(members["dataType"])
+    default = members["default"]
     if isinstance(default, bytes):
         default = (
             int.from_bytes(default, "big") if data_type.kind is Kind.BIT else default.decode("utf-8", errors="replace")
         )
     if data_type.kind is Kind.BIT and isinstance(default, str):
-        raise TypeError(f"the default of {said['name']} is no number")
-    return Column(said["name"], data_type, said["nullable"], default)
+        raise TypeError(f"the default of {members['name']} is no number")
+    return Column(members["name"], data_type, members["nullable"], default)
 
 
-def _data_type(said: dict[str, Any]) -> DataType:
+def _data_type(members: dict[str, Any]) -> DataType:
     data_type = DataType(
-        mysql_type=said["mysqlType"],
-        charset=said["charset"],
-        collate=said["collate"],
-        length=said.get("length", 0),
-        decimal=said.get("decimal") or 0,
-        elements=tuple(said.get("elements") or ()),
-        unsigned=said.get("unsigned") or False,
-        zerofill=said.get("zerofill") or False,
+        mysql_type=members["mysqlType"],
+        charset=members["charset"],
+        collate=members["collate"],
+        length=members.get("length", 0),
+        decimal=members.get("decimal") or 0,
+        elements=tuple(members.get("elements") or ()),
+        unsigned=members.get("unsigned") or False,
+        zerofill=members.get("zerofill") or False,
     )
     whole = _UNFRACTIONED.get(data_type.kind)
     # Avro does not tell the fractional digits of most types, but their length counts them, after a point.

@@ -16,7 +16,7 @@ def to_utc(value: Column, location: Column, zone: str) -> Column:
 
     Null for a location that is no time zone, over which Spark would fall.
     """
-    known = F.coalesce(location, F.lit(zone))
-    told = F.concat(F.lit(_SOME_TIME), known).try_cast("timestamp").isNotNull() & (F.trim(known) != "")
-    real = (known == zone) | told
-    return F.when(known == _UTC, value).when(real, shift_zone(value, known, _UTC))
+    name = F.coalesce(location, F.lit(zone))
+    is_zone = F.concat(F.lit(_SOME_TIME), name).try_cast("timestamp").isNotNull() & (F.trim(name) != "")
+    real = (name == zone) | is_zone
+    return F.when(name == _UTC, value).when(real, shift_zone(value, name, _UTC))
