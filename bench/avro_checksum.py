@@ -54,14 +54,14 @@ def contestants(changes: DataFrame) -> list[Contestant]:
     schemas = {SCHEMA_ID: value_schema, SCHEMA_ID + 1: avro.key_schema(SCHEMA, OPTIONS)}
     parsed = fastavro.parse_schema(json.loads(value_schema))
     values = records.select("value").toArrow()["value"].to_pylist()
-    told = [fastavro.schemaless_reader(io.BytesIO(v[HEADER:]), parsed) for v in values]
+    decoded = [fastavro.schemaless_reader(io.BytesIO(v[HEADER:]), parsed) for v in values]
 
     def fastavro_read() -> None:
         for value in values:
             fastavro.schemaless_reader(io.BytesIO(value[HEADER:]), parsed)
 
     def fastavro_write() -> None:
-        for row in told:
+        for row in decoded:
             out = io.BytesIO(values[0][:HEADER])
             out.seek(HEADER)
             fastavro.schemaless_writer(out, parsed, row)
@@ -75,11 +75,14 @@ def contestants(changes: DataFrame) -> list[Contestant]:
         return table
 
     table = find_tables()
-    judged = table.frame.withColumn("judged", verdict(table.schema, F.col("data"), F.col("checksum")))
-    wrong = judged.where(F.col("judged.verdict") != Verdict.MATCH).count()
+    verified = table.frame.withColumn("verification", verdict(table.schema, F.col("data"), F.col("checksum")))
+    wrong = verified.where(F.col("verification.verdict") != Verdict.MATCH).count()
     assert wrong == 0, f"{wrong} rows do not match their own checksum"
 
-    verdicts, rows = judged.select("topic", "partition", "offset", "reason", "judged"), judged.drop("key", "value")
+    verdicts, rows = (
+        verified.select("topic", "partition", "offset", "reason", "verification"),
+        verified.drop("key", "value"),
+    )
 
     def plan() -> DataFrame:
         checksum = F.col("checksum").withField("current", row_checksum(SCHEMA, F.col("data")))

@@ -76,7 +76,7 @@ def contestants(changes: DataFrame) -> list[Contestant]:
     bare, bare_some, bare_one = (messages(rows, WITHOUT) for rows in (changes, some, one))
     whole = messages(some, WITH_SCHEMA)
     values = [bytes(row[0]) for row in bare.select("value").collect()]
-    told = [orjson.loads(value) for value in values]
+    decoded = [orjson.loads(value) for value in values]
     whole.count()
 
     def find_tables(records: DataFrame) -> TableChanges:
@@ -89,8 +89,8 @@ def contestants(changes: DataFrame) -> list[Contestant]:
     assert bad == 0, f"{bad} rows cannot be read"
 
     def spark_read(records: DataFrame) -> None:
-        said = F.from_json(F.col("value").cast("string"), PAYLOAD)
-        consume(records.select(said.alias("m")).select("m.payload.*"))
+        parsed = F.from_json(F.col("value").cast("string"), PAYLOAD)
+        consume(records.select(parsed.alias("m")).select("m.payload.*"))
 
     plain = changes.select(_written_by_spark())
     encoded = {
@@ -103,7 +103,7 @@ def contestants(changes: DataFrame) -> list[Contestant]:
             orjson.loads(value)
 
     def orjson_write() -> None:
-        for message in told:
+        for message in decoded:
             orjson.dumps(message)
 
     def decode(table: TableChanges) -> None:

@@ -128,14 +128,14 @@ def contestants(changes: DataFrame) -> list[Contestant]:
     def read(value: bytes) -> Any:
         return fastavro.schemaless_reader(io.BytesIO(value[BEFORE_A_ROW:]), parsed, return_record_name=True)
 
-    told = [read(value) for value in values["avro"]]
+    rows_in_avro = [read(value) for value in values["avro"]]
 
     def fastavro_read() -> None:
         for value in values["avro"]:
             read(value)
 
     def fastavro_write() -> None:
-        for row in told:
+        for row in rows_in_avro:
             out = io.BytesIO()
             fastavro.schemaless_writer(out, parsed, row)
             out.getvalue()

@@ -124,14 +124,14 @@ def demo(folder: str = "tidecast-demo", *, progress: Progress = no_progress, spa
         )
         for (table, topic), messages in sorted(published.messages.items())
     )
-    letters = Counter(published.dead_letters) + Counter(applied.dead_letters)
-    return Demo(str(base), source, registry, tables, others, letters)
+    dead_letters = Counter(published.dead_letters) + Counter(applied.dead_letters)
+    return Demo(str(base), source, registry, tables, others, dead_letters)
 
 
 def _publish(log: Events, settings: ChangefeedConfig, registry: Registry | None = None) -> Published:
     topics = open_topics(settings.place)
-    letters = Path(settings.place.path).parent / DEAD_LETTERS
-    return publish(log, settings, topics, registry, zone="UTC", dead_letters=letters)
+    dead_letters = Path(settings.place.path).parent / DEAD_LETTERS
+    return publish(log, settings, topics, registry, zone="UTC", dead_letters=dead_letters)
 
 
 def _other(log: Events, protocol: str, base: Path) -> DemoTopic:

@@ -62,8 +62,8 @@ def inspect_events(records: DataFrame, events: Events, protocol: str, limit: int
     chosen = records.orderBy(*order).limit(limit).collect()
     offsets = sorted({row["offset"] for row in chosen})
     rows = {_place(r): r for r in _explained(events, offsets)}
-    letters = events.dead_letters().where(F.col("offset").isin(offsets)).collect()
-    problems = {_place(r): f"{r['reason']}: {r['detail']}" if r["detail"] else r["reason"] for r in letters}
+    dead_letters = events.dead_letters().where(F.col("offset").isin(offsets)).collect()
+    problems = {_place(r): f"{r['reason']}: {r['detail']}" if r["detail"] else r["reason"] for r in dead_letters}
     return [_message(row, protocol, rows.get(_place(row)), problems.get(_place(row))) for row in chosen]
 
 

@@ -122,8 +122,8 @@ def source_uri(text: str) -> str:
     """
     if _SCHEME.match(text) or not text or "\0" in text:
         return text
-    path, mark, query = text.partition("?")
-    return f"{Path(path).expanduser().absolute().as_uri()}{mark}{query}"
+    path, separator, query = text.partition("?")
+    return f"{Path(path).expanduser().absolute().as_uri()}{separator}{query}"
 
 
 def unknown_parameters(params: Collection[str], known: Collection[str]) -> Iterator[tuple[str, str | None]]:

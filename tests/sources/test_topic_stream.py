@@ -329,11 +329,15 @@ def test_a_checkpoint_without_topic_ids_takes_them_as_they_are(
     assert places(kafka_stream(spark, broker, tmp_path, "older", "earliest")) == {(0, 1)}
     file = tmp_path / "state" / "progress.json"
     state = json.loads(file.read_text())
-    ids = state["progress"]["mark"]["ids"]
-    state["progress"]["mark"] = state["progress"]["mark"]["ends"]  # as the version before wrote it
+    offsets = state["progress"].pop("offsets")
+    state["progress"]["mark"] = offsets["ends"]  # as the version before wrote it
     file.write_text(json.dumps(state))
     assert kafka_stream(spark, broker, tmp_path, "older", "earliest").next() is None
-    assert json.loads(file.read_text())["progress"]["mark"] == {"ends": {"older/0": 2}, "ids": ids}
+    assert (
+        json.loads(file.read_text())["progress"]["offsets"]
+        == offsets
+        == {"ends": {"older/0": 2}, "ids": offsets["ids"]}
+    )
 
 
 def test_messages_that_went_before_they_were_read_are_named(
@@ -354,7 +358,7 @@ def test_messages_that_went_before_they_were_read_are_named(
         kafka_stream(spark, broker, tmp_path, "expired", "earliest").next()
     file = tmp_path / "state" / "progress.json"
     state = json.loads(file.read_text())
-    state["progress"]["mark"]["ends"]["expired/0"] = 99  # a broker that lost its newest messages
+    state["progress"]["offsets"]["ends"]["expired/0"] = 99  # a broker that lost its newest messages
     file.write_text(json.dumps(state))
     with pytest.raises(SourceChanged, match="topic expired partition 0 ends at offset 12, the checkpoint at 99"):
         kafka_stream(spark, broker, tmp_path, "expired", "earliest").next()
@@ -460,13 +464,13 @@ def test_a_file_that_was_written_anew_is_read_and_one_that_shrank_is_not(spark: 
 DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "without progress": lambda state: state.pop("progress"),
     "without schemas": lambda state: state.pop("schemas"),
-    "without a mark": lambda state: state["progress"].pop("mark"),
+    "without offsets": lambda state: state["progress"].pop("offsets"),
     "progress of text": lambda state: state.update(progress="x"),
-    "a mark of text": lambda state: state["progress"].update(mark="x"),
-    "an offset of text": lambda state: state["progress"]["mark"]["ends"].update(a="1"),
-    "an offset of text, older": lambda state: state["progress"].update(mark={"a": "1"}),
-    "an offset below 0": lambda state: state["progress"]["mark"]["ends"].update(a=-1),
-    "a huge offset": lambda state: state["progress"]["mark"]["ends"].update(a=1 << 63),
+    "offsets of text": lambda state: state["progress"].update(offsets="x"),
+    "an offset of text": lambda state: state["progress"]["offsets"]["ends"].update(a="1"),
+    "an offset of text, older": lambda state: state["progress"].update(offsets={"a": "1"}),
+    "an offset below 0": lambda state: state["progress"]["offsets"]["ends"].update(a=-1),
+    "a huge offset": lambda state: state["progress"]["offsets"]["ends"].update(a=1 << 63),
     "half a batch": lambda state: state["progress"].update(batch=0.5),
     "a watermark that is true": lambda state: state["progress"].update(watermark=True),
     "something more": lambda state: state["progress"].update(more=1),
@@ -486,7 +490,7 @@ BYTES = {
     "nothing": b"",
     "a list": b"[]",
     "a number": b"1",
-    "half": b'{"progress": {"mark"',
+    "half": b'{"progress": {"offsets"',
     "no UTF-8": b'{"progress": "\xff"}',
     "deep": b"[" * 100_000,
     "a number of 5000 digits": b'{"progress": ' + b"9" * 5000 + b"}",
@@ -564,4 +568,4 @@ def test_a_file_that_spark_overlooks_is_refused(name: str, spark: SparkSession, 
     file.write_text("{}\n")
     path = file if file.parent == tmp_path else file.parent
     with pytest.raises(tidecast.ConfigError, match="Spark reads no file whose name begins so"):
-        FileTopics(path, "t").mark()
+        FileTopics(path, "t").end_offsets()

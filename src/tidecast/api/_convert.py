@@ -116,7 +116,7 @@ def convert(
     for `source_schema_registry` or `spark` beside events.
     """
     policy = OnError.parse(on_error)
-    letters = folder(dead_letters, "--dead-letters")
+    dead_letter_folder = folder(dead_letters, "--dead-letters")
     route = _Route.check(
         source,
         sink,
@@ -139,7 +139,7 @@ def convert(
             registry,
             zone=route.source.zone,
             cluster_id=cluster_id,
-            dead_letters=letters or _beside(settings),
+            dead_letters=dead_letter_folder or _beside(settings),
             on_error=policy,
         )
 

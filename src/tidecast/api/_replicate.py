@@ -69,14 +69,14 @@ def replicate(
     """
     target = parse_target(to)
     on_error, on_mismatch = OnError.parse(on_error), OnMismatch.parse(on_mismatch)
-    letters = folder(dead_letters, "--dead-letters")
+    dead_letter_folder = folder(dead_letters, "--dead-letters")
 
     def apply(events: Events) -> Replicated:
         return replica.replicate(
             events.rejected.sparkSession,
             events,
             to,
-            dead_letters=letters,
+            dead_letters=dead_letter_folder,
             on_error=on_error,
             on_mismatch=on_mismatch,
             progress=progress,

@@ -92,10 +92,10 @@ class ConfigChecks:
 def masked_sink_uri(uri: str) -> str:
     """Return a sink URI without secrets, as TiCDC shows it: with its parameters in order of name if one was hidden."""
     shown = redact_uri(uri)
-    before, mark, query = shown.partition("?")
+    before, separator, query = shown.partition("?")
     if query == uri.partition("?")[2]:
         return shown
-    return before + mark + "&".join(sorted(query.split("&"), key=lambda p: p.partition("=")[0]))
+    return before + separator + "&".join(sorted(query.split("&"), key=lambda p: p.partition("=")[0]))
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from tidecast.routing import EventFilters
 from tidecast.sources import TopicStream, source_errors
 from tidecast.topics import open_topics
 
-_STATE, _SOURCE, _LETTERS = "checkpoint.json", "source", "dead-letters"
+_STATE, _SOURCE, _DEAD_LETTERS = "checkpoint.json", "source", "dead-letters"
 _STEP = 200_000
 
 
@@ -38,14 +38,16 @@ _STEP = 200_000
 class _Checkpoint:
     """How far a changefeed has come.
 
-    It publishes what is later than `from_ts`. `seen` has the highest commit-ts of each partition, for a source without
+    It publishes what is later than `from_ts`. `highest` is the highest commit-ts by partition, for a source without
     watermarks; `table_topics` are its tables: database, name, topic; `bootstraps` is what is known of repeated schemas,
     and `codec` what the protocol's writer has learned from schema changes.
     """
 
     checkpoint_ts: int
     from_ts: int
-    seen: dict[str, int] = field(default_factory=dict)
+    highest: Annotated[dict[str, int], Field(validation_alias=AliasChoices("highest", "seen"))] = field(
+        default_factory=dict
+    )
     table_topics: Annotated[
         list[tuple[str, str, str]], Field(validation_alias=AliasChoices("table_topics", "homes"))
     ] = field(default_factory=list)
@@ -155,11 +157,11 @@ class SparkRunner:
                     _save(job.folder, replace(state, bootstraps=bootstraps.state().decode()))
                 return StepResult(state.checkpoint_ts, caught_up=not stream.progress.rows_waiting)
             with batch.events as read:
-                tells, seen = bool(batch.progress.watermarks), dict[str, int]()
+                tells, highest = bool(batch.progress.watermarks), dict[str, int]()
                 if tells and state.checkpoint_ts > state.from_ts and not job.target_ts:
                     events = read  # all that comes now is within the bounds: no need to look at it
                 else:
-                    events, seen = filter_commit_ts(read, state.from_ts, job.target_ts)
+                    events, highest = filter_commit_ts(read, state.from_ts, job.target_ts)
                 done = publish(
                     events,
                     job.config,
@@ -170,15 +172,15 @@ class SparkRunner:
                     bootstraps=bootstraps,
                     table_topics={(database, table): topic for database, table, topic in state.table_topics},
                     codec_state=state.codec.encode(),
-                    dead_letters=job.folder / _LETTERS,
+                    dead_letters=job.folder / _DEAD_LETTERS,
                 )
                 versions = {t.schema.name: t.schema.version for t in events.tables}
-            known = {**state.seen, **{k: max(v, state.seen.get(k, 0)) for k, v in seen.items()}}
+            known = {**state.highest, **{k: max(v, state.highest.get(k, 0)) for k, v in highest.items()}}
             passed = batch.progress.watermark if tells else min(known.values(), default=None)
             reached = self._reached(job, state, passed)
             table_topics = [(*table, topic) for table, topic in sorted(done.table_topics.items())]
             after = replace(
-                state, checkpoint_ts=reached, seen=known, table_topics=table_topics, codec=done.codec.decode()
+                state, checkpoint_ts=reached, highest=known, table_topics=table_topics, codec=done.codec.decode()
             )
             if reached > max(state.checkpoint_ts, done.watermark or 0):
                 self._announce(job, after, bootstraps, registry, watermark=reached)

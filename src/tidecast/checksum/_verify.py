@@ -20,7 +20,7 @@ def verify(events: Events) -> DataFrame:
     checksum that its row does not fit. A row without a checksum, or with 0, is not checked.
     Source: Avro protocol, row checksum.
     """
-    return union([_nothing(events), *(_judged(t) for t in events.tables)])
+    return union([_nothing(events), *(_verdicts(t) for t in events.tables)])
 
 
 def with_verdict(changes: TableChanges) -> DataFrame:
@@ -45,7 +45,7 @@ def with_verdict(changes: TableChanges) -> DataFrame:
     return worse.withColumn("verification", verification.withField("verdict", outcome))
 
 
-def _judged(changes: TableChanges) -> DataFrame:
+def _verdicts(changes: TableChanges) -> DataFrame:
     schema = changes.schema
     row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
     return with_verdict(changes).select(

@@ -55,7 +55,7 @@ class Credentials:
         """Take them from the flags, else the environment, else the file of credentials, each as a whole."""
         file = Path.home() / ".ticdc" / "credentials"
         try:
-            kept = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            stored = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         except (OSError, ValueError) as error:
             raise ConfigError(f"the credentials cannot be read: {type(error).__name__}", where=str(file)) from None
         user, password = flags.get("user"), flags.get("password")
@@ -64,12 +64,12 @@ class Credentials:
         if not user:
             user, password = os.environ.get("TICDC_USER"), os.environ.get("TICDC_PASSWORD")
         if not user:
-            user, password = kept.get("ticdc_user"), kept.get("ticdc_password")
+            user, password = stored.get("ticdc_user"), stored.get("ticdc_password")
         files = {name: flags.get(name) or "" for name in ("ca", "cert", "key")}
         if not any(files.values()):
             files = {name: os.environ.get(f"TICDC_{name.upper()}_PATH", "") for name in files}
         if not any(files.values()):
-            files = {name: str(kept.get(f"{name}_path", "")) for name in files}
+            files = {name: str(stored.get(f"{name}_path", "")) for name in files}
         return cls(str(user or ""), str(password or ""), **files)
 
 

@@ -48,7 +48,7 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def _letters(counts: Mapping[str, int]) -> None:
+def _dead_letters(counts: Mapping[str, int]) -> None:
     if counts:
         text = ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items()))
         print(f"dead letters: {sum(counts.values()):,} ({text})")
@@ -86,7 +86,7 @@ def published(result: Published, as_json: bool) -> None:
         print(
             f"skipped: {count:,} rows of {name}, which has neither a primary key nor a unique key on NOT NULL columns"
         )
-    _letters(result.dead_letters)
+    _dead_letters(result.dead_letters)
 
 
 def planned(tables: Sequence[PlannedTable], as_json: bool) -> None:
@@ -149,7 +149,7 @@ def verified(result: Verified, as_json: bool) -> None:
         print(f"corrupted: {result.corrupted:,} rows were damaged before they were sent")
     for warning in result.warnings:
         print(f"warning: {warning}")
-    _letters(result.dead_letters)
+    _dead_letters(result.dead_letters)
 
 
 def replicated(result: Replicated, as_json: bool) -> None:
@@ -171,7 +171,7 @@ def replicated(result: Replicated, as_json: bool) -> None:
         ]
     for warning in (*warnings, *result.warnings):
         print(f"warning: {warning}")
-    _letters(result.dead_letters)
+    _dead_letters(result.dead_letters)
 
 
 def demo(result: Demo, as_json: bool) -> None:
@@ -190,13 +190,13 @@ def demo(result: Demo, as_json: bool) -> None:
     _table(title, names, rows, (*counts, "rows in the table"))
     for other in result.others:
         print(f"as {other.protocol.capitalize()}, too: {other.rows:,} rows and {other.ddl:,} schema changes")
-    _letters(result.dead_letters)
+    _dead_letters(result.dead_letters)
     busiest = max(result.tables, key=lambda t: t.published).where
-    asked = f"{shlex.quote(result.source)} --schema-registry {shlex.quote(result.schema_registry)} --tz UTC"
+    options = f"{shlex.quote(result.source)} --schema-registry {shlex.quote(result.schema_registry)} --tz UTC"
     load = f'import tidecast; tidecast.spark_session().read.format("delta").load("{busiest}").show()'
     print(f"Everything lies in {result.folder}. To see the messages, to check them once more, to read a table:")
-    print(f"  {_command('tidecast')} inspect {asked} --limit 3")
-    print(f"  {_command('tidecast')} verify {asked}")
+    print(f"  {_command('tidecast')} inspect {options} --limit 3")
+    print(f"  {_command('tidecast')} verify {options}")
     for other in result.others:
         print(f"  {_command('tidecast')} inspect {shlex.quote(other.source)} --limit 9")
     print(f"  {_command('python')} -c {shlex.quote(load)}")

@@ -13,7 +13,7 @@ INACTIVE_MS = 30 * 60 * 1000
 
 
 @dataclass
-class _Seen:
+class _TableState:
     """A table: its newest schema, the topic of its first row, when it was repeated last, and its rows since then."""
 
     schema: TableSchema
@@ -23,7 +23,7 @@ class _Seen:
     rows: int = 0
 
 
-_STATE = TypeAdapter(list[_Seen])
+_STATE = TypeAdapter(list[_TableState])
 
 
 class Bootstraps:
@@ -38,7 +38,7 @@ class Bootstraps:
     def __init__(self, interval_seconds: int, every_rows: int, state: bytes = b"[]") -> None:
         self._interval_ms = interval_seconds * 1000
         self.every_rows = every_rows
-        self._seen = {table_key(seen.schema): seen for seen in _STATE.validate_json(state)}
+        self._tables = {table_key(table.schema): table for table in _STATE.validate_json(state)}
 
     @property
     def enabled(self) -> bool:
@@ -47,39 +47,39 @@ class Bootstraps:
 
     def state(self) -> bytes:
         """Return what is known as JSON, to be given to the next run."""
-        return _STATE.dump_json(list(self._seen.values()))
+        return _STATE.dump_json(list(self._tables.values()))
 
     def due(self, now_ms: int | None = None) -> list[tuple[TableSchema, str]]:
         """Return schema and topic of the tables whose time has come, and forget those that are quiet."""
         now = _now(now_ms)
-        self._seen = {i: s for i, s in self._seen.items() if now - s.row_ms <= INACTIVE_MS}
+        self._tables = {i: s for i, s in self._tables.items() if now - s.row_ms <= INACTIVE_MS}
         return [
-            (seen.schema, seen.topic)
-            for seen in self._seen.values()
-            if now - seen.sent_ms >= self._interval_ms or seen.rows >= self.every_rows
+            (table.schema, table.topic)
+            for table in self._tables.values()
+            if now - table.sent_ms >= self._interval_ms or table.rows >= self.every_rows
         ]
 
     def is_new(self, schema: TableSchema) -> bool:
         """Tell whether a table's next row is its first one."""
-        return table_key(schema) not in self._seen
+        return table_key(schema) not in self._tables
 
     def rows(self, schema: TableSchema) -> int:
         """Return how many rows of a table have left since its schema was repeated."""
-        seen = self._seen.get(table_key(schema))
-        return seen.rows if seen else 0
+        table = self._tables.get(table_key(schema))
+        return table.rows if table else 0
 
     def repeated(self, schema: TableSchema, topic: str, now_ms: int | None = None) -> None:
         """Take note that a table's schema has been sent. A table keeps the topic that it was first seen with."""
         now = _now(now_ms)
-        seen = self._seen.setdefault(table_key(schema), _Seen(schema, topic, now, now))
-        seen.sent_ms, seen.rows = now, 0
+        table = self._tables.setdefault(table_key(schema), _TableState(schema, topic, now, now))
+        table.sent_ms, table.rows = now, 0
 
     def took(self, schema: TableSchema, topic: str, rows: int, now_ms: int | None = None) -> None:
         """Take note of rows that leave after the last time that their schema was repeated."""
         now = _now(now_ms)
-        seen = self._seen.setdefault(table_key(schema), _Seen(schema, topic, now, now))
-        seen.schema, seen.row_ms = schema, now
-        seen.rows += rows
+        table = self._tables.setdefault(table_key(schema), _TableState(schema, topic, now, now))
+        table.schema, table.row_ms = schema, now
+        table.rows += rows
 
 
 def table_key(schema: TableSchema) -> str:

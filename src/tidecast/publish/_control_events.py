@@ -146,8 +146,8 @@ def watermark_frame(
     passed a commit-ts when all of them have.
     """
     commit_ts = F.col("commit_ts")
-    said = codec.watermark(commit_ts)
-    if events.watermarks is None or said is None:
+    message = codec.watermark(commit_ts)
+    if events.watermarks is None or message is None:
         return None
     source = events.watermarks
     at = F.col("offset") if events.ordered else commit_ts
@@ -173,7 +173,7 @@ def watermark_frame(
     placed = once.select("*", F.explode(table_topics).alias("home")).where(
         (F.coalesce("home.born", F.col("at")) <= F.col("at")) & (F.coalesce("home.gone", F.col("at") + 1) > F.col("at"))
     )
-    key, value = said
+    key, value = message
     sequence = F.struct("at", F.lit(True), F.lit(0 if events.ordered else _LAST), F.lit(0)).cast(SEQUENCE)
     frame = (
         placed.select("at", "commit_ts", "home.topic", F.explode("home.partitions").alias("partition"))

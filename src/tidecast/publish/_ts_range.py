@@ -25,22 +25,22 @@ def filter_commit_ts(events: Events, start_ts: int, target_ts: int) -> tuple[Eve
         return F.coalesce((ts > start_ts) & (ts <= end), F.lit(True))
 
     counts = _counts(events, within)
-    seen: dict[str, int] = {}
+    highest: dict[str, int] = {}
     for row in counts:
-        seen[row["place"]] = max(seen.get(row["place"], 0), row["highest"] or 0)
+        highest[row["place"]] = max(highest.get(row["place"], 0), row["highest"] or 0)
     tables = []
     for number, table in enumerate(events.tables):
         mine = [row for row in counts if row["table"] == number and row["rows"]]
         if mine:
             tables.append(_cut(table, within, mine, positions=events.position is not None))
     watermarks = events.watermarks
-    kept = replace(
+    selected = replace(
         events,
         tables=tuple(tables),
         ddl=tuple(d for d in events.ddl if start_ts < d.commit_ts <= end),
         watermarks=watermarks.where(within(F.col("commit_ts"))) if watermarks is not None else None,
     )
-    return kept, seen
+    return selected, highest
 
 
 def _counts(events: Events, within: Callable[[Column], Column]) -> list[Row]:

@@ -257,8 +257,8 @@ class _Redirect(HTTPRedirectHandler):
                 hint="if that is right, give the URL that it redirects to",
             )
         trusted = (old.hostname, old.port) == (new.hostname, new.port)
-        kept = {name: value for name, value in req.headers.items() if trusted or name != "Authorization"}
-        return _Request(newurl, req.data, kept, deadline=req.deadline, method=req.get_method())
+        forwarded = {name: value for name, value in req.headers.items() if trusted or name != "Authorization"}
+        return _Request(newurl, req.data, forwarded, deadline=req.deadline, method=req.get_method())
 
 
 class _Http(HTTPHandler):

@@ -57,5 +57,5 @@ _MEMORY = TypeAdapter(AppliedVersions)
 
 
 def _fingerprint(version: TableSchema) -> str:
-    said = version.handle_key, [(c.name, astuple(c.data_type)) for c in version.columns]
-    return hashlib.blake2b(repr(said).encode(), digest_size=8).hexdigest()
+    definition = version.handle_key, [(c.name, astuple(c.data_type)) for c in version.columns]
+    return hashlib.blake2b(repr(definition).encode(), digest_size=8).hexdigest()

@@ -131,8 +131,8 @@ def _execute(plan: Plan, actions: DataFrame) -> None:
 
 def _append(plan: Plan, checked: Checked) -> TableReport:
     """Append the rows that came after those which an earlier run appended; the table's history remembers them."""
-    told = plan.place.note(_NOTE) if plan.present else None
-    before: dict[str, dict[str, int]] = json.loads(told) if told else {}
+    saved = plan.place.note(_NOTE) if plan.present else None
+    before: dict[str, dict[str, int]] = json.loads(saved) if saved else {}
     applied, last = before.get("tidecast", {}), before.get("messages", {})
     line = F.concat_ws("/", "topic", F.col("partition").cast("string"))
     end = F.element_at(F.from_json(F.lit(json.dumps(applied)), "map<string,bigint>"), line)
@@ -174,7 +174,7 @@ def _lines(changes: DataFrame) -> list[Row]:
     """Return what came of each partition: its first and last offset, and by which messages it can be told.
 
     In: the changes of a table, with `line`, the partition, and `known`, the offset up to which it was appended, null
-    for a new one. Out: `topic`, `line`, `start`, `end`, `deletes`, `last` and `seen` (the messages at `end` and at
+    for a new one. Out: `topic`, `line`, `start`, `end`, `deletes`, `last` and `found` (the messages at `end` and at
     `known`), `twice` (an offset that several messages have).
     """
     message = F.col("message")
@@ -188,7 +188,7 @@ def _lines(changes: DataFrame) -> list[Row]:
         F.max("offset").alias("end"),
         F.sum("deletes").alias("deletes"),
         F.max_by("message", "offset").alias("last"),
-        F.max(F.when(F.col("offset") == F.col("known"), message)).alias("seen"),
+        F.max(F.when(F.col("offset") == F.col("known"), message)).alias("found"),
         F.min("twice").alias("twice"),
     )
     return read.collect()
@@ -199,13 +199,13 @@ def _check_follows(line: Row, applied: Mapping[str, int], last: Mapping[str, int
 
     A topic that was made anew, or another one of the same name, has other messages at the offsets that are known.
     """
-    name, end, seen = line["line"], applied.get(line["line"], -1), line["seen"]
+    name, end, found = line["line"], applied.get(line["line"], -1), line["found"]
     if line["twice"] is not None:
         raise TableRefused(
             f"several messages of {name} have offset {line['twice']}, and without a key nothing else tells them apart",
             hint="give each line its offset, or replicate each file to a place of its own",
         )
-    if line["start"] <= end and (seen is None or seen != last.get(name, seen)):
+    if line["start"] <= end and (found is None or found != last.get(name, found)):
         raise TableRefused(
             f"{name} does not have the message at offset {end} up to which it was appended to this table: it was made "
             "anew, or is another topic of this name",
@@ -231,15 +231,15 @@ def _doubtful(plan: Plan) -> list[str]:
     return list(dict.fromkeys(c.name for c in columns if may_be_formless(c.data_type)))
 
 
-def _of_checksums(plan: Plan, checked: Checked) -> list[str]:
-    said = []
+def _checksum_warnings(plan: Plan, checked: Checked) -> list[str]:
+    warnings = []
     if wrong := checked.verdicts[Verdict.MISMATCH]:
         zoned = any(c.data_type.kind is Kind.TIMESTAMP for change in plan.all_changes for c in change.schema.columns)
         maybe = ": is --tz the sender's time zone, in which its TIMESTAMP values are?" if zoned else ""
-        said.append(f"{wrong:,} rows do not fit their checksums{maybe}")
+        warnings.append(f"{wrong:,} rows do not fit their checksums{maybe}")
     if checked.corrupted:
-        said.append(f"{checked.corrupted:,} rows were damaged before they were sent")
-    return said
+        warnings.append(f"{checked.corrupted:,} rows were damaged before they were sent")
+    return warnings
 
 
 def _report(
@@ -251,14 +251,14 @@ def _report(
     unrepresentable: dict[str, int] | None = None,
     warnings: list[str] | None = None,
 ) -> TableReport:
-    said = [*_of_checksums(plan, checked), *(warnings or [])]
+    reported = [*_checksum_warnings(plan, checked), *(warnings or [])]
     if plan.unfinished:
-        said.append(f"{len(plan.unfinished)} files of a write that was not finished lie in the folder of the table")
-    said += [f"refused: {cause}" for cause in dict.fromkeys(cause for _, _, cause in plan.refused)]
-    said += [
+        reported.append(f"{len(plan.unfinished)} files of a write that was not finished lie in the folder of the table")
+    reported += [f"refused: {cause}" for cause in dict.fromkeys(cause for _, _, cause in plan.refused)]
+    reported += [
         f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()
     ]
-    said += [f"column {name}: null, its values are computed when read and in no message" for name in plan.virtual()]
+    reported += [f"column {name}: null, its values are computed when read and in no message" for name in plan.virtual()]
     return TableReport(
         plan.database,
         plan.table,
@@ -270,5 +270,5 @@ def _report(
         checked.refused,
         checked.verdicts,
         unrepresentable or {},
-        tuple(said),
+        tuple(reported),
     )

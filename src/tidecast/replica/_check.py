@@ -96,9 +96,9 @@ def check(changes: TableChanges, policy: Policy, refusal: tuple[Reason, str] | N
     frame = with_verdict(changes)
     # Spark would compute the checksum once more for each that reads it.
     frame = frame.withColumn("verification", evaluated_once(verification)).withColumn("cause", cause)
-    said = ("verification.verdict", "verification.corrupted", "cause.reason", "cause.detail")
-    kept = [name for name in changes.frame.columns if name not in ("reason", "detail")]
-    return replace(changes, frame=frame.select(*kept, *said))
+    outcome = ("verification.verdict", "verification.corrupted", "cause.reason", "cause.detail")
+    columns = [name for name in changes.frame.columns if name not in ("reason", "detail")]
+    return replace(changes, frame=frame.select(*columns, *outcome))
 
 
 def refuse(changes: TableChanges, cause: str) -> TableChanges:

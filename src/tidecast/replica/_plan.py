@@ -89,12 +89,12 @@ class Plan:
 def plan(
     place: DeltaTarget,
     changes: Sequence[TableChanges],
-    told: Iterable[TableSchema],
+    ddl_schemas: Iterable[TableSchema],
     *,
     has_commit_ts: bool,
     policy: Policy,
 ) -> Plan:
-    """Return what the changes of one table mean for it. `told` are its versions by schema changes alone.
+    """Return what the changes of one table mean for it. `ddl_schemas` are its versions by schema changes alone.
 
     `has_commit_ts`: see `Events`.
     """
@@ -112,7 +112,7 @@ def plan(
         # A table may have been dropped and made anew before its first row; that concerns no row.
         first = min(v.version for v in versions)
         evolution = reconcile(
-            [*versions, *(v for v in told if v.version >= first)], present, memory, has_commit_ts=has_commit_ts
+            [*versions, *(v for v in ddl_schemas if v.version >= first)], present, memory, has_commit_ts=has_commit_ts
         )
     elif present is None:
         evolution = Evolution(Shape())

@@ -72,17 +72,17 @@ def replicate(
     by_name: dict[Name, list[TableChanges]] = defaultdict(list)
     for changes in events.tables:
         by_name[changes.schema.database, changes.schema.table].append(changes)
-    told: dict[Name, list[TableSchema]] = defaultdict(list)
+    ddl_schemas: dict[Name, list[TableSchema]] = defaultdict(list)
     for change in events.ddl:
         if change.schema:
-            told[change.schema.database, change.schema.table].append(change.schema)
+            ddl_schemas[change.schema.database, change.schema.table].append(change.schema)
     reports: dict[Name, TableReport] = {}
 
     def plan_of(name: Name) -> Plan:
         changes = by_name[name]
         try:
             place = target.table(spark, *name)
-            return plan(place, changes, told[name], has_commit_ts=events.has_commit_ts, policy=policy)
+            return plan(place, changes, ddl_schemas[name], has_commit_ts=events.has_commit_ts, policy=policy)
         except Exception as error:
             return refusing(changes, _cause(error))
 
@@ -99,18 +99,20 @@ def replicate(
     with ExitStack() as stack:
         if policy.stops:
             for one in plans:
-                stack.enter_context(_kept(one))
+                stack.enter_context(_persisted(one))
             _stop(events, plans, policy)
-        letters = Counter(write_dead_letters(events.rejected, folder))
+        dead_letter_counts = Counter(write_dead_letters(events.rejected, folder))
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             running = [pool.submit(carry_out, p) for p in plans]
             for done, future in enumerate(as_completed(running), 1):
                 report, refused = future.result()
                 reports[report.database, report.table] = report
-                letters.update(refused)
+                dead_letter_counts.update(refused)
                 progress(report.name, done, len(plans))
     tables = tuple(reports[name] for name in by_name)
-    return Replicated(tables, dict(letters), folder if letters else None, not_carried_out(events.ddl))
+    return Replicated(
+        tables, dict(dead_letter_counts), folder if dead_letter_counts else None, not_carried_out(events.ddl)
+    )
 
 
 def _cause(error: Exception) -> str:
@@ -135,14 +137,14 @@ def _stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:
 
 def _carry_out(plan: Plan, events: Events, folder: Path) -> tuple[TableReport, Mapping[str, int]]:
     """Do one table's part."""
-    with _kept(plan):
+    with _persisted(plan):
         checked = count(plan.all_changes)
         refused = write_dead_letters(plan.dead_letters(), folder) if checked.total > checked.applicable else {}
         return apply(plan, checked, has_commit_ts=events.has_commit_ts, ordered=events.ordered), refused
 
 
 @contextmanager
-def _kept(plan: Plan) -> Iterator[None]:
+def _persisted(plan: Plan) -> Iterator[None]:
     """Let Spark keep a table's rows, which are decoded and checked once, for the dead letters and for the table."""
     for frame in plan.frames:
         if not frame.is_cached:

@@ -167,8 +167,8 @@ class DeltaTarget:
 
     def remember(self, notes: Mapping[str, str]) -> None:
         """Keep notes with the table, in one commit. None has a single quote or a backslash."""
-        said = ", ".join(f"'{name}' = '{value}'" for name, value in notes.items())
-        self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({said})")
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in notes.items())
+        self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({properties})")
 
     def _properties(self) -> dict[str, str]:
         properties: dict[str, str] = self._detail("properties")

@@ -103,15 +103,15 @@ class Router:
         else:
             return schema
         matcher = ColumnMatcher(selector.columns)
-        kept = frozenset(c.name for c in schema.columns if matcher.matches(c.name))
-        if not any(i.unique and kept.issuperset(i.columns) for i in schema.indexes):
+        selected = frozenset(c.name for c in schema.columns if matcher.matches(c.name))
+        if not any(i.unique and selected.issuperset(i.columns) for i in schema.indexes):
             raise _column_selector_failed(schema, "no primary key columns or unique key columns are left")
         rule = _rule(self._rules, schema)
         if _partition_rule(rule) == "columns":
             for name in _named_columns(schema, rule):
-                if name not in kept:
+                if name not in selected:
                     raise _column_selector_failed(schema, f"the columns dispatcher needs column {name}")
-        return schema.selecting(kept)
+        return schema.selecting(selected)
 
     def _hash(self, data_type: DataType, name: str, value: Column) -> Column:
         """Return the hash of a column's name and value; a null value has no part in the row's."""

@@ -30,9 +30,9 @@ def check_avro_limits(spark: SparkSession) -> None:
     if spark.conf.get(_CHECKED, None) is not None:
         return
     spark.conf.set(_CHECKED, "true")
-    asked = ", ".join(f"java_method('java.lang.System', 'getProperty', '{name}')" for name in _LIMITS)
+    properties = ", ".join(f"java_method('java.lang.System', 'getProperty', '{name}')" for name in _LIMITS)
     try:
-        found = spark.sql(f"SELECT {asked}").collect()[0]
+        found = spark.sql(f"SELECT {properties}").collect()[0]
     except PySparkException:  # not every cluster lets SQL call Java
         found = None
     unset = [name for n, name in enumerate(_LIMITS) if found is None or found[n] in (None, "null")]

@@ -57,9 +57,9 @@ def _arguments(text: str) -> Iterator[tuple[str, str]]:
     """Yield the settings among spark-submit's arguments, of which a later one wins."""
     words = iter(shlex.split(text))
     for word in words:
-        name, mark, value = word.partition("=")
+        name, equals, value = word.partition("=")
         if name in ("-c", "--conf") or name in _ARGUMENTS:
-            given = value if mark else next(words, "")
+            given = value if equals else next(words, "")
             yield (_ARGUMENTS[name], given) if name in _ARGUMENTS else _pair(given)
 
 

@@ -115,9 +115,9 @@ def _merged(ours: Mapping[str, str], *others: Mapping[str, str]) -> dict[str, st
     chosen = dict(ours)
     for settings in others:
         for name, value in settings.items():
-            before, mark = chosen.get(name), _LISTS.get(name)
-            if before and mark and before not in value:
-                chosen[name] = before if value in before else f"{before}{mark}{value}"
+            before, separator = chosen.get(name), _LISTS.get(name)
+            if before and separator and before not in value:
+                chosen[name] = before if value in before else f"{before}{separator}{value}"
             else:
                 chosen[name] = value
     return chosen

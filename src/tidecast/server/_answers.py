@@ -170,5 +170,5 @@ def _table(table: TableSchema) -> dict[str, Any]:
 
 
 def _without_zeros(members: dict[str, Any]) -> dict[str, Any]:
-    kept = ("resolved_ts", "checkpoint_ts")
-    return {name: value for name, value in members.items() if name in kept or value not in (None, "", 0)}
+    always = ("resolved_ts", "checkpoint_ts")
+    return {name: value for name, value in members.items() if name in always or value not in (None, "", 0)}

@@ -1,6 +1,6 @@
 """A topic read batch by batch, each where the last one ended, over restarts and crashes.
 
-What has been read is known by marks in a file. A batch counts as read when it is committed: until then it comes
+How far it has been read stands in a file. A batch counts as read when it is committed: until then it comes
 again, so that nothing is lost and whoever takes the batches must be able to meet one twice.
 """
 
@@ -35,7 +35,7 @@ _NO_HISTORY = b"[]"
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a stream has been read: the mark, the highest watermark by place, the batches that were committed.
+    """How far a stream has been read: the offsets, the highest watermark by place, the batches that were committed.
 
     `watermark` is the commit-ts up to which every partition has been read, None as long as that is not known. `waiting`
     names the folder of rows whose schema has not come yet, and `rows_waiting` counts them. `tables` are the tables that
@@ -44,7 +44,7 @@ class Progress:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    mark: Offsets | None
+    offsets: Offsets | None
     watermarks: Mapping[str, Int64]
     watermark: Int64 | None
     batch: Int64
@@ -120,13 +120,13 @@ class TopicStream:
         rows than `max_waiting` would wait for their schemas. Source: Simple protocol, applying.
         """
         before = self._progress
-        mark = self._topics.mark(before.mark, limit)
+        offsets = self._topics.end_offsets(before.offsets, limit)
         # A file that was removed is nothing new.
-        if not any(mark.differs(before.mark or Offsets(), place) for place in mark.ends):
-            if before.mark and not before.mark.ids:  # by a version that kept none: they are taken as they are now
-                self._save(replace(before, mark=replace(before.mark, ids=mark.ids)))
+        if not any(offsets.differs(before.offsets or Offsets(), place) for place in offsets.ends):
+            if before.offsets and not before.offsets.ids:  # by a version that kept none: they are taken as they are now
+                self._save(replace(before, offsets=replace(before.offsets, ids=offsets.ids)))
             return None
-        records = unpacked(self._topics.read(self._spark, before.mark, mark), self._protocol, self._place.params)
+        records = unpacked(self._topics.read(self._spark, before.offsets, offsets), self._protocol, self._place.params)
         waiting = None
         if before.waiting:
             waiting = self._spark.read.schema(RECORD).parquet(spark_input(self._folder / before.waiting))
@@ -136,17 +136,17 @@ class TopicStream:
         )
         events, waits, rows = self._set_aside(events, before.batch + 1)
         # After a restart TiCDC tells lower ones once more.
-        told = _watermarks(events, records).items()
-        watermarks = {**before.watermarks, **{at: max(ts, before.watermarks.get(at, ts)) for at, ts in told}}
-        ends = self._topics.mark(mark).ends
-        grown = {place for place, end in ends.items() if end != mark.ends.get(place)}
-        passed = None if rows else _passed(watermarks, mark.ends, grown)  # rows that wait have still to leave
+        latest = _watermarks(events, records).items()
+        watermarks = {**before.watermarks, **{at: max(ts, before.watermarks.get(at, ts)) for at, ts in latest}}
+        ends = self._topics.end_offsets(offsets).ends
+        grown = {place for place, end in ends.items() if end != offsets.ends.get(place)}
+        passed = None if rows else _passed(watermarks, offsets.ends, grown)  # rows that wait have still to leave
         if events.watermarks is not None:
             known = F.col("commit_ts") <= F.lit(passed).cast("bigint")
             events = replace(events, watermarks=events.watermarks.where(known))
         names = [(changes.schema.database, changes.schema.table) for changes in events.tables]
         progress = Progress(
-            mark=mark,
+            offsets=offsets,
             watermarks=watermarks,
             watermark=max((ts for ts in (before.watermark, passed) if ts is not None), default=None),
             batch=before.batch + 1,
@@ -230,8 +230,10 @@ def _parsed(state: bytes) -> tuple[Progress, bytes]:
     if not isinstance(members, dict) or not isinstance(members.get("progress"), dict):
         raise ValueError("it tells no progress")
     progress, schemas = members["progress"], to_json(members["schemas"])
-    if isinstance(progress["mark"], dict) and progress["mark"].keys() != {"ends", "ids"}:
-        progress["mark"] = {"ends": progress["mark"], "ids": {}}  # as it was before there were ids
+    if "mark" in progress:  # the name that earlier versions gave it
+        progress["offsets"] = progress.pop("mark")
+    if isinstance(progress["offsets"], dict) and progress["offsets"].keys() != {"ends", "ids"}:
+        progress["offsets"] = {"ends": progress["offsets"], "ids": {}}  # as it was before there were ids
     for schema in SchemaHistory(schemas):
         checked(schema)
     return _PROGRESS.validate_json(to_json(progress)), schemas
@@ -286,16 +288,16 @@ def _watermarks(events: Events, records: Records) -> dict[str, int]:
     return {row["place"]: row["ts"] for row in rows}
 
 
-def _passed(watermarks: Mapping[str, int], mark: Mapping[str, int], grown: set[str]) -> int | None:
+def _passed(watermarks: Mapping[str, int], ends: Mapping[str, int], grown: set[str]) -> int | None:
     """Return the commit-ts up to which every partition has been read, None where one has more to tell first.
 
-    `grown` are the places of the mark that have got more since they were read. The others have passed the highest
+    `grown` are the places that have got more since they were read. The others have passed the highest
     watermark of all: TiCDC sends one after everything up to it, wherever that went. So a partition that nothing is
     written to, or whose tables are gone, holds nothing up.
     """
     highest = max(watermarks.values(), default=None)
     if highest is None or not grown:
         return highest
-    own = {place: ts for place, ts in watermarks.items() if place in mark} or watermarks  # else the mark is of files
-    passed = [own.get(place) if place in grown or place not in mark else highest for place in {*own, *mark}]
+    own = {place: ts for place, ts in watermarks.items() if place in ends} or watermarks  # else they are files
+    passed = [own.get(place) if place in grown or place not in ends else highest for place in {*own, *ends}]
     return None if None in passed else min(ts for ts in passed if ts is not None)

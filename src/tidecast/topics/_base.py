@@ -33,12 +33,12 @@ class Offsets:
         return {place.rpartition("/")[0] for place in self.ends}
 
     def differs(self, other: Offsets, place: str) -> bool:
-        """Tell whether a partition or a file of this mark is not as it is in another one."""
+        """Tell whether a partition or a file is not as it is in other offsets."""
         here, there = self.ids.get(place), other.ids.get(place)
         return self.ends[place] != other.ends.get(place) or bool(here and there and here != there)
 
     def made_anew(self, before: Offsets) -> list[str]:
-        """Return the names that something else has taken since an earlier mark."""
+        """Return the names that something else has taken since earlier offsets."""
         return sorted(name for name, known in before.ids.items() if self.ids.get(name, known) != known)
 
 
@@ -69,7 +69,7 @@ class Topics(Protocol):
     def where(self) -> str:
         """What an error calls this place, without its secrets."""
 
-    def mark(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
+    def end_offsets(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
         """Return the present end, or one nearer to `after`: at most `limit` messages of a partition beyond it.
 
         Equal to `after` where nothing is new. Costs no read of messages. Raises SourceChanged where what follows

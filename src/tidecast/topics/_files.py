@@ -72,8 +72,8 @@ class FileTopics:
         """What an error calls this place."""
         return f"file://{self.path}"
 
-    def mark(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
-        """Return by file its size; see `Topics.mark`. A file is read as a whole, so that `limit` has no say.
+    def end_offsets(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
+        """Return by file its size; see `Topics.end_offsets`. A file is read as a whole, so that `limit` has no say.
 
         A file that went had been read, so that old ones may be removed. One that has grown, or was written anew, is
         read from its start. Raises SourceChanged for one that shrank, and for a topic that `write` began anew.
@@ -81,20 +81,20 @@ class FileTopics:
         files = self._present()
         stats = {self._name(f): f.stat() for f in files}
         written = {folder.name: id_ for folder in {f.parent for f in files} if (id_ := _topic_id(folder))}
-        mark = Offsets(
+        offsets = Offsets(
             {name: stat.st_size for name, stat in stats.items()},
             {**written, **{name: str(stat.st_mtime_ns) for name, stat in stats.items()}},
         )
         if after is not None:
-            anew = sorted(set(mark.made_anew(after)) & written.keys())
-            shrunk = sorted(name for name, size in mark.ends.items() if size < after.ends.get(name, 0))
+            anew = sorted(set(offsets.made_anew(after)) & written.keys())
+            shrunk = sorted(name for name, size in offsets.ends.items() if size < after.ends.get(name, 0))
             for found, words in (
                 (anew, "made anew since the checkpoint, so that its offsets mean other messages: topic"),
                 (shrunk, "smaller than when it was read, so that it holds something else: file"),
             ):
                 if found:
                     raise SourceChanged(f"{words} {', '.join(found[:3])}", where=self.where, hint=ANEW)
-        return mark
+        return offsets
 
     def _name(self, file: Path) -> str:
         return str(file.relative_to(self.path.parent))

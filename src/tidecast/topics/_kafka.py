@@ -24,7 +24,7 @@ from tidecast.topics._base import ANEW, Offsets, Records, TopicInfo
 from tidecast.topics._kafka_options import KafkaOptions
 
 _DEFAULT_PARTITIONS = 3
-_SEEN_WITHIN = 5.0
+_SHOWN_WITHIN_S = 5.0
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _SHOWN = 3
 _OFFSETS: Any = OffsetSpec  # its methods carry no types
@@ -67,11 +67,11 @@ class KafkaTopics:
         """
         return self._matching(pattern or ".*", self._partitions(self._admin()))
 
-    def mark(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
-        """Return by `topic/partition` the offset at which a read from `after` ends; see `Topics.mark`.
+    def end_offsets(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
+        """Return by `topic/partition` the offset at which a read from `after` ends; see `Topics.end_offsets`.
 
         A partition that `after` does not know begins at `start`, in place of `latest` at its first message. A topic
-        that was deleted stays in the mark, for a new one of its name to be noticed. Raises as `read`, and
+        that was deleted stays among the offsets, for a new one of its name to be noticed. Raises as `read`, and
         SourceChanged where a topic was made anew, ends before `after`, or lost messages that come after it.
         """
         admin = self._admin()
@@ -125,7 +125,7 @@ class KafkaTopics:
         """
         admin = self._admin()
         known = self._partitions(admin)
-        asked = self.options.partition_num
+        requested = self.options.partition_num
         if topic in known:
             limit = self._check(admin, ConfigResource(ConfigResource.Type.TOPIC, topic))
             return TopicInfo(topic, self._usable(known[topic]) if topic == self.topic else known[topic], limit)
@@ -139,9 +139,9 @@ class KafkaTopics:
         with self._asking():
             broker = next(iter(admin.list_topics(timeout=self.options.dial_timeout).brokers))
         limit = self._check(admin, ConfigResource(ConfigResource.Type.BROKER, str(broker)))
-        partitions = asked or known.get(self.topic, _DEFAULT_PARTITIONS)
+        partitions = requested or known.get(self.topic, _DEFAULT_PARTITIONS)
         self._create(admin, topic, partitions)
-        return TopicInfo(topic, self._seen(admin, topic) or partitions, limit)
+        return TopicInfo(topic, self._wait_for(admin, topic) or partitions, limit)
 
     def write(self, frame: DataFrame) -> None:
         """Append records to their topics, in the order of `sequence` within a topic's partition.
@@ -246,7 +246,7 @@ class KafkaTopics:
         offsets: Mapping[str, Mapping[int, tuple[int, int]]],
         ids: dict[str, str],
     ) -> None:
-        """Raise SourceChanged unless every message that follows a mark is still there, or will come."""
+        """Raise SourceChanged unless every message that follows some offsets is still there, or will come."""
         places = [(topic, partition) for topic, known in offsets.items() for partition in known]
         first = self._ask_offsets(admin, places, _OFFSETS.earliest())
         shorter, expired = [], []
@@ -286,15 +286,15 @@ class KafkaTopics:
             return {(place.topic, place.partition): answer.result().offset for place, answer in answers.items()}
 
     def _usable(self, real: int) -> int:
-        asked = self.options.partition_num
-        if asked is not None and asked > real:
+        requested = self.options.partition_num
+        if requested is not None and requested > real:
             raise ConfigError(
-                f"partition-num is {asked}, but the topic has {real} partitions",
+                f"partition-num is {requested}, but the topic has {real} partitions",
                 code="CDC:ErrKafkaInvalidPartitionNum",
                 where=self.where,
                 hint="ask for no more than the topic has, or give the topic more partitions",
             )
-        return asked or real
+        return requested or real
 
     def _check(self, admin: AdminClient, resource: ConfigResource) -> int | None:
         """Return the size of the largest message that a topic, or a broker, takes.
@@ -328,9 +328,9 @@ class KafkaTopics:
                     where=self.where,
                 ) from None
 
-    def _seen(self, admin: AdminClient, topic: str) -> int | None:
+    def _wait_for(self, admin: AdminClient, topic: str) -> int | None:
         """Wait until the cluster shows a new topic, and return its partition count."""
-        deadline = time.monotonic() + _SEEN_WITHIN
+        deadline = time.monotonic() + _SHOWN_WITHIN_S
         while time.monotonic() < deadline:
             known = self._partitions(admin)
             if known.get(topic):
