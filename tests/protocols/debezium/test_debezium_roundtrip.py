@@ -106,7 +106,10 @@ COLUMNS: dict[str, tuple[DataType, pa.DataType, st.SearchStrategy[Any]]] = {
     "y": (DataType("year", length=4, unsigned=True), pa.int32(), st.sampled_from([0, 1901, 2155])),
     "vec": (DataType("vector", length=-1), pa.string(), st.sampled_from(["[1,2.5,-3]", "[]"])),
 }
-LOST = {"small dec": Decimal("0.123456789012345678901234567891")}
+LOST = {
+    "small dec": Decimal("0.123456789012345678901234567891"),
+    "full.dec": Decimal("12345678901234567890123456789012345678"),
+}
 """Values that the encoding surely damages, where chance seldom draws one."""
 DEFAULTS = {"had": 'a "default"'}
 
