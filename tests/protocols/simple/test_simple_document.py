@@ -155,6 +155,7 @@ def test_odd_messages_are_read_or_refused(examples: list[str], spark: SparkSessi
             for n, said in enumerate(BROKEN_COLUMNS, 2)
         },
         changed(ddl, sql=5): "bad-message",
+        changed(delete, type="QUERY"): "bad-message",  # no schema change: one has its statement
         changed(ddl, tableSchema=ddl_schema(ddl) | {"table": "empty", "columns": []}): "",
         changed(insert, table="empty"): "unknown-table",
     }

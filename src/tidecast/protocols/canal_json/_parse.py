@@ -86,7 +86,7 @@ def _problems() -> Iterator[tuple[Column, Reason, Column]]:
     yield (op == WATERMARK) & commit_ts.isNull(), Reason.BAD_MESSAGE, F.lit("a watermark without watermarkTs")
     yield ~is_tso(commit_ts), Reason.BAD_VALUE, F.format_string("commitTs %d is no time", commit_ts)
     yield ~F.coalesce(is_tso(since), F.lit(False)), Reason.BAD_VALUE, F.lit("es is no time")
-    yield (op == DDL) & F.col("sql").isNull(), Reason.BAD_MESSAGE, F.lit("a schema change without sql")
+    yield (op == DDL) & (F.coalesce("sql", F.lit("")) == ""), Reason.BAD_MESSAGE, F.lit("a schema change without sql")
     yield row & F.col("reduced"), Reason.INCOMPLETE, nothing
     named = F.coalesce(F.octet_length("database") > 0, F.lit(False)) & F.coalesce(
         F.octet_length("table") > 0, F.lit(False)

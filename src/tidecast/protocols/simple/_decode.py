@@ -226,6 +226,8 @@ class _Schemas:
         for row in control:
             try:
                 text, after, before = _read(bytes(row["body"]))
+                if row["type"] != BOOTSTRAP and not text:  # a damaged row may look like this
+                    raise ValueError("a schema change without sql")
             except (KeyError, TypeError, ValueError, RecursionError):
                 self.broken.append(bytes(row["body"]))
                 continue
