@@ -23,7 +23,8 @@ from servers._process import free_ports
 from tidecast._errors import ConfigError, TerminalError, TransientError, Unreachable
 from tidecast.model import RECORD, compose
 from tidecast.topics._base import TopicInfo
-from tidecast.topics._kafka import KafkaTopics, kafka_errors
+from tidecast.topics._kafka import KafkaTopics
+from tidecast.topics._kafka_errors import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
 
 ROWS = "topic string, partition int, key binary, value binary, sequence bigint"

@@ -3,7 +3,7 @@
 from tidecast.topics._base import Int64, Offsets, Records, TopicInfo, Topics
 from tidecast.topics._dead_letters import append_lines, refuse_dead_letters, write_dead_letters
 from tidecast.topics._files import file_errors
-from tidecast.topics._kafka import kafka_errors
+from tidecast.topics._kafka_errors import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
 from tidecast.topics._open import open_topics
 from tidecast.topics._packing import (
