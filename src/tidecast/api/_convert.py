@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import TypedDict, Unpack, overload
 
 from pyspark.sql import SparkSession
 
@@ -61,36 +61,38 @@ class _Route:
         return registry
 
 
-@overload
-def convert(
-    source: Events,
-    sink: str,
-    *,
-    config: str | None = ...,
-    schema_registry: str | None = ...,
-    tz: str | None = ...,
-    cluster_id: str = ...,
-    dead_letters: str | None = ...,
-    on_error: str = ...,
-    progress: Progress = ...,
-) -> Published: ...
+class PlanEventsOptions(TypedDict, total=False):
+    """Options of `plan` for events."""
+
+    config: str | None
+    schema_registry: str | None
+    tz: str | None
+    cluster_id: str
+    progress: Progress
+
+
+class PlanTopicOptions(PlanEventsOptions, total=False):
+    """Options of `plan` for a topic, which is read first."""
+
+    source_schema_registry: str | None
+    spark: SparkSession | None
+
+
+class ConvertEventsOptions(PlanEventsOptions, total=False):
+    """Options of `convert` for events."""
+
+    dead_letters: str | None
+    on_error: str
+
+
+class ConvertTopicOptions(PlanTopicOptions, ConvertEventsOptions, total=False):
+    """Options of `convert` for a topic, which is read first."""
 
 
 @overload
-def convert(
-    source: str,
-    sink: str,
-    *,
-    config: str | None = ...,
-    schema_registry: str | None = ...,
-    source_schema_registry: str | None = ...,
-    tz: str | None = ...,
-    cluster_id: str = ...,
-    dead_letters: str | None = ...,
-    on_error: str = ...,
-    progress: Progress = ...,
-    spark: SparkSession | None = ...,
-) -> Published: ...
+def convert(source: Events, sink: str, **options: Unpack[ConvertEventsOptions]) -> Published: ...
+@overload
+def convert(source: str, sink: str, **options: Unpack[ConvertTopicOptions]) -> Published: ...
 
 
 def convert(
@@ -145,31 +147,9 @@ def convert(
 
 
 @overload
-def plan(
-    source: Events,
-    sink: str,
-    *,
-    config: str | None = ...,
-    schema_registry: str | None = ...,
-    tz: str | None = ...,
-    cluster_id: str = ...,
-    progress: Progress = ...,
-) -> list[PlannedTable]: ...
-
-
+def plan(source: Events, sink: str, **options: Unpack[PlanEventsOptions]) -> list[PlannedTable]: ...
 @overload
-def plan(
-    source: str,
-    sink: str,
-    *,
-    config: str | None = ...,
-    schema_registry: str | None = ...,
-    source_schema_registry: str | None = ...,
-    tz: str | None = ...,
-    cluster_id: str = ...,
-    progress: Progress = ...,
-    spark: SparkSession | None = ...,
-) -> list[PlannedTable]: ...
+def plan(source: str, sink: str, **options: Unpack[PlanTopicOptions]) -> list[PlannedTable]: ...
 
 
 def plan(

@@ -45,13 +45,37 @@ class Batch:
     filters: EventFilters
     tables: TableFilter
 
+    @classmethod
+    def of(
+        cls,
+        events: Events,
+        config: ChangefeedConfig,
+        sink: Topics,
+        codec: Codec,
+        filters: EventFilters | None = None,
+        *,
+        zone: str = "UTC",
+    ) -> Batch:
+        """Return a batch with the rules of a configuration; `zone` is the time zone of TIMESTAMP text."""
+        tables = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
+        router = Router(config.routing, zone)
+        return cls(events, config, SinkTopics(sink), codec, router, filters or EventFilters(()), tables)
+
+    def wanted(self, schema: TableSchema) -> bool:
+        """Tell whether the filter rules let a table through."""
+        return self.tables.matches(schema.database, schema.table)
+
     def eligible(self, schema: TableSchema) -> bool:
         """Tell whether a table has a key, or needs none."""
         return bool(schema.handle_key) or self.config.force_replicate
 
     def passes(self, schema: TableSchema) -> bool:
         """Tell whether the rules let a table through and it is eligible."""
-        return self.tables.matches(schema.database, schema.table) and self.eligible(schema)
+        return self.wanted(schema) and self.eligible(schema)
+
+    def routed(self, schema: TableSchema) -> RoutedTable:
+        """Return a table version with its topic and the columns that leave. Raises ConfigError for unfit rules."""
+        return RoutedTable(schema, self.router.select_columns(schema), self.router.topic_for(schema))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from tidecast._errors import EncodeError
 from tidecast.config import ChangefeedConfig
 from tidecast.model import Events, TableSchema
-from tidecast.protocols import Codec, RoutedTable, codec_for
+from tidecast.protocols import codec_for
+from tidecast.publish._batch import Batch
 from tidecast.registry import Registry
-from tidecast.routing import Router, TableFilter
 from tidecast.topics import Topics
 
 
@@ -56,30 +56,21 @@ def plan(
     Nothing is registered, created or sent. Raises the errors of a configuration that does not fit the tables.
     """
     codec = codec_for(config.protocol, config.codec_options(zone, cluster_id), registry)
-    router = Router(config.routing, zone)
-    wanted = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
-    return [_planned(changes.schema, config, codec, router, wanted, sink, registry) for changes in events.tables]
+    batch = Batch.of(events, config, sink, codec, zone=zone)
+    return [_planned(batch, changes.schema, registry) for changes in events.tables]
 
 
-def _planned(
-    schema: TableSchema,
-    config: ChangefeedConfig,
-    codec: Codec,
-    router: Router,
-    wanted: TableFilter,
-    sink: Topics,
-    registry: Registry | None,
-) -> PlannedTable:
-    if not wanted.matches(schema.database, schema.table):
+def _planned(batch: Batch, schema: TableSchema, registry: Registry | None) -> PlannedTable:
+    if not batch.wanted(schema):
         return PlannedTable(schema.name, schema.version, skipped="no filter rule lets it through")
-    if not (schema.handle_key or config.force_replicate):
+    if not batch.eligible(schema):
         reason = "it has neither a primary key nor a unique key on NOT NULL columns"
         return PlannedTable(schema.name, schema.version, skipped=reason)
-    table = RoutedTable(schema, router.select_columns(schema), router.topic_for(schema))
-    info = sink.look(table.topic)
+    table = batch.routed(schema)
+    info = batch.topics.sink.look(table.topic)
     schemas, unencodable = [], None
     try:
-        for subject, text in codec.schemas_of(table):
+        for subject, text in batch.codec.schemas_of(table):
             schemas.append(PlannedSchema(subject, text, registry.refusal(subject, text) if registry else None))
     except EncodeError as error:
         unencodable = str(error)
@@ -88,9 +79,9 @@ def _planned(
         schema.version,
         table.topic,
         info.partitions if info else None,
-        router.partition_rule(schema),
+        batch.router.partition_rule(schema),
         table.selected.handle_key,
         tuple(schemas),
-        tuple(codec.lossy_columns(table)),
+        tuple(batch.codec.lossy_columns(table)),
         unencodable=unencodable,
     )

@@ -20,8 +20,8 @@ from tidecast._errors import ConfigError
 from tidecast._policy import OnError
 from tidecast.config import ChangefeedConfig
 from tidecast.model import RECORD, Events
-from tidecast.protocols import Codec, check_writable, codec_for
-from tidecast.publish._batch import Batch, OutgoingTable, SinkTopics, Stop, first_stop
+from tidecast.protocols import check_writable, codec_for
+from tidecast.publish._batch import Batch, OutgoingTable, Stop, first_stop
 from tidecast.publish._bootstrap import Bootstraps
 from tidecast.publish._control_events import (
     Control,
@@ -38,7 +38,7 @@ from tidecast.publish._schema_events import SchemaEvents
 from tidecast.publish._select import register_schemas, select_tables
 from tidecast.publish._stats import collect_stats
 from tidecast.registry import Registry
-from tidecast.routing import EventFilters, Router, TableFilter
+from tidecast.routing import EventFilters
 from tidecast.spark import parallel_map, union
 from tidecast.topics import Topics, check_storage, refuse_dead_letters, write_dead_letters
 
@@ -100,7 +100,7 @@ def publish(
     check_publishable(config)
     codec = codec_for(config.protocol, config.codec_options(zone, cluster_id), registry, codec_state)
     filters = EventFilters(config.filter.event_filters, zone, case_sensitive=config.case_sensitive)
-    batch = _batch(events, config, sink, codec, filters, zone)
+    batch = Batch.of(events, config, sink, codec, filters, zone=zone)
     return _Run(batch, bootstraps or bootstraps_of(config), table_topics or {}).publish(dead_letters, policy)
 
 
@@ -137,15 +137,7 @@ def announce(
         return False
     codec = codec_for(config.protocol, config.codec_options("UTC", cluster_id), registry)
     nothing = Events((), spark.createDataFrame([], RECORD), ordered=True, position="offset")
-    batch = _batch(nothing, config, sink, codec, EventFilters(()), "UTC")
-    return _Run(batch, bootstraps, {}).announce(watermark, topics)
-
-
-def _batch(
-    events: Events, config: ChangefeedConfig, sink: Topics, codec: Codec, filters: EventFilters, zone: str
-) -> Batch:
-    tables = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
-    return Batch(events, config, SinkTopics(sink), codec, Router(config.routing, zone), filters, tables)
+    return _Run(Batch.of(nothing, config, sink, codec), bootstraps, {}).announce(watermark, topics)
 
 
 def bootstraps_of(config: ChangefeedConfig, state: bytes = b"[]") -> Bootstraps:

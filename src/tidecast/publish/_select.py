@@ -23,11 +23,10 @@ def select_tables(batch: Batch, before: TableTopics) -> tuple[list[OutgoingTable
     chosen, skipped = [], Counter[str]()
     for changes in batch.events.tables:
         schema = changes.schema
-        if not batch.tables.matches(schema.database, schema.table):
+        if not batch.wanted(schema):
             continue
         if batch.eligible(schema):
-            router = batch.router
-            chosen.append((changes, RoutedTable(schema, router.select_columns(schema), router.topic_for(schema))))
+            chosen.append((changes, batch.routed(schema)))
         else:
             skipped[schema.name] += changes.rows
     tables = [table for _, table in chosen]
