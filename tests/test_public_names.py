@@ -94,7 +94,7 @@ PUBLIC = {
     """,
     "tidecast.changefeed": """
         ChangefeedSpec Changefeeds Feed Folders Job Problem Runner Snapshot SparkRunner State StepResult
-        TableEligibility Timing lag_seconds masked_sink_uri
+        TableEligibility Timing lag_seconds
     """,
     "tidecast.replica": """
         Replicated TableReport parse_target replicate
@@ -137,6 +137,20 @@ def test_nothing_heavy_is_imported_before_it_is_needed(program: str) -> None:
     ending = f"print('imported:', *({HEAVY} & sys.modules.keys()))"
     program = f"import atexit, sys; atexit.register(lambda: {ending}); {program}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "imported:"
+
+
+def test_the_client_needs_nothing_heavy_to_ask_a_server() -> None:
+    heavy = HEAVY - {"pydantic", "re2"}  # typer takes the one, durations in Go's form the other: both are quick
+    program = f"""
+import atexit, sys
+atexit.register(lambda: print('imported:', *({heavy} & sys.modules.keys())))
+from tidecast.cli import main
+sys.argv = ['tidecast', 'cli', 'changefeed', 'list', '--server', 'http://127.0.0.1:1']
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "connection refused" in done.stderr
     assert done.stdout.splitlines()[-1] == "imported:"
 
 

@@ -177,6 +177,15 @@ def redact_uri(uri: str) -> str:
     return _redacted(uri, _redacted_value)
 
 
+def masked_sink_uri(uri: str) -> str:
+    """Return a sink URI without secrets, as TiCDC shows it: with its parameters in order of name if one was hidden."""
+    shown = redact_uri(uri)
+    before, separator, query = shown.partition("?")
+    if query == uri.partition("?")[2]:
+        return shown
+    return before + separator + "&".join(sorted(query.split("&"), key=lambda p: p.partition("=")[0]))
+
+
 def _redacted_value(text: str) -> str:
     return _redacted(text, lambda inner: HIDDEN if re.search("[:@?#]", inner) else inner)
 

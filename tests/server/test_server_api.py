@@ -863,6 +863,7 @@ def test_other_addresses_take_users_and_tls(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ({"addr": "0.0.0.0:0"}, "takes TLS and users"),
+        ({"users_file": "/nowhere/users.toml"}, "the users cannot be read: No such file"),
         ({"cluster_id": "owner"}, "bad cluster-id 'owner'"),
         ({"cluster_id": "a_b"}, "bad cluster-id 'a_b'"),
         ({"source": "ftp://h/t"}, "unknown scheme"),

@@ -31,6 +31,7 @@ def serve(
     cert: str | None = None,
     key: str | None = None,
     users: Mapping[str, str] | None = None,
+    users_file: str | None = None,
     ready: Callable[[str], None] = lambda url: None,
     spark: SparkSession | None = None,
 ) -> None:
@@ -38,13 +39,16 @@ def serve(
 
     Changefeeds are kept in the folder `data_dir`; those that ran when the server ended go on. Their sinks,
     registries and claim checks may be local folders only below those of `allow_path`. `addr` is `host:port`:
-    any but this machine's own takes TLS (`cert`, `key`; with `ca` clients need certificates, too) and `users`, names
-    with passwords. `tz` is the zone of TIMESTAMP text, by default the system's, `cluster_id` the cluster's id in
-    Debezium messages. `ready` gets the server's URL. Raises ConfigError, Unreachable, and TerminalError where the
-    address or the folder is taken, or Spark dies.
+    any but this machine's own takes TLS (`cert`, `key`; with `ca` clients need certificates, too) and users:
+    `users` are names with passwords, `users_file` is a TOML file of more, a line `name = "password"` each. `tz` is
+    the zone of TIMESTAMP text, by default the system's, `cluster_id` the cluster's id in Debezium messages. `ready`
+    gets the server's URL. Raises ConfigError, Unreachable, and TerminalError where the address or the folder is taken,
+    or Spark dies.
     """
-    from tidecast.server import Access, Listener, Service, build_app  # a web server, which only this command needs
+    # A web server, which only this command needs.
+    from tidecast.server import Access, Listener, Service, build_app, read_users
 
+    everybody = {**(read_users(users_file) if users_file else {}), **(users or {})}
     if not _CLUSTER_ID.fullmatch(cluster_id) or cluster_id in _NO_CLUSTER_IDS:
         raise ConfigError(
             f"bad cluster-id {cluster_id!r}", hint="letters, digits and - between them, for example tidb-1"
@@ -52,7 +56,7 @@ def serve(
     home = local_path(data_dir, "--data-dir")
     folders = Folders([local_path(path, "--allow-path") for path in allow_path], own=home)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
-    listener = Listener.open(addr, Access(users or {}, ca, cert, key))
+    listener = Listener.open(addr, Access(everybody, ca, cert, key))
     with ExitStack() as stack:
         if checked.registry is not None:
             stack.enter_context(checked.registry)

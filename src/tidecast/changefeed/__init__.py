@@ -1,6 +1,5 @@
 """The life of changefeeds: states, checkpoints and workers."""
 
-from tidecast.changefeed._checks import masked_sink_uri
 from tidecast.changefeed._feed import Feed, Problem, State
 from tidecast.changefeed._feeds import Changefeeds
 from tidecast.changefeed._folders import Folders
@@ -24,5 +23,4 @@ __all__ = [
     "TableEligibility",
     "Timing",
     "lag_seconds",
-    "masked_sink_uri",
 ]

@@ -13,7 +13,7 @@ from typing import Any
 
 from tidecast._errors import ConfigError, TidecastError
 from tidecast._time_limit import time_limit
-from tidecast._uri import redact_uri
+from tidecast._uri import masked_sink_uri
 from tidecast.changefeed._folders import Folders
 from tidecast.changefeed._runner import Runner
 from tidecast.changefeed._snapshot import TableEligibility
@@ -87,15 +87,6 @@ class ConfigChecks:
         if self._folders:
             self._folders.check(built)
         return built
-
-
-def masked_sink_uri(uri: str) -> str:
-    """Return a sink URI without secrets, as TiCDC shows it: with its parameters in order of name if one was hidden."""
-    shown = redact_uri(uri)
-    before, separator, query = shown.partition("?")
-    if query == uri.partition("?")[2]:
-        return shown
-    return before + separator + "&".join(sorted(query.split("&"), key=lambda p: p.partition("=")[0]))
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from typing import Any
 
 from tidecast._atomic import locked
 from tidecast._errors import ConfigError
-from tidecast._uri import Place, parse_place
-from tidecast.changefeed._checks import ConfigChecks, masked_sink_uri, over_defaults
+from tidecast._uri import Place, masked_sink_uri, parse_place
+from tidecast.changefeed._checks import ConfigChecks, over_defaults
 from tidecast.changefeed._feed import Feed, FeedFolder, State
 from tidecast.changefeed._folders import Folders
 from tidecast.changefeed._live import LiveFeed, LiveFeeds

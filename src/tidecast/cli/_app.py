@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 import tidecast
+from tidecast import OnError, OnMismatch
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
-from tidecast._policy import OnError, OnMismatch
 from tidecast.cli import _show
 from tidecast.cli._progress import progress
 
@@ -234,8 +234,6 @@ def server(
     ] = None,
 ) -> None:
     """Run changefeeds, with TiCDC's HTTP API, a status page and metrics, until SIGTERM or SIGINT."""
-    from tidecast.server import read_users  # a web server, which only this command needs
-
     if bool(user) != bool(password):
         raise typer.BadParameter("--user and --password go together")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -251,7 +249,8 @@ def server(
         ca=ca,
         cert=cert,
         key=key,
-        users={**(read_users(users) if users else {}), **({user: password} if user and password else {})},
+        users={user: password} if user and password else None,
+        users_file=users,
         ready=lambda url: print(f"tidecast listens at {url}", flush=True),
     )
 

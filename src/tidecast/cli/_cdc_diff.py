@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tidecast._go import duration_string
-from tidecast.changefeed import masked_sink_uri
+from tidecast._uri import masked_sink_uri
 from tidecast.config import mask_replica_config, merge_replica_configs
 
 _FIELDS = {

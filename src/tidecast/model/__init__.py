@@ -1,5 +1,6 @@
 """What a change is: tables, columns, types, rows, TSOs. Knows neither protocols nor places."""
 
+from tidecast._tso import compose, physical_ms, to_datetime
 from tidecast.model._actions import Action, ddl_action
 from tidecast.model._ddl import Bootstrap, Ddl
 from tidecast.model._ddl_parser import Definition, Name, Statement, ddl_type, read_statement
@@ -7,7 +8,7 @@ from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Events, Op, Reason
 from tidecast.model._history import InvalidSchema, SchemaHistory, checked
 from tidecast.model._names import sanitize
 from tidecast.model._schema import Column, Index, SchemaKey, TableSchema
-from tidecast.model._tso import compose, is_tso, physical_ms, physical_ms_of, to_datetime
+from tidecast.model._tso import is_tso, physical_ms_of
 from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, spark_type
 
 __all__ = [

@@ -10,7 +10,8 @@ from fastapi import Response
 
 from tidecast._errors import TidecastError
 from tidecast._go import to_json
-from tidecast.changefeed import Problem, Snapshot, State, TableEligibility, lag_seconds, masked_sink_uri
+from tidecast._uri import masked_sink_uri
+from tidecast.changefeed import Problem, Snapshot, State, TableEligibility, lag_seconds
 from tidecast.config import mask_replica_config
 from tidecast.model import TableSchema, physical_ms
 from tidecast.server._limits import cut

@@ -1,0 +1,22 @@
+"""TSO: TiDB's commit-ts, physical milliseconds << 18 | a logical counter."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+LOGICAL_BITS = 18
+
+
+def physical_ms(tso: int) -> int:
+    """Return the wall-clock part of a TSO, in milliseconds since the epoch."""
+    return tso >> LOGICAL_BITS
+
+
+def compose(physical: int, logical: int = 0) -> int:
+    """Return the TSO of a wall-clock time in milliseconds and a logical counter."""
+    return physical << LOGICAL_BITS | logical
+
+
+def to_datetime(tso: int) -> dt.datetime:
+    """Return the wall-clock time of a TSO, in UTC."""
+    return dt.datetime.fromtimestamp(physical_ms(tso) / 1000, tz=dt.UTC)

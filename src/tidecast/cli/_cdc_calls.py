@@ -1,0 +1,43 @@
+"""What several commands of `tidecast cli` ask of a server."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from tidecast._tso import compose
+from tidecast.cli._cdc_client import ApiError, Client
+
+NO_FILES = {"ca_path": "", "cert_path": "", "key_path": ""}
+"""The upstream's certificates, of which no server of ours knows."""
+
+
+def changefeed_path(flags: Namespace, verb: str = "") -> str:
+    """Return the path of the changefeed that the flags name, whatever its id is made of."""
+    path = f"changefeeds/{quote(flags.changefeed_id, safe='')}"
+    return f"{path}/{verb}" if verb else path
+
+
+def get_changefeed(flags: Namespace, client: Client) -> dict[str, Any]:
+    """Return what the server knows of the changefeed that the flags name."""
+    found: dict[str, Any] = client("GET", changefeed_path(flags), keyspace=flags.keyspace)
+    return found
+
+
+def current_ts(client: Client, upstream: int) -> int:
+    """Return the present moment of an upstream as a TSO."""
+    tso = client("POST", "tso", {"id": upstream, **NO_FILES})
+    return compose(tso["timestamp"], tso["logic_time"])
+
+
+def all_tables(
+    flags: Namespace, client: Client, start_ts: int, config: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], str | None]:
+    """Return the tables, or why they cannot be had, which is only worth a line."""
+    body = NO_FILES | {"replica_config": config, "start_ts": start_ts, "sink_uri": ""}
+    try:
+        return client("POST", "get_all_tables", body, keyspace=flags.keyspace), None
+    except ApiError as error:
+        return {}, str(error)
