@@ -50,12 +50,12 @@ def decode(
     """Return the events of the messages in a DataFrame, as `spark.read.format("kafka")` or `foreachBatch` gives them.
 
     In: `key`, `value` binary, `topic` string, `partition` int, `offset` bigint, `timestamp` timestamp and, where there,
-    `headers` array<struct<key string, value binary>>; other columns are left out. `protocol` is `avro`, `debezium` or
-    `simple`, `schema_registry` the URL of the registry that Avro needs, `tz` the time zone of TIMESTAMP text, by
-    default the system's. Simple, and Debezium without schemas in its messages, tell a table's schema once: give the
-    `history` of the events before to the next batch, or its rows are dead letters (`unknown-table`). For large messages
-    of Simple, `large_message_handle_compression` (`none`, `snappy`, `lz4`) and `claim_check_storage_uri` are those of
-    the changefeed that sent them.
+    `headers` array<struct<key string, value binary>>; other columns are left out. `protocol` is `avro`, `canal-json`,
+    `debezium` or `simple`, `schema_registry` the URL of the registry that Avro needs, `tz` the time zone of TIMESTAMP
+    text, by default the system's. Simple, and Debezium without schemas in its messages, tell a table's schema once:
+    give the `history` of the events before to the next batch, or its rows are dead letters (`unknown-table`). For large
+    messages of Simple, `large_message_handle_compression` (`none`, `snappy`, `lz4`) and `claim_check_storage_uri` are
+    those of the changefeed that sent them.
 
     Spark reads the messages once, to find out which schemas they have, and keeps them: leave with
     `with tidecast.decode(…) as events:`, or call `events.release()`. Messages that cannot be read raise nothing; see

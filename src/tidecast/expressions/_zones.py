@@ -29,7 +29,7 @@ def shift_zone(column: Column, from_zone: str | Column, to_zone: str) -> Column:
 
 
 def _in_utc(wall: Column, zone: str | Column) -> Column:
-    """Return the time in UTC: minus the offset at the moment which the offset at the wall clock's time in UTC gives."""
+    """Return the time in UTC. The zone's offset depends on that time, so a first guess of it gives the offset."""
 
     def offset(moment: Column) -> Column:
         return F.convert_timezone(F.lit(_UTC), F.lit(zone), moment) - moment

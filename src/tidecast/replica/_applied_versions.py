@@ -36,7 +36,7 @@ class AppliedVersions:
         return looks in self.known
 
     def after(self, versions: Sequence[TableSchema]) -> AppliedVersions:
-        """Return the memory after a line of versions, which has the newest one of it, too, if there is one."""
+        """Return the memory after versions that follow each other, the first being the newest one known so far."""
         known = dict.fromkeys([*self.known, *map(_fingerprint, versions)])
         firsts = {c.name: c for version in reversed(versions) for c in version.columns}
         last = versions[-1]

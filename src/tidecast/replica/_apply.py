@@ -14,7 +14,7 @@ from tidecast._errors import TableRefused
 from tidecast.checksum import Verdict
 from tidecast.model import Kind
 from tidecast.replica._check import Checked
-from tidecast.replica._columns import may_be_formless
+from tidecast.replica._columns import may_be_unrepresentable
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan, filled
 from tidecast.replica._report import TableReport
@@ -66,7 +66,7 @@ def _merge(plan: Plan, checked: Checked, *, has_commit_ts: bool, ordered: bool) 
             F.count_if(F.col("action") == _DELETE).alias("deleted"),
             F.count_if(F.col("first_place") != F.col("last_place")).alias("scattered"),
             F.array_sort(F.array_distinct(F.flatten(F.collect_set(_topics())))).alias("topics"),
-            *_formless(plan, F.col("after")),
+            *_count_unrepresentable(plan, F.col("after")),
         ).collect()[0]
         if plan.present is None:
             rows = actions.where(F.col("action").isNotNull()).select("after.row.*")
@@ -83,7 +83,9 @@ def _merge(plan: Plan, checked: Checked, *, has_commit_ts: bool, ordered: bool) 
         )
     upserted, deleted = done["upserted"], done["deleted"]
     unchanged = done["keys"] - upserted - deleted
-    return _report(plan, checked, upserted, deleted, unchanged, _formless_counts(plan, done.asDict()), warnings)
+    return _report(
+        plan, checked, upserted, deleted, unchanged, _unrepresentable_by_column(plan, done.asDict()), warnings
+    )
 
 
 def _with_action(plan: Plan, changes: DataFrame) -> DataFrame:
@@ -144,7 +146,7 @@ def _append(plan: Plan, checked: Checked) -> TableReport:
         for row in lines:
             _check_follows(row, applied, last)
         counts = (F.count("*").alias("upserted"), F.sum("repeats").alias("repeats"))
-        done = fresh.agg(*counts, *_formless(plan, F.col("after"))).collect()[0]
+        done = fresh.agg(*counts, *_count_unrepresentable(plan, F.col("after"))).collect()[0]
         ends = {row["line"]: row["end"] for row in lines}
         reached = {at: max(ends.get(at, -1), applied.get(at, -1)) for at in {**applied, **ends}}
         last |= {row["line"]: row["last"] for row in lines if row["end"] == reached[row["line"]]}
@@ -167,7 +169,7 @@ def _append(plan: Plan, checked: Checked) -> TableReport:
         )
     upserted = done["upserted"]
     left = checked.applicable - deletes - upserted
-    return _report(plan, checked, upserted, 0, left, _formless_counts(plan, done.asDict()), warnings)
+    return _report(plan, checked, upserted, 0, left, _unrepresentable_by_column(plan, done.asDict()), warnings)
 
 
 def _lines(changes: DataFrame) -> list[Row]:
@@ -213,22 +215,22 @@ def _check_follows(line: Row, applied: Mapping[str, int], last: Mapping[str, int
         )
 
 
-def _formless(plan: Plan, after: Column) -> list[Column]:
-    """Return the counts of values without a form in the table, one per column that may have such values."""
+def _count_unrepresentable(plan: Plan, after: Column) -> list[Column]:
+    """Return a count for each column that may have values which the table cannot hold: that of these values."""
     return [
         F.count_if(F.array_contains(after["unrepresentable"], name)).alias(f"unrepresentable {n}")
         for n, name in enumerate(_doubtful(plan))
     ]
 
 
-def _formless_counts(plan: Plan, done: dict[str, int]) -> dict[str, int]:
+def _unrepresentable_by_column(plan: Plan, done: dict[str, int]) -> dict[str, int]:
     counts = {name: done[f"unrepresentable {n}"] for n, name in enumerate(_doubtful(plan))}
     return {name: count for name, count in counts.items() if count}
 
 
 def _doubtful(plan: Plan) -> list[str]:
     columns = (c for change in plan.accepted for c in change.schema.columns)
-    return list(dict.fromkeys(c.name for c in columns if may_be_formless(c.data_type)))
+    return list(dict.fromkeys(c.name for c in columns if may_be_unrepresentable(c.data_type)))
 
 
 def _checksum_warnings(plan: Plan, checked: Checked) -> list[str]:

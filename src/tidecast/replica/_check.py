@@ -15,7 +15,7 @@ from tidecast._errors import CorruptedData
 from tidecast._policy import OnError, OnMismatch
 from tidecast.checksum import Verdict, with_verdict
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
-from tidecast.replica._columns import may_be_formless, table_value
+from tidecast.replica._columns import may_be_unrepresentable, table_value
 from tidecast.spark import evaluated_once, union
 
 _PLACE = ("topic", "partition", "offset")
@@ -84,7 +84,7 @@ def check(changes: TableChanges, policy: Policy, refusal: tuple[Reason, str] | N
     """
     verification = F.col("verification")
     cause = F.when(F.col("reason").isNotNull(), F.struct("reason", "detail"))
-    wrong_key = formless_key(changes.schema)
+    wrong_key = unrepresentable_key(changes.schema)
     if refusal:
         cause = cause.otherwise(_cause(refusal[0], F.lit(refusal[1])))
     elif wrong_key is not None:
@@ -102,7 +102,7 @@ def check(changes: TableChanges, policy: Policy, refusal: tuple[Reason, str] | N
 
 
 def refuse(changes: TableChanges, cause: str) -> TableChanges:
-    """Return changes as `check` does, none of which can be applied, as nothing can be made of their table."""
+    """Return changes as `check` does, all of them refused because their table cannot be used."""
     unread = F.col("reason").isNotNull()
     frame = changes.frame.select(
         *RECORD.fieldNames(),
@@ -123,13 +123,13 @@ def _difference(verification: Column) -> Column:
     return F.concat(F.lit("expected "), expected, F.lit(", actual "), verification["actual"].cast("string"))
 
 
-def formless_key(schema: TableSchema) -> Column | None:
-    """Return whether a row's key has no form in a table, None where every key of this version has one."""
+def unrepresentable_key(schema: TableSchema) -> Column | None:
+    """Return whether the table cannot hold a row's key, None where it can hold every key of this version."""
     image = image_of_key()
     tests = [
         image[c.name].isNotNull() & table_value(image[c.name], c.data_type).isNull()
         for c in (schema.column(name) for name in schema.handle_key)
-        if may_be_formless(c.data_type)
+        if may_be_unrepresentable(c.data_type)
     ]
     return reduce(or_, tests) if tests else None
 

@@ -36,7 +36,7 @@ def table_type(data_type: DataType) -> T.DataType:
     return _TEMPORAL.get(data_type.kind) or spark_type(data_type)
 
 
-def may_be_formless(data_type: DataType) -> bool:
+def may_be_unrepresentable(data_type: DataType) -> bool:
     """Tell whether MySQL has values of this type that the table's type cannot hold: zero dates, 30 February."""
     return data_type.kind in _TEMPORAL
 

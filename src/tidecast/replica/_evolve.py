@@ -103,7 +103,7 @@ def reconcile(
 
 @dataclass(frozen=True)
 class _Line:
-    """Versions one after the other: those whose rows one shape holds, and the others with the cause."""
+    """The versions of a table in order: those whose rows one shape can hold, and why it cannot hold the others."""
 
     accepted: Sequence[TableSchema]
     refused: Mapping[TableSchema, str]
@@ -137,7 +137,7 @@ def with_wider_key(evolution: Evolution, deletes: Iterable[TableSchema]) -> Evol
 
 
 def delete_objection(evolution: Evolution, version: TableSchema) -> str | None:
-    """Return why deletes of a version, which may show nothing but its key, cannot be applied."""
+    """Return why deletes of a version cannot be applied, None where they can. They may show the key alone."""
     shape, key = evolution.shape, version.handle_key
     if evolution.clash:
         return evolution.clash

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
 from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._check import Policy, check, image_of_key, refuse
-from tidecast.replica._columns import fill, may_be_formless, table_value
+from tidecast.replica._columns import fill, may_be_unrepresentable, table_value
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
 from tidecast.replica._target import DeltaTarget
 from tidecast.spark import union
@@ -155,7 +155,7 @@ def _of_others(changes: Sequence[TableChanges], keyspace: str | None) -> list[Re
 
 
 def _without_their_key(changes: Sequence[TableChanges]) -> list[Refused]:
-    """Return the changes that came without a key where others of the very same version have one."""
+    """Refuse changes without a key whose table version has a key in other changes."""
     keyed = {c.schema.version for c in changes if c.upserts_from is not None and c.schema.handle_key}
     strays = [c for c in changes if c.schema.version in keyed and not c.schema.handle_key]
     return [(c, Reason.BAD_MESSAGE, "no key, which other rows of the same schema have") for c in strays]
@@ -209,7 +209,7 @@ def _after(schema: TableSchema, evolution: Evolution) -> Column:
     lost = [
         F.when(data[c.name].isNotNull() & table_value(data[c.name], c.data_type).isNull(), F.lit(c.name))
         for c in schema.columns
-        if may_be_formless(c.data_type)
+        if may_be_unrepresentable(c.data_type)
     ]
     unrepresentable = F.array_compact(F.array(*lost)) if lost else F.array()
     return F.struct(row.alias("row"), unrepresentable.cast("array<string>").alias("unrepresentable"))

@@ -9,7 +9,7 @@ from tidecast.protocols.avro._options import AvroOptions
 
 
 def lossy_columns(schema: TableSchema, options: AvroOptions) -> list[tuple[str, str]]:
-    """Return the columns some of whose values a reader of Avro alone takes for others, and what becomes of them.
+    """Return the columns with values that a reader without TiDB's types misreads, and what it takes them for.
 
     A reader that knows TiDB's types (see `decode`) gets all of them back.
     """

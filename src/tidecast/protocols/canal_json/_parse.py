@@ -102,11 +102,15 @@ def _problems() -> Iterator[tuple[Column, Reason, Column]]:
         Reason.BAD_MESSAGE,
         F.lit("the columns of sqlType are not those of mysqlType"),
     )
-    yield row & (F.size(rows) > 1) & ~_apart(rows), Reason.BAD_MESSAGE, F.lit("several rows that may be the same one")
+    yield (
+        row & (F.size(rows) > 1) & ~_have_distinct_keys(rows),
+        Reason.BAD_MESSAGE,
+        F.lit("several rows that may be the same one"),
+    )
 
 
-def _apart(rows: Column) -> Column:
-    """Tell whether no two rows of one message, which has no order of them that lasts, are of one key."""
+def _have_distinct_keys(rows: Column) -> Column:
+    """Tell whether all rows of a message have different keys, before and after it: their order does not last."""
 
     def key(row: Column) -> Column:
         return F.transform("keys", lambda name: F.try_element_at(row, name))

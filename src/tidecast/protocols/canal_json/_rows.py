@@ -27,7 +27,7 @@ def rows_of(messages: DataFrame, schema: TableSchema, ops: Collection[str], zone
     one = messages.select(*_OF_ROWS, F.explode("rows").alias("one")).select(*_OF_ROWS, "one.row", "one.old")
     shown = block_collapse_project(one, "op").select(
         *_OF_ROWS,
-        _strange(columns).alias("strange"),
+        _column_problem(columns).alias("column_problem"),
         *(_texts(side, columns).alias(f"{side}_texts") for side in sides),
     )
     shown = block_collapse_project(shown, "op")
@@ -37,7 +37,7 @@ def rows_of(messages: DataFrame, schema: TableSchema, ops: Collection[str], zone
 
     typed = shown.select(
         *_OF_ROWS,
-        "strange",
+        "column_problem",
         *(f"{side}_texts" for side in sides),
         *(
             _value(c.data_type, text(side, n), zone).alias(f"{side}_{n}")
@@ -59,7 +59,7 @@ def rows_of(messages: DataFrame, schema: TableSchema, ops: Collection[str], zone
         row = F.struct(*(F.col(f"{side}_{n}").alias(name) for n, name in enumerate(columns)))
         return F.when(has[side], row)
 
-    strange, wrong = F.col("strange"), F.col("bad")
+    problem, wrong = F.col("column_problem"), F.col("bad")
     checked = block_collapse_project(typed, "op").withColumn("bad", bad)
     return block_collapse_project(
         checked.select(
@@ -67,8 +67,8 @@ def rows_of(messages: DataFrame, schema: TableSchema, ops: Collection[str], zone
             F.lit(None).cast("bigint").alias("table_id"),
             *(image(side).alias(side) for side in _SIDES),
             F.lit(None).cast(CHECKSUM).alias("checksum"),
-            F.when(strange.isNotNull() | (wrong != ""), Reason.BAD_VALUE).alias("reason"),
-            F.when(strange.isNotNull(), strange)
+            F.when(problem.isNotNull() | (wrong != ""), Reason.BAD_VALUE).alias("reason"),
+            F.when(problem.isNotNull(), problem)
             .when(wrong != "", F.concat(F.lit("not of its column's type: "), wrong))
             .alias("detail"),
         ),
@@ -80,8 +80,8 @@ def _names(columns: Sequence[str]) -> Column:
     return F.expr(f"array({', '.join(map(sql_text, columns))})")
 
 
-def _strange(columns: Sequence[str]) -> Column:
-    """Return what is wrong with the columns that a row shows: its own, and those of the row before it."""
+def _column_problem(columns: Sequence[str]) -> Column:
+    """Return what is wrong with the names of the columns in a row and in the row before it, null where nothing is."""
     names, keys, old = _names(columns), F.map_keys("row"), F.map_keys("old")
 
     def of(members: Column, why: str) -> Column:

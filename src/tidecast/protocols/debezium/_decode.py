@@ -208,7 +208,7 @@ class _Known:
         return F.when(F.col("shape").isNull(), F.when(mine.isNull(), 0).otherwise(begun))
 
     def within(self, name: tuple[str, str], version_index: int) -> Column:
-        """Return whether a row of a table is of an version_index, for a table and an version_index that there is."""
+        """Return whether a row of a table is of the version with this `version_index()`."""
         begun = [self._begun(F.lit(since), F.lit(offset)) for since, offset, _ in self._versions.get(name, ())]
         after = begun[version_index - 1] if version_index else F.lit(True)
         return after & ~begun[version_index] if version_index < len(begun) else after

@@ -51,7 +51,7 @@ def readable(field: Field) -> bool:
 
 
 def damaged(field: Field, raw: Column) -> Column | None:
-    """Return whether a value of `json_type` is none of the column's type, None where every one is."""
+    """Return whether a raw value (see `json_type`) is not of the column's type; None where it always is."""
     data_type = field.column.data_type
     if _wraps(data_type):
         return raw >= F.lit(Decimal(_UINT64))
@@ -65,7 +65,7 @@ def damaged(field: Field, raw: Column) -> Column | None:
 
 
 def value(field: Field, raw: Column) -> Column:
-    """Return a value of the model from one of `json_type`; null where it is none of the column's type."""
+    """Return the model's value of a raw value (see `json_type`); null where it is not of the column's type."""
     return _READERS.get(field.column.data_type.kind, _as_is)(field, raw)
 
 

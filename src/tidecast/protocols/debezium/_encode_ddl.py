@@ -303,7 +303,7 @@ def _default(column: Column, definition: Definition | None) -> str | None:
 
 
 def _digits(bits: int, length: int) -> str:
-    """Return a BIT default's digits: of its first byte as many as the type has left over, or no zeros before it.
+    """Return the binary digits of a BIT default; the first byte has as many as the type needs beyond whole bytes.
 
     TiCDC takes the bytes for text; each that is no UTF-8 becomes the three bytes of U+FFFD.
     """

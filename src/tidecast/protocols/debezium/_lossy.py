@@ -19,7 +19,7 @@ def _is_west(zone: str) -> bool:
 
 
 def lossy_columns(schema: TableSchema, options: DebeziumOptions) -> list[tuple[str, str]]:
-    """Return the columns some of whose values no reader of the messages alone gets back, and what becomes of them.
+    """Return the columns with values that cannot be read back from the messages alone, and what becomes of them.
 
     A column may be named more than once. Who knows the table too (see `decode`) gets back the digits of times, and
     without the extension bytes and unsigned numbers.

@@ -338,7 +338,7 @@ def _typed(read: DataFrame, schema: TableSchema, sides: Sequence[str], reader: R
 
 
 def _missing(schema: TableSchema, reader: RowReader, message: Column) -> Column:
-    """Return the columns that the old row of an UPDATE does not show, null where it is not worth a look."""
+    """Return the columns that the old row of an UPDATE does not show, null where it surely shows all."""
 
     def gone(name: str) -> str:
         return f"{sql_column('message', 'old', name)} IS NULL AND {sql_column('message', 'data', name)} IS NOT NULL"

@@ -75,7 +75,7 @@ def body(schema: TableSchema, value: Column) -> Column:
 
 
 def row(schema: TableSchema, sides: Sequence[str], body: Column) -> Column:
-    """Return the struct of a row's sides, `old` and `data`, by column name, and of what tells if they are all."""
+    """Return the struct of a row's sides, `old` and `data`, by column name, and whether it could read all of them."""
     kind = T.StructType([*_members(schema, sides, _TIMESTAMP), T.StructField(_UNREADABLE, T.StringType())])
     return F.from_json(body, kind, {"columnNameOfCorruptRecord": _UNREADABLE})
 
