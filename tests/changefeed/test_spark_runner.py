@@ -52,11 +52,11 @@ class Place:
         records = [r for part in (self.base / "out").glob("*/*.jsonl.gz") for r in lines(part)]
         return sorted(records, key=lambda r: int(r["offset"]))
 
-    def said(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[dict[str, Any]]:
         return [json.loads(base64.b64decode(r["value"])) for r in self.published()]
 
     def commits(self) -> list[int]:
-        return [m["commitTs"] for m in self.said() if m["type"] == "INSERT"]
+        return [m["commitTs"] for m in self.messages() if m["type"] == "INSERT"]
 
 
 @pytest.fixture
@@ -78,10 +78,10 @@ def test_steps_go_on_where_the_last_one_ended(place: Place) -> None:
     place.source.grow(SECOND)
     assert again.step(job).checkpoint_ts == 44
     assert place.commits() == [*range(20, 25), *range(40, 45)]
-    kinds = [m["type"] for m in place.said()]
+    kinds = [m["type"] for m in place.messages()]
     assert kinds[:2] == ["CREATE", "BOOTSTRAP"]
     assert kinds.count("ALTER") == kinds.count("BOOTSTRAP") == 1
-    assert [m["commitTs"] for m in place.said() if m["type"] == "WATERMARK"] == [24, 44]
+    assert [m["commitTs"] for m in place.messages() if m["type"] == "WATERMARK"] == [24, 44]
     again.overwrite(job, 41)
     assert again.checkpoint_ts(job) == 41
     assert again.step(job).messages.total() == 3
@@ -167,7 +167,7 @@ def test_what_schema_changes_said_is_known_after_a_restart(place: Place) -> None
     place.runner.step(job)
     place.source.grow([ddl("ALTER TABLE `d`.`t` COMMENT = 'x'", 30, table(29, ID))])
     place.restarted().step(job)
-    shown = [m["payload"]["tableChanges"][0]["table"]["columns"][0] for m in place.said()]
+    shown = [m["payload"]["tableChanges"][0]["table"]["columns"][0] for m in place.messages()]
     assert [(c["comment"], c["autoIncremented"]) for c in shown] == [(None, True), ("counts", True)]
 
 
@@ -187,12 +187,12 @@ def test_a_topic_gets_watermarks_while_its_table_is_there(place: Place) -> None:
     place.restarted().step(job)
     place.source.grow([watermark(51)])
     place.runner.step(job)
-    told: dict[str, list[int]] = {}
+    watermarks: dict[str, list[int]] = {}
     for record in place.published():
-        said = json.loads(base64.b64decode(record["value"]))
-        if said["type"] == "WATERMARK":
-            told.setdefault(record["topic"], []).append(said["commitTs"])
-    assert told == {"t": [25, 28, 31, 41, 51], "d_t": [25, 28, 31]}
+        message = json.loads(base64.b64decode(record["value"]))
+        if message["type"] == "WATERMARK":
+            watermarks.setdefault(record["topic"], []).append(message["commitTs"])
+    assert watermarks == {"t": [25, 28, 31, 41, 51], "d_t": [25, 28, 31]}
 
 
 def test_no_watermark_leaves_before_the_rows_that_it_covers(
@@ -213,10 +213,10 @@ def test_no_watermark_leaves_before_the_rows_that_it_covers(
     records = sorted(
         (r for part in (tmp_path / "out").glob("*/*.jsonl.gz") for r in lines(part)), key=lambda r: r["offset"]
     )
-    said = [json.loads(base64.b64decode(r["value"])) for r in records]
-    told = [(m["type"], m["commitTs"]) for m in said if m["type"] in ("INSERT", "WATERMARK")]
+    messages = [json.loads(base64.b64decode(r["value"])) for r in records]
+    shown = [(m["type"], m["commitTs"]) for m in messages if m["type"] in ("INSERT", "WATERMARK")]
     rows = [("INSERT", ts) for ts in (1000, *range(1500, 1505))]
-    assert told == [*rows, ("WATERMARK", 5000), ("WATERMARK", 6000)]
+    assert shown == [*rows, ("WATERMARK", 5000), ("WATERMARK", 6000)]
 
 
 def test_a_refused_schema_stops_what_comes_after_and_loses_nothing(place: Place) -> None:
@@ -241,8 +241,8 @@ def test_the_log_tells_once_what_a_protocol_does_to_values(place: Place, caplog:
     place.runner.step(job)
     place.source.grow([row(30, 9, id=2, big=2)])
     assert place.restarted().step(job).messages.total() == 1
-    (said,) = (record.getMessage() for record in caplog.records if "big" in record.getMessage())
-    assert said.startswith("topic t, table d.t: big: ")
+    (message,) = (record.getMessage() for record in caplog.records if "big" in record.getMessage())
+    assert message.startswith("topic t, table d.t: big: ")
 
 
 def test_rules_choose_databases_and_views_and_refuse_what_is_renamed_under_them(place: Place) -> None:
@@ -270,8 +270,8 @@ def test_rules_choose_databases_and_views_and_refuse_what_is_renamed_under_them(
     job = place.job("protocol=simple", rules='[filter]\nrules = ["*.*", "!other.*"]\n')
     with pytest.raises(tidecast.TerminalError, match=r"CDC:ErrSyncRenameTableFailed.*d\.kept.*other\.was"):
         place.runner.step(job)
-    told = [m.get("sql") or m["type"] for m in place.said() if m["type"] not in ("BOOTSTRAP", "WATERMARK")]
-    assert told == ["CREATE DATABASE `d`", "CREATE TABLE `d`.`t`", view, "INSERT"]
+    shown = [m.get("sql") or m["type"] for m in place.messages() if m["type"] not in ("BOOTSTRAP", "WATERMARK")]
+    assert shown == ["CREATE DATABASE `d`", "CREATE TABLE `d`.`t`", view, "INSERT"]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class Done(NamedTuple):
     err: str
 
     @property
-    def said(self) -> Any:
+    def output(self) -> Any:
         """What it printed as JSON."""
         assert self.code == 0, self.err
         return json.loads(self.out)
@@ -188,26 +188,26 @@ def names(mask: int, elements: Sequence[str]) -> str:
     return ",".join(e for n, e in enumerate(elements) if mask >> n & 1)
 
 
-def same(said: Any, _: dict[str, Any]) -> Any:
-    return said
+def same(value: Any, _: dict[str, Any]) -> Any:
+    return value
 
 
-def moved(said: dict[str, str]) -> str:
-    assert said["location"] == "UTC"
-    there = dt.datetime.fromisoformat(said["value"]) + ZONE_OFFSET
-    return there.isoformat(" ", "milliseconds" if "." in said["value"] else "seconds")
+def moved(value: dict[str, str]) -> str:
+    assert value["location"] == "UTC"
+    there = dt.datetime.fromisoformat(value["value"]) + ZONE_OFFSET
+    return there.isoformat(" ", "milliseconds" if "." in value["value"] else "seconds")
 
 
 WIRE: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
-    **dict.fromkeys(("tinyint", "smallint", "int", "year"), lambda said, _: int(said)),
-    "bigint": lambda said, kind: said if kind.get("unsigned") else int(said),
-    "float": lambda said, _: struct.unpack("f", struct.pack("f", float(said)))[0],
-    "double": lambda said, _: float(said),
-    "enum": lambda said, kind: kind["elements"][int(said) - 1],
-    "set": lambda said, kind: names(int(said), kind["elements"]),
-    "bit": lambda said, kind: int(said).to_bytes((kind["length"] + 7) // 8, "big"),
-    "varbinary": lambda said, _: base64.b64decode(said),
-    "timestamp": lambda said, _: moved(said),
+    **dict.fromkeys(("tinyint", "smallint", "int", "year"), lambda value, _: int(value)),
+    "bigint": lambda value, kind: value if kind.get("unsigned") else int(value),
+    "float": lambda value, _: struct.unpack("f", struct.pack("f", float(value)))[0],
+    "double": lambda value, _: float(value),
+    "enum": lambda value, kind: kind["elements"][int(value) - 1],
+    "set": lambda value, kind: names(int(value), kind["elements"]),
+    "bit": lambda value, kind: int(value).to_bytes((kind["length"] + 7) // 8, "big"),
+    "varbinary": lambda value, _: base64.b64decode(value),
+    "timestamp": lambda value, _: moved(value),
 }
 """How an Avro record shows a value of a Simple message, where it is not the same text."""
 
@@ -226,8 +226,8 @@ def published_rows(log: Sequence[dict[str, Any]]) -> Lines:
         kinds = {c["name"]: c["dataType"] for c in table["columns"]}
         (primary,) = (i["columns"] for i in table["indexes"] if i["primary"])
         row = {
-            name: said if said is None else WIRE.get(kinds[name]["mysqlType"], same)(said, kinds[name])
-            for name, said in (message.get("data") or message["old"]).items()
+            name: value if value is None else WIRE.get(kinds[name]["mysqlType"], same)(value, kinds[name])
+            for name, value in (message.get("data") or message["old"]).items()
         }
         value = row | {
             "_tidb_op": ROWS[message["type"]],
@@ -249,7 +249,7 @@ def published_rows(log: Sequence[dict[str, Any]]) -> Lines:
 class Week:
     """The shop's log as an Avro changefeed in Kafka: what `convert` said, and what came of it."""
 
-    said: dict[str, Any]
+    output: dict[str, Any]
     source: str
     topics: list[str]
     messages: Lines
@@ -272,7 +272,7 @@ def week(
     )
     source = uri("kafka", f"{broker.bootstrap}/shop", protocol="avro", topics="shop_.*")
     topics = [f"shop_{table.name}" for table in LOG.Shop().tables]
-    return Week(done.said, source, topics, broker.messages(*topics))
+    return Week(done.output, source, topics, broker.messages(*topics))
 
 
 def test_other_programs_read_every_row(week: Week, registry: SchemaRegistry, log: list[dict[str, Any]]) -> None:
@@ -289,8 +289,8 @@ def test_other_programs_read_every_row(week: Week, registry: SchemaRegistry, log
             ] == want[place], place
             del want[place]
     assert not want
-    assert week.said["messages"] == sum(line["value"]["type"] in ROWS for line in log)
-    assert not week.said["dead_letters"]
+    assert week.output["messages"] == sum(line["value"]["type"] in ROWS for line in log)
+    assert not week.output["dead_letters"]
 
 
 def test_each_topic_has_the_partitions_asked_for(week: Week, broker: KafkaBroker) -> None:
@@ -308,20 +308,20 @@ def test_each_new_schema_is_registered_once(week: Week, recorder: Recorder) -> N
     sent = {subject: n for subject, n in recorder.registrations().items() if subject.startswith("shop_")}
     once = {f"{topic}-{part}": 1 for topic in week.topics for part in ("key", "value")}
     assert sent == once | {"shop_orders-value": 2}  # it got a column
-    assert week.said["schemas"] == sum(sent.values())
+    assert week.output["schemas"] == sum(sent.values())
 
 
 def test_verify_finds_every_row_right(week: Week, recorder: Recorder, log: list[dict[str, Any]]) -> None:
     before = len(recorder.asked)
-    said = run("verify", week.source, "--json", "--tz", ZONE, "--schema-registry", recorder.url).said
+    output = run("verify", week.source, "--json", "--tz", ZONE, "--schema-registry", recorder.url).output
     kinds = Counter(line["value"]["type"] for line in log)
-    verdicts = {name: count for name, count in said["verdicts"].items() if count}
+    verdicts = {name: count for name, count in output["verdicts"].items() if count}
     assert verdicts == {"match": kinds["INSERT"] + kinds["UPDATE"], "delete": kinds["DELETE"]}
-    assert set(said["tables"]) == {topic.replace("_", ".", 1) for topic in week.topics}
-    assert not said["dead_letters"]
+    assert set(output["tables"]) == {topic.replace("_", ".", 1) for topic in week.topics}
+    assert not output["dead_letters"]
     asked = Counter(a.path for a in recorder.asked[before:] if "/ids/" in a.path)
     assert set(asked.values()) == {1}  # one look at each schema, however many rows it has
-    assert not said["warnings"]
+    assert not output["warnings"]
 
 
 def test_verify_doubts_a_time_zone_with_which_most_rows_do_not_match(week: Week, registry: SchemaRegistry) -> None:
@@ -340,10 +340,10 @@ def test_the_tables_are_the_shop_at_the_end(
     shop = LOG.Shop()
     shop.run()
     options = ("--tz", ZONE, "--schema-registry", registry.url)
-    said = run("replicate", week.source, "--to", str(tmp_path / "tables"), "--json", *options).said
-    assert not said["dead_letters"]
+    output = run("replicate", week.source, "--to", str(tmp_path / "tables"), "--json", *options).output
+    assert not output["dead_letters"]
     kinds = Counter(line["value"]["type"] for line in log)
-    verdicts = sum((Counter(table["checksums"]) for table in said["tables"]), Counter[str]())
+    verdicts = sum((Counter(table["checksums"]) for table in output["tables"]), Counter[str]())
     assert verdicts == {"match": kinds["INSERT"] + kinds["UPDATE"], "delete": kinds["DELETE"]}
     for table in shop.tables:
         assert actual(str(tmp_path / "tables" / "shop" / table.name), table.key) == expected(table)
@@ -352,12 +352,12 @@ def test_the_tables_are_the_shop_at_the_end(
 def test_inspect_explains_messages_of_a_topic(week: Week, registry: SchemaRegistry) -> None:
     options = ("--limit", "4", "--tz", ZONE, "--schema-registry", registry.url)
     source = week.source.replace("shop_.%2A", "shop_products")
-    said = run("inspect", source, "--json", *options).said
-    assert len(said) == 4
-    assert {m["protocol"] for m in said} == {"avro"}
-    assert {m["type"] for m in said} == {"INSERT"}
-    assert {m["verdict"] for m in said} == {"match"}
-    first = said[0]
+    output = run("inspect", source, "--json", *options).output
+    assert len(output) == 4
+    assert {m["protocol"] for m in output} == {"avro"}
+    assert {m["type"] for m in output} == {"INSERT"}
+    assert {m["verdict"] for m in output} == {"match"}
+    first = output[0]
     assert first["table"] == "shop.products"
     assert first["time"].startswith("2025-03-03T08:05:")
     assert first["value_schema_id"] > 0
@@ -385,9 +385,9 @@ class Little:
 
     def message(self, kind: str, **members: Any) -> dict[str, Any]:
         self.ts += 1000 << 18
-        said = {"version": 1, "type": kind, "commitTs": self.ts, "buildTs": self.ts >> 18, **members}
-        self.raw(json.dumps(said).encode())
-        return said
+        message = {"version": 1, "type": kind, "commitTs": self.ts, "buildTs": self.ts >> 18, **members}
+        self.raw(json.dumps(message).encode())
+        return message
 
     def raw(self, value: bytes, key: bytes | None = None) -> None:
         text = {"topic": "little", "partition": 0, "key": key and base64.b64encode(key).decode()}
@@ -479,7 +479,7 @@ def test_with_the_right_passwords_everything_works(
     converted = run("convert", two_rows("let_in").write(tmp_path), place, *registry)
     assert (converted.code, len(broker.messages("let_in"))) == (0, 3)
     verified = run("verify", place, *registry, "--json")
-    assert verified.said["verdicts"]["none"] == 2
+    assert verified.output["verdicts"]["none"] == 2
     for secret in (secured_registry.password, broker.password):
         assert secret not in converted.out + converted.err + verified.out + verified.err
 
@@ -532,15 +532,15 @@ class Letter(NamedTuple):
     value: bytes | None
 
 
-def letters(folder: Path) -> list[Letter]:
+def dead_letters(folder: Path) -> list[Letter]:
     found = [json.loads(line) for part in folder.glob("*.jsonl") for line in part.read_text().splitlines()]
-    assert all(said["detail"] or said["reason"] == "bad-json" for said in found)
+    assert all(line["detail"] or line["reason"] == "bad-json" for line in found)
     plain = [
         Letter(
-            *(said[n] for n in ("reason", "topic", "partition", "offset")),
-            *(None if said[n] is None else base64.b64decode(said[n]) for n in ("key", "value")),
+            *(line[n] for n in ("reason", "topic", "partition", "offset")),
+            *(None if line[n] is None else base64.b64decode(line[n]) for n in ("key", "value")),
         )
-        for said in found
+        for line in found
     ]
     return sorted(plain, key=lambda letter: letter.offset)
 
@@ -636,35 +636,35 @@ def mixed(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory:
 def test_convert_sets_bad_messages_aside(mixed: Mixed, tmp_path: Path) -> None:
     sink = uri("file", f"{tmp_path}/topics/out", protocol="avro", partition_num="1", format="jsonl")
     options = ("--source-schema-registry", mixed.registry, "--schema-registry", schema_folder(tmp_path / "registry"))
-    said = run("convert", mixed.source, sink, *options, "--json", "--dead-letters", str(tmp_path / "letters")).said
-    assert said["messages"] == len(mixed.good)
-    assert said["dead_letters"] == Counter(letter.reason for letter in mixed.bad)
-    assert letters(tmp_path / "letters") == mixed.bad
+    output = run("convert", mixed.source, sink, *options, "--json", "--dead-letters", str(tmp_path / "letters")).output
+    assert output["messages"] == len(mixed.good)
+    assert output["dead_letters"] == Counter(letter.reason for letter in mixed.bad)
+    assert dead_letters(tmp_path / "letters") == mixed.bad
 
 
 def test_replicate_sets_bad_messages_aside(mixed: Mixed, tmp_path: Path) -> None:
     options = ("--schema-registry", mixed.registry, "--dead-letters", str(tmp_path / "letters"))
     for _ in range(2):  # the second time, which reads all of it again, nothing is new
-        said = run("replicate", mixed.source, "--to", str(tmp_path / "tables"), *options, "--json").said
-        assert said["dead_letters"] == Counter(letter.reason for letter in mixed.bad)
-        assert letters(tmp_path / "letters") == mixed.bad
+        output = run("replicate", mixed.source, "--to", str(tmp_path / "tables"), *options, "--json").output
+        assert output["dead_letters"] == Counter(letter.reason for letter in mixed.bad)
+        assert dead_letters(tmp_path / "letters") == mixed.bad
     rows = DeltaTable(str(tmp_path / "tables" / mixed.database / "t")).to_pyarrow_table().to_pylist()
     assert sorted(row["id"] for row in rows) == mixed.good
 
 
 def test_verify_counts_bad_messages(mixed: Mixed, tmp_path: Path) -> None:
     options = ("--schema-registry", mixed.registry, "--dead-letters", str(tmp_path / "letters"))
-    said = run("verify", mixed.source, *options, "--json").said
-    assert said["verdicts"]["none"] == len(mixed.good)
-    assert said["dead_letters"] == Counter(letter.reason for letter in mixed.bad)
-    assert letters(tmp_path / "letters") == mixed.bad
+    output = run("verify", mixed.source, *options, "--json").output
+    assert output["verdicts"]["none"] == len(mixed.good)
+    assert output["dead_letters"] == Counter(letter.reason for letter in mixed.bad)
+    assert dead_letters(tmp_path / "letters") == mixed.bad
 
 
 def test_inspect_tells_what_is_wrong(mixed: Mixed) -> None:
-    said = run("inspect", mixed.source, "--limit", "30", "--schema-registry", mixed.registry, "--json").said
-    problems = {m["offset"]: m["problem"].partition(":")[0] for m in said if m["problem"]}
+    output = run("inspect", mixed.source, "--limit", "30", "--schema-registry", mixed.registry, "--json").output
+    problems = {m["offset"]: m["problem"].partition(":")[0] for m in output if m["problem"]}
     assert problems == {letter.offset: letter.reason for letter in mixed.bad}
-    assert sum(m["type"] == "INSERT" and not m["problem"] for m in said) == len(mixed.good)
+    assert sum(m["type"] == "INSERT" and not m["problem"] for m in output) == len(mixed.good)
 
 
 @pytest.mark.parametrize("command", ["convert", "replicate"])
@@ -857,8 +857,8 @@ def test_a_path_is_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     home.mkdir()
     two_rows("paths").write(home)
     monkeypatch.chdir(tmp_path)
-    said = run("verify", "a b#c/little.jsonl?protocol=simple", "--json").said
-    assert list(said["tables"]) == ["paths.t"]
+    output = run("verify", "a b#c/little.jsonl?protocol=simple", "--json").output
+    assert list(output["tables"]) == ["paths.t"]
     assert run("verify", "./a b#c?protocol=simple&topics=none", "--json").code == WRONG_CALL
 
 
@@ -898,14 +898,14 @@ def test_inspect_explains_an_avro_message(week: Week, registry: SchemaRegistry) 
     message = next(v for _, v in week.messages["shop_orders", 0] if v)
     row = by_fastavro(registry.url)(message)
     options = ("--schema-registry", registry.url, "--tz", ZONE)
-    (said,) = run("inspect", "--hex", message.hex(), *options, "--json").said
-    (again,) = run("inspect", "--base64", base64.b64encode(message).decode(), *options, "--json").said
-    assert said == again
-    assert (said["protocol"], said["type"], said["table"]) == ("avro", "INSERT", "shop.orders")
-    assert (said["commit_ts"], said["verdict"]) == (row["_tidb_commit_ts"], "match")
-    assert said["value_schema_id"] == int.from_bytes(message[1:5], "big")
-    assert said["expected"] == said["actual"] == int(row["_tidb_row_level_checksum"])
-    shown = {c["name"]: c["new"] for c in said["columns"]}
+    (output,) = run("inspect", "--hex", message.hex(), *options, "--json").output
+    (again,) = run("inspect", "--base64", base64.b64encode(message).decode(), *options, "--json").output
+    assert output == again
+    assert (output["protocol"], output["type"], output["table"]) == ("avro", "INSERT", "shop.orders")
+    assert (output["commit_ts"], output["verdict"]) == (row["_tidb_commit_ts"], "match")
+    assert output["value_schema_id"] == int.from_bytes(message[1:5], "big")
+    assert output["expected"] == output["actual"] == int(row["_tidb_row_level_checksum"])
+    shown = {c["name"]: c["new"] for c in output["columns"]}
     assert shown["id"] == row["id"]
     assert shown["status"] == row["status"]
     text = run("inspect", "--hex", message.hex(), *options)
@@ -915,12 +915,12 @@ def test_inspect_explains_an_avro_message(week: Week, registry: SchemaRegistry) 
 
 def test_inspect_explains_avro_messages_that_are_no_rows(tmp_path: Path) -> None:
     options = ("--protocol", "flat-avro", "--schema-registry", schema_folder(tmp_path / "registry"), "--json")
-    (said,) = run("inspect", "--hex", "0206378f24821c0012", *options).said
-    assert (said["type"], said["commit_ts"]) == ("WATERMARK", 447984074911121426)
-    assert said["time"] == "2024-02-26T05:00:25.607+00:00"
+    (output,) = run("inspect", "--hex", "0206378f24821c0012", *options).output
+    assert (output["type"], output["commit_ts"]) == ("WATERMARK", 447984074911121426)
+    assert output["time"] == "2024-02-26T05:00:25.607+00:00"
     ddl = b'{"query":"create table t(id int)","type":3,"schema":"s","table":"t","commitTs":470618533209047040}'
-    (said,) = run("inspect", "--hex", (b"\x01" + ddl).hex(), *options).said
-    assert (said["type"], said["sql"]) == ("DDL", ddl.decode())
+    (output,) = run("inspect", "--hex", (b"\x01" + ddl).hex(), *options).output
+    assert (output["type"], output["sql"]) == ("DDL", ddl.decode())
 
 
 def test_inspect_explains_simple_messages() -> None:
@@ -928,23 +928,27 @@ def test_inspect_explains_simple_messages() -> None:
     ddl, _, insert = (base64.b64decode(json.loads(line)["value"]) for line in little.lines)
     watermark = json.dumps({"version": 1, "type": "WATERMARK", "commitTs": little.ts, "buildTs": 1}).encode()
 
-    def said(message: bytes) -> dict[str, Any]:
-        (one,) = run("inspect", "--hex", message.hex(), "--json").said
+    def inspected(message: bytes) -> dict[str, Any]:
+        (one,) = run("inspect", "--hex", message.hex(), "--json").output
         shown = run("inspect", "--hex", message.hex())
         assert shown.code == 0
         assert f"simple {one['type']}" in shown.out
         assert isinstance(one, dict)
         return one
 
-    told = said(watermark)
-    assert (told["type"], told["commit_ts"], told["time"]) == ("WATERMARK", little.ts, "2025-03-03T08:00:03.000+00:00")
-    assert told["problem"] is None
-    told = said(ddl)
-    assert (told["type"], told["table"], told["sql"]) == ("CREATE", "told.t", "CREATE TABLE `t`")
-    assert [c["name"] for c in told["columns"]] == ["id", "name"]
-    told = said(insert)  # it comes without its table's schema
-    assert (told["type"], told["table"], told["commit_ts"]) == ("INSERT", "told.t", little.ts)
-    assert told["problem"].startswith("unknown-table")
+    found = inspected(watermark)
+    assert (found["type"], found["commit_ts"], found["time"]) == (
+        "WATERMARK",
+        little.ts,
+        "2025-03-03T08:00:03.000+00:00",
+    )
+    assert found["problem"] is None
+    found = inspected(ddl)
+    assert (found["type"], found["table"], found["sql"]) == ("CREATE", "told.t", "CREATE TABLE `t`")
+    assert [c["name"] for c in found["columns"]] == ["id", "name"]
+    found = inspected(insert)  # it comes without its table's schema
+    assert (found["type"], found["table"], found["commit_ts"]) == ("INSERT", "told.t", little.ts)
+    assert found["problem"].startswith("unknown-table")
 
 
 # -------------------------------------------------------------------------------------------------- as its own process

@@ -96,9 +96,9 @@ def test_the_handle_key_alone_is_sent(encoding: str, source: str, tmp_path: Path
     if encoding == "json":
         large = [json.loads(v) for v in values(tmp_path) if b"handleKeyOnly" in v]
         assert [(m["handleKeyOnly"], m["data"]) for m in large] == [(True, {"id": "2"}), (True, {"id": "3"})]
-    read, letters = rows(spark, f"file://{tmp_path}/out?protocol=simple")
+    read, dead_letters = rows(spark, f"file://{tmp_path}/out?protocol=simple")
     assert read == {1: "short"}
-    assert letters == {"incomplete-row": 2}
+    assert dead_letters == {"incomplete-row": 2}
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_the_claim_check_keeps_the_whole(
         whole = [json.loads(f.read_bytes()) for f in files] if raw == "false" else []
         assert all(list(w) == ["key", "value"] and w["key"] is None for w in whole)
     here = f"file://{tmp_path}/out?protocol=simple&large-message-handle-compression={compression}"
-    read, letters = rows(spark, here)
-    assert (set(read), letters) == (({1}, {"incomplete-row": 2}) if result.claims else (set(BODIES), {}))
-    read, letters = rows(spark, f"{here}&claim-check-storage-uri=file://{claims}")
-    assert (read, letters) == (BODIES, {})
+    read, dead_letters = rows(spark, here)
+    assert (set(read), dead_letters) == (({1}, {"incomplete-row": 2}) if result.claims else (set(BODIES), {}))
+    read, dead_letters = rows(spark, f"{here}&claim-check-storage-uri=file://{claims}")
+    assert (read, dead_letters) == (BODIES, {})
 
 
 def test_a_claim_check_reads_no_place_but_its_storage(source: str, tmp_path: Path, spark: SparkSession) -> None:
@@ -137,8 +137,8 @@ def test_a_claim_check_reads_no_place_but_its_storage(source: str, tmp_path: Pat
     assert {r["l"].rpartition("/")[0] for r in located.collect()} == {f"file://{tmp_path}/claims"}
     other = tmp_path / "elsewhere"
     other.mkdir()
-    _, letters = rows(spark, f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri=file://{other}")
-    assert letters == {"incomplete-row": 2}
+    _, dead_letters = rows(spark, f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri=file://{other}")
+    assert dead_letters == {"incomplete-row": 2}
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_a_broken_claim_is_a_dead_letter(broken: str, source: str, tmp_path: Pat
     convert(source, tmp_path, "json", config, spark)
     for file in claims.glob("*.json"):
         file.write_text(broken)
-    read, letters = rows(spark, f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri=file://{claims}")
-    assert (read, sum(letters.values())) == ({1: "short"}, 2)
+    read, dead_letters = rows(spark, f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri=file://{claims}")
+    assert (read, sum(dead_letters.values())) == ({1: "short"}, 2)
 
 
 def test_compressed_values_have_ticdc_s_forms(source: str, tmp_path: Path, spark: SparkSession) -> None:
@@ -199,11 +199,11 @@ def test_what_unpacks_to_too_much_or_to_nothing_is_a_dead_letter(
         uri = f"file://{topic}?protocol=simple&large-message-handle-compression={compression}"
         with tidecast.read(spark, uri, tz="UTC") as events:
             read = [r["data"]["id"] for t in events.tables for r in t.good.select("data").collect()]
-            letters = events.dead_letters().orderBy("offset").select("reason", "detail", "value").collect()
+            dead_letters = events.dead_letters().orderBy("offset").select("reason", "detail", "value").collect()
         assert sorted(read) == [1, 3]
-        assert [letter["reason"] for letter in letters] == [reason for _, reason, _ in odd]
-        assert all(words in letter["detail"] for letter, (_, _, words) in zip(letters, odd, strict=True))
-        assert [bytes(letter["value"]) for letter in letters] == [value for value, _, _ in odd]
+        assert [letter["reason"] for letter in dead_letters] == [reason for _, reason, _ in odd]
+        assert all(words in letter["detail"] for letter, (_, _, words) in zip(dead_letters, odd, strict=True))
+        assert [bytes(letter["value"]) for letter in dead_letters] == [value for value, _, _ in odd]
 
 
 def test_a_batch_of_large_messages_goes_on_in_pieces() -> None:
@@ -220,8 +220,8 @@ def test_a_claim_of_too_many_bytes_is_a_dead_letter(source: str, tmp_path: Path,
     second.unlink()
     uri = f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri=file://{claims}"
     with tidecast.read(spark, uri, tz="UTC") as events:
-        letters = {(r["reason"], r["detail"]) for r in events.dead_letters().collect()}
-    assert letters == {
+        dead_letters = {(r["reason"], r["detail"]) for r in events.dead_letters().collect()}
+    assert dead_letters == {
         ("too-large", f"the claim check's file {first.name} has more, and a message may have 134,217,728 bytes"),
         ("incomplete-row", f"the claim check's file {second.name} cannot be read: FileNotFoundError"),
     }

@@ -47,8 +47,8 @@ def in_partitions(golden: Callable[[str], Path]) -> list[dict[str, Any]]:
             continue
         everywhere = message["partition"] is None
         for partition in range(PARTITIONS) if everywhere else [message["n"] % PARTITIONS]:
-            said = {"partition": partition, "offset": ends[partition], "key": None, "value": message["value"]}
-            records.append({**said, "n": message["n"]})
+            payloads = {"partition": partition, "offset": ends[partition], "key": None, "value": message["value"]}
+            records.append({**payloads, "n": message["n"]})
             ends[partition] += 1
     return records
 
@@ -106,15 +106,15 @@ def whole(topic: list[dict[str, Any]], spark: SparkSession, tmp_path_factory: py
     return drain(stream_of(spark, folder))
 
 
-def versions_told(records: list[dict[str, Any]]) -> set[tuple[str, int]]:
+def versions_shown(records: list[dict[str, Any]]) -> set[tuple[str, int]]:
     """Return the tables and versions whose schemas come in some records."""
-    told = set()
+    shown = set()
     for record in records:
         message = json.loads(base64.b64decode(record["value"]))
         for name in ("tableSchema", "preTableSchema"):
             if name in message:
-                told.add((message[name]["table"], message[name]["version"]))
-    return told
+                shown.add((message[name]["table"], message[name]["version"]))
+    return shown
 
 
 @pytest.mark.parametrize("seed", range(CUTS))
@@ -133,8 +133,8 @@ def test_a_reader_may_start_in_the_middle(
     applied |= drain(stream)
 
     here = {(r["partition"], r["offset"]) for r in later}
-    told = versions_told(later)
-    wanted = {place: row for place, row in whole.items() if place in here and (row[0], row[1]) in told}
+    shown = versions_shown(later)
+    wanted = {place: row for place, row in whole.items() if place in here and (row[0], row[1]) in shown}
     assert applied == wanted
     assert stream.progress.rows_waiting == sum(place in here for place in whole) - len(wanted)
 
@@ -143,14 +143,14 @@ def test_rows_wait_on_disk_and_no_more_than_allowed(
     topic: list[dict[str, Any]], whole: Applied, spark: SparkSession, tmp_path: Path
 ) -> None:
     tables = [r for r in topic if (r["partition"], r["offset"]) in whole]
-    told = [r for r in topic if r not in tables]
+    shown = [r for r in topic if r not in tables]
     put(tmp_path / "topic", "1", tables)
     with pytest.raises(DecodeError, match=f"{len(tables)} rows wait for the schemas"):
         drain(stream_of(spark, tmp_path, max_waiting=len(tables) - 1))
     stream = stream_of(spark, tmp_path)
     assert drain(stream) == {}
     assert stream.progress.rows_waiting == len(tables)
-    put(tmp_path / "topic", "2", told)
+    put(tmp_path / "topic", "2", shown)
     again = stream_of(spark, tmp_path)
     assert drain(again) == whole
     assert (again.progress.rows_waiting, again.progress.waiting) == (0, None)
@@ -173,7 +173,7 @@ def test_a_batch_that_was_not_committed_comes_again(
 # --- what comes again -----------------------------------------------------------------------------------------------
 
 
-def put_said(folder: Path, name: str, *said: tuple[int, int, Said]) -> None:
+def put_payloads(folder: Path, name: str, *payloads: tuple[int, int, Said]) -> None:
     """Write a file of messages, each with its partition and offset."""
     records = (
         {
@@ -182,7 +182,7 @@ def put_said(folder: Path, name: str, *said: tuple[int, int, Said]) -> None:
             "key": None,
             "value": base64.b64encode(json.dumps(m).encode()).decode(),
         }
-        for partition, offset, m in said
+        for partition, offset, m in payloads
     )
     put(folder / "topic", name, list(records))
 
@@ -196,13 +196,13 @@ def test_a_replay_after_a_watermark_is_left_out(spark: SparkSession, tmp_path: P
     made, other = ddl("CREATE TABLE `d`.`t`", 5, table(4, ID)), ddl("CREATE TABLE `d`.`u`", 5, table(4, ID, name="u"))
     first, second, later = row(10, 4, id=1), row(20, 4, kind="DELETE", id=1), row(30, 4, id=2)
     bad = {**row(15, 4), "data": {"id": "no number"}}
-    put_said(
+    put_payloads(
         tmp_path, "1", (0, 0, made), (0, 1, other), (0, 2, first), (0, 3, second), (0, 4, watermark(20)), (1, 0, first)
     )
     assert places(stream_of(spark, tmp_path)) == {(0, 2), (0, 3), (1, 0)}
     # What partition 1 holds has no watermark; the table u had no rows; and what cannot be read may be new.
     alien = row(12, 4, name="u", id=1)
-    put_said(tmp_path, "2", (0, 5, first), (0, 6, second), (0, 7, later), (0, 8, alien), (0, 9, bad), (1, 1, first))
+    put_payloads(tmp_path, "2", (0, 5, first), (0, 6, second), (0, 7, later), (0, 8, alien), (0, 9, bad), (1, 1, first))
     stream = stream_of(spark, tmp_path)
     batch = stream.next()
     assert batch is not None
@@ -210,31 +210,31 @@ def test_a_replay_after_a_watermark_is_left_out(spark: SparkSession, tmp_path: P
     assert [r["offset"] for r in batch.events.dead_letters().collect()] == [9]
     stream.commit(batch)
     # Watermarks come again, too, and set nothing back.
-    put_said(tmp_path, "3", (0, 10, watermark(10)))
+    put_payloads(tmp_path, "3", (0, 10, watermark(10)))
     assert places(stream) == set()
-    put_said(tmp_path, "4", (0, 11, second), (0, 12, row(40, 4, id=3)))
+    put_payloads(tmp_path, "4", (0, 11, second), (0, 12, row(40, 4, id=3)))
     assert places(stream) == {(0, 12)}
 
 
 def test_rows_that_waited_for_their_schema_are_no_replay(spark: SparkSession, tmp_path: Path) -> None:
     made, more = ddl("CREATE TABLE `d`.`t`", 5, table(4, ID)), {**ID, "name": "n", "nullable": True}
     waits = row(10, 8, id=1, n=1)
-    put_said(tmp_path, "1", (0, 0, made), (0, 1, row(6, 4, id=1)), (0, 2, waits), (0, 3, watermark(20)))
+    put_payloads(tmp_path, "1", (0, 0, made), (0, 1, row(6, 4, id=1)), (0, 2, waits), (0, 3, watermark(20)))
     stream = stream_of(spark, tmp_path)
     assert places(stream) == {(0, 1)}
     altered = ddl("ALTER TABLE `d`.`t` ADD COLUMN `n` INT", 8, table(8, ID, more))
-    put_said(tmp_path, "2", (0, 4, waits), (0, 5, altered))
+    put_payloads(tmp_path, "2", (0, 4, waits), (0, 5, altered))
     assert places(stream) == {(0, 2)}
 
 
 def test_a_file_that_was_removed_is_nothing_new(spark: SparkSession, tmp_path: Path) -> None:
-    put_said(tmp_path, "1", (0, 0, ddl("CREATE TABLE `d`.`t`", 5, table(4, ID))))
-    put_said(tmp_path, "2", (0, 1, row(10, 4, id=1)))
+    put_payloads(tmp_path, "1", (0, 0, ddl("CREATE TABLE `d`.`t`", 5, table(4, ID))))
+    put_payloads(tmp_path, "2", (0, 1, row(10, 4, id=1)))
     stream = stream_of(spark, tmp_path)
     assert places(stream) == {(0, 1)}
     (tmp_path / "topic" / "1.jsonl").unlink()
     assert stream.next() is None
-    put_said(tmp_path, "3", (0, 2, row(11, 4, id=2)))
+    put_payloads(tmp_path, "3", (0, 2, row(11, 4, id=2)))
     assert places(stream) == {(0, 2)}
 
 
@@ -258,11 +258,11 @@ def test_a_damaged_file_is_named(
     name: str, damage: Callable[[bytes], bytes], spark: SparkSession, tmp_path: Path
 ) -> None:
     chance = random.Random(1)
-    said = (
+    payloads = (
         {"partition": 0, "offset": n, "value": base64.b64encode(chance.randbytes(900)).decode()} for n in range(500)
     )
     file = tmp_path / name
-    file.write_bytes(damage("".join(json.dumps(r) + "\n" for r in said).encode()))
+    file.write_bytes(damage("".join(json.dumps(r) + "\n" for r in payloads).encode()))
     with pytest.raises(tidecast.ConfigError) as stopped:
         tidecast.verify(f"file://{file}?protocol=simple", tz="UTC", spark=spark)
     assert str(stopped.value).startswith(("file:///", f"file://{file}: the file cannot be read: "))
@@ -288,7 +288,7 @@ def kafka_stream(spark: SparkSession, broker: KafkaBroker, folder: Path, topics:
     return TopicStream(spark, uri, folder / "state")
 
 
-def said(*messages: Said) -> list[str]:
+def payloads(*messages: Said) -> list[str]:
     return [json.dumps(message) for message in messages]
 
 
@@ -307,15 +307,15 @@ def test_a_topic_made_anew_is_not_read_on(spark: SparkSession, broker: KafkaBrok
     """Its offsets mean other messages, also where it ends behind the checkpoint. One that went stays known."""
     broker.create_topic("anew")
     broker.create_topic("anew_too")
-    broker.send("anew", 0, said(CREATE, row(10, 4, id=1)))
+    broker.send("anew", 0, payloads(CREATE, row(10, 4, id=1)))
     assert places(kafka_stream(spark, broker, tmp_path, "anew.*", "earliest")) == {(0, 1)}
     delete_topic(broker, "anew")
     stream = kafka_stream(spark, broker, tmp_path, "anew.*", "earliest")
     assert stream.next() is None
-    broker.send("anew_too", 0, said(row(20, 4, id=2)))
+    broker.send("anew_too", 0, payloads(row(20, 4, id=2)))
     assert places(stream) == {(0, 0)}
     broker.create_topic("anew")
-    broker.send("anew", 0, said(CREATE, *(row(ts, 4, id=ts) for ts in range(30, 35))))
+    broker.send("anew", 0, payloads(CREATE, *(row(ts, 4, id=ts) for ts in range(30, 35))))
     for _ in range(2):
         with pytest.raises(SourceChanged, match=r"made anew since the checkpoint.* topic anew .*--checkpoint"):
             kafka_stream(spark, broker, tmp_path, "anew.*", "earliest").next()
@@ -325,7 +325,7 @@ def test_a_checkpoint_without_topic_ids_takes_them_as_they_are(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     broker.create_topic("older")
-    broker.send("older", 0, said(CREATE, row(10, 4, id=1)))
+    broker.send("older", 0, payloads(CREATE, row(10, 4, id=1)))
     assert places(kafka_stream(spark, broker, tmp_path, "older", "earliest")) == {(0, 1)}
     file = tmp_path / "state" / "progress.json"
     state = json.loads(file.read_text())
@@ -345,13 +345,13 @@ def test_messages_that_went_before_they_were_read_are_named(
 ) -> None:
     """Kafka deletes what is older than a topic's retention; here it is told to."""
     broker.create_topic("expired")
-    broker.send("expired", 0, said(CREATE, row(10, 4, id=1)))
+    broker.send("expired", 0, payloads(CREATE, row(10, 4, id=1)))
     assert places(kafka_stream(spark, broker, tmp_path, "expired", "earliest")) == {(0, 1)}
-    broker.send("expired", 0, said(*(row(ts, 4, id=ts) for ts in range(20, 25))))
+    broker.send("expired", 0, payloads(*(row(ts, 4, id=ts) for ts in range(20, 25))))
     client, gone = admin(broker), TopicPartition("expired", 0, 2)
     client.delete_records([gone])[gone].result(30)  # what was read may go
     assert places(kafka_stream(spark, broker, tmp_path, "expired", "earliest")) == {(0, n) for n in range(2, 7)}
-    broker.send("expired", 0, said(*(row(ts, 4, id=ts) for ts in range(30, 35))))
+    broker.send("expired", 0, payloads(*(row(ts, 4, id=ts) for ts in range(30, 35))))
     gone = TopicPartition("expired", 0, 9)
     client.delete_records([gone])[gone].result(30)
     with pytest.raises(SourceChanged, match=r"before they were read: topic expired partition 0 offsets 7 to 8:"):
@@ -366,14 +366,14 @@ def test_messages_that_went_before_they_were_read_are_named(
 
 def test_nothing_of_a_new_partition_is_missed(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
     broker.create_topic("wider")
-    broker.send("wider", 0, said(CREATE))
+    broker.send("wider", 0, payloads(CREATE))
     stream = kafka_stream(spark, broker, tmp_path, "wider", "latest")
     assert places(stream) == set()
-    broker.send("wider", 0, said(CREATE))
+    broker.send("wider", 0, payloads(CREATE))
     assert places(stream) == set()
     client = admin(broker)
     client.create_partitions([NewPartitions("wider", 2)])["wider"].result(30)
-    broker.send("wider", 1, said(row(10, 4, id=1)))
+    broker.send("wider", 1, payloads(row(10, 4, id=1)))
     assert places(stream) == {(1, 0)}
 
 
@@ -413,7 +413,7 @@ def test_a_source_is_known_by_what_stays_the_same(one: str, other: str, same: bo
 def test_a_checkpoint_of_another_source_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """A folder of the same name elsewhere has files of the same names."""
     for place in ("here", "there"):
-        put_said(tmp_path / place, "1", (0, 0, CREATE), (0, 1, row(10, 4, id=1)))
+        put_payloads(tmp_path / place, "1", (0, 0, CREATE), (0, 1, row(10, 4, id=1)))
     source, state = f"{tmp_path}/here/topic?protocol=simple", tmp_path / "state"
     options: dict[str, Any] = {"checkpoint": str(state), "spark": spark}
     tidecast.replicate(source, str(tmp_path / "to"), **options)
@@ -422,10 +422,10 @@ def test_a_checkpoint_of_another_source_is_refused(spark: SparkSession, tmp_path
         tidecast.replicate(source.replace("here", "there"), str(tmp_path / "to"), **options)
 
     file = state / "progress.json"
-    said = json.loads(file.read_text())
-    del said["progress"]["source"]  # as the version before wrote it
-    file.write_text(json.dumps(said))
-    put_said(tmp_path / "here", "2", (0, 2, row(20, 4, id=2)))
+    payloads = json.loads(file.read_text())
+    del payloads["progress"]["source"]  # as the version before wrote it
+    file.write_text(json.dumps(payloads))
+    put_payloads(tmp_path / "here", "2", (0, 2, row(20, 4, id=2)))
     assert tidecast.replicate(source, str(tmp_path / "to"), **options).tables[0].upserted == 1
     assert json.loads(file.read_text())["progress"]["source"] == f"file://{tmp_path}/here/topic"
 
@@ -446,14 +446,14 @@ def test_a_topic_of_files_made_anew_is_not_read_on(spark: SparkSession, tmp_path
 
 
 def test_a_file_that_was_written_anew_is_read_and_one_that_shrank_is_not(spark: SparkSession, tmp_path: Path) -> None:
-    put_said(tmp_path, "1", (0, 0, CREATE), (0, 1, row(10, 4, id=1)))
+    put_payloads(tmp_path, "1", (0, 0, CREATE), (0, 1, row(10, 4, id=1)))
     stream = stream_of(spark, tmp_path)
     assert places(stream) == {(0, 1)}
     before = (tmp_path / "topic" / "1.jsonl").stat().st_size
-    put_said(tmp_path, "1", (0, 2, CREATE), (0, 3, row(20, 4, id=2)))
+    put_payloads(tmp_path, "1", (0, 2, CREATE), (0, 3, row(20, 4, id=2)))
     assert (tmp_path / "topic" / "1.jsonl").stat().st_size == before
     assert places(stream) == {(0, 3)}
-    put_said(tmp_path, "1", (0, 4, CREATE))
+    put_payloads(tmp_path, "1", (0, 4, CREATE))
     with pytest.raises(SourceChanged, match=r"smaller than when it was read.* file topic/1\.jsonl"):
         stream.next()
 
@@ -502,7 +502,7 @@ BYTES = {
 def state(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """What a stream keeps; but for its source, as each test has a folder of its own."""
     folder = tmp_path_factory.mktemp("state")
-    put_said(folder, "1", (0, 0, CREATE), (0, 1, row(10, 4, id=1)), (0, 2, watermark(10)))
+    put_payloads(folder, "1", (0, 0, CREATE), (0, 1, row(10, 4, id=1)), (0, 2, watermark(10)))
     drain(stream_of(spark, folder))
     members = json.loads((folder / "state" / "progress.json").read_text())
     del members["progress"]["source"]

@@ -100,8 +100,8 @@ def test_columns_that_differ_in_case_alone_do_not_end_the_run(spark: SparkSessio
     with topic.decode(spark) as events:
         assert [t.schema.table for t in events.tables] == ["good"]
         (letter,) = events.dead_letters().collect()
-    said = "d.bad has two columns of one name: a_b and A_b"
-    assert (letter["offset"], letter["reason"], letter["detail"]) == (1, "foreign-schema", said)
+    detail = "d.bad has two columns of one name: a_b and A_b"
+    assert (letter["offset"], letter["reason"], letter["detail"]) == (1, "foreign-schema", detail)
 
 
 def test_schemas_that_no_table_can_have_end_no_run(spark: SparkSession) -> None:
@@ -109,9 +109,9 @@ def test_schemas_that_no_table_can_have_end_no_run(spark: SparkSession) -> None:
         return {"name": name, "type": {"type": avro, "connect.parameters": {"tidb_type": tidb, **more}}}
 
     def decimal(precision: Any, scale: Any) -> dict[str, Any]:
-        said = field("bytes", "DECIMAL")
-        said["type"] |= {"logicalType": "decimal", "precision": precision, "scale": scale}
-        return said
+        decimal = field("bytes", "DECIMAL")
+        decimal["type"] |= {"logicalType": "decimal", "precision": precision, "scale": scale}
+        return decimal
 
     impossible = "d.bad has a column that no table can have: c "
     foreign = "schema id {} is not one of TiCDC's"
@@ -129,14 +129,14 @@ def test_schemas_that_no_table_can_have_end_no_run(spark: SparkSession) -> None:
     topic = Topic()
     topic.row(table("good"), id=1)
     for n, (_, fields) in enumerate(bad, 10):
-        said = {"type": "record", "name": "bad", "namespace": "default.d", "fields": fields}
-        topic.schemas[n] = json.dumps(said)
+        schema = {"type": "record", "name": "bad", "namespace": "default.d", "fields": fields}
+        topic.schemas[n] = json.dumps(schema)
         topic.message(None, b"\0" + n.to_bytes(4) + bytes(20))
     with topic.decode(spark) as events:
         assert [(t.schema.table, t.good.count()) for t in events.tables] == [("good", 1)]
-        letters = events.dead_letters().orderBy("offset").collect()
-    assert [x["detail"] for x in letters] == [words.format(n) for n, (words, _) in enumerate(bad, 10)]
-    assert {x["reason"] for x in letters} == {"foreign-schema"}
+        dead_letters = events.dead_letters().orderBy("offset").collect()
+    assert [x["detail"] for x in dead_letters] == [words.format(n) for n, (words, _) in enumerate(bad, 10)]
+    assert {x["reason"] for x in dead_letters} == {"foreign-schema"}
 
 
 def test_a_broken_schema_change_is_set_aside(spark: SparkSession) -> None:
@@ -146,9 +146,9 @@ def test_a_broken_schema_change_is_set_aside(spark: SparkSession) -> None:
         topic.message(None, value)
     topic.row(table("t"), id=1)
     with topic.decode(spark) as events:
-        letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
+        dead_letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
         assert events.tables[0].good.count() == 1
-    assert letters == dict.fromkeys((0, 2, 3), "bad-message")
+    assert dead_letters == dict.fromkeys((0, 2, 3), "bad-message")
     assert [d.sql for d in events.ddl] == ["DROP TABLE `t`"]
     assert events.watermark == 9
 
@@ -162,19 +162,19 @@ def test_thousands_of_odd_messages_end_no_run(spark: SparkSession) -> None:
         topic.message(b"\x07" + number.to_bytes(4), None)
     topic.message(None, None)
     with topic.decode(spark) as events:
-        letters = [tuple(r) for r in events.dead_letters().orderBy("offset").select("reason", "detail").collect()]
+        dead_letters = [tuple(r) for r in events.dead_letters().orderBy("offset").select("reason", "detail").collect()]
         assert events.tables[0].good.count() == 1
-    assert letters[:3] == [
+    assert dead_letters[:3] == [
         ("unknown-schema-id", "the registry knows no schema id 1000"),
         ("truncated", "shorter than the five bytes of the schema id"),
         ("bad-magic-byte", "begins with 07, not with 00"),
     ]
-    assert letters[-1] == ("bad-message", "neither key nor value")
-    assert Counter(reason for reason, _ in letters) == {
+    assert dead_letters[-1] == ("bad-message", "neither key nor value")
+    assert Counter(reason for reason, _ in dead_letters) == {
         **dict.fromkeys(("unknown-schema-id", "truncated", "bad-magic-byte"), many),
         "bad-message": 1,
     }
-    assert letters[-4][1] == f"the registry knows no schema id {1000 + many - 1}"
+    assert dead_letters[-4][1] == f"the registry knows no schema id {1000 + many - 1}"
 
 
 def test_a_length_that_lies_takes_no_memory(spark: SparkSession) -> None:
@@ -187,8 +187,8 @@ def test_a_length_that_lies_takes_no_memory(spark: SparkSession) -> None:
     for before in (len(value) - value[::-1].index(b"\x78\x02\x02") - 2, value.index(b"\x02\x02\x78") + 1):
         topic.message(key, value[:before] + two_gigabytes + value[before + 1 :])
     with topic.decode(spark) as events:
-        letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
-    assert letters == {1: "undecodable", 2: "undecodable"}
+        dead_letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
+    assert dead_letters == {1: "undecodable", 2: "undecodable"}
 
 
 def test_damaged_values_are_dead_letters(session: SparkSession) -> None:
@@ -202,24 +202,24 @@ def test_damaged_values_are_dead_letters(session: SparkSession) -> None:
     topic = Topic()
     topic.row(schema, **good)
     damages: list[tuple[str, Any]] = [
-        *(("u", said) for said in ("12x", "-1", "18446744073709551616", " 7", "1.0", "", "007")),
-        *(("d", said) for said in ("1,5", "NaN", "1e3", "", "1.", "1.5\n")),
-        *(("_tidb_commit_ts", said) for said in (-1, 1 << 62)),
+        *(("u", value) for value in ("12x", "-1", "18446744073709551616", " 7", "1.0", "", "007")),
+        *(("d", value) for value in ("1,5", "NaN", "1e3", "", "1.", "1.5\n")),
+        *(("_tidb_commit_ts", value) for value in (-1, 1 << 62)),
     ]
-    for name, said in damages:
-        topic.row(schema, **good | {name: said})
+    for name, value in damages:
+        topic.row(schema, **good | {name: value})
     _, key, value = topic.messages[0]
     assert value
     topic.message(key, value.replace("é".encode(), b"\xc3("))
     topic.message(key, value.replace(b"\x02c", b"\x02x"))
     keyed = TableSchema("d", "k", 1, 1, (Column("u", number, False),), (Index("PRIMARY", True, True, False, ("u",)),))
-    for said in ("7", "7x"):
-        topic.row(keyed, u=said)
+    for value in ("7", "7x"):
+        topic.row(keyed, u=value)
         _, key, _ = topic.messages.pop()
         topic.message(key, None)
     with topic.decode(session) as events:
-        letters = {r["offset"]: (r["reason"], r["detail"]) for r in events.dead_letters().collect()}
+        dead_letters = {r["offset"]: (r["reason"], r["detail"]) for r in events.dead_letters().collect()}
         assert sum(t.good.count() for t in events.tables) == 2
     names = [*(name for name, _ in damages), "s", "_tidb_op"]
-    told = {n: ("bad-value", f"not of its column's type: {name}") for n, name in enumerate(names, 1)}
-    assert letters == told | {len(names) + 2: ("bad-value", "not of its column's type: u")}
+    expected = {n: ("bad-value", f"not of its column's type: {name}") for n, name in enumerate(names, 1)}
+    assert dead_letters == expected | {len(names) + 2: ("bad-value", "not of its column's type: u")}

@@ -30,13 +30,13 @@ def table(*columns: Column, name: str = "t") -> TableSchema:
 def payload(history: DdlHistory, sql: str, schema: TableSchema | None, ddl_type: str = "ALTER") -> dict[str, Any]:
     made = encode_ddl(Ddl(ddl_type, sql, 1, schema), OPTIONS, history, build_ts=1)
     assert made, sql
-    said: dict[str, Any] = json.loads(made[1])["payload"]
-    assert json.loads(made[0])["payload"] == {"databaseName": said["databaseName"]}
-    return said
+    message: dict[str, Any] = json.loads(made[1])["payload"]
+    assert json.loads(made[0])["payload"] == {"databaseName": message["databaseName"]}
+    return message
 
 
-def columns(said: dict[str, Any], member: str) -> dict[str, Any]:
-    return {c["name"]: c[member] for c in said["tableChanges"][0]["table"]["columns"]}
+def columns(message: dict[str, Any], member: str) -> dict[str, Any]:
+    return {c["name"]: c[member] for c in message["tableChanges"][0]["table"]["columns"]}
 
 
 def with_comments(*names: str) -> DdlHistory:
@@ -59,16 +59,16 @@ def with_comments(*names: str) -> DdlHistory:
 )
 def test_a_comment_shows_unless_the_statement_defines_its_column(clauses: str, comments: dict[str, Any]) -> None:
     history = with_comments("a", "b")
-    said = payload(history, f"ALTER TABLE `d`.`t` {clauses}", table(*map(text, comments)))
-    assert columns(said, "comment") == {"id": None, **comments}
+    message = payload(history, f"ALTER TABLE `d`.`t` {clauses}", table(*map(text, comments)))
+    assert columns(message, "comment") == {"id": None, **comments}
 
 
 def test_columns_that_change_places_keep_what_defines_them() -> None:
     history = with_comments("a", "b")
     swap = "CHANGE COLUMN `a` `b` INT COMMENT 'first', CHANGE COLUMN `b` `a` INT COMMENT 'second'"
     payload(history, f"ALTER TABLE `d`.`t` {swap}", table(text("b"), text("a")))
-    said = payload(history, "ALTER TABLE `d`.`t` COMMENT = 'x'", table(text("b"), text("a")))
-    assert columns(said, "comment") == {"id": None, "b": "first", "a": "second"}
+    message = payload(history, "ALTER TABLE `d`.`t` COMMENT = 'x'", table(text("b"), text("a")))
+    assert columns(message, "comment") == {"id": None, "b": "first", "a": "second"}
 
 
 @pytest.mark.parametrize(
@@ -83,24 +83,28 @@ def test_columns_that_change_places_keep_what_defines_them() -> None:
 )
 def test_bytes_of_a_bit_default_that_are_no_text_show_as_replacements(stored: bytes, length: int, digits: str) -> None:
     bit = Column("b", DataType("bit", length=length, unsigned=True), default=int.from_bytes(stored))
-    said = payload(DdlHistory(), "ALTER TABLE `d`.`t` COMMENT = 'x'", table(bit))
-    assert columns(said, "defaultValueExpression")["b"] == digits
+    message = payload(DdlHistory(), "ALTER TABLE `d`.`t` COMMENT = 'x'", table(bit))
+    assert columns(message, "defaultValueExpression")["b"] == digits
 
 
 def test_names_are_spelled_as_the_table_has_them() -> None:
     history = with_comments("a")
-    said = payload(history, "ALTER TABLE `D`.`T` COMMENT = 'x'", table(text("a")))
-    assert (said["source"]["db"], said["source"]["table"], said["databaseName"]) == ("d", "t", "d")
-    assert said["tableChanges"][0]["id"] == '"d"."t"'
-    assert columns(said, "comment")["a"] == "of a"
-    said = payload(history, "RENAME TABLE `d`.`t` TO `D`.`U`", table(text("a"), name="u"), "RENAME")
-    assert (said["source"]["table"], said["tableChanges"][0]["id"]) == ("u", '"d"."t","d"."u"')
+    message = payload(history, "ALTER TABLE `D`.`T` COMMENT = 'x'", table(text("a")))
+    assert (message["source"]["db"], message["source"]["table"], message["databaseName"]) == ("d", "t", "d")
+    assert message["tableChanges"][0]["id"] == '"d"."t"'
+    assert columns(message, "comment")["a"] == "of a"
+    message = payload(history, "RENAME TABLE `d`.`t` TO `D`.`U`", table(text("a"), name="u"), "RENAME")
+    assert (message["source"]["table"], message["tableChanges"][0]["id"]) == ("u", '"d"."t","d"."u"')
 
 
 def test_an_exchange_of_partitions_is_about_the_other_table() -> None:
     sql = "ALTER TABLE `d`.`t` EXCHANGE PARTITION `p` WITH TABLE `e`.`n`"
-    said = payload(DdlHistory(), sql, table())
-    assert (said["source"]["db"], said["source"]["table"], said["tableChanges"][0]["id"]) == ("e", "n", '"d"."t"')
+    message = payload(DdlHistory(), sql, table())
+    assert (message["source"]["db"], message["source"]["table"], message["tableChanges"][0]["id"]) == (
+        "e",
+        "n",
+        '"d"."t"',
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,11 +132,11 @@ def test_a_statement_that_ticdc_prints_and_cannot_read_has_its_message() -> None
     time = Column("x", DataType("datetime"), default="2020-01-02 00:00:00")
     sql = "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY,`e` ENUM('a\\') COMMENT 'c',`x` DATETIME DEFAULT '2020-01-02')"
     history = DdlHistory()
-    said = payload(history, sql, table(option, time), "CREATE")
-    assert said["tableChanges"][0]["type"] == "CREATE"
-    assert columns(said, "comment")["e"] == "c"
-    assert columns(said, "defaultValueExpression")["x"] == "2020-01-02 00:00:00"
-    assert columns(said, "length")["x"] == 0
+    message = payload(history, sql, table(option, time), "CREATE")
+    assert message["tableChanges"][0]["type"] == "CREATE"
+    assert columns(message, "comment")["e"] == "c"
+    assert columns(message, "defaultValueExpression")["x"] == "2020-01-02 00:00:00"
+    assert columns(message, "length")["x"] == 0
 
 
 @pytest.mark.parametrize(("ddl_type", "change"), [("CREATE", "CREATE"), ("ALTER", "ALTER"), ("DINDEX", "DROP")])
@@ -140,9 +144,9 @@ def test_a_statement_that_cannot_be_read_tells_its_type_and_table(
     ddl_type: str, change: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     sql = "ALTER TABLE `d`.`t COMMENT = 'x'"
-    said = payload(DdlHistory(), sql, table(text("a")), ddl_type)
-    assert (said["ddl"], said["tableChanges"][0]["type"]) == (sql, change)
-    assert columns(said, "name").keys() == {"id", "a"}
+    message = payload(DdlHistory(), sql, table(text("a")), ddl_type)
+    assert (message["ddl"], message["tableChanges"][0]["type"]) == (sql, change)
+    assert columns(message, "name").keys() == {"id", "a"}
     with caplog.at_level(logging.WARNING):
         assert encode_ddl(Ddl(ddl_type, sql, 1), OPTIONS, DdlHistory(), build_ts=1) is None
     assert sql in caplog.text
@@ -154,29 +158,36 @@ def test_what_is_known_goes_from_one_run_to_the_next() -> None:
     number = Column("f", DataType("double", length=9))
     payload(history, create, table(number, name="n"), "CREATE")
     history = DdlHistory(history.state())
-    said = payload(history, "ALTER TABLE `d`.`t` COMMENT = 'x'", table(text("a")))
-    assert columns(said, "comment")["a"] == "of a"
-    said = payload(history, "ALTER TABLE `d`.`n` COMMENT = 'x'", table(number, name="n"))
-    assert said["tableChanges"][0]["table"]["defaultCharsetName"] == "gbk"
-    assert columns(said, "autoIncremented") == {"id": True, "f": False}
-    assert (columns(said, "scale")["f"], columns(said, "typeExpression")["f"]) == (2, "DOUBLE(9,2)")
+    message = payload(history, "ALTER TABLE `d`.`t` COMMENT = 'x'", table(text("a")))
+    assert columns(message, "comment")["a"] == "of a"
+    message = payload(history, "ALTER TABLE `d`.`n` COMMENT = 'x'", table(number, name="n"))
+    assert message["tableChanges"][0]["table"]["defaultCharsetName"] == "gbk"
+    assert columns(message, "autoIncremented") == {"id": True, "f": False}
+    assert (columns(message, "scale")["f"], columns(message, "typeExpression")["f"]) == (2, "DOUBLE(9,2)")
 
 
 def shown(type_name: str, default: str | None = None, **members: Any) -> dict[str, Any]:
     """Return column `c` as a schema change shows it."""
-    said = {"name": "c", "typeName": type_name, "length": None, "scale": None, "charsetName": None, "enumValues": None}
-    return said | {"optional": True, "defaultValueExpression": default} | members
+    message = {
+        "name": "c",
+        "typeName": type_name,
+        "length": None,
+        "scale": None,
+        "charsetName": None,
+        "enumValues": None,
+    }
+    return message | {"optional": True, "defaultValueExpression": default} | members
 
 
-def column(said: dict[str, Any], sql: str = "", zone: str = "UTC") -> Column:
+def column(shown_column: dict[str, Any], sql: str = "", zone: str = "UTC") -> Column:
     """Return the column of a table that a schema change shows."""
-    content = {"primaryKeyColumnNames": [], "columns": [said]}
+    content = {"primaryKeyColumnNames": [], "columns": [shown_column]}
     (found,) = read_table(content, ("d", "t"), 1, read_statement(sql), zone).columns
     return found
 
 
 @pytest.mark.parametrize(
-    ("said", "stored", "in_schema"),
+    ("shown_column", "stored", "in_schema"),
     [
         (shown("TIMESTAMP", "0", optional=False), "0000-00-00 00:00:00", "1970-01-01T00:00:00Z"),
         (shown("TIMESTAMP", "0"), "0000-00-00 00:00:00", None),
@@ -196,9 +207,9 @@ def column(said: dict[str, Any], sql: str = "", zone: str = "UTC") -> Column:
         (shown("BIT", "b'1'"), None, None),
     ],
 )
-def test_a_time_may_be_written_in_many_forms(said: dict[str, Any], stored: str, in_schema: Any) -> None:
-    sql = f"CREATE TABLE `d`.`t` (`c` {said['typeName']} DEFAULT '{said['defaultValueExpression']}')"
-    found = column(said, sql, "Asia/Shanghai")
+def test_a_time_may_be_written_in_many_forms(shown_column: dict[str, Any], stored: str, in_schema: Any) -> None:
+    sql = f"CREATE TABLE `d`.`t` (`c` {shown_column['typeName']} DEFAULT '{shown_column['defaultValueExpression']}')"
+    found = column(shown_column, sql, "Asia/Shanghai")
     assert found.default == stored
     assert column_schema(found, extended=False).get("default") == in_schema
 
@@ -224,9 +235,9 @@ def test_a_type_may_have_another_name(type_name: str, members: dict[str, Any], w
 
 @pytest.mark.parametrize("literal", ["x'aa'", "b'10101010'", "0xAA", "170"])
 def test_a_bit_default_that_ticdc_spoils_is_that_of_the_statement(literal: str) -> None:
-    said = shown("BIT", "111011111011111110111101", length=8)
-    assert column(said, f"CREATE TABLE `d`.`t` (`c` BIT(8) DEFAULT {literal})").default == 0xAA
-    assert column(said).default is None
+    message = shown("BIT", "111011111011111110111101", length=8)
+    assert column(message, f"CREATE TABLE `d`.`t` (`c` BIT(8) DEFAULT {literal})").default == 0xAA
+    assert column(message).default is None
 
 
 def test_a_type_that_cannot_be_read_is_named() -> None:

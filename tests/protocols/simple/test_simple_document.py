@@ -36,8 +36,8 @@ def decode(spark: SparkSession, messages: list[str | bytes], *, ordered: bool = 
 
 def built(messages: list[str], kind: str) -> list[tuple[int, str]]:
     """Return the messages of a type, with the time at which each was built."""
-    said = ((json.loads(m), m) for m in messages)
-    return [(one["buildTs"], m) for one, m in said if one["type"] == kind]
+    decoded = ((json.loads(m), m) for m in messages)
+    return [(one["buildTs"], m) for one, m in decoded if one["type"] == kind]
 
 
 def test_the_examples_come_back(examples: list[str], spark: SparkSession) -> None:
@@ -96,26 +96,26 @@ def ddl_schema(message: str) -> dict[str, Any]:
     return schema
 
 
-def with_column(message: str, said: dict[str, Any]) -> dict[str, Any]:
+def with_column(message: str, members: dict[str, Any]) -> dict[str, Any]:
     """Return the table of a schema change with its second column changed."""
     one, two, *rest = ddl_schema(message)["columns"]
-    return ddl_schema(message) | {"table": "bad", "columns": [one, two | said, *rest]}
+    return ddl_schema(message) | {"table": "bad", "columns": [one, two | members, *rest]}
 
 
 def a_map_of_two_billions(message: str) -> bytes:
     """Return a row's message in Avro whose values end after they were counted, too high."""
 
     def text(name: str) -> bytes:
-        return bytes([2 * len(said[name]), *said[name].encode()])
+        return bytes([2 * len(members[name]), *members[name].encode()])
 
     def number(value: int) -> bytes:
         written = io.BytesIO()
         fastavro.schemaless_writer(written, "long", value)
         return written.getvalue()
 
-    said = json.loads(message)
-    head = b"\x16\x06\x06" + number(1) + text("database") + text("table") + number(said["tableID"]) + b"\x00"
-    times = b"".join(number(said[name]) for name in ("commitTs", "buildTs", "schemaVersion"))
+    members = json.loads(message)
+    head = b"\x16\x06\x06" + number(1) + text("database") + text("table") + number(members["tableID"]) + b"\x00"
+    times = b"".join(number(members[name]) for name in ("commitTs", "buildTs", "schemaVersion"))
     return head + times + b"\x00\x00\x00\x02" + number((1 << 31) - 10) + text("table")
 
 
@@ -151,8 +151,8 @@ def test_odd_messages_are_read_or_refused(examples: list[str], spark: SparkSessi
         changed(watermark, commitTs=...): "bad-message",
         changed(ddl, tableSchema={"schema": "simple"}, buildTs=1): "bad-message",
         **{
-            changed(ddl, tableSchema=with_column(ddl, said), buildTs=n): "bad-message"
-            for n, said in enumerate(BROKEN_COLUMNS, 2)
+            changed(ddl, tableSchema=with_column(ddl, members), buildTs=n): "bad-message"
+            for n, members in enumerate(BROKEN_COLUMNS, 2)
         },
         changed(ddl, sql=5): "bad-message",
         changed(delete, type="QUERY"): "bad-message",  # no schema change: one has its statement
@@ -161,23 +161,25 @@ def test_odd_messages_are_read_or_refused(examples: list[str], spark: SparkSessi
     }
     refused_reasons = {n: reason for n, reason in enumerate(refused.values(), 1 + len(readable)) if reason}
     with decode(spark, [ddl, *readable, *refused]) as events:
-        letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
+        dead_letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
         table, _ = events.tables  # the other one is that of the row in Avro
         rows = table.good.orderBy("offset").select("old.score", "old.name").collect()
         state = events.history.state() if events.history else b""
     assert [tuple(r) for r in rows] == list(readable.values())
-    assert letters == refused_reasons
+    assert dead_letters == refused_reasons
     assert SchemaHistory(state).state() == state
 
 
 def test_thousands_of_tables_without_a_schema_end_no_run(examples: list[str], spark: SparkSession) -> None:
     ((_, insert),) = built(examples, "INSERT")
     with decode(spark, [*examples, *(changed(insert, table=f"t{n}") for n in range(3000))]) as events:
-        letters = events.dead_letters().select("reason", "detail").collect()
+        dead_letters = events.dead_letters().select("reason", "detail").collect()
         assert sum(t.good.count() for t in events.tables) == 3
-    assert {r["reason"] for r in letters} == {"unknown-table"}
+    assert {r["reason"] for r in dead_letters} == {"unknown-table"}
     version = json.loads(insert)["schemaVersion"]
-    assert {r["detail"] for r in letters} == {f"no schema of simple.t{n} in version {version}" for n in range(3000)}
+    assert {r["detail"] for r in dead_letters} == {
+        f"no schema of simple.t{n} in version {version}" for n in range(3000)
+    }
 
 
 def test_a_row_whose_table_has_a_name_that_is_no_text_is_set_aside(examples: list[str], spark: SparkSession) -> None:
@@ -185,8 +187,8 @@ def test_a_row_whose_table_has_a_name_that_is_no_text_is_set_aside(examples: lis
     row = changed(insert, data={"id": "1"}, old=None)
     damaged = [in_avro(row).replace(name, name[:-1] + b"\xaa", 1) for name in (b"\x0csimple", b"\x08user")]
     with decode(spark, [*examples, *damaged]) as events:
-        letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
-    assert letters == dict.fromkeys(range(len(examples), len(examples) + 2), "bad-message")
+        dead_letters = {r["offset"]: r["reason"] for r in events.dead_letters().collect()}
+    assert dead_letters == dict.fromkeys(range(len(examples), len(examples) + 2), "bad-message")
 
 
 def test_a_table_without_handle_key_shows_whole_rows(examples: list[str], spark: SparkSession) -> None:
@@ -221,7 +223,7 @@ def test_a_row_of_an_unknown_time_zone_is_set_aside(spark: SparkSession) -> None
     kind = {"mysqlType": "timestamp", "charset": "binary", "collate": "binary", "length": 19}
     columns = [{"name": "at", "dataType": kind, "nullable": True, "default": None}]
     table = {"schema": "d", "table": "t", "tableID": 1, "version": 5, "columns": columns, "indexes": []}
-    told = {"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": table}
+    bootstrap = {"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": table}
     head = {"version": 1, "database": "d", "table": "t", "tableID": 1, "type": "INSERT", "buildTs": 1}
     times = [
         {"location": "Asia/Shanghai", "value": "2024-03-11 08:51:01"},
@@ -231,7 +233,7 @@ def test_a_row_of_an_unknown_time_zone_is_set_aside(spark: SparkSession) -> None
         "2024-03-11 08:51:01",
     ]
     rows = [{**head, "commitTs": 6 + n, "schemaVersion": 5, "data": {"at": at}} for n, at in enumerate(times)]
-    with decode(spark, [json.dumps(m) for m in (told, *rows)]) as events:
+    with decode(spark, [json.dumps(m) for m in (bootstrap, *rows)]) as events:
         (changes,) = events.tables
         read = {r["offset"]: r["at"] for r in changes.good.select("offset", "data.at").collect()}
         assert read == {1: "2024-03-11 00:51:01", 5: "2024-03-11 08:51:01"}
@@ -246,7 +248,7 @@ def test_times_as_objects_and_as_text_stand_side_by_side(spark: SparkSession) ->
     names = {"id": number, "a": kind, "b": kind}
     columns = [{"name": n, "dataType": k, "nullable": True, "default": None} for n, k in names.items()]
     table = {"schema": "d", "table": "t", "tableID": 1, "version": 5, "columns": columns, "indexes": []}
-    told = {"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": table}
+    bootstrap = {"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": table}
     head = {"version": 1, "database": "d", "table": "t", "tableID": 1, "type": "UPDATE", "buildTs": 1}
     far, plain = {"location": "Asia/Shanghai", "value": "2024-03-11 08:51:01"}, "2024-03-11 08:51:01"
     utc = "2024-03-11 00:51:01"
@@ -260,7 +262,7 @@ def test_times_as_objects_and_as_text_stand_side_by_side(spark: SparkSession) ->
         {**head, "commitTs": 6 + n, "schemaVersion": 5, "data": data, "old": old}
         for n, (old, data) in enumerate(images)
     ]
-    with decode(spark, [json.dumps(m) for m in (told, *rows)]) as events:
+    with decode(spark, [json.dumps(m) for m in (bootstrap, *rows)]) as events:
         (changes,) = events.tables
         read = {r["offset"]: (tuple(r["old"]), tuple(r["data"])) for r in changes.good.collect()}
         assert read == {
@@ -274,11 +276,11 @@ def test_times_as_objects_and_as_text_stand_side_by_side(spark: SparkSession) ->
 
 def in_avro(message: str) -> bytes:
     """Return a row of JSON as Avro has it, its texts as the numbers that they are."""
-    said, out = json.loads(message), io.BytesIO(beginning(DML))
+    members, out = json.loads(message), io.BytesIO(beginning(DML))
     out.seek(0, io.SEEK_END)
     for side in ("data", "old"):
-        said[side] = said[side] and {name: ("long", int(text)) for name, text in said[side].items()}
-    fastavro.schemaless_writer(out, DML, said)
+        members[side] = members[side] and {name: ("long", int(text)) for name, text in members[side].items()}
+    fastavro.schemaless_writer(out, DML, members)
     return out.getvalue()
 
 
@@ -287,7 +289,7 @@ def test_what_the_type_of_a_row_does_not_have_is_not_read(avro: bool, spark: Spa
     kind = {"mysqlType": "int", "charset": "binary", "collate": "binary", "length": 11}
     columns = [{"name": "id", "dataType": kind, "nullable": True, "default": None}]
     table = {"schema": "d", "table": "t", "tableID": 1, "version": 5, "columns": columns, "indexes": []}
-    told = compact({"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": table})
+    bootstrap = compact({"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": table})
     head = {"version": 1, "database": "d", "table": "t", "tableID": 1, "commitTs": 6, "buildTs": 1, "schemaVersion": 5}
     good, bad = {"id": "7"}, {"id": "5000000000"}
     cases: list[tuple[dict[str, Any], object]] = [
@@ -302,23 +304,23 @@ def test_what_the_type_of_a_row_does_not_have_is_not_read(avro: bool, spark: Spa
         ({"type": "UPDATE", "data": None, "old": good}, "the row is missing"),
     ]
     for kinds in ({"INSERT"}, {"DELETE"}, {"INSERT", "DELETE"}, {"UPDATE"}, {"INSERT", "UPDATE", "DELETE"}):
-        chosen = [(compact(head | said), wanted) for said, wanted in cases if said["type"] in kinds]
+        chosen = [(compact(head | members), wanted) for members, wanted in cases if members["type"] in kinds]
         messages = [in_avro(m) if avro else m for m, _ in chosen]
-        with decode(spark, [told, *messages]) as events:
+        with decode(spark, [bootstrap, *messages]) as events:
             (changes,) = events.tables
             rows = changes.frame.select("old.id", "data.id", "detail").orderBy("offset").collect()
         assert [r[2] or (r[0], r[1]) for r in rows] == [wanted for _, wanted in chosen]
 
 
-def compact(said: Any) -> str:
-    return json.dumps(said, separators=(",", ":"))
+def compact(members: Any) -> str:
+    return json.dumps(members, separators=(",", ":"))
 
 
 def test_rows_are_read_wherever_they_stand_in_the_message(spark: SparkSession) -> None:
     kind = {"mysqlType": "varchar", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 99}
     column = {"name": "a", "dataType": kind, "nullable": True, "default": None}
     table = {"schema": "d", "table": "t", "tableID": 1, "version": 5, "columns": [column], "indexes": []}
-    told = {"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": table}
+    bootstrap = {"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": table}
     names = {"version": 1, "database": "d", "table": "t"}
     now = {"commitTs": 447984074911121426, "buildTs": 1708936343598}
     head = names | {"tableID": 1, "type": "INSERT", **now, "schemaVersion": 5}
@@ -342,7 +344,7 @@ def test_rows_are_read_wherever_they_stand_in_the_message(spark: SparkSession) -
         names | {"data": {"a": trap}} | head,
     ]
     assert compact(turned).index(',"schemaVersion"') == compact(rows[0]).index(',"schemaVersion"')
-    messages: list[str | bytes] = [compact(one) for one in (told, *rows)]
+    messages: list[str | bytes] = [compact(one) for one in (bootstrap, *rows)]
     messages += [json.dumps(rows[0]), " " + json.dumps(rows[0])]
     with decode(spark, messages) as events:
         (changes,) = events.tables
