@@ -109,14 +109,14 @@ def test_a_table_has_the_rows_of_all_its_versions(
     assert found.keys() == {*range(len(messages))}
     for n, message in enumerate(messages):
         body = io.BytesIO(base64.b64decode(message["value"] or message["key"])[5:])
-        told: Any = schemaless_reader(body, parse_schema(json.loads(schemas[schema_id(message)])), None)
+        expected: Any = schemaless_reader(body, parse_schema(json.loads(schemas[schema_id(message)])), None)
         given = found[n].asDict()
         for name in ("id", "a", "a_new", "b", "c", "d", "e", "z"):
-            assert given[name] == told.get(name), (n, name)
-        assert given["f"] == (None if told.get("f") is None else int(told["f"]))
+            assert given[name] == expected.get(name), (n, name)
+        assert given["f"] == (None if expected.get("f") is None else int(expected["f"]))
         deleted = message["value"] is None
-        assert given["_op"] == ("d" if deleted else told["_tidb_op"])
-        assert given["_commit_ts"] == (None if deleted else told["_tidb_commit_ts"])
+        assert given["_op"] == ("d" if deleted else expected["_tidb_op"])
+        assert given["_commit_ts"] == (None if deleted else expected["_tidb_commit_ts"])
         assert given["_verdict"] == ("delete" if deleted else message["expect"])
         assert (given["_topic"], given["_partition"]) == (message["topic"], int(message["partition"]))
         assert given["_timestamp"].timestamp() == pytest.approx(1_700_000_000 + n / 1_000_000, abs=1e-7)

@@ -121,12 +121,12 @@ def golden_schema(info: dict[str, Any]) -> TableSchema:
 def golden_row(schema: TableSchema, row: dict[str, Any], zone: str) -> Row:
     def value(column: TableColumn) -> bytes | None:
         match row.get(column.name):
-            case {"b": said}:
-                return base64.b64decode(said)
-            case {"s": said}:
-                return str(said).encode()
-            case str(said):
-                return (in_utc(said, zone) if column.data_type.kind is Kind.TIMESTAMP else said).encode()
+            case {"b": value}:
+                return base64.b64decode(value)
+            case {"s": value}:
+                return str(value).encode()
+            case str(value):
+                return (in_utc(value, zone) if column.data_type.kind is Kind.TIMESTAMP else value).encode()
             case nothing:
                 assert nothing is None
                 return None
@@ -155,11 +155,11 @@ def test_rows_of_tidb_have_tidbs_checksums(spark: SparkSession, golden: Callable
         if event["kind"] != "dml" or not sums or sums["corrupted"]:
             continue
         schema = schemas[event["db"], event["table"], event["schema_version"]]
-        for new, row, said in ((True, event.get("new"), sums["current"]), (False, event.get("old"), sums["previous"])):
-            if row and said:
+        for new, row, value in ((True, event.get("new"), sums["current"]), (False, event.get("old"), sums["previous"])):
+            if row and value:
                 raw = golden_row(schema, row, zone)
                 rows.append((numbers.setdefault(schema, len(numbers)), event["n"], new, list(raw.values())))
-                want[event["n"], new] = said
+                want[event["n"], new] = value
     source = spark.createDataFrame(rows, "of int, n int, new boolean, row array<binary>").coalesce(1).cache()
     got = union(
         [
@@ -508,8 +508,8 @@ def test_an_explanation_shows_each_columns_bytes_in_order(spark: SparkSession) -
     assert names == [c.name for c in reversed(ANY.columns)]
     got = frame.select(*(column.alias(name) for name, column in shown)).collect()
     kinds = {c.name: c.data_type for c in ANY.columns}
-    for row, said in zip(rows, got, strict=True):
+    for row, pieces in zip(rows, got, strict=True):
         for name in names:
             value = row[name]
             want = None if value is None else reference_bytes(kinds[name], value).hex().upper()
-            assert said[name] == want, name
+            assert pieces[name] == want, name

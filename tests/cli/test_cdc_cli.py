@@ -203,9 +203,9 @@ EOF = "Received invalid input: EOF, abort the command.\n"
 def test_create_asks_before_what_may_be_unwanted(lab: Lab) -> None:
     lab.runner.known = (table("test.user"), table("test.log", key=False))
     line = f"changefeed create -c up --sink-uri={SINK}"
-    for answer, told in (("n\n", ""), ("yes", ""), ("", EOF)):
+    for answer, printed in (("n\n", ""), ("yes", ""), ("", EOF)):
         refused = "No changefeed is created because you don't want to ignore some tables.\n"
-        assert lab.run(line, answer=answer) == NOT_ELIGIBLE + IGNORE_THEM + told + refused
+        assert lab.run(line, answer=answer) == NOT_ELIGIBLE + IGNORE_THEM + printed + refused
         assert lab.calls == [TSO, "POST /api/v2/verify_table?keyspace="]
     out = lab.run(line, "-v", answer="\n  Y\n")
     assert lab.record.bodies[-1]["replica_config"]["ignore_ineligible_table"] is True
@@ -227,10 +227,10 @@ def test_going_on_from_long_ago_is_asked_for(lab: Lab, command: str) -> None:
         until(lambda: lab.feeds.get("up").feed.state is State.FINISHED)
     line = create if command == "create" else "changefeed resume -c up"
     now = dt.datetime.now(dt.UTC).timestamp() * 1000
-    for answer, told in (("n", ""), ("", EOF)):
+    for answer, printed in (("n", ""), ("", EOF)):
         found = re.fullmatch(
             r"Replicate lag \((\d+)h(\d+)m([0-9.]+)s\) is larger than 1 days, large data may cause OOM, "
-            rf"confirm to continue at your own risk \[Y/N\]\n{told}Abort changefeed {command}.\n",
+            rf"confirm to continue at your own risk \[Y/N\]\n{printed}Abort changefeed {command}.\n",
             lab.run(line, answer=answer),
         )
         assert found
@@ -358,8 +358,8 @@ def test_pause_prints_nothing_and_resume_a_line(lab: Lab) -> None:
         f"You are overwriting the checkpoint of changefeed(up) to {earlier}, which may lead to data loss or data "
         "duplication.\nConfirm that you know what this command will do and use it at your own risk [Y/N]"
     )
-    for answer, told in (("n\n", ""), ("", EOF)):
-        assert lab.run(line, answer=answer) == f"{asked}{told}Abort changefeed resume.\n"
+    for answer, printed in (("n\n", ""), ("", EOF)):
+        assert lab.run(line, answer=answer) == f"{asked}{printed}Abort changefeed resume.\n"
         assert lab.calls == [get, TSO]
     assert lab.feeds.get("up").feed.state is State.STOPPED
     done = (
@@ -431,9 +431,9 @@ def test_update_shows_the_difference_and_sends_all(lab: Lab) -> None:
     assert feed.config["mounter"] == {"worker_num": 5}
     assert "pa55word" not in out + lab.error
     assert "s3cret" not in out + lab.error
-    for answer, told in (("n\n", ""), ("", EOF)):
+    for answer, printed in (("n\n", ""), ("", EOF)):
         out = lab.run("changefeed update -c up --target-ts=77", answer=answer)
-        assert out.endswith(f"changes above to changefeed [Y/N]\n{told}No update to changefeed.\n")
+        assert out.endswith(f"changes above to changefeed [Y/N]\n{printed}No update to changefeed.\n")
         assert lab.calls == [get]
     Path("less.toml").write_text("[filter]\nrules = ['!test.x', 'b.*']\n")
     assert lab.run("changefeed update -c up --config less.toml", answer="n").startswith(
@@ -610,7 +610,7 @@ def test_unsafe_commands_look_and_refuse(lab: Lab) -> None:
     assert "pa55" not in info
     assert lines[-1] == f"Show {len(lines) - 1} KVs"
     asked = "Confirm that you know what this command will do and use it at your own risk [Y/N]\n"
-    for command, answer, told, error in (
+    for command, answer, printed, error in (
         ("reset", "n", asked, "abort meta command"),
         ("reset", "", asked + EOF, "abort meta command"),
         ("reset", "y", asked, "[CDC:ErrInvalidServerOption]Empty PD address. Please use --pd to specify PD cluster"),
@@ -620,7 +620,7 @@ def test_unsafe_commands_look_and_refuse(lab: Lab) -> None:
         ("resolve-lock --region 1", "", "", "[CDC:ErrAPIGetPDClientFailed]failed to get PDClient"),
         ("resolve-lock --region 1 --ts=5", "", "", "[CDC:ErrAPIGetPDClientFailed]failed to get PDClient"),
     ):
-        assert lab.run(f"unsafe {command}", answer=answer, exits=1) == told
+        assert lab.run(f"unsafe {command}", answer=answer, exits=1) == printed
         assert lab.error.startswith(f"Error: {error}")
     assert lab.calls == ["POST /api/v2/unsafe/resolve_lock?keyspace="]
     assert json.dumps(lab.record.bodies[-1]) == json.dumps(

@@ -226,9 +226,9 @@ def test_other_protocols_are_refused(protocol: str) -> None:
     ],
 )
 def test_an_unknown_key_is_named_with_the_nearest_one(tmp_path: Path, text: str, key: str, nearest: str) -> None:
-    said = str(refusal(tmp_path, text))
-    assert f"config file changefeed.toml contained unknown configuration options: {key}" in said
-    assert f"{key}: did you mean {nearest}?" in said
+    message = str(refusal(tmp_path, text))
+    assert f"config file changefeed.toml contained unknown configuration options: {key}" in message
+    assert f"{key}: did you mean {nearest}?" in message
 
 
 def test_all_unknown_keys_are_named_at_once(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_all_unknown_keys_are_named_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[sink", "this is not TOML"),
         ("sink = 3", "sink must be a table"),
@@ -246,8 +246,8 @@ def test_all_unknown_keys_are_named_at_once(tmp_path: Path) -> None:
         ("force-replicate = 1", "force-replicate"),
     ],
 )
-def test_a_file_that_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    assert said in str(refusal(tmp_path, text))
+def test_a_file_that_cannot_be_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    assert message in str(refusal(tmp_path, text))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_unknown_parameters_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "code", "said"),
+    ("parameters", "code", "message"),
     [
         ("partition-num=0", "CDC:ErrKafkaInvalidPartitionNum", "invalid partition num 0"),
         ("partition-num=abc", "CDC:ErrSinkURIInvalid", "partition-num cannot be 'abc'"),
@@ -321,16 +321,16 @@ def test_unknown_parameters_are_ignored() -> None:
         ("encoding-format=xml", "CDC:ErrCodecInvalidConfig", "encoding-format"),
     ],
 )
-def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, said: str) -> None:
+def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(f"{SIMPLE}&{parameters}")
     assert caught.value.code == code
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "uri", "code", "said"),
+    ("text", "uri", "code", "message"),
     [
         ("", "kafka://127.0.0.1/t?protocol=avro", "CDC:ErrCodecInvalidConfig", 'requires parameter "schema-registry"'),
         (
@@ -412,10 +412,12 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, said:
         ),
     ],
 )
-def test_a_configuration_that_cannot_be_is_refused(tmp_path: Path, text: str, uri: str, code: str, said: str) -> None:
+def test_a_configuration_that_cannot_be_is_refused(
+    tmp_path: Path, text: str, uri: str, code: str, message: str
+) -> None:
     error = refusal(tmp_path, text, uri)
     assert error.code == code
-    assert said in str(error)
+    assert message in str(error)
 
 
 @pytest.mark.parametrize("version", ["2.4.0", "10.0.12", "0.11.0.2"])
@@ -683,8 +685,8 @@ def test_secrets_are_in_no_repr(tmp_path: Path) -> None:
 )
 def test_secrets_are_in_no_error(tmp_path: Path, old: str, new: str) -> None:
     assert old in EVERY_KEY
-    said = str(refusal(tmp_path, EVERY_KEY.replace(old, new), "kafka://u:hush@h/t?sasl-gssapi-password=hush"))
-    assert not [secret for secret in ("hush", "cr/et", "12345") if secret in said]
+    message = str(refusal(tmp_path, EVERY_KEY.replace(old, new), "kafka://u:hush@h/t?sasl-gssapi-password=hush"))
+    assert not [secret for secret in ("hush", "cr/et", "12345") if secret in message]
 
 
 def test_settings_that_do_nothing_here_are_named() -> None:

@@ -22,7 +22,7 @@ INT = DataType("int", length=11)
 BIGINT_UNSIGNED = DataType("bigint", length=20, unsigned=True)
 
 
-def told(schema: TableSchema) -> TableSchema:
+def without_ids(schema: TableSchema) -> TableSchema:
     """Return a schema as messages tell it."""
     return replace(schema, columns=tuple(replace(c, id=None, virtual=False) for c in schema.columns))
 
@@ -31,9 +31,9 @@ def golden_changes(path: Path) -> Iterator[tuple[str, Ddl | None, TableSchema | 
     """Yield name, statement and table of each schema change and bootstrap, in order."""
     for line in lines(path):
         if line["kind"] in ("ddl", "bootstrap"):
-            said = json.loads(base64.b64decode(line["value"]))
-            schema = simple.table_schema(json.dumps(said["tableSchema"])) if "tableSchema" in said else None
-            ddl = Ddl(said["type"], said["sql"], said["commitTs"], schema) if line["kind"] == "ddl" else None
+            message = json.loads(base64.b64decode(line["value"]))
+            schema = simple.table_schema(json.dumps(message["tableSchema"])) if "tableSchema" in message else None
+            ddl = Ddl(message["type"], message["sql"], message["commitTs"], schema) if line["kind"] == "ddl" else None
             yield line["n"], ddl, schema
 
 
@@ -71,10 +71,10 @@ def test_golden_schemas_have_tidbs_ids_and_virtual_columns(golden: Callable[[str
             again = SchemaHistory(again.state())
             got = once.add(schema, ddl)
             assert again.add(schema, ddl) == got
-            said = [(c.name, c.id, c.virtual) for c in got.columns]
+            columns = [(c.name, c.id, c.virtual) for c in got.columns]
             want = [(c["name"], c["id"], c["generated"] == "virtual") for c in infos[n]["columns"]]
-            if said != want:
-                wrong[n] = (ddl and ddl.sql, said, want)
+            if columns != want:
+                wrong[n] = (ddl and ddl.sql, columns, want)
     assert not wrong
 
 
@@ -87,10 +87,10 @@ class Tidb:
     ids: int = 0
     ts: int = 0
 
-    def told(self, kind: str, sql: str, name: str) -> tuple[TableSchema, Ddl]:
+    def change(self, kind: str, sql: str, name: str) -> tuple[TableSchema, Ddl]:
         """Return the table after a statement, and the statement as a message tells it."""
         self.ts += 1
-        return self.tables[name], Ddl(kind, sql, self.ts, told(self.tables[name]))
+        return self.tables[name], Ddl(kind, sql, self.ts, without_ids(self.tables[name]))
 
     def create(self, name: str, virtual: bool) -> tuple[TableSchema, Ddl]:
         self.ids, self.ts = self.ids + 1, self.ts + 1
@@ -99,17 +99,17 @@ class Tidb:
         self.last_column[name] = 2
         kind = "VIRTUAL" if virtual else "STORED"
         sql = f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY,`g` INT GENERATED ALWAYS AS(`id` + 1) {kind})"
-        return self.told("CREATE", sql, name)
+        return self.change("CREATE", sql, name)
 
     def truncate(self, name: str) -> tuple[TableSchema, Ddl]:
         self.ids += 1
         self.tables[name] = replace(self.tables[name], table_id=self.ids)
-        return self.told("TRUNCATE", f"TRUNCATE TABLE `{name}`", name)
+        return self.change("TRUNCATE", f"TRUNCATE TABLE `{name}`", name)
 
     def rename(self, old: str, new: str) -> tuple[TableSchema, Ddl]:
         self.tables[new] = replace(self.tables.pop(old), table=new)
         self.last_column[new] = self.last_column.pop(old)
-        return self.told("RENAME", f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`", new)
+        return self.change("RENAME", f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`", new)
 
     def add(self, name: str, column: str) -> tuple[TableSchema, Ddl]:
         """Add two columns, of which the second statement's first one comes first in the table."""
@@ -120,13 +120,13 @@ class Tidb:
         columns = (Column(two, INT, id=last), *table.columns, Column(one, INT, id=last - 1))
         self.tables[name] = replace(table, version=self.ts, columns=columns)
         sql = f"ALTER TABLE `d`.`{name}` ADD COLUMN `{one}` INT, ADD COLUMN `{two}` INT FIRST"
-        return self.told("ALTER", sql, name)
+        return self.change("ALTER", sql, name)
 
     def drop_column(self, name: str) -> tuple[TableSchema, Ddl]:
         self.ts += 1
         table = self.tables[name]
         self.tables[name] = replace(table, version=self.ts, columns=table.columns[:-1])
-        return self.told("ALTER", f"ALTER TABLE `d`.`{name}` DROP COLUMN `{table.columns[-1].name}`", name)
+        return self.change("ALTER", f"ALTER TABLE `d`.`{name}` DROP COLUMN `{table.columns[-1].name}`", name)
 
 
 NAMES = ["t", "u", "v"]
@@ -178,7 +178,7 @@ def test_what_is_sent_again_changes_nothing(steps: list[tuple[str, str, bool]], 
             assert old.schema
             if old.type != "TRUNCATE":
                 assert history.add(old.schema, old).columns == before.columns
-            assert history.add(told(before)).columns == before.columns
+            assert history.add(without_ids(before)).columns == before.columns
         sent = again
 
 

@@ -20,10 +20,10 @@ def topic(spark: SparkSession, tmp_path: Path) -> AvroTopic:
 
 
 @pytest.mark.parametrize(
-    ("other", "key", "said"), [(BIGINT, 2**32 + 5, "bigint"), (column("string", "TEXT"), "abc", "string")]
+    ("other", "key", "type_name"), [(BIGINT, 2**32 + 5, "bigint"), (column("string", "TEXT"), "abc", "string")]
 )
 def test_a_delete_by_a_key_of_another_type_deletes_nothing(
-    session: SparkSession, topic: AvroTopic, other: Any, key: Any, said: str
+    session: SparkSession, topic: AvroTopic, other: Any, key: Any, type_name: str
 ) -> None:
     """The table was dropped and made anew: as an INT the new key would be another row's, or none."""
     topic.register(1, id=INT)
@@ -35,7 +35,7 @@ def test_a_delete_by_a_key_of_another_type_deletes_nothing(
     topic.delete(3, id=key)
     topic.replicate()
     assert topic.rows() == [(5, "precious")]
-    assert topic.letters()[1] == (2, "schema-change", f"deletes by a key of another type: id is {said}")
+    assert topic.dead_letters()[1] == (2, "schema-change", f"deletes by a key of another type: id is {type_name}")
 
 
 def test_deletes_before_and_after_a_key_became_wider(topic: AvroTopic) -> None:
@@ -55,7 +55,7 @@ def test_deletes_before_and_after_a_key_became_wider(topic: AvroTopic) -> None:
     topic.delete(3, id=2)
     topic.replicate()
     assert topic.rows() == [(3, "x"), (2**32 + 2, "y")]
-    assert topic.letters() == []
+    assert topic.dead_letters() == []
 
 
 def test_deletes_of_a_table_that_takes_no_rows(spark: SparkSession, topic: AvroTopic, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_deletes_of_a_table_that_takes_no_rows(spark: SparkSession, topic: AvroT
     topic.delete(1, id=2)
     (table,) = topic.replicate().tables
     assert topic.rows() == [(2, "mine")]
-    assert topic.letters() == [(n, "schema-change", "column note is gone or was renamed") for n in (0, 1)]
+    assert topic.dead_letters() == [(n, "schema-change", "column note is gone or was renamed") for n in (0, 1)]
     assert (table.refused, table.warnings) == (2, ("refused: column note is gone or was renamed",))
 
 
@@ -83,7 +83,7 @@ def test_a_message_without_a_key_leaves_the_table_its_key(topic: AvroTopic) -> N
     topic.put(1, 2, id=1, a="y", ts=1)
     topic.replicate()
     assert topic.rows() == [(1, "y")]
-    assert topic.letters() == [(0, "bad-message", "no key, which other rows of the same schema have")]
+    assert topic.dead_letters() == [(0, "bad-message", "no key, which other rows of the same schema have")]
 
 
 # --- tables of one name ---------------------------------------------------------------------------------------------
@@ -100,8 +100,8 @@ def test_tables_of_different_keyspaces_do_not_mix(topic: AvroTopic) -> None:
     topic.put(3, 4, id=1, a="of ks2")
     topic.replicate()
     assert topic.rows() == [(1, "of ks1")]
-    told = {(offset, reason, detail[:60]) for offset, reason, detail in topic.letters()}
-    assert told == {
+    dead_letters = {(offset, reason, detail[:60]) for offset, reason, detail in topic.dead_letters()}
+    assert dead_letters == {
         (n, "foreign-schema", "of keyspace ks2, and the table there is of keyspace ks1: giv") for n in (1, 2, 3)
     }
 
@@ -146,5 +146,5 @@ def test_values_that_changed_between_two_batches(topic: AvroTopic) -> None:
     topic.put(1, 3, id=2, a=2)
     topic.replicate()
     assert topic.rows() == [(1, Decimal("1.55"))]
-    ((_, _, cause),) = topic.letters()
+    ((_, _, cause),) = topic.dead_letters()
     assert cause == "column a lost digits after the point, in rows too that no message shows"

@@ -75,7 +75,7 @@ def offsets(frame: DataFrame) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("said", "left"),
+    ("rule", "left"),
     [
         ({"ignore-event": ["delete"]}, [0, 1, 2, 3, 4]),
         ({"ignore-event": ["all dml"]}, []),
@@ -94,8 +94,8 @@ def offsets(frame: DataFrame) -> list[int]:
         ({"matcher": ["SHOP.*"], "ignore-insert-value-expr": "1 = 1"}, [0, 1, 2, 3, 4, 5]),
     ],
 )
-def test_filters_leave_out_what_they_say(said: dict[str, object], left: list[int], changes: TableChanges) -> None:
-    one = EventFilter.model_validate({"matcher": ["shop.*"], **said})
+def test_filters_leave_out_what_they_say(rule: dict[str, object], left: list[int], changes: TableChanges) -> None:
+    one = EventFilter.model_validate({"matcher": ["shop.*"], **rule})
     assert offsets(EventFilters([one], "Asia/Shanghai").passing(changes)) == left
 
 
@@ -203,7 +203,7 @@ def test_expressions_that_cannot_be_are_refused(expression: str, code: str, word
 
 
 @pytest.mark.parametrize(
-    ("said", "sql", "dropped"),
+    ("rule", "sql", "dropped"),
     [
         ({"ignore-event": ["alter table"]}, "ALTER TABLE `shop`.`orders` ADD COLUMN `x` INT", True),
         ({"ignore-event": ["alter table"]}, "CREATE INDEX `i` ON `shop`.`orders` (`name`)", True),
@@ -223,8 +223,8 @@ def test_expressions_that_cannot_be_are_refused(expression: str, code: str, word
         ),
     ],
 )
-def test_schema_changes_are_left_out_by_type_and_text(said: dict[str, object], sql: str, dropped: bool) -> None:
-    one = EventFilter.model_validate({"matcher": ["shop.*"], **said})
+def test_schema_changes_are_left_out_by_type_and_text(rule: dict[str, object], sql: str, dropped: bool) -> None:
+    one = EventFilter.model_validate({"matcher": ["shop.*"], **rule})
     assert EventFilters([one]).drops_ddl(Ddl("ALTER", sql, 1, TABLE)) is dropped
 
 
@@ -255,10 +255,10 @@ def test_an_unknown_event_is_refused(tmp_path: Path) -> None:
 
 def test_a_key_update_becomes_a_delete_and_an_insert(changes: TableChanges) -> None:
     rows = split_key_updates(changes.frame, TABLE).orderBy("offset", "moved").collect()
-    told = [
+    names = [
         (r["offset"], r["op"], r["moved"], r["old"] and r["old"]["id"], r["data"] and r["data"]["id"]) for r in rows
     ]
-    assert told == [
+    assert names == [
         (0, "c", False, None, 1),
         (1, "c", False, None, 2),
         (2, "u", False, 1, 1),

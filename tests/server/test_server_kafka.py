@@ -62,14 +62,14 @@ def test_the_documents_command_lines_publish(
         server.wait(name, state="normal", checkpoint_ts=last)
 
     messages = broker.messages("topic-name", "tidb_docs_t")
-    said = [json.loads(value) for part in range(3) for _, value in messages["topic-name", part] if value]
-    assert Counter(m["payload"]["op"] for m in said) == {"c": 20, "d": 1}
-    assert {m["payload"]["source"]["name"] for m in said} == {"default"}
+    decoded = [json.loads(value) for part in range(3) for _, value in messages["topic-name", part] if value]
+    assert Counter(m["payload"]["op"] for m in decoded) == {"c": 20, "d": 1}
+    assert {m["payload"]["source"]["name"] for m in decoded} == {"default"}
     read = by_fastavro(registry.url)
-    told = [(read(key), read(value)) for part in range(3) for key, value in messages["tidb_docs_t", part]]
-    assert Counter(key["id"] for key, _ in told) == dict.fromkeys(range(20), 3) | {3: 6}
-    assert sum(value is None for _, value in told) == 3
-    extended = [value for _, value in told if value and "_tidb_op" in value]
+    pairs = [(read(key), read(value)) for part in range(3) for key, value in messages["tidb_docs_t", part]]
+    assert Counter(key["id"] for key, _ in pairs) == dict.fromkeys(range(20), 3) | {3: 6}
+    assert sum(value is None for _, value in pairs) == 3
+    extended = [value for _, value in pairs if value and "_tidb_op" in value]
     assert [(v["_tidb_op"], v["_tidb_commit_ts"] <= last) for v in extended] == [("c", True)] * 20
     for name in DOCUMENTED:
         assert server.changefeed("remove", "-c", name).stdout.startswith("Changefeed remove successfully.\n")
@@ -135,8 +135,8 @@ def test_a_server_whose_java_dies_ends_and_says_so(server: RunningServer, source
     assert server.changefeed("create", "-c", "idle", sink, "--no-confirm").returncode == 0
     os.kill(java_of(server.process.pid), signal.SIGKILL)
     assert server.process.wait(60) not in (0, 2)
-    said = server.log.read_text()
-    assert said.splitlines()[-1].startswith("tidecast: Spark's Java has died, and the server ends with it")
-    assert "Traceback" not in said
+    log = server.log.read_text()
+    assert log.splitlines()[-1].startswith("tidecast: Spark's Java has died, and the server ends with it")
+    assert "Traceback" not in log
     kept = json.loads((server.data / "changefeeds" / "idle" / "feed.json").read_text())
     assert (kept["state"], kept["error"]) == ("normal", None)

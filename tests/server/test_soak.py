@@ -118,8 +118,8 @@ def test_a_hundred_changefeeds(broker: KafkaBroker, tmp_path: Path, monkeypatch:
         each(feeds, lambda feed: ask("DELETE", f"/api/v2/changefeeds/{feed}"))
         assert states(ask) == []
     for number, feed in enumerate(feeds):
-        said = [value or b"" for _, value in broker.messages(feed)[feed, 0]]
-        assert sum(b'"type":"INSERT"' in value for value in said) == rows[number % TABLES]
+        values = [value or b"" for _, value in broker.messages(feed)[feed, 0]]
+        assert sum(b'"type":"INSERT"' in value for value in values) == rows[number % TABLES]
 
 
 def await_all(ask: Client, checkpoint_ts: int) -> None:

@@ -43,13 +43,13 @@ class AvroTopic:
 
     def register(self, schema_id: int, table: str = "t", *, keyspace: str = "default", **columns: Schema) -> int:
         """Register a schema; a value's carries the operation and the commit-ts, a key's (columns `id`) does not."""
-        fields: list[Schema] = [{"name": name, **said} for name, said in columns.items()]
+        fields: list[Schema] = [{"name": name, **members} for name, members in columns.items()]
         fields += _EXTENSION if list(columns) != ["id"] else []
         schema = {"type": "record", "name": table, "namespace": f"{keyspace}.d", "fields": fields}
         folder = self._folder / "schemas" / "subjects" / f"s{schema_id}"
         folder.mkdir(parents=True)
-        said = {"id": schema_id, "version": 1, "schema": json.dumps(schema)}
-        (folder / "1.json").write_text(json.dumps(said))
+        members = {"id": schema_id, "version": 1, "schema": json.dumps(schema)}
+        (folder / "1.json").write_text(json.dumps(members))
         self._schemas[schema_id] = fastavro.parse_schema(schema)
         return schema_id
 
@@ -61,8 +61,8 @@ class AvroTopic:
 
     def put(self, key: int | None, value: int, *, ts: int = 0, topic: str = "t", **row: Any) -> None:
         """Write an insert; a row's `id` is its key."""
-        said = {**row, "_tidb_op": "c", "_tidb_commit_ts": ts << 18, "_tidb_commit_physical_time": ts}
-        self._send(topic, self._message(key, {"id": row["id"]}) if key else None, self._message(value, said))
+        members = {**row, "_tidb_op": "c", "_tidb_commit_ts": ts << 18, "_tidb_commit_physical_time": ts}
+        self._send(topic, self._message(key, {"id": row["id"]}) if key else None, self._message(value, members))
 
     def delete(self, key: int, topic: str = "t", **row: Any) -> None:
         """Write a delete."""
@@ -77,8 +77,8 @@ class AvroTopic:
         topics = self._folder / "topics"
         for topic in {line["topic"] for line in self._lines[self._sent :]}:
             (topics / topic).mkdir(parents=True, exist_ok=True)
-            said = [json.dumps(line) + "\n" for line in self._lines[self._sent :] if line["topic"] == topic]
-            (topics / topic / f"part-{self._sent:05}.jsonl").write_text("".join(said))
+            lines = [json.dumps(line) + "\n" for line in self._lines[self._sent :] if line["topic"] == topic]
+            (topics / topic / f"part-{self._sent:05}.jsonl").write_text("".join(lines))
         self._sent = len(self._lines)
         return tidecast.replicate(
             f"file://{topics}/t?protocol=avro&topics=.*",
@@ -94,8 +94,8 @@ class AvroTopic:
         frame = self._spark.read.format("delta").load(f"{self._folder}/tables/d/{table}")
         return sorted(map(tuple, frame.collect()), key=lambda row: str(row[0]))
 
-    def letters(self) -> list[tuple[int, str, str]]:
+    def dead_letters(self) -> list[tuple[int, str, str]]:
         """Return offset, reason and detail of the dead letters, in order."""
         files = (self._folder / "tables" / "_dead_letters").glob("*.jsonl")
-        said = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-        return sorted((x["offset"], x["reason"], x["detail"]) for x in said)
+        records = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        return sorted((x["offset"], x["reason"], x["detail"]) for x in records)

@@ -38,8 +38,8 @@ def ddl(sql: str, ts: int, schema: Said) -> Said:
 def row(ts: int, version: int, *, kind: str = "INSERT", database: str = "d", name: str = "t", **data: int) -> Said:
     """A row change of numbers."""
     head = {"version": 1, "database": database, "table": name, "tableID": 7, "type": kind, "commitTs": ts, "buildTs": 1}
-    told = {column: str(value) for column, value in data.items()}
-    return {**head, "schemaVersion": version, ("old" if kind == "DELETE" else "data"): told}
+    values = {column: str(value) for column, value in data.items()}
+    return {**head, "schemaVersion": version, ("old" if kind == "DELETE" else "data"): values}
 
 
 def watermark(ts: int) -> Said:

@@ -47,10 +47,10 @@ class RunningServer:
         """Wait until the server says so of a changefeed; returns what it said last."""
         ask, deadline = Client(self.url), time.monotonic() + _SLOW
         while True:
-            said: dict[str, Any] = ask("GET", f"/api/v2/changefeeds/{feed}").json
-            if wanted.items() <= said.items():
-                return said
-            assert time.monotonic() < deadline, f"{feed} is never {wanted} but {said}"
+            found: dict[str, Any] = ask("GET", f"/api/v2/changefeeds/{feed}").json
+            if wanted.items() <= found.items():
+                return found
+            assert time.monotonic() < deadline, f"{feed} is never {wanted} but {found}"
             time.sleep(0.5)
 
 

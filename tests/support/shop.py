@@ -26,9 +26,9 @@ def expected(table: Any) -> list[dict[str, Any]]:
     """Return a table's rows as the shop left them, in the order of their keys."""
 
     def value(column: Any, row: dict[str, Any]) -> Any:
-        said = row[column.name]
+        value = row[column.name]
         make = IN_DELTA.get(column.type.described["mysqlType"])
-        return said if said is None or make is None else make(column, said)
+        return value if value is None or make is None else make(column, value)
 
     return [{c.name: value(c, row) for c in table.columns} for _, row in sorted(table.rows.items())]
 

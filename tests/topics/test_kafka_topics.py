@@ -342,8 +342,8 @@ class TestCredentials:
         rows = spark.createDataFrame([("t", 0, b"k", b"v", 1)], ROWS)
         for use in (lambda: here.ensure("t"), lambda: here.write(rows), lambda: here.read(spark), here.list_topics):
             began = time.monotonic()
-            told = r"(Invalid username or password|invalid credentials|PLAIN)"
-            with pytest.raises(ConfigError, match=f"Kafka does not let us in: .*{told}") as error:
+            refusal = r"(Invalid username or password|invalid credentials|PLAIN)"
+            with pytest.raises(ConfigError, match=f"Kafka does not let us in: .*{refusal}") as error:
                 use()
             assert time.monotonic() - began < QUICK
             assert "\n" not in str(error.value)
