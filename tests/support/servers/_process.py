@@ -20,7 +20,7 @@ from tidecast.runtime import find_java
 DEADLINE_SECONDS = 60.0
 _ATTEMPTS = 3
 # Small and quickly there; nothing here runs long enough to be worth compiling well.
-_JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128m")
 
 
 def free_ports(count: int) -> list[int]:
