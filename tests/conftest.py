@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from golden_events import GoldenEvents
 from pyspark.sql import SparkSession
 from servers import KafkaBroker, SchemaRegistry
 
@@ -21,15 +22,17 @@ os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCache
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
-_SPARK = {"spark", "session", "compiled"}
+_SPARK = {"spark", "session", "compiled", "decoded"}
 _KAFKA = {"broker", "registry", "secured_registry"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by what it needs: `kafka`, `spark`, or `unit` for neither.
+    """Mark each test by what it needs: `kafka`, `spark`, or `unit` for neither; put those that are `decoded` first.
 
     The fixtures that a test asks for tell it; a test that starts a program of its own which runs Spark says so itself.
+    Of several processes the first begins with the first tests, and so is the one that decodes golden files.
     """
+    items.sort(key=lambda item: "decoded" not in getattr(item, "fixturenames", ()))
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         for mark, needed in (("spark", _SPARK), ("kafka", _KAFKA)):
@@ -108,3 +111,11 @@ def golden() -> Callable[[str], Path]:
         return found
 
     return path
+
+
+@pytest.fixture(scope="session")
+def decoded(
+    spark: SparkSession, golden: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> GoldenEvents:
+    """The events of golden files, each decoded once: `decoded("simple-json").events`."""
+    return GoldenEvents(spark, golden, tmp_path_factory.mktemp("golden"))

@@ -1,16 +1,21 @@
-"""Every golden Simple message decodes, and what it decodes to encodes to the same bytes, in both encodings."""
+"""Every golden Simple message decodes, and what it decodes to encodes to the same bytes, in both encodings.
+
+`simple-json-checksum` and `simple-avro-checksum`, the richest variants, with all tables, read and written; from one
+encoding to the other with the tables that show each kind of column.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from golden_data import lines
+from differences import assert_messages_equal
+from golden_data import ONE_OF_EACH, Line, Table, lines
+from golden_events import ZONE, Decoded, GoldenEvents
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,46 +26,28 @@ from tidecast.protocols.simple import SimpleOptions
 from tidecast.sources import read_records
 from tidecast.spark import union
 
-ZONE = "Asia/Shanghai"
 BUILT_AFTER_MS = 250  # the golden messages were built that long after their commit
 
-# What is read, and what its rows are written as; among them are both ways between the encodings.
+# What is read, what its rows are written as, and with which tables, None for all.
 ROWS = [
-    ("simple-json-checksum", "simple-json-checksum"),
-    ("simple-avro-checksum", "simple-avro-checksum"),
-    ("simple-json", "simple-avro"),
-    ("simple-avro", "simple-json"),
+    ("simple-json-checksum", "simple-json-checksum", None),
+    ("simple-avro-checksum", "simple-avro-checksum", None),
+    ("simple-json", "simple-avro", ONE_OF_EACH),
+    ("simple-avro", "simple-json", ONE_OF_EACH),
 ]
 
 
-@pytest.fixture(autouse=True)
-def _compiling_less(spark: SparkSession) -> Iterator[None]:
-    """Dozens of tables with few rows each: whole stages would take longer to compile than to run."""
-    with conf(spark, "spark.sql.codegen.wholeStage", "false"):
-        yield
-
-
-@contextmanager
-def conf(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    before = spark.conf.get(name) or ""
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        spark.conf.set(name, before)
-
-
-def decoded(spark: SparkSession, path: Path, *, ordered: bool = True) -> Events:
-    records, _ = read_records(spark, f"file://{path}?protocol=simple")
-    return simple.decode(records.frame, ordered=ordered, zone=ZONE)
+def source_of(decoded: GoldenEvents, variant: str) -> Decoded:
+    """Return a golden file with all tables where other tests want them too, and else with some."""
+    return decoded(variant, ONE_OF_EACH if variant == "simple-avro" else None)
 
 
 def options_of(variant: str) -> SimpleOptions:
     return SimpleOptions("avro" if "avro" in variant else "json", ZONE)
 
 
-def value_of(line: dict[str, Any]) -> bytes:
-    return base64.b64decode(line["value"])
+def value_of(message: Line) -> bytes:
+    return base64.b64decode(message["value"])
 
 
 def encoded(events: Events, options: SimpleOptions, **how: Any) -> dict[int, bytes | str]:
@@ -77,105 +64,91 @@ def encoded(events: Events, options: SimpleOptions, **how: Any) -> dict[int, byt
     return {r["offset"]: r["wrong"] or bytes(r["value"]) for r in union(frames).collect()}
 
 
-@pytest.mark.parametrize(("source", "target"), ROWS, ids=[f"{s}-to-{t}" for s, t in ROWS])
+@pytest.mark.parametrize(("source", "target", "tables"), ROWS, ids=[f"{s}-to-{t}" for s, t, _ in ROWS])
 def test_rows_come_back_byte_for_byte(
-    source: str, target: str, golden: Callable[[str], Path], spark: SparkSession
+    source: str, target: str, tables: frozenset[Table] | None, golden: Callable[[str], Path], decoded: GoldenEvents
 ) -> None:
-    place = {n: line["n"] for n, line in enumerate(lines(golden(f"{source}.jsonl.gz"))) if line["kind"] == "dml"}
-    want = {line["n"]: value_of(line) for line in lines(golden(f"{target}.jsonl.gz")) if line["kind"] == "dml"}
-    with decoded(spark, golden(f"{source}.jsonl.gz")) as events:
-        got = {place[offset]: value for offset, value in encoded(events, options_of(target)).items()}
-        assert events.rejected.count() == 0
-    assert got == want
-
-
-@pytest.mark.parametrize("variant", ["simple-json-handlekey", "simple-avro-handlekey"])
-def test_rows_shrink_to_their_handle_keys(variant: str, golden: Callable[[str], Path], spark: SparkSession) -> None:
-    shrunk = {line["n"]: line for line in lines(golden(f"{variant}.jsonl.gz"))}
-    names = {(line["db"], line["table"]) for line in shrunk.values()}
-    source = golden("simple-json.jsonl.gz")
-    place = {n: line["n"] for n, line in enumerate(lines(source))}
-    with decoded(spark, source) as events:
-        few = tuple(t for t in events.tables if (t.schema.database, t.schema.table) in names)
-        found = encoded(Events(few, events.rejected), options_of(variant), handle_key_only=True)
-    got = {place[offset]: value for offset, value in found.items() if place[offset] in shrunk}
-    assert got == {n: value_of(line) for n, line in shrunk.items()}
-
-
-@pytest.mark.parametrize("variant", ["simple-json-handlekey", "simple-avro-handlekey"])
-def test_rows_of_handle_keys_alone_are_incomplete(
-    variant: str, golden: Callable[[str], Path], spark: SparkSession
-) -> None:
-    path = golden(f"{variant}.jsonl.gz")
-    with decoded(spark, path) as events:
-        reasons = [row["reason"] for row in events.rejected.collect()]
-    assert events.tables == ()
-    assert reasons == ["incomplete-row"] * len(lines(path))
-
-
-def test_a_selector_keeps_columns_back(golden: Callable[[str], Path], spark: SparkSession) -> None:
-    selected = {line["n"]: value_of(line) for line in lines(golden("simple-json-colsel.jsonl.gz"))}
-    source = golden("simple-json.jsonl.gz")
-    place = {n: line["n"] for n, line in enumerate(lines(source))}
-    got: dict[int, bytes | str] = {}
-    with decoded(spark, source) as events:
-        for name in ("t_sel", "t_all"):
-            tables = tuple(t for t in events.tables if t.schema.table == name)
-            (shown,) = {
-                frozenset(said.get("data") or said["old"])
-                for said in map(json.loads, selected.values())
-                if said["table"] == name
-            }
-            assert 0 < len(shown) < len(tables[0].schema.columns)
-            for offset, value in encoded(
-                Events(tables, events.rejected), SimpleOptions(zone=ZONE), columns=shown
-            ).items():
-                got[place[offset]] = value
-    assert got == selected
-
-
-@pytest.mark.parametrize("variant", ["simple-json", "simple-avro"])
-def test_schema_changes_bootstraps_and_watermarks_come_back(
-    variant: str, golden: Callable[[str], Path], spark: SparkSession
-) -> None:
-    path = golden(f"{variant}.jsonl.gz")
-    messages = lines(path)
-    want = {
-        kind: [(n, value_of(line)) for n, line in enumerate(messages) if line["kind"] == kind]
-        for kind in ("ddl", "bootstrap", "watermark")
-    }
-    options = options_of(variant)
-    with decoded(spark, path) as events:
-        assert events.watermarks is not None
-        build_ts = physical_ms_of(F.col("commit_ts")) + BUILT_AFTER_MS
-        value = simple.encode_watermark(F.col("commit_ts"), options, build_ts).alias("value")
-        watermarks = sorted(
-            (r["offset"], bytes(r["value"])) for r in events.watermarks.select("offset", value).collect()
-        )
-    assert watermarks == want["watermark"]
-    assert events.watermark == max(int(m["commit_ts"]) for m in messages if m["kind"] == "watermark")
-    assert [
-        (d.position, simple.encode_ddl(d, options, physical_ms(d.commit_ts) + BUILT_AFTER_MS)) for d in events.ddl
-    ] == want["ddl"]
-    assert (
-        sorted(
-            (b.position, simple.encode_bootstrap(b.schema, options, messages[b.position or 0]["now_ms"]))
-            for b in events.bootstraps
-        )
-        == want["bootstrap"]
+    read = source_of(decoded, source)
+    own = {m["n"]: m for m in lines(golden(f"{target}.jsonl.gz")) if m["kind"] == "dml"}
+    want = {n: m for n, m in own.items() if tables is None or (m["db"], m["table"]) in tables}
+    got = encoded(read.events if tables is None else read.only(tables), options_of(target))
+    assert read.events.rejected.count() == 0
+    assert_messages_equal(
+        {read.numbers[offset]: value for offset, value in got.items()}, {n: value_of(m) for n, m in want.items()}, want
     )
 
 
-def test_schema_changes_with_the_table_before_come_back(golden: Callable[[str], Path], spark: SparkSession) -> None:
+@pytest.mark.parametrize("variant", ["simple-json-handlekey", "simple-avro-handlekey"])
+def test_rows_shrink_to_their_handle_keys(variant: str, golden: Callable[[str], Path], decoded: GoldenEvents) -> None:
+    shrunk = {m["n"]: m for m in lines(golden(f"{variant}.jsonl.gz"))}
+    source = decoded("simple-json")
+    events = source.only({(m["db"], m["table"]) for m in shrunk.values()})
+    found = encoded(events, options_of(variant), handle_key_only=True)
+    got = {source.numbers[offset]: value for offset, value in found.items() if source.numbers[offset] in shrunk}
+    assert_messages_equal(got, {n: value_of(m) for n, m in shrunk.items()}, shrunk)
+
+
+@pytest.mark.parametrize("variant", ["simple-json-handlekey", "simple-avro-handlekey"])
+def test_rows_of_handle_keys_alone_are_incomplete(variant: str, decoded: GoldenEvents) -> None:
+    source = decoded(variant)
+    reasons = [row["reason"] for row in source.events.rejected.collect()]
+    assert source.events.tables == ()
+    assert reasons == ["incomplete-row"] * len(source.messages)
+
+
+def test_a_selector_keeps_columns_back(golden: Callable[[str], Path], decoded: GoldenEvents) -> None:
+    selected = {m["n"]: m for m in lines(golden("simple-json-colsel.jsonl.gz"))}
+    source = decoded("simple-json")
+    got: dict[int, bytes | str] = {}
+    for name in ("t_sel", "t_all"):
+        events = source.only({("orc", name)})
+        values = (json.loads(value_of(m)) for m in selected.values() if m["table"] == name)
+        (shown,) = {frozenset(value.get("data") or value["old"]) for value in values}
+        assert 0 < len(shown) < len(events.tables[0].schema.columns)
+        for offset, value in encoded(events, SimpleOptions(zone=ZONE), columns=shown).items():
+            got[source.numbers[offset]] = value
+    assert_messages_equal(got, {n: value_of(m) for n, m in selected.items()}, selected)
+
+
+@pytest.mark.parametrize("variant", ["simple-json", "simple-avro"])
+def test_schema_changes_bootstraps_and_watermarks_come_back(variant: str, decoded: GoldenEvents) -> None:
+    source, options = source_of(decoded, variant), options_of(variant)
+    events, messages = source.events, source.messages
+    assert events.watermarks is not None
+    build_ts = physical_ms_of(F.col("commit_ts")) + BUILT_AFTER_MS
+    value = simple.encode_watermark(F.col("commit_ts"), options, build_ts).alias("value")
+    watermarks = events.watermarks.select("offset", value).collect()
+    got: dict[str, list[tuple[int | None, bytes]]] = {
+        "watermark": [(r["offset"], bytes(r["value"])) for r in watermarks],
+        "ddl": [
+            (d.position, simple.encode_ddl(d, options, physical_ms(d.commit_ts) + BUILT_AFTER_MS)) for d in events.ddl
+        ],
+        "bootstrap": [
+            (b.position, simple.encode_bootstrap(b.schema, options, messages[b.position or 0]["now_ms"]))
+            for b in events.bootstraps
+        ],
+    }
+    for kind, found in got.items():
+        want = {n: value_of(m) for n, m in enumerate(messages) if m["kind"] == kind}
+        assert_messages_equal({n: value for n, value in found if n is not None}, want, dict(enumerate(messages)))
+        assert len(found) == len(want)
+    assert [d.position for d in events.ddl] == sorted(d.position or 0 for d in events.ddl)
+    assert events.watermark == max(int(m["commit_ts"]) for m in messages if m["kind"] == "watermark")
+
+
+def test_schema_changes_with_the_table_before_come_back(decoded: GoldenEvents) -> None:
     found: dict[str, tuple[Ddl, ...]] = {}
     for variant in ("simple-json-pretable", "simple-avro-pretable"):
-        path = golden(f"{variant}.jsonl.gz")
-        with decoded(spark, path) as events:
-            found[variant] = events.ddl
-        got = [simple.encode_ddl(d, options_of(variant), physical_ms(d.commit_ts) + BUILT_AFTER_MS) for d in events.ddl]
-        assert got == [value_of(line) for line in lines(path)]
-    assert all(d.before for d in events.ddl)
+        source = decoded(variant)
+        found[variant] = source.events.ddl
+        got = [
+            simple.encode_ddl(d, options_of(variant), physical_ms(d.commit_ts) + BUILT_AFTER_MS)
+            for d in source.events.ddl
+        ]
+        want = dict(enumerate(source.messages))
+        assert_messages_equal(dict(enumerate(got)), {n: value_of(m) for n, m in want.items()}, want)
     in_json, in_avro = found.values()
+    assert all(d.before for d in in_avro)
     assert in_json == in_avro
 
 
@@ -188,35 +161,32 @@ def in_partitions(records: DataFrame) -> DataFrame:
 
 @pytest.mark.parametrize("variant", ["simple-json-checksum", "simple-avro-checksum"])
 def test_rows_fit_their_checksums_before_and_after(
-    variant: str, golden: Callable[[str], Path], spark: SparkSession
+    variant: str, golden: Callable[[str], Path], decoded: GoldenEvents
 ) -> None:
-    path = golden(f"{variant}.jsonl.gz")
-    place = {n: line["n"] for n, line in enumerate(lines(path))}
-    twins = {line["n"]: line["expect"] for line in lines(golden("avro-checksum.jsonl.gz"))}
-    with decoded(spark, path) as events:
-        judged = verify(events).select("offset", "op", "verdict", "corrupted").collect()
-    assert {(r["verdict"], r["op"]) for r in judged} >= {("match", "c"), ("match", "u"), ("delete", "d")}
-    wrong = {place[r["offset"]] for r in judged if r["verdict"] in ("mismatch", "unreadable")}
+    source = decoded(variant)
+    twins = {m["n"]: m["expect"] for m in lines(golden("avro-checksum.jsonl.gz"))}
+    checked = verify(source.events).select("offset", "op", "verdict", "corrupted").collect()
+    assert {(r["verdict"], r["op"]) for r in checked} >= {("match", "c"), ("match", "u"), ("delete", "d")}
+    wrong = {source.numbers[r["offset"]] for r in checked if r["verdict"] in ("mismatch", "unreadable")}
     # The rows whose bytes were damaged before TiCDC saw them, and no others.
-    assert wrong == {place[r["offset"]] for r in judged if r["corrupted"]}
+    assert wrong == {source.numbers[r["offset"]] for r in checked if r["corrupted"]}
     assert wrong >= {n for n, expect in twins.items() if expect == "mismatch"} != set()
 
 
 @pytest.mark.parametrize("variant", ["simple-json-checksum", "simple-avro-checksum"])
 def test_partitions_without_an_order_have_the_same_schemas(
-    variant: str, golden: Callable[[str], Path], spark: SparkSession
+    variant: str, golden: Callable[[str], Path], decoded: GoldenEvents, spark: SparkSession
 ) -> None:
     path = golden(f"{variant}.jsonl.gz")
-    few = [n for n, m in enumerate(lines(path)) if m["kind"] != "dml" or m["table"] in ("t_gen", "t_evo")]
+    few = [n for n, m in enumerate(lines(path)) if m["kind"] != "dml" or m["table"] in ("t_gen", "t_evo_pk")]
     records, _ = read_records(spark, f"file://{path}?protocol=simple")
-    head = records.frame.where(F.col("offset").isin(few))
-    with simple.decode(head, ordered=True, zone=ZONE) as once:
-        schemas = {s.key: s for s in once.history or ()}
-    with simple.decode(in_partitions(head), ordered=False, zone=ZONE) as events:
-        assert {s.key: s for s in events.history or ()} == schemas
-        judged = verify(events).select("verdict", "corrupted").collect()
+    schemas = {s.key: s for s in decoded(variant).events.history or ()}
+    head = in_partitions(records.frame.where(F.col("offset").isin(few)))
+    with simple.decode(head, ordered=False, zone=ZONE) as events:
+        assert {s.key: s for s in events.history or ()} == schemas != {}
+        checked = verify(events).select("verdict", "corrupted").collect()
     assert any(c.virtual for t in events.tables for c in t.schema.columns)
-    assert [r for r in judged if (r["verdict"] == "mismatch") != r["corrupted"]] == []
+    assert [r for r in checked if (r["verdict"] == "mismatch") != r["corrupted"]] == []
 
 
 def test_messages_of_all_partitions_count_once(golden: Callable[[str], Path], spark: SparkSession) -> None:
