@@ -32,12 +32,14 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 import tidecast
+from tidecast.spark import java_version
 
 folder = Path(sys.argv[1])
 avro, registry = f"{folder}/avro/t?protocol=avro", f"file://{folder}/registry"
 spark = tidecast.spark_session()
 assert type(spark).__module__ == "pyspark.sql.connect.session", type(spark)
 assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+assert java_version(spark) >= 17
 published = [
     tidecast.convert(str(folder / "log.jsonl?protocol=simple"), f"file://{avro}", schema_registry=registry).total
     for _ in range(2)

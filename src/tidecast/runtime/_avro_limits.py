@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidecast._limits import LARGEST_COLLECTION, LARGEST_MESSAGE
+from tidecast.spark import java_properties
 
 _log = logging.getLogger(__name__)
 
@@ -30,12 +30,8 @@ def check_avro_limits(spark: SparkSession) -> None:
     if spark.conf.get(_CHECKED, None) is not None:
         return
     spark.conf.set(_CHECKED, "true")
-    properties = ", ".join(f"java_method('java.lang.System', 'getProperty', '{name}')" for name in _LIMITS)
-    try:
-        found = spark.sql(f"SELECT {properties}").collect()[0]
-    except PySparkException:  # not every cluster lets SQL call Java
-        found = None
-    unset = [name for n, name in enumerate(_LIMITS) if found is None or found[n] in (None, "null")]
+    found = java_properties(spark, _LIMITS)
+    unset = [name for name, limit in zip(_LIMITS, found or [None] * len(_LIMITS), strict=True) if limit is None]
     if unset:
         _log.warning(
             "Avro reads messages without limits (%s): a damaged length can end Java for want of memory. Start Spark "

@@ -1,5 +1,6 @@
 """Helpers for Spark plans, which know nothing of what the rows are."""
 
+from tidecast.spark._java import java_properties, java_version
 from tidecast.spark._plans import (
     bad_names,
     block_collapse_project,
@@ -16,6 +17,8 @@ __all__ = [
     "block_collapse_project",
     "called",
     "evaluated_once",
+    "java_properties",
+    "java_version",
     "let",
     "parallel_map",
     "small_table",
