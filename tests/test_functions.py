@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from golden_data import lines, registry_folder
+from golden_data import lines, of_tables, registry_folder, topic
+from golden_events import ZONE
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -16,8 +17,7 @@ from tidecast import ConfigError
 from tidecast.functions import from_ticdc_avro, row_checksum
 from tidecast.spark import union
 
-ZONE = "Asia/Shanghai"
-TABLES = ("t_all", "t_num", "t_time", "t_evo", "t_enum")
+TABLES = frozenset({("orc", name) for name in ("t_all", "t_num", "t_time", "t_evo_pk", "t_enum")})
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +30,15 @@ def test_golden_messages_give_the_rows_and_checksums_of_the_events(
     session: SparkSession, golden: Callable[[str], Path], schemas: dict[int, str], tmp_path: Path
 ) -> None:
     """With ANSI rules and without them; the checksum fits where the golden data say so."""
-    path = golden("avro-checksum.jsonl.gz")
-    registry = registry_folder(golden("avro-checksum.schemas.jsonl.gz"), tmp_path)
-    expected = {n: (m["table"], m["expect"]) for n, m in enumerate(lines(path)) if m["value"] and m["table"] in TABLES}
-    source = f"file://{path}?protocol=avro"
+    messages = of_tables(lines(golden("avro-checksum.jsonl.gz")), TABLES)
+    file = topic(tmp_path / "topic.jsonl", messages)
+    registry = registry_folder(golden("avro-checksum.schemas.jsonl.gz"), tmp_path / "registry")
+    expected = {n: (m["db"], m["table"], m["expect"]) for n, m in enumerate(messages) if m["value"]}
+    source = f"file://{file}?protocol=avro"
     frames = []
     with tidecast.read(session, source, schema_registry=registry, tz=ZONE) as events:
         for changes in events.tables:
-            if changes.upserts_from is None or changes.schema.table not in TABLES:
+            if changes.upserts_from is None:
                 continue
             text = schemas[changes.schema.version]
             row = from_ticdc_avro("value", text, schema_id=changes.schema.version, tz=ZONE)
@@ -55,8 +56,8 @@ def test_golden_messages_give_the_rows_and_checksums_of_the_events(
         found = {r["offset"]: r for r in union(frames).collect()}
     assert found.keys() == expected.keys()
     assert all(r["same"] and r["alike"] and r["there"] for r in found.values())
-    assert {n for n, r in found.items() if r["match"]} == {n for n, (_, e) in expected.items() if e == "match"}
-    assert {table for table, _ in expected.values()} == {*TABLES}
+    assert {n for n, r in found.items() if r["match"]} == {n for n, (*_, e) in expected.items() if e == "match"}
+    assert {(database, table) for database, table, _ in expected.values()} == TABLES
 
 
 def test_messages_that_are_not_of_the_schema_are_null(

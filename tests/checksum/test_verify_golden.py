@@ -1,21 +1,22 @@
-"""Every golden row is judged as the reference's authors say it must be, and every damaged one is found."""
+"""Every golden row has the verdict that the reference's authors say it must have, and every damaged one is found."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from golden_data import lines, registry_folder
-from pyspark.sql import SparkSession
+from differences import assert_messages_equal
+from golden_data import ONE_OF_EACH, Line, lines, of_tables, registry_folder, topic
+from golden_events import ZONE, GoldenEvents
+from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 import tidecast
 from tidecast.cli._app import app
 
-JUDGED = {"match": "match", "mismatch": "mismatch", "none": "none", "delete": "none", "zero": "zero"}
+VERDICTS = {"match": "match", "mismatch": "mismatch", "none": "none", "delete": "none", "zero": "zero"}
 
 
 @pytest.fixture(scope="module")
@@ -24,48 +25,52 @@ def schemas(golden: Callable[[str], Path], tmp_path_factory: pytest.TempPathFact
     return registry_folder(golden("avro-checksum.schemas.jsonl.gz"), tmp_path_factory.mktemp("registry"))
 
 
-@contextmanager
-def ansi(spark: SparkSession, on: bool) -> Iterator[None]:
-    before = spark.conf.get("spark.sql.ansi.enabled", "true") or "true"
-    spark.conf.set("spark.sql.ansi.enabled", str(on).lower())
-    try:
-        yield
-    finally:
-        spark.conf.set("spark.sql.ansi.enabled", before)
+def assert_verdicts(rows: DataFrame, messages: list[Line]) -> None:
+    found = {r["offset"]: VERDICTS.get(r["verdict"], r["verdict"]) for r in rows.select("offset", "verdict").collect()}
+    assert_messages_equal(found, {n: m["expect"] for n, m in enumerate(messages)}, dict(enumerate(messages)))
+    assert {m["expect"] for m in messages} == {"match", "mismatch", "none", "zero"}
 
 
-@pytest.mark.parametrize("on", [False, True], ids=["ansi-off", "ansi-on"])
-def test_every_golden_row_is_judged_as_expected(
-    golden: Callable[[str], Path], schemas: str, spark: SparkSession, on: bool
+def test_every_golden_row_has_the_expected_verdict(decoded: GoldenEvents) -> None:
+    source = decoded("avro-checksum")
+    assert_verdicts(tidecast.verify(source.events), source.messages)
+
+
+@pytest.mark.parametrize("session", ["true"], indirect=True, ids=["ansi"])
+def test_rows_of_each_type_have_the_expected_verdict_under_ansi_rules(
+    golden: Callable[[str], Path], schemas: str, session: SparkSession, tmp_path: Path
 ) -> None:
-    path = golden("avro-checksum.jsonl.gz")
-    expected = [line["expect"] for line in lines(path)]
-    with ansi(spark, on):
-        events = tidecast.read(spark, f"file://{path}?protocol=avro", schema_registry=schemas, tz="Asia/Shanghai")
-        rows = tidecast.verify(events).select("offset", "verdict").collect()
-    judged = {row["offset"]: JUDGED.get(row["verdict"], row["verdict"]) for row in rows}
-    wrong = {n: (judged.get(n), e) for n, e in enumerate(expected) if judged.get(n) != e}
-    assert not wrong
-    assert set(expected) == {"match", "mismatch", "none", "zero"}
+    """Read and verified in one plan, as by the command."""
+    messages = of_tables(lines(golden("avro-checksum.jsonl.gz")), ONE_OF_EACH)
+    source = f"file://{topic(tmp_path / 'topic.jsonl', messages)}?protocol=avro"
+    with tidecast.read(session, source, schema_registry=schemas, tz=ZONE) as events:
+        assert_verdicts(tidecast.verify(events), messages)
 
 
-def test_every_damaged_row_is_found_and_reported(
-    golden: Callable[[str], Path], schemas: str, spark: SparkSession, tmp_path: Path
-) -> None:
-    path = golden("avro-checksum-corrupt.jsonl.gz")
-    damaged = lines(path)
+def test_every_damaged_row_is_found(decoded: GoldenEvents) -> None:
+    source = decoded("avro-checksum-corrupt")
+    found = {r["offset"]: r["verdict"] for r in tidecast.verify(source.events).select("offset", "verdict").collect()}
+    messages = dict(enumerate(source.messages))
+    assert_messages_equal(found, dict.fromkeys(messages, "mismatch"), messages)
+
+
+def test_damaged_rows_are_reported(golden: Callable[[str], Path], schemas: str, tmp_path: Path) -> None:
+    """By the command, for a few tables, one of which has several versions."""
+    tables = {("orc", name) for name in ("t_all", "t_int", "t_evo")}
+    damaged = of_tables(lines(golden("avro-checksum-corrupt.jsonl.gz")), tables)
+    file = topic(tmp_path / "topic.jsonl", damaged)
     result = CliRunner().invoke(
         app,
         [
             "verify",
-            f"file://{path}?protocol=avro",
-            *("--schema-registry", schemas, "--tz", "Asia/Shanghai", "--json"),
+            f"file://{file}?protocol=avro",
+            *("--schema-registry", schemas, "--tz", ZONE, "--json"),
             *("--mismatches", str(tmp_path / "mismatches")),
         ],
     )
     assert result.exit_code == 1, result.output
     report = json.loads(result.stdout)
-    assert report["verdicts"]["mismatch"] == report["verified"] == len(damaged)
+    assert report["verdicts"]["mismatch"] == report["verified"] == len(damaged) > 10
     written = [
         json.loads(line)
         for part in (tmp_path / "mismatches").glob("*.jsonl")

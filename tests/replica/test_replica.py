@@ -21,6 +21,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from deltalake import DeltaTable
+from differences import assert_rows_equal
+from golden_events import ZONE, GoldenEvents
 from growing_topic import ID, GrowingTopic, ddl
 from growing_topic import row as row_of
 from growing_topic import table as table_of
@@ -40,7 +42,6 @@ from tidecast.replica._target import DeltaTarget
 from tidecast.topics import append_lines
 from tidecast.topics._files import FileTopics
 
-ZONE = "Asia/Shanghai"
 FOLDER = Path(__file__).parents[1] / "golden" / "public"
 
 Line = dict[str, Any]
@@ -158,8 +159,8 @@ def read_back(folder: Path, name: Name) -> tuple[int, list[Row]]:
     return table.version(), rows
 
 
-def by_text(rows: Iterable[Row]) -> list[str]:
-    return sorted(str(sorted((name, plain(value)) for name, value in row.items())) for row in rows)
+def in_plain(row: Row) -> dict[str, str]:
+    return {name: plain(value) for name, value in row.items()}
 
 
 def plain(value: Any) -> str:
@@ -177,7 +178,7 @@ def assert_table(folder: Path, name: Name, expected: list[Row]) -> None:
     decimals = {column for row in expected for column, value in row.items() if isinstance(value, Decimal)}
     for row in rows:
         row.update({column: Decimal(row[column]) for column in decimals if isinstance(row[column], str)})
-    assert by_text(rows) == by_text(expected), name
+    assert_rows_equal(map(in_plain, rows), map(in_plain, expected), ".".join(name))
 
 
 def versions(folder: Path, names: Iterable[Name]) -> dict[Name, int]:
@@ -204,8 +205,8 @@ def without_unapplied_deletes(name: Name) -> list[Row]:
     return rows
 
 
-def test_all_tables_of_a_simple_topic(spark: SparkSession, tmp_path: Path) -> None:
-    events = simple_events(spark, FOLDER / "simple-json.jsonl.gz")
+def test_all_tables_of_a_simple_topic(spark: SparkSession, tmp_path: Path, decoded: GoldenEvents) -> None:
+    events = decoded("simple-json").events
     seen: list[tuple[int, int]] = []
     done = replicate(spark, events, str(tmp_path), progress=lambda _, i, n: seen.append((i, n)))
 
@@ -216,7 +217,7 @@ def test_all_tables_of_a_simple_topic(spark: SparkSession, tmp_path: Path) -> No
     for name in (("orc", "t_nokey"), ("orc", "t_uk_null")):
         assert_table(tmp_path, name, without_unapplied_deletes(name))
     mapped = spark.table(f"delta.`{tmp_path}/{MAPPED[0]}/{MAPPED[1]}`").collect()
-    assert by_text(r.asDict() for r in mapped) == by_text(expected[MAPPED])
+    assert_rows_equal((in_plain(r.asDict()) for r in mapped), map(in_plain, expected[MAPPED]), ".".join(MAPPED))
 
     assert seen == [(i, len(expected)) for i in range(1, len(expected) + 1)]
     refused = {t.name: t.refused for t in done.tables if t.refused}
@@ -922,7 +923,7 @@ def test_a_spark_catalog(spark: SparkSession, tmp_path: Path) -> None:
         for _ in range(2):
             done = replicate(spark, events, "spark_catalog", dead_letters=tmp_path / "letters")
         rows = [row.asDict() for row in spark.table("spark_catalog.orc.t_misc").collect()]
-        assert by_text(rows) == by_text(final_state()["orc", "t_misc"])
+        assert_rows_equal(map(in_plain, rows), map(in_plain, final_state()["orc", "t_misc"]), "orc.t_misc")
         assert spark.table("orc.t_nokey").count() == len(without_unapplied_deletes(("orc", "t_nokey")))
         assert {t.where for t in done.tables} == {"`spark_catalog`.`orc`.`t_misc`", "`spark_catalog`.`orc`.`t_nokey`"}
     finally:

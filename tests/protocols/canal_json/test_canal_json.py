@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 from canal_json_reader import Change, changes
+from differences import assert_messages_equal
 from golden_data import lines
+from golden_events import ZONE, Decoded, GoldenEvents
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -23,13 +25,12 @@ from strategies import fixed, plain, texts
 import tidecast
 from tidecast._errors import ConfigError
 from tidecast.model import Events, InvalidSchema, Kind
-from tidecast.protocols import DecodeOptions, canal_json, check_writable, guess_protocol, protocol_named
+from tidecast.protocols import canal_json, check_writable, guess_protocol
 from tidecast.protocols.canal_json import PROTOCOL
 from tidecast.protocols.canal_json._schema import table_schema
 from tidecast.sources import read_records
 from tidecast.spark import union
 
-ZONE = "Asia/Shanghai"
 BY_HAND = Path(__file__).parents[2] / "golden" / "canal-json-by-hand.jsonl"
 
 
@@ -45,7 +46,7 @@ def topic(path: Path, values: Iterable[bytes]) -> Path:
 
 
 @contextmanager
-def decoded(spark: SparkSession, path: Path, **params: str) -> Iterator[Events]:
+def reading(spark: SparkSession, path: Path, **params: str) -> Iterator[Events]:
     query = "".join(f"&{name}={value}" for name, value in params.items())
     records, _ = read_records(spark, f"file://{path}?protocol=canal-json{query}")
     with canal_json.decode(records.frame, ordered=True, zone=ZONE) as events:
@@ -79,7 +80,7 @@ def by_hand() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def events(by_hand: list[dict[str, Any]], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
     messages = [line["text"].encode() if "text" in line else json_bytes(line["message"]) for line in by_hand]
-    with decoded(spark, topic(tmp_path_factory.mktemp("canal") / "topic.jsonl", messages)) as events:
+    with reading(spark, topic(tmp_path_factory.mktemp("canal") / "topic.jsonl", messages)) as events:
         yield events
 
 
@@ -240,7 +241,7 @@ def test_random_rows_are_those_that_another_reader_finds(
         }
 
     messages = [message(n, old, new) for n, (old, new) in enumerate(pairs)]
-    with decoded(spark, topic(tmp_path / "random.jsonl", map(json_bytes, messages))) as events:
+    with reading(spark, topic(tmp_path / "random.jsonl", map(json_bytes, messages))) as events:
         assert len(events.tables) == 1  # whatever the order of mysqlType
         assert events.dead_letters().count() == 0
         found = rows_of(events)
@@ -250,43 +251,35 @@ def test_random_rows_are_those_that_another_reader_finds(
 # --------------------------------------------------------------------------------------------- TiCDC's own messages
 
 
-def golden_rows(spark: SparkSession, path: Path, protocol: str) -> dict[int, Any]:
+def texts_of(source: Decoded) -> dict[int, Any]:
     """Return operation, old and new row of each event by its number, as text; virtual columns have no value."""
-    records, _ = read_records(spark, f"file://{path}?protocol={protocol}")
-    decode = protocol_named(protocol).decode
-    assert decode is not None
-    with decode(records.frame, DecodeOptions(ordered=True, zone=ZONE)) as events:
-        assert events.rejected.count() == 0
 
-        def side(table: Any, name: str) -> Any:
-            binary = (Kind.BINARY, Kind.BIT)
-            stored = [c for c in table.schema.columns if not c.virtual]
-            values = ((c, F.col(name)[c.name]) for c in stored)
-            texts = ((F.lit(c.name), F.hex(v) if c.data_type.kind in binary else v.cast("string")) for c, v in values)
-            return F.when(F.col(name).isNotNull(), F.create_map(*(part for pair in texts for part in pair)))
+    def side(table: Any, name: str) -> Any:
+        binary = (Kind.BINARY, Kind.BIT)
+        stored = [c for c in table.schema.columns if not c.virtual]
+        values = ((c, F.col(name)[c.name]) for c in stored)
+        texts = ((F.lit(c.name), F.hex(v) if c.data_type.kind in binary else v.cast("string")) for c, v in values)
+        return F.when(F.col(name).isNotNull(), F.create_map(*(part for pair in texts for part in pair)))
 
-        frames = [
-            t.frame.select(
-                "offset",
-                F.lit(t.schema.name).alias("table"),
-                "op",
-                "commit_ts",
-                *(side(t, name).alias(name) for name in ("old", "data")),
-                "detail",
-            )
-            for t in events.tables
-        ]
-        numbers = [line["n"] for line in lines(path)]
-        found = union(frames).collect()
-    return {numbers[r["offset"]]: r.asDict() | {"offset": None} for r in found}
+    frames = [
+        t.frame.select(
+            "offset",
+            F.lit(t.schema.name).alias("table"),
+            "op",
+            "commit_ts",
+            *(side(t, name).alias(name) for name in ("old", "data")),
+            "detail",
+        )
+        for t in source.events.tables
+    ]
+    assert source.events.rejected.count() == 0
+    return {source.numbers[r["offset"]]: r.asDict() | {"offset": None} for r in union(frames).collect()}
 
 
-def test_golden_messages_decode_to_the_rows_of_their_twins(golden: Callable[[str], Path], spark: SparkSession) -> None:
-    twins = golden_rows(spark, golden("simple-json.jsonl.gz"), "simple")
-    found = golden_rows(spark, golden("canal-json-compatible.jsonl.gz"), "canal-json")
-    assert found.keys() == twins.keys()
-    for n, row in found.items():
-        assert row == twins[n], n
+def test_golden_messages_decode_to_the_rows_of_their_twins(decoded: GoldenEvents) -> None:
+    source = decoded("canal-json-compatible")
+    messages = dict(zip(source.numbers, source.messages, strict=True))
+    assert_messages_equal(texts_of(source), texts_of(decoded("simple-json")), messages)
 
 
 def test_golden_messages_whose_types_have_no_numbers_decode_too(
@@ -296,19 +289,17 @@ def test_golden_messages_whose_types_have_no_numbers_decode_too(
     names = ("t_int", "t_bit", "t_enum", "t_all", "t_time")
     chosen = [line for line in lines(golden("canal-json-ext.jsonl.gz")) if line["table"] in names]
     values = [base64.b64decode(line["value"]) for line in chosen]
-    with decoded(spark, topic(tmp_path / "bare.jsonl", values)) as events:
+    with reading(spark, topic(tmp_path / "bare.jsonl", values)) as events:
         found = rows_of(events)
         assert len(events.ddl) == sum(line["kind"] == "ddl" for line in chosen)
-    told = {n: json.loads(values[n]) for n, line in enumerate(chosen) if line["kind"] == "dml"}
-    assert len(told) > 200
-    assert found.keys() == told.keys()
-    for n, message in told.items():
-        assert found[n] == list(changes(message, ZONE)), n
+    rows = {n: list(changes(json.loads(values[n]), ZONE)) for n, m in enumerate(chosen) if m["kind"] == "dml"}
+    assert len(rows) > 200
+    assert_messages_equal(found, rows, dict(enumerate(chosen)))
 
 
 def test_golden_deletes_that_show_the_key_alone_are_read(golden: Callable[[str], Path], spark: SparkSession) -> None:
     path = golden("canal-json-deletekey.jsonl.gz")
-    with decoded(spark, path) as events:
+    with reading(spark, path) as events:
         found = rows_of(events)
     messages = [json.loads(base64.b64decode(line["value"])) for line in lines(path)]
     assert {m["type"] for m in messages} == {"DELETE"}
@@ -394,10 +385,10 @@ def test_claim_checks_and_compressed_values_are_read(spark: SparkSession, tmp_pa
     reduced = json.loads(whole)
     reduced["_tidb"]["claimCheckLocation"] = f"file://{tmp_path}/claims/1.json"
     path = topic(tmp_path / "orders.jsonl", [json_bytes(reduced)])
-    with decoded(spark, path) as events:
+    with reading(spark, path) as events:
         assert [r["reason"] for r in events.dead_letters().collect()] == ["incomplete-row"]
     storage = f"file://{tmp_path}/claims"
-    with decoded(spark, path, **{"claim-check-storage-uri": storage}) as events:
+    with reading(spark, path, **{"claim-check-storage-uri": storage}) as events:
         assert rows_of(events) == {0: list(changes(json.loads(whole), ZONE))}
 
 
