@@ -25,7 +25,8 @@ def assert_messages_equal(got: Mapping[Any, Any], expected: Mapping[Any, Any], m
         if message is None:
             return f"at {place}"
         what = f"{message['db']}.{message['table']}" if message.get("table") else message["kind"]
-        return f"event {message['n']} of {what}"
+        where = f" at {'/'.join(map(str, place))}" if isinstance(place, tuple) else ""
+        return f"event {message['n']} of {what}{where}"
 
     for kind, numbers in (("missing", expected.keys() - got.keys()), ("unexpected", got.keys() - expected.keys())):
         if numbers:

@@ -44,6 +44,8 @@ def test_messages_that_are_missing_or_too_many_are_named() -> None:
         assert_messages_equal({7: "a"}, {7: "a", 8: "b"}, MESSAGES)
     with pytest.raises(AssertionError, match=r"1 of 1 messages are unexpected: at 9$"):
         assert_messages_equal({7: "a", 9: "b"}, {7: "a"}, MESSAGES)
+    with pytest.raises(AssertionError, match=r"are missing: event 353 of orc.t_all at topic/0/5$"):
+        assert_messages_equal({}, {("topic", 0, 5): "a"}, {("topic", 0, 5): MESSAGES[7]})
     assert_messages_equal({7: "a"}, {7: "a"}, MESSAGES)
 
 
