@@ -84,15 +84,15 @@ rows = st.fixed_dictionaries({name: st.none() | values for name, (_, _, values) 
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(batch=st.lists(rows, min_size=1, max_size=12))
-def test_rows_survive(options: AvroOptions, batch: list[dict[str, Any]], spark: SparkSession) -> None:
+def test_rows_survive(options: AvroOptions, batch: list[dict[str, Any]], session: SparkSession) -> None:
     fields = [pa.field("id", pa.int32()), *(pa.field(n, kind) for n, (_, kind, _) in COLUMNS.items())]
     given_rows = [{"id": n, **row} for n, row in enumerate(batch)]
     table = pa.Table.from_pylist(given_rows, schema=pa.schema(fields))
     renamed = table.rename_columns([f"c{n}" for n in range(table.num_columns)])
     data = F.struct(*(F.col(f"c{n}").alias(f.name) for n, f in enumerate(fields)))
-    changes = spark.createDataFrame(renamed).select(
+    changes = session.createDataFrame(renamed).select(
         F.lit("c").alias("op"),
         F.lit(447984074911121426).alias("commit_ts"),
         data.alias("data"),
