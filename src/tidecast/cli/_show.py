@@ -94,13 +94,13 @@ def planned(tables: Sequence[PlannedTable], as_json: bool) -> None:
     if as_json:
         _print_json([_plain(t) for t in tables])
         return
-    leaving = [t for t in tables if t.skipped is None]
+    published = [t for t in tables if t.skipped is None]
     names = ("table", "version", "topic", "partitions", "by", "handle key")
     rows = [
         (t.table, str(t.version), t.topic, t.partitions or "new", t.partition_rule, ", ".join(t.handle_key))
-        for t in leaving
+        for t in published
     ]
-    _table(f"{len(leaving):,} table versions would be published", names, rows, ("partitions",))
+    _table(f"{len(published):,} table versions would be published", names, rows, ("partitions",))
     for t in tables:
         for schema in (s for s in t.schemas if s.refusal):
             print(f"refused: {schema.subject} of {t.table} version {t.version}: {schema.refusal}")
@@ -109,7 +109,7 @@ def planned(tables: Sequence[PlannedTable], as_json: bool) -> None:
     skipped = {(t.table, t.skipped) for t in tables if t.skipped}
     for table, why in sorted(skipped):
         print(f"skipped: {table}: {why}")
-    lossy = {(t.table, *damage) for t in leaving for damage in t.lossy_columns}
+    lossy = {(t.table, *damage) for t in published for damage in t.lossy_columns}
     if lossy:
         _table("Values that the chosen modes damage", ("table", "column", "what becomes of them"), sorted(lossy))
 

@@ -105,7 +105,7 @@ def plan(
     mine = [c for c in changes if c.keyspace in (None, "", keyspace)]
     memory = AppliedVersions.from_text(notes.get(_VERSIONS, ""))
     unfit = _of_others(changes, keyspace) + _without_their_key(mine)
-    fit = [c for c in mine if all(c is not stray for stray, _, _ in unfit)]
+    fit = [c for c in mine if all(c is not unusable for unusable, _, _ in unfit)]
     # A group of deletes may show nothing of its table but the key; it is no version of its own.
     versions = [c.schema for c in fit if c.upserts_from is not None]
     if versions:
@@ -157,8 +157,8 @@ def _of_others(changes: Sequence[TableChanges], keyspace: str | None) -> list[Re
 def _without_their_key(changes: Sequence[TableChanges]) -> list[Refused]:
     """Refuse changes without a key whose table version has a key in other changes."""
     keyed = {c.schema.version for c in changes if c.upserts_from is not None and c.schema.handle_key}
-    strays = [c for c in changes if c.schema.version in keyed and not c.schema.handle_key]
-    return [(c, Reason.BAD_MESSAGE, "no key, which other rows of the same schema have") for c in strays]
+    unkeyed = [c for c in changes if c.schema.version in keyed and not c.schema.handle_key]
+    return [(c, Reason.BAD_MESSAGE, "no key, which other rows of the same schema have") for c in unkeyed]
 
 
 def _refusal(change: TableChanges, evolution: Evolution) -> str | None:

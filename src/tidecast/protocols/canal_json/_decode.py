@@ -31,7 +31,7 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
     """
     parsed = parse(records).persist()
     found = _groups(parsed)
-    has_commit_ts = not any(row["undated"] for row in found)
+    has_commit_ts = not any(row["lacks_commit_ts"] for row in found)
     order = "commit_ts" if has_commit_ts and not ordered else "offset"
     position = order if ordered or has_commit_ts else None
     refused: list[tuple[_Group, str]] = []
@@ -98,7 +98,7 @@ def _groups(parsed: DataFrame) -> list[Row]:
             *(F.min(name).alias(f"rows_from_{name}") for name in ("offset", "commit_ts")),
             *(F.min(F.when(upsert, F.col(name))).alias(f"upserts_from_{name}") for name in ("offset", "commit_ts")),
             F.min("since").alias("since"),
-            F.max(F.col("commit_ts").isNull()).alias("undated"),
+            F.max(F.col("commit_ts").isNull()).alias("lacks_commit_ts"),
             F.collect_set("op").alias("ops"),
             *(F.first(name).alias(name) for name in ("keys", "columns", "types")),
         )

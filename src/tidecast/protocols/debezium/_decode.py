@@ -82,11 +82,11 @@ def decode(
     ddl, broken = _schema_changes(parsed, known, position, zone)
     found: list[tuple[Row, _Group, _Reading]] = []
     refused: list[tuple[_Group, Reason, str]] = []
-    undated = False
+    lacks_commit_ts = False
     indexed = parsed.withColumn("version_index", known.version_index())
     for row in _groups(indexed, position):
         group = _Group.of(row)
-        undated |= row["undated"]
+        lacks_commit_ts |= row["lacks_commit_ts"]
         read = _read(group, known)
         if isinstance(read, str):
             reason = Reason.FOREIGN_SCHEMA if group.schema else Reason.UNKNOWN_TABLE
@@ -109,8 +109,8 @@ def decode(
         watermarks=watermarks,
         watermark=highest,
         ordered=ordered,
-        position=None if undated and not ordered else position,
-        has_commit_ts=not undated,
+        position=None if lacks_commit_ts and not ordered else position,
+        has_commit_ts=not lacks_commit_ts,
         cached=(parsed,),
     )
 
@@ -191,8 +191,8 @@ class _Known:
 
     def _begun(self, since: Column, offset: Column) -> Column:
         """Return whether a version that begins there has begun before a row."""
-        undated = offset <= F.col("offset") if self._ordered else F.lit(True)
-        return F.coalesce(since <= F.col("commit_ts"), undated)
+        by_offset = offset <= F.col("offset") if self._ordered else F.lit(True)
+        return F.coalesce(since <= F.col("commit_ts"), by_offset)
 
     def version_index(self) -> Column:
         """Return how many versions of its table begin before a row: int, null for a row with its own schema."""
@@ -338,7 +338,7 @@ def _groups(parsed: DataFrame, position: str) -> list[Row]:
                 "upserts_from"
             ),
             F.min(ts).alias("since"),
-            F.max(ts.isNull()).alias("undated"),
+            F.max(ts.isNull()).alias("lacks_commit_ts"),
             F.first(envelope.head_length("value")).alias("head"),
         )
         .collect()

@@ -141,7 +141,7 @@ def _parse(records: DataFrame) -> DataFrame:
         .when(~members["type"].isin(*ROW_OPS) | ~known, Reason.BAD_MESSAGE)
         .when(members["handleKeyOnly"] | members["claimCheckLocation"].isNotNull(), Reason.INCOMPLETE)
     )
-    undated = F.when(avro, _read_avro.without_build_ts(value, members["buildTs"])).otherwise(
+    without_build_ts = F.when(avro, _read_avro.without_build_ts(value, members["buildTs"])).otherwise(
         _read_json.without_build_ts(value, members["buildTs"])
     )
     op = F.element_at(F.create_map(*(F.lit(x) for pair in ROW_OPS.items() for x in pair)), members["type"])
@@ -154,7 +154,9 @@ def _parse(records: DataFrame) -> DataFrame:
         .alias("detail"),
         op.alias("op"),
         *(members[name].alias(column) for name, column in _KEPT.items()),
-        F.when(members["type"] == BOOTSTRAP, undated).when(members["type"].isin(*DDL_TYPES), value).alias("body"),
+        F.when(members["type"] == BOOTSTRAP, without_build_ts)
+        .when(members["type"].isin(*DDL_TYPES), value)
+        .alias("body"),
     )
 
 
