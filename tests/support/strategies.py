@@ -4,8 +4,25 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from typing import TypeVar
 
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+T = TypeVar("T")
+
+
+def drawn(strategy: st.SearchStrategy[T], count: int) -> list[T]:
+    """Return examples of a strategy: they go to Spark together, as a job for each would take hours."""
+    found: list[T] = []
+
+    @settings(max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(strategy)
+    def collect(example: T) -> None:
+        found.append(example)
+
+    collect()
+    return found
 
 
 def fixed(precision: int, scale: int) -> st.SearchStrategy[Decimal]:

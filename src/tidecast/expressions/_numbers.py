@@ -92,7 +92,8 @@ def unsigned_text(text: Column) -> Column:
 def unsigned_number(text: Column) -> Column:
     """Return the text of a BIGINT UNSIGNED as decimal(20,0), null for any other text. Short ones go quicker.
 
-    A number is written in one way: Spark takes blanks, a sign, zeros in front, a fraction or an exponent as well.
+    A number is written in one way: Spark takes blanks, a sign, zeros in front, a fraction or an exponent as well. The
+    short way took as long as the other in the last measurement (0.9 times as fast), and may go.
     """
     short, long = text.try_cast("bigint"), text.try_cast("decimal(20,0)")
     quick = F.when((short >= 0) & (short.cast("string") == text), short.cast("decimal(20,0)"))

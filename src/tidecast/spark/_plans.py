@@ -36,7 +36,8 @@ def evaluated_once(column: Column) -> Column:
 
     Spark otherwise copies an expression into the filters and projections that read it. It leaves alone what might say
     something else the next time, as the task's number might for all that it knows. A generator would stop it as well,
-    but copies each row.
+    but copies each row. 1.8 times as fast where two steps read a JSON text; it can go when Spark leaves such
+    expressions where they are.
     """
     return F.when(F.spark_partition_id() >= 0, column)
 
@@ -46,7 +47,8 @@ def block_collapse_project(frame: DataFrame, name: str) -> DataFrame:
 
     Spark copies an expression into a later `select` that reads it once, as into the struct of a row, and then has to
     build the struct for whoever reads a field of it. Made of columns that are settled, a struct whose fields alone
-    are read is never built. `name` is a column that is cheap to compute and that later steps read.
+    are read is never built. In a row of 60 plain texts that gains nothing; it can go when rows of decoded messages
+    take no longer without it. `name` is a column that is cheap to compute and that later steps read.
     """
     return frame.withColumn(name, evaluated_once(F.col(name)))
 

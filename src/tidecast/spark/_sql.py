@@ -17,7 +17,10 @@ def called(function: str, value: Column) -> Column:
 
 
 def let(name: str, value: str, result: str) -> str:
-    """Return an expression in which a name stands for a value, which Spark then computes once; see `called`."""
+    """Return an expression in which a name stands for a value, which Spark then computes once; see `called`.
+
+    1.2 times as fast as an expression that stands five times in a function; it can go when SQL names values in one.
+    """
     return f"get(transform(array({value}), {name} -> {result}), 0)"
 
 

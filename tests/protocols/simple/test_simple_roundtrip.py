@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from strategies import fixed, plain, texts, utc_texts
+from strategies import drawn, fixed, plain, texts, utc_texts
 
 from tidecast.expressions import set_mask
 from tidecast.model import CHECKSUM, RECORD, Column, DataType, Index, TableSchema
@@ -67,22 +66,6 @@ COLUMNS: dict[str, tuple[DataType, pa.DataType, st.SearchStrategy[Any]]] = {
 Row = dict[str, Any] | None
 Example = tuple[int, str, Row, Row]
 """A table's number, an operation, and the rows before and after."""
-
-
-T = TypeVar("T")
-
-
-def drawn(strategy: st.SearchStrategy[T], count: int) -> list[T]:
-    """Return examples of a strategy: they go to Spark together, as a job for each would take hours."""
-    found: list[T] = []
-
-    @settings(max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(strategy)
-    def collect(example: T) -> None:
-        found.append(example)
-
-    collect()
-    return found
 
 
 def table_of(number: int, names: list[str]) -> TableSchema:

@@ -54,7 +54,8 @@ def _wire_type(field_type: object, reading: bool) -> object:
     block, null = branches(field_type)
     plain = avro_type(field_type)
     if reading and plain == "string":
-        # The same bytes, but Avro's reader asks for the Java class of every string, and that costs as much again.
+        # The same bytes, but Avro's reader asks for the Java class of every string: 1.1 times as fast without. It
+        # can go when Spark tells that reader which class it wants.
         plain = "bytes"
     if isinstance(block, dict) and is_narrow_decimal(block):
         plain = {k: block[k] for k in ("type", "logicalType", "precision", "scale")}

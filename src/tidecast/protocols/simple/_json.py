@@ -87,7 +87,8 @@ def watermark_message(commit_ts: Column, build_ts: Column) -> Column:
 def _row(columns: Sequence[TableColumn], side: str, present: Column, before: str, zone: str) -> Column:
     """Return the JSON object of a row, with what stands before it; null where it is not present.
 
-    Rows without a character to escape, which are most, are put together from their texts: `to_json` takes longer.
+    Rows without a character to escape, which are most, are put together from their texts: `to_json` takes longer
+    (see `bench.tricks`). It can go when `to_json` is as fast and writes what Go does.
     """
     free = (c for c in columns if c.data_type.kind not in _SAFE and isinstance(spark_type(c.data_type), T.StringType))
     shown = F.concat_ws(_BETWEEN, *(F.col(side)[c.name] for c in free))

@@ -60,7 +60,8 @@ def without_build_ts(value: Column, build_ts: Column) -> Column:
 def body(schema: TableSchema, value: Column) -> Column:
     """Return a row's message as text, but without its head where that is TiCDC's and as long as usual.
 
-    The head is half of a small row's message, and `fields` has read it already.
+    The head is half of a small row's message, and `fields` has read it already. In rows of long
+    texts that gains nothing (0.7 times as fast in `bench.tricks`): it can go where short rows gain nothing either.
     """
     begin = to_json({"version": VERSION, "database": schema.database, "table": schema.table})[:-1]
     middle = "," + to_json({"tableID": schema.table_id} | _MIDDLE)[1:-1]

@@ -1,0 +1,113 @@
+"""Rows' messages that Spark joins from pieces, and cuts their heads off: as plain Python writes and reads them."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from strategies import drawn, texts
+
+from tidecast._go import to_json
+from tidecast.model import CHECKSUM, Column, DataType, TableSchema, row_type
+from tidecast.protocols import simple
+from tidecast.protocols.simple import SimpleOptions, _read_json
+from tidecast.protocols.simple._avro import DML, beginning
+
+COMMIT_TS, BUILD_TS = 447984074911121426, 1708936343598
+UTF8 = ("utf8mb4", "utf8mb4_bin")
+COLUMNS = {
+    "b": (DataType("varbinary", length=9), pa.binary(), "bytes", st.binary(max_size=9)),
+    "d": (DataType("double"), pa.float64(), "double", st.floats(-9e6, 9e6).map(lambda x: round(x, 3))),
+    "n<": (DataType("bigint"), pa.int64(), "long", st.integers(-(2**63), 2**63 - 1)),
+    "t": (DataType("varchar", *UTF8, length=200), pa.string(), "string", texts | st.just("x" * 70)),
+    "é": (DataType("text", *UTF8), pa.string(), "string", texts),
+}
+TABLE = TableSchema("my-db", "té<1>", 7, 9, tuple(Column(name, c[0]) for name, c in COLUMNS.items()), ())
+HEAD: dict[str, Any] = {"version": 1, "database": "my-db", "table": "té<1>", "tableID": 7, "type": "INSERT"}
+HEAD |= {"commitTs": COMMIT_TS, "buildTs": BUILD_TS, "schemaVersion": 9}
+ROWS = st.fixed_dictionaries({name: st.none() | values for name, (_, _, _, values) in COLUMNS.items()})
+
+
+def inserts(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    """Return inserted rows as the changes of the table."""
+    values = {f"c{n}": [row[name] for row in rows] for n, name in enumerate(COLUMNS)}
+    kinds = {f"c{n}": kind for n, (_, kind, _, _) in enumerate(COLUMNS.values())}
+    frame = spark.createDataFrame(pa.Table.from_pydict(values, schema=pa.schema(list(kinds.items())))).coalesce(1)
+    return frame.select(
+        F.lit("c").alias("op"),
+        F.lit(None).cast(row_type(TABLE)).alias("old"),
+        F.struct(*(F.col(f"c{n}").alias(name) for n, name in enumerate(COLUMNS))).alias("data"),
+        F.lit(COMMIT_TS).alias("commit_ts"),
+        F.lit(None).cast("bigint").alias("table_id"),
+        F.lit(None).cast(CHECKSUM).alias("checksum"),
+    )
+
+
+def encoded(changes: DataFrame, encoding: Any) -> list[bytes]:
+    value = simple.encode_value(TABLE, SimpleOptions(encoding), build_ts=F.lit(BUILD_TS))
+    return [bytes(row[0]) for row in changes.select(value).collect()]
+
+
+def test_avro_joined_from_pieces_is_what_fastavro_writes(spark: SparkSession) -> None:
+    rows = drawn(ROWS, 200)
+    schema = fastavro.parse_schema(DML)
+
+    def message(row: dict[str, Any]) -> bytes:
+        data = {name: None if row[name] is None else (c[2], row[name]) for name, c in COLUMNS.items()}
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, schema, HEAD | {"data": data})
+        return beginning(DML) + out.getvalue()
+
+    assert encoded(inserts(spark, rows), "avro") == list(map(message, rows))
+
+
+def test_json_joined_from_pieces_is_what_python_writes(spark: SparkSession) -> None:
+    rows = drawn(ROWS, 200)
+    messages = encoded(inserts(spark, rows), "json")
+    assert [pair for pair in zip(messages, map(json_message, rows), strict=True) if pair[0] != pair[1]] == []
+
+
+def json_message(row: dict[str, Any]) -> bytes:
+    return to_json(HEAD | {"data": {name: shown(row[name]) for name in COLUMNS}}).encode()
+
+
+def shown(value: Any) -> str | None:
+    """Return the text that Simple shows of a value."""
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case float():
+            return repr(value).removesuffix(".0")
+    return None if value is None else str(value)
+
+
+MORE = st.fixed_dictionaries(
+    {}, optional={"checksum": st.none() | st.just({"version": 0}), "old": st.just({"t": "no"})}
+)
+HEADS = st.fixed_dictionaries(
+    {
+        "tableID": st.sampled_from([7, 8, 77]),
+        "type": st.sampled_from(["INSERT", "UPDATE"]),
+        "commitTs": st.sampled_from([COMMIT_TS, 6]),
+        "buildTs": st.sampled_from([BUILD_TS, 1]),
+        "schemaVersion": st.sampled_from([9, 8]),
+    }
+)
+TRAPS = texts | st.sampled_from([',"schemaVersion":9,"data":{"t":"no"}', '","data":{"t":"no"},"x":"', "{"])
+
+
+def test_rows_without_their_heads_are_what_python_reads(spark: SparkSession) -> None:
+    parts = drawn(st.tuples(HEADS, MORE, TRAPS, st.booleans()), 200)
+    names = {name: HEAD[name] for name in ("version", "database", "table")}
+    told = [names | head | more | {"data": {"t": text}} for head, more, text, _ in parts]
+    turned = [one if first else dict(reversed(one.items())) for one, (*_, first) in zip(told, parts, strict=True)]
+    frame = spark.createDataFrame([(to_json(one).encode(),) for one in turned], "value binary").coalesce(1)
+    read = frame.select(_read_json.row(TABLE, ["data", "old"], _read_json.body(TABLE, F.col("value"))).alias("row"))
+    sides = read.select("row.data.t", F.col("row.old.t").alias("old"), "row.data.é").collect()
+    assert [tuple(side) for side in sides] == [(one["data"]["t"], one.get("old", {}).get("t"), None) for one in told]
