@@ -135,7 +135,9 @@ def test_unsigned_numbers_of_any_length_are_exact(spark: SparkSession) -> None:
     assert read == [*map(Decimal, numbers), *[None] * 5]
 
 
-DIGITS = st.integers(0, 2**65).map(str) | st.integers(0, 200).map(str)
+DIGITS = (st.integers(0, 2**65) | st.integers(2**63 - 9, 10**19) | st.integers(2**64 - 9, 2**64 + 9)).map(
+    str
+) | st.integers(0, 200).map(str)
 FORMS = (
     DIGITS
     | st.tuples(st.sampled_from(["0", "+", "-", " ", "1e"]), DIGITS).map("".join)

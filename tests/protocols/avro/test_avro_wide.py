@@ -28,4 +28,6 @@ def test_wide_decimals_are_pythons_whole_numbers(spark: SparkSession, scale: int
     texts = [format(Decimal((n < 0, tuple(map(int, str(abs(n)))), -scale)), "f") for n in numbers]
     frame = spark.createDataFrame([(t, as_bytes(n)) for t, n in zip(texts, numbers, strict=True)], "t string, b binary")
     rows = frame.coalesce(1).select(_wide.bytes_of(F.col("t")), _wide.text_of(F.col("b"), scale)).collect()
-    assert [(bytes(row[0]), row[1]) for row in rows] == [(as_bytes(n), t) for n, t in zip(numbers, texts, strict=True)]
+    assert [(row[0] and bytes(row[0]), row[1]) for row in rows] == [
+        (as_bytes(n), t) for n, t in zip(numbers, texts, strict=True)
+    ]
