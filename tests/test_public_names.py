@@ -39,8 +39,8 @@ PUBLIC = {
         ddl_type is_tso physical_ms physical_ms_of read_statement row_type sanitize spark_type to_datetime
     """,
     "tidecast.spark": """
-        bad_names block_collapse_project called evaluated_once let parallel_map small_table sql_column sql_name sql_text
-        union with_looked_up
+        bad_names block_collapse_project called evaluated_once java_properties java_version let parallel_map small_table
+        sql_column sql_name sql_text union with_looked_up
     """,
     "tidecast.expressions": """
         MAX_LENGTH as_listed bit_bytes bit_number bit_width decimal_text enum_element enum_number from_text has_any

@@ -23,7 +23,10 @@ NAMES = st.sampled_from(["id", "op", "after", "payload", "schema", "a,b", "é"])
 TRAPS = st.sampled_from([',"schema":{', ',"payload":', '{"payload":{', ',"op":"c","before":null,"after":{', "a,b", ""])
 SIDES = st.none() | st.dictionaries(NAMES, st.integers(0, 9) | st.none() | texts | TRAPS)
 SOURCES = st.fixed_dictionaries({"name": TRAPS | texts, "commit_ts": st.sampled_from([1, 447984074911121426])})
-PAYLOADS = st.fixed_dictionaries({"source": SOURCES, "op": st.sampled_from("cud"), "before": SIDES, "after": SIDES})
+# In TiCDC's order, which hypothesis does not keep.
+PAYLOADS = st.tuples(SOURCES, st.sampled_from("cud"), SIDES, SIDES).map(
+    lambda parts: dict(zip(("source", "op", "before", "after"), parts, strict=True))
+)
 SCHEMAS = st.none() | st.fixed_dictionaries({"type": st.just("struct"), "fields": st.lists(NAMES | TRAPS, max_size=3)})
 LAYOUTS = st.sampled_from(["payload first", "schema first", "spaced"])
 
