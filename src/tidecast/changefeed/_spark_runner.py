@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import AliasChoices, Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pyspark.sql import SparkSession
 
 from tidecast._atomic import atomic_write
@@ -45,12 +44,8 @@ class _Checkpoint:
 
     checkpoint_ts: int
     from_ts: int
-    highest: Annotated[dict[str, int], Field(validation_alias=AliasChoices("highest", "seen"))] = field(
-        default_factory=dict
-    )
-    table_topics: Annotated[
-        list[tuple[str, str, str]], Field(validation_alias=AliasChoices("table_topics", "homes"))
-    ] = field(default_factory=list)
+    highest: dict[str, int] = field(default_factory=dict)
+    table_topics: list[tuple[str, str, str]] = field(default_factory=list)
     bootstraps: str = "[]"
     codec: str = ""
 

@@ -51,10 +51,9 @@ class Progress:
     waiting: Annotated[str, Field(pattern=rf"^{_WAITING}-[0-9]+$")] | None
     rows_waiting: Int64
     tables: Sequence[tuple[str, str]]
-    source: str | None = None
+    source: str
 
 
-_START = Progress(None, {}, None, 0, None, 0, ())
 _PROGRESS = TypeAdapter(Progress)
 
 
@@ -95,7 +94,7 @@ class TopicStream:
         self._source = source_name(self._place)
         self._progress, self._history = self._load()
         known = self._progress.source
-        if known is not None and not may_be_same(known, self._source):
+        if not may_be_same(known, self._source):
             raise ConfigError(
                 f"this is the state of another source: {known}, not {self._source}",
                 where=str(folder / _STATE),
@@ -123,8 +122,6 @@ class TopicStream:
         offsets = self._topics.end_offsets(before.offsets, limit)
         # A file that was removed is nothing new.
         if not any(offsets.differs(before.offsets or Offsets(), place) for place in offsets.ends):
-            if before.offsets and not before.offsets.ids:  # by a version that kept none: they are taken as they are now
-                self._save(replace(before, offsets=replace(before.offsets, ids=offsets.ids)))
             return None
         records = unpacked(self._topics.read(self._spark, before.offsets, offsets), self._protocol, self._place.params)
         waiting = None
@@ -177,7 +174,7 @@ class TopicStream:
         file = self._folder / _STATE
         try:
             if not file.exists():
-                return _START, _NO_HISTORY
+                return Progress(None, {}, None, 0, None, 0, (), self._source), _NO_HISTORY
             progress, schemas = _parsed(file.read_bytes())
             there = count_rows(self._folder / progress.waiting) if progress.waiting else 0
             if there != progress.rows_waiting:
@@ -230,10 +227,6 @@ def _parsed(state: bytes) -> tuple[Progress, bytes]:
     if not isinstance(members, dict) or not isinstance(members.get("progress"), dict):
         raise ValueError("it tells no progress")
     progress, schemas = members["progress"], to_json(members["schemas"])
-    if "mark" in progress:  # the name that earlier versions gave it
-        progress["offsets"] = progress.pop("mark")
-    if isinstance(progress["offsets"], dict) and progress["offsets"].keys() != {"ends", "ids"}:
-        progress["offsets"] = {"ends": progress["offsets"], "ids": {}}  # as it was before there were ids
     for schema in SchemaHistory(schemas):
         checked(schema)
     return _PROGRESS.validate_json(to_json(progress)), schemas
