@@ -286,7 +286,7 @@ def bare_row(commit_ts: int | None = None, before: Json | None = None, **after: 
     return {"payload": {"id": 1}}, {"payload": payload}
 
 
-@pytest.mark.parametrize("first", [None, 0, 1, 2, 3], ids=str)
+@pytest.mark.parametrize("first", [None, 0, 1, 2, 3, 5, 6], ids=str)
 def test_rows_are_read_wherever_they_stand_in_the_message(first: int | None, spark: SparkSession) -> None:
     rows = [
         bare_row(2, id=1, c=7),
@@ -299,19 +299,27 @@ def test_rows_are_read_wherever_they_stand_in_the_message(first: int | None, spa
     turned = {"payload": {name: turned[name] for name in ("source", "before", "after", "op")}}
     turned["payload"]["after"] = {"id": 3, "c": 5}
     longer = dict(turned["payload"], after={"id": 4, "c": 6}, source=turned["payload"]["source"] | {"name": "ö"})
-    texts += [json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in (turned, {"payload": longer})]
+    # One side before `op`, and the other behind it, where the whole row of TiCDC's messages is.
+    updates = (bare_row(5, before={"id": n, "c": 1}, id=n, c=2)[1]["payload"] for n in (5, 6))
+    orders = ("source", "before", "op", "after"), ("after", "source", "op", "before")
+    apart = [{"payload": {name: one[name] for name in order}} for one, order in zip(updates, orders, strict=True)]
+    others = (turned, {"payload": longer}, *apart)
+    texts += [json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in others]
     if first is not None:
         texts.insert(0, texts.pop(first))
     messages = [('{"payload":{"id":1}}', text) for text in texts]
     with read(spark, shown("id", "c", sql="CREATE TABLE `test`.`table1`", commit_ts=1), *messages) as events:
         (table,) = events.tables
-        read_rows = [(r["reason"], r["old"] and tuple(r["old"]), tuple(r["data"])) for r in table.frame.collect()]
+        rows_read = table.frame.select("reason", "old", "data").collect()
+    read_rows = [(reason, *(side and tuple(side) for side in sides)) for reason, *sides in rows_read]
     expected = [
         (None, None, (1, 7)),
         (None, (1, 7), (1, 8)),
         (None, None, (2, 9)),
         (None, None, (3, 5)),
         (None, None, (4, 6)),
+        (None, (5, 1), (5, 2)),
+        (None, (6, 1), (6, 2)),
     ]
     assert sorted(read_rows, key=str) == sorted(expected, key=str)
 

@@ -24,6 +24,7 @@ _AFTER_HEAD = (
     f'{_OP}d","after":null,"before":{{',
 )
 """What comes after the head of TiCDC's messages, and has the row in it."""
+_HEAD_FIRST, _SIDES = '{"payload":{"source":{', ('"before":', '"after":')
 _PARTS = T.StructType([T.StructField(name, T.StringType()) for name in ("payload", "schema")])
 
 
@@ -82,9 +83,11 @@ def head_length(name: str) -> Column:
 
 
 def has_head(name: str, length: int) -> Column:
-    """Tell whether a message has a head of that length, and then a row, as TiCDC writes both."""
+    """Tell whether a message has a head of that length, and then the whole row, as TiCDC writes both."""
+    head = F.substring(name, 1, length).cast("string")
     begin = F.substring(name, length + 1, max(map(len, _AFTER_HEAD))).cast("string")
-    return text(name).startswith(_COMPACT) & reduce(or_, map(begin.startswith, _AFTER_HEAD))
+    is_head = head.startswith(_HEAD_FIRST) & ~reduce(or_, map(head.contains, _SIDES))
+    return is_head & reduce(or_, map(begin.startswith, _AFTER_HEAD))
 
 
 def without_head(name: str, length: int, schema: bytes | None) -> Column:
