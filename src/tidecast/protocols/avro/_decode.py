@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 
 from tidecast.expressions import MAX_LENGTH
 from tidecast.model import RECORD, Ddl, Events, InvalidSchema, Op, Reason, TableChanges, checked, is_tso, row_type
+from tidecast.protocols._rejected import rejected, with_causes
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
 from tidecast.protocols.avro._read_schema import WriterSchema, read_schema
 from tidecast.protocols.avro._read_values import OPS, checksum_of, extension, is_fallible, or_null, value_of
@@ -23,7 +24,7 @@ from tidecast.protocols.avro._wire import (
     is_whole,
     read,
 )
-from tidecast.spark import bad_names, block_collapse_project, evaluated_once, parallel_map, union, with_looked_up
+from tidecast.spark import bad_names, block_collapse_project, evaluated_once, parallel_map, union
 
 _ROW, _CONTROL, _MALFORMED = "row", "control", "malformed"
 
@@ -95,16 +96,16 @@ def decode(
 
     tables = parallel_map(changes, found)
     watermark, ddl, broken = _control(records.where(control)) if _CONTROL in kinds else (None, (), False)
-    rejected = [_malformed_rows(rows)] if _MALFORMED in kinds else []
+    unusable = [_malformed_rows(rows)] if _MALFORMED in kinds else []
     if refused:
-        rejected.append(_refused_rows(rows, refused))
+        unusable.append(_refused_rows(rows, refused))
     if broken:
         wrong_change = control & (_first("value") == F.lit(DDL)) & _schema_change()["commitTs"].isNull()
         cause = _cause(Reason.BAD_MESSAGE, F.lit("not a schema change"))
-        rejected.append(_with_cause(records.where(wrong_change), cause))
+        unusable.append(_with_cause(records.where(wrong_change), cause))
     return Events(
         tables=tuple(tables),
-        rejected=union(rejected) if rejected else _malformed_rows(rows.where(F.lit(False))),
+        rejected=union(unusable) if unusable else _malformed_rows(rows.where(F.lit(False))),
         ddl=ddl,
         watermark=watermark,
         ordered=ordered,
@@ -257,11 +258,8 @@ def _with_cause(rows: DataFrame, cause: Column) -> DataFrame:
 
 def _refused_rows(rows: DataFrame, refused: list[tuple[_Group, str, str]]) -> DataFrame:
     """Return the messages of the groups that cannot be read, of which a topic may have thousands."""
-    kinds = {"key_head": pa.binary(), "value_head": pa.binary(), "reason": pa.string(), "detail": pa.string()}
     causes = [(group.key, group.value, str(reason), detail) for group, reason, detail in refused]
-    keys = {f"{name}_head": head for name, head in _heads().items()}
-    found = with_looked_up(rows, keys, causes, kinds)
-    return found.where(F.col("reason").isNotNull()).select(*RECORD.fieldNames(), "reason", "detail")
+    return rejected(with_causes(rows, {f"{n}_head": (pa.binary(), head) for n, head in _heads().items()}, causes))
 
 
 def _schema_change() -> Column:

@@ -14,10 +14,11 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from tidecast.model import RECORD, Ddl, Events, InvalidSchema, Op, Reason, TableChanges, TableSchema
+from tidecast.protocols._rejected import rejected, with_causes
 from tidecast.protocols.canal_json._parse import DDL, WATERMARK, is_row, parse
 from tidecast.protocols.canal_json._rows import rows_of
 from tidecast.protocols.canal_json._schema import table_schema
-from tidecast.spark import parallel_map, with_looked_up
+from tidecast.spark import parallel_map
 
 
 def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> Events:
@@ -122,14 +123,8 @@ def _schema_changes(parsed: DataFrame, position: str | None) -> Iterator[Ddl]:
 def _rejected(parsed: DataFrame, refused: Sequence[tuple[_Group, str]]) -> DataFrame:
     """Return the messages that cannot be used; the groups that are refused may be thousands."""
     if refused:
-        kinds = {"database": pa.string(), "table": pa.string(), "shape": pa.int64(), "refusal": pa.string()}
-        keys = {name: F.when(is_row(), F.col(name)) for name in ("database", "table", "shape")}
-        parsed = with_looked_up(parsed, keys, [(*group.key, cause) for group, cause in refused], kinds)
-        refusal = F.col("refusal")
-        parsed = parsed.withColumns(
-            {
-                "reason": F.coalesce("reason", F.when(refusal.isNotNull(), F.lit(str(Reason.FOREIGN_SCHEMA)))),
-                "detail": F.coalesce("detail", refusal),
-            }
-        )
-    return parsed.where(F.col("reason").isNotNull()).select(*RECORD.fieldNames(), "reason", "detail")
+        kinds = {"database": pa.string(), "table": pa.string(), "shape": pa.int64()}
+        causes = [(*group.key, str(Reason.FOREIGN_SCHEMA), why) for group, why in refused]
+        keys = {name: (kind, F.when(is_row(), F.col(name))) for name, kind in kinds.items()}
+        parsed = with_causes(parsed, keys, causes)
+    return rejected(parsed)

@@ -35,12 +35,13 @@ from tidecast.model import (
     read_statement,
     row_type,
 )
+from tidecast.protocols._rejected import rejected, with_causes
 from tidecast.protocols.debezium import _decode_envelope as envelope
 from tidecast.protocols.debezium._decode_schema import Field, fields_of, read_block, read_table
 from tidecast.protocols.debezium._decode_values import damaged, json_type, readable, value
 from tidecast.protocols.debezium._encode import WATERMARK
 from tidecast.protocols.debezium._unknown_fields import unknown_fields
-from tidecast.spark import block_collapse_project, evaluated_once, parallel_map, with_looked_up
+from tidecast.spark import block_collapse_project, evaluated_once, parallel_map
 
 SNAPSHOT = "r"
 """The operation of a row that Debezium's own connector read before it began to follow changes."""
@@ -440,25 +441,14 @@ def _watermarks(parsed: DataFrame) -> tuple[DataFrame | None, int | None]:
 def _rejected(parsed: DataFrame, refused: list[tuple[_Group, Reason, str]], broken: list[tuple[str, str]]) -> DataFrame:
     """Return the messages that cannot be used; the groups that are refused may be thousands."""
     undatable = F.when(F.col("reason") == Reason.BAD_VALUE, "commit_ts is no time")
-    rejected = parsed.withColumn("detail", undatable)
+    messages = parsed.withColumn("detail", undatable)
     if refused:
-        names = {"database": pa.string(), "table": pa.string(), "keys": pa.list_(pa.string())}
-        kinds = {
-            **names,
-            "shape": pa.int64(),
-            "version_index": pa.int32(),
-            "reason": pa.string(),
-            "detail": pa.string(),
-        }
-        causes = [
-            (g.database, g.table, g.keys, g.shape, g.version_index, str(reason), why) for g, reason, why in refused
-        ]
-        keys = {
-            name: F.when(_is_row(), F.col(name)) for name in ("database", "table", "keys", "shape", "version_index")
-        }
-        rejected = with_looked_up(rejected, keys, causes, kinds)
+        kinds = {"database": pa.string(), "table": pa.string(), "keys": pa.list_(pa.string())}
+        kinds |= {"shape": pa.int64(), "version_index": pa.int32()}
+        causes = [(*(getattr(group, name) for name in kinds), str(reason), why) for group, reason, why in refused]
+        keys = {name: (kind, F.when(_is_row(), F.col(name))) for name, kind in kinds.items()}
+        messages = with_causes(messages, keys, causes)
     if broken:
-        kinds = {"changes": pa.string(), "reason": pa.string(), "detail": pa.string()}
-        wrong = [(changes, str(Reason.BAD_MESSAGE), why) for changes, why in dict(broken).items()]
-        rejected = with_looked_up(rejected, {"changes": F.col("changes")}, wrong, kinds)
-    return rejected.where(F.col("reason").isNotNull()).select(*RECORD.fieldNames(), "reason", "detail")
+        wrong = [(changes, str(Reason.BAD_MESSAGE), why) for changes, why in broken]
+        messages = with_causes(messages, {"changes": (pa.string(), F.col("changes"))}, wrong)
+    return rejected(messages)

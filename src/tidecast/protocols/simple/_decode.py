@@ -27,11 +27,12 @@ from tidecast.model import (
     is_tso,
     row_type,
 )
+from tidecast.protocols._rejected import rejected, with_causes
 from tidecast.protocols.simple import _read_avro, _read_json
 from tidecast.protocols.simple import _schema as table_schemas
 from tidecast.protocols.simple._avro import MARK, read_message
 from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, ROW_OPS, WATERMARK, RowReader
-from tidecast.spark import bad_names, block_collapse_project, parallel_map, sql_column, sql_text, with_looked_up
+from tidecast.spark import bad_names, block_collapse_project, parallel_map, sql_column, sql_text
 
 _SIDES = {"old": ("UPDATE", "DELETE"), "data": ("INSERT", "UPDATE")}
 """The types of messages that have each of the two rows; where another type shows one, it is not read."""
@@ -371,18 +372,12 @@ def _watermarks(parsed: DataFrame) -> DataFrame:
 
 def _rejected(parsed: DataFrame, unknown: list[SchemaKey], broken: list[bytes]) -> DataFrame:
     if unknown:  # which may be thousands
-        kinds = {"database": pa.string(), "table": pa.string(), "schema_version": pa.int64(), "unknown": pa.bool_()}
-        keys = {name: F.col(name) for name in ("database", "table", "schema_version")}
-        parsed = with_looked_up(parsed, keys, [(*key, True) for key in unknown], kinds)
-    reason = F.coalesce(
-        F.col("reason"),
-        F.when(_is_row() & F.col("unknown"), Reason.UNKNOWN_TABLE) if unknown else F.lit(None),
-        F.when(F.col("body").isin([F.lit(body) for body in broken]), Reason.BAD_MESSAGE),
-    )
-    detail = F.when(
-        reason == Reason.UNKNOWN_TABLE,
-        F.format_string("no schema of %s.%s in version %d", "database", "table", "schema_version"),
-    ).otherwise(F.col("detail"))
-    return parsed.select(*RECORD.fieldNames(), reason.alias("reason"), detail.alias("detail")).where(
-        F.col("reason").isNotNull()
-    )
+        kinds = {"database": pa.string(), "table": pa.string(), "schema_version": pa.int64()}
+        words = "no schema of {}.{} in version {}"
+        causes = [(*key, str(Reason.UNKNOWN_TABLE), words.format(*key)) for key in unknown]
+        keys = {name: (kind, F.when(_is_row(), F.col(name))) for name, kind in kinds.items()}
+        parsed = with_causes(parsed, keys, causes)
+    if broken:
+        wrong = [(body, str(Reason.BAD_MESSAGE), None) for body in broken]
+        parsed = with_causes(parsed, {"body": (pa.binary(), F.col("body"))}, wrong)
+    return rejected(parsed)
