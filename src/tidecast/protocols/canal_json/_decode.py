@@ -31,7 +31,9 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
     shows in the rows that follow. The messages are read once and kept by Spark: see `Events.release`.
     """
     parsed = parse(records).persist()
-    found = _groups(parsed)
+    stats = _collect_stats(parsed)
+    found = [row for row in stats if row["shape"] is not None]
+    ops = {op for row in stats for op in row["ops"]}
     has_commit_ts = not any(row["lacks_commit_ts"] for row in found)
     order = "commit_ts" if has_commit_ts and not ordered else "offset"
     position = order if ordered or has_commit_ts else None
@@ -52,13 +54,12 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
     tables = parallel_map(changes, versions)
     tables.sort(key=lambda t: (t.rows_from is None, t.rows_from, t.schema.version))
     watermarks = parsed.where(F.col("reason").isNull() & (F.col("op") == WATERMARK))
-    highest = watermarks.agg(F.max("commit_ts")).collect()[0][0]
     return Events(
         tables=tuple(tables),
         rejected=_rejected(parsed, refused),
-        ddl=tuple(_schema_changes(parsed, position)),
-        watermarks=None if highest is None else watermarks.select(*RECORD.fieldNames(), "commit_ts"),
-        watermark=highest,
+        ddl=tuple(_schema_changes(parsed, position)) if DDL in ops else (),
+        watermarks=watermarks.select(*RECORD.fieldNames(), "commit_ts") if WATERMARK in ops else None,
+        watermark=max((row["watermark"] for row in stats if row["watermark"] is not None), default=None),
         ordered=ordered,
         position=position,
         has_commit_ts=has_commit_ts,
@@ -68,7 +69,7 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
 
 @dataclass(frozen=True)
 class _Group:
-    """The rows that tell the same of one table: a row of `_groups`."""
+    """The rows that tell the same of one table: a row of `_collect_stats`."""
 
     row: Row
 
@@ -89,17 +90,19 @@ class _Group:
         return table_schema(self.key[:2], self.row["since"], self.row["columns"], types, self.row["keys"])
 
 
-def _groups(parsed: DataFrame) -> list[Row]:
+def _collect_stats(parsed: DataFrame) -> list[Row]:
+    """Count the rows of each group; what is no row counts in a group of its own, which has no shape."""
     upsert = F.col("op") != Op.DELETE
     return (
-        parsed.where(is_row())
-        .groupBy("database", "table", "shape")
+        parsed.where(F.col("reason").isNull())
+        .groupBy(*(F.when(is_row(), F.col(name)).alias(name) for name in ("database", "table", "shape")))
         .agg(
             F.sum(F.size("rows")).alias("rows"),
             *(F.min(name).alias(f"rows_from_{name}") for name in ("offset", "commit_ts")),
             *(F.min(F.when(upsert, F.col(name))).alias(f"upserts_from_{name}") for name in ("offset", "commit_ts")),
             F.min("since").alias("since"),
             F.max(F.col("commit_ts").isNull()).alias("lacks_commit_ts"),
+            F.max(F.when(F.col("op") == WATERMARK, F.col("commit_ts"))).alias("watermark"),
             F.collect_set("op").alias("ops"),
             *(F.first(name).alias(name) for name in ("keys", "columns", "types")),
         )

@@ -83,9 +83,12 @@ def decode(
     ddl, broken = _schema_changes(parsed, known, position, zone)
     found: list[tuple[Row, _Group, _Reading]] = []
     refused: list[tuple[_Group, Reason, str]] = []
-    lacks_commit_ts = False
+    lacks_commit_ts, highest = False, None
     indexed = parsed.withColumn("version_index", known.version_index())
-    for row in _groups(indexed, position):
+    for row in _collect_stats(indexed, position):
+        if row["database"] is None:
+            highest = row["watermark"]
+            continue
         group = _Group.of(row)
         lacks_commit_ts |= row["lacks_commit_ts"]
         read = _read(group, known)
@@ -102,12 +105,11 @@ def decode(
 
     tables = parallel_map(changes, found)
     tables.sort(key=lambda t: (t.rows_from is None, t.rows_from))
-    watermarks, highest = _watermarks(parsed)
     return Events(
         tables=tuple(tables),
         rejected=_rejected(indexed, refused, broken),
         ddl=ddl,
-        watermarks=watermarks,
+        watermarks=None if highest is None else _watermarks(parsed),
         watermark=highest,
         ordered=ordered,
         position=None if lacks_commit_ts and not ordered else position,
@@ -165,6 +167,10 @@ def _parse(records: DataFrame) -> DataFrame:
 
 def _is_row() -> Column:
     return F.col("reason").isNull() & F.col("op").isin(*_OPS)
+
+
+def _is_watermark() -> Column:
+    return F.col("reason").isNull() & (F.col("op") == WATERMARK)
 
 
 class _Known:
@@ -300,7 +306,7 @@ class _Group:
 
     @classmethod
     def of(cls, row: Row) -> _Group:
-        """Return the group of a row of `_groups`."""
+        """Return the group of a row of `_collect_stats`."""
         keys = None if row["keys"] is None else tuple(row["keys"])
         schema = None if row["schema"] is None else bytes(row["schema"])
         return cls(
@@ -324,13 +330,15 @@ class _Group:
         )
 
 
-def _groups(parsed: DataFrame, position: str) -> list[Row]:
+def _collect_stats(parsed: DataFrame, position: str) -> list[Row]:
+    """Count the rows of each group; watermarks count in a group of their own, which has no database."""
     ts = F.col("commit_ts")
-    schema = F.when(F.col("shape").isNotNull(), envelope.schema("value")).alias("schema")
+    names = ("database", "table", "keys", "shape", "version_index")
+    schema = F.when(_is_row() & F.col("shape").isNotNull(), envelope.schema("value")).alias("schema")
     upsert = F.col("op") != Op.DELETE
     return (
-        parsed.where(_is_row())
-        .groupBy("database", "table", "keys", "shape", "version_index", schema)
+        parsed.where(_is_row() | _is_watermark())
+        .groupBy(*(F.when(_is_row(), F.col(name)).alias(name) for name in names), schema)
         .agg(
             F.count("*").alias("rows"),
             # Null would say that there are none, and rows without a commit-ts have an offset.
@@ -340,6 +348,7 @@ def _groups(parsed: DataFrame, position: str) -> list[Row]:
             ),
             F.min(ts).alias("since"),
             F.max(ts.isNull()).alias("lacks_commit_ts"),
+            F.max(F.when(_is_watermark(), ts)).alias("watermark"),
             F.first(envelope.head_length("value")).alias("head"),
         )
         .collect()
@@ -430,12 +439,8 @@ def _damages(sides: Iterable[Column], fields: tuple[Field, ...]) -> Iterator[Col
                 yield F.when(wrong, F.lit(f"column {name} has a bad value"))
 
 
-def _watermarks(parsed: DataFrame) -> tuple[DataFrame | None, int | None]:
-    frame = parsed.where(F.col("reason").isNull() & (F.col("op") == WATERMARK)).select(
-        *RECORD.fieldNames(), "commit_ts"
-    )
-    highest = frame.agg(F.max("commit_ts")).collect()[0][0]
-    return (None if highest is None else frame), highest
+def _watermarks(parsed: DataFrame) -> DataFrame:
+    return parsed.where(_is_watermark()).select(*RECORD.fieldNames(), "commit_ts")
 
 
 def _rejected(parsed: DataFrame, refused: list[tuple[_Group, Reason, str]], broken: list[tuple[str, str]]) -> DataFrame:
