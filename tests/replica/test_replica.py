@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-import gzip
 import json
 import shutil
 import struct
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import golden_data
 import pytest
 from deltalake import DeltaTable
 from differences import assert_rows_equal
@@ -57,8 +57,7 @@ SAMPLE = {("orc", name) for name in ("t_cpk", "t_time", "t_nokey", "t_uk")}
 
 @lru_cache
 def lines(file: str) -> list[Line]:
-    with gzip.open(FOLDER / file, "rt", encoding="utf-8") as text:
-        return [json.loads(line) for line in text]
+    return golden_data.lines(FOLDER / file)
 
 
 def about(file: str, tables: Iterable[Name]) -> list[Line]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 from collections import defaultdict
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from zlib import crc32
 from zoneinfo import ZoneInfo
 
 import pytest
+from golden_data import lines
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -252,11 +252,6 @@ def test_a_rule_that_does_not_fit_the_table_is_refused(tmp_path: Path, rule: dic
 
 
 # ---- golden partitions
-
-
-def lines(path: Path) -> list[Event]:
-    with gzip.open(path, "rt", encoding="utf-8") as text:
-        return [json.loads(line) for line in text]
 
 
 def schema_of(info: Event, database: str, name: str) -> TableSchema:
