@@ -255,10 +255,10 @@ def test_an_unknown_event_is_refused(tmp_path: Path) -> None:
 
 def test_a_key_update_becomes_a_delete_and_an_insert(changes: TableChanges) -> None:
     rows = split_key_updates(changes.frame, TABLE).orderBy("offset", "moved").collect()
-    names = [
+    shown = [
         (r["offset"], r["op"], r["moved"], r["old"] and r["old"]["id"], r["data"] and r["data"]["id"]) for r in rows
     ]
-    assert names == [
+    assert shown == [
         (0, "c", False, None, 1),
         (1, "c", False, None, 2),
         (2, "u", False, 1, 1),

@@ -258,11 +258,11 @@ def test_a_damaged_file_is_named(
     name: str, damage: Callable[[bytes], bytes], spark: SparkSession, tmp_path: Path
 ) -> None:
     chance = random.Random(1)
-    payloads = (
+    records = (
         {"partition": 0, "offset": n, "value": base64.b64encode(chance.randbytes(900)).decode()} for n in range(500)
     )
     file = tmp_path / name
-    file.write_bytes(damage("".join(json.dumps(r) + "\n" for r in payloads).encode()))
+    file.write_bytes(damage("".join(json.dumps(r) + "\n" for r in records).encode()))
     with pytest.raises(tidecast.ConfigError) as stopped:
         tidecast.verify(f"file://{file}?protocol=simple", tz="UTC", spark=spark)
     assert str(stopped.value).startswith(("file:///", f"file://{file}: the file cannot be read: "))

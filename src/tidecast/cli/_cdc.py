@@ -50,9 +50,7 @@ def cdc(arguments: Sequence[str]) -> int:
 
 
 def _create(flags: Namespace, client: Client) -> None:
-    from tidecast.cli._cdc_settings import (
-        create,
-    )  # with all that reads settings, which other commands need not wait for
+    from tidecast.cli._cdc_settings import create  # it reads settings, for which other commands need not wait
 
     create(flags, client)
 
