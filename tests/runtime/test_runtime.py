@@ -25,10 +25,13 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 import tidecast
 from tidecast._atomic import locked
 from tidecast._errors import MissingRuntime, root_cause
+from tidecast.model import RECORD
 from tidecast.runtime import SPARK_JARS, check_avro_limits, configure_spark, fetch_jars, find_java, spark_session
 from tidecast.runtime._avro_limits import AVRO_LIMITS
 from tidecast.runtime._outside import outside_settings
 from tidecast.runtime._session import settings_of
+from tidecast.sources import decode_records
+from tidecast.topics import Records
 
 ROOT = Path(__file__).parents[2]
 SMALL_NAME = "org.apache.commons:commons-pool2:2.12.0"
@@ -295,6 +298,16 @@ def test_a_session_without_limits_for_avro_is_told_once(spark: SparkSession, cap
     (found,) = (r.getMessage() for r in caplog.records)
     assert f"not set: {limit})" in found
     assert f"spark.executor.extraJavaOptions: -D{limit.replace('string', 'bytes')}=134217728" in found
+
+
+def test_a_protocol_without_avro_needs_no_limits_for_it(spark: SparkSession) -> None:
+    session = spark.newSession()
+    records = Records(session.createDataFrame([], RECORD))
+    asked = []
+    for protocol in ("canal-json", "debezium", "simple"):
+        decode_records(records, protocol).release()
+        asked.append(session.conf.get("spark.tidecast.avroLimitsChecked", None))
+    assert asked == [None, None, "true"]
 
 
 def test_delta_kafka_and_avro_are_there(spark: SparkSession, tmp_path: Path) -> None:

@@ -68,10 +68,10 @@ class WireProtocol:
     one message by its key and value; `looks_like` tells of a value whether it is one of this protocol's.
     `wrong_options` are TiCDC's objections to a changefeed's options, in its words.
 
-    What it can do: `needs_registry`; `one_table_per_topic`; `zoned_checksums`, checksums that depend on a time zone
-    which messages do not name; `compressed`, values that `large-message-handle-compression` may pack; `large_messages`,
-    whether `large-message-handle-option` may be set; `claim_check_location`, where a value (binary to string) says that
-    the whole message lies, null for a whole one.
+    What it can do: `needs_registry`; `reads_avro`, whether messages may be Avro; `one_table_per_topic`;
+    `zoned_checksums`, checksums that depend on a time zone which messages do not name; `compressed`, values that
+    `large-message-handle-compression` may pack; `large_messages`, whether `large-message-handle-option` may be set;
+    `claim_check_location`, where a value (binary to string) says that the whole message lies, null for a whole one.
     """
 
     name: str
@@ -83,6 +83,7 @@ class WireProtocol:
     looks_like: Callable[[bytes], bool] = _nothing_like
     wrong_options: Callable[[CodecOptions], Iterable[str]] = _nothing_wrong
     needs_registry: bool = False
+    reads_avro: bool = False
     one_table_per_topic: bool = False
     zoned_checksums: bool = False
     compressed: bool = False

@@ -69,10 +69,11 @@ def decode_records(
 ) -> Events:
     """Return the events of messages in a protocol; `history` is what earlier messages have shown of schemas."""
     _check_zone(records.frame.sparkSession, zone)
-    check_avro_limits(records.frame.sparkSession)
-    decode = protocol_named(check_protocol(protocol)).decode
-    assert decode is not None
-    return decode(records.frame, DecodeOptions(records.ordered, registry, zone, history))
+    wire = protocol_named(check_protocol(protocol))
+    if wire.reads_avro:
+        check_avro_limits(records.frame.sparkSession)
+    assert wire.decode is not None
+    return wire.decode(records.frame, DecodeOptions(records.ordered, registry, zone, history))
 
 
 def check_protocol(protocol: str) -> str:

@@ -28,6 +28,7 @@ PROTOCOL = WireProtocol(
     looks_like=looks_like,
     wrong_options=wrong_options,
     needs_registry=True,
+    reads_avro=True,
     one_table_per_topic=True,
     zoned_checksums=True,
 )

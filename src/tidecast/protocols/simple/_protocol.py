@@ -24,6 +24,7 @@ PROTOCOL = WireProtocol(
     describe=describe,
     looks_like=looks_like,
     wrong_options=wrong_options,
+    reads_avro=True,
     compressed=True,
     large_messages=lambda options: True,
     claim_check_location=claim_check_location,
