@@ -26,7 +26,7 @@ from tidecast.protocols.avro._wire import (
 )
 from tidecast.spark import bad_names, block_collapse_project, evaluated_once, parallel_map, union
 
-_ROW, _CONTROL, _MALFORMED = "row", "control", "malformed"
+_ROW, _SCHEMA_CHANGE, _WATERMARK, _MALFORMED = "row", "schema change", "watermark", "malformed"
 
 
 _DDL_MESSAGE = T.StructType(
@@ -64,16 +64,23 @@ def decode(
     """
     records = records.persist()
     key, value, malformed = _head("key"), _head("value"), _malformed()["reason"].isNotNull()
-    control = F.col("key").isNull() & (
-        (_first("value") == F.lit(DDL))
-        | ((_first("value") == F.lit(WATERMARK)) & (F.octet_length("value") == WATERMARK_LENGTH))
-    )
-    control = F.coalesce(control, F.lit(False))
-    kind = F.when(control, _CONTROL).when(malformed, _MALFORMED).otherwise(_ROW)
+    without_key, first = F.col("key").isNull(), _first("value")
+    is_change = F.coalesce(without_key & (first == F.lit(DDL)), F.lit(False))
+    is_long = F.octet_length("value") == WATERMARK_LENGTH
+    is_watermark = F.coalesce(without_key & (first == F.lit(WATERMARK)) & is_long, F.lit(False))
+    kind = F.when(is_change, _SCHEMA_CHANGE).when(is_watermark, _WATERMARK).when(malformed, _MALFORMED).otherwise(_ROW)
     grouped = records.groupBy(kind.alias("kind"), *(F.when(kind == _ROW, h).alias(n) for n, h in _heads().items()))
-    heads = grouped.agg(F.count("*").alias("rows"), F.min("offset").alias("first")).orderBy("first").collect()
+    heads = (
+        grouped.agg(
+            F.count("*").alias("rows"),
+            F.min("offset").alias("first"),
+            F.max(F.when(is_watermark, _watermark())).alias("watermark"),
+        )
+        .orderBy("first")
+        .collect()
+    )
     kinds = {row["kind"] for row in heads}
-    rows = records.where(~control) if _CONTROL in kinds else records
+    rows = records.where(~(is_change | is_watermark)) if kinds & {_SCHEMA_CHANGE, _WATERMARK} else records
     schemas = _Schemas(schema_of)
     found: list[tuple[_Group, Column]] = []
     refused: list[tuple[_Group, str, str]] = []
@@ -95,19 +102,19 @@ def decode(
         return _changes(rows.where(mine) if len(heads) > 1 else rows, group, schemas, zone)
 
     tables = parallel_map(changes, found)
-    watermark, ddl, broken = _control(records.where(control)) if _CONTROL in kinds else (None, (), False)
+    ddl, broken = _schema_changes(records.where(is_change)) if _SCHEMA_CHANGE in kinds else ((), False)
     unusable = [_malformed_rows(rows)] if _MALFORMED in kinds else []
     if refused:
         unusable.append(_refused_rows(rows, refused))
     if broken:
-        wrong_change = control & (_first("value") == F.lit(DDL)) & _schema_change()["commitTs"].isNull()
+        wrong_change = is_change & _schema_change()["commitTs"].isNull()
         cause = _cause(Reason.BAD_MESSAGE, F.lit("not a schema change"))
         unusable.append(_with_cause(records.where(wrong_change), cause))
     return Events(
         tables=tuple(tables),
         rejected=union(unusable) if unusable else _malformed_rows(rows.where(F.lit(False))),
         ddl=ddl,
-        watermark=watermark,
+        watermark=max((row["watermark"] for row in heads if row["watermark"] is not None), default=None),
         ordered=ordered,
         position="offset" if ordered else None,
         checksums=checksums,
@@ -266,17 +273,17 @@ def _schema_change() -> Column:
     return F.from_json(F.substring("value", 2, MAX_LENGTH).cast("string"), _DDL_MESSAGE)
 
 
-def _control(messages: DataFrame) -> tuple[int | None, tuple[Ddl, ...], bool]:
-    """Read the watermarks and schema changes that `avro-enable-watermark` sends, on the driver.
+def _watermark() -> Column:
+    return F.conv(F.hex(F.substring("value", 2, 8)), 16, 10).try_cast("bigint")
 
-    Out: the highest watermark, the schema changes in order, and whether there are any that cannot be read.
+
+def _schema_changes(messages: DataFrame) -> tuple[tuple[Ddl, ...], bool]:
+    """Read the schema changes that `avro-enable-watermark` sends, on the driver.
+
+    Returns them in their order, and whether there are any that cannot be read.
     """
-    physical = F.conv(F.hex(F.substring("value", 2, 8)), 16, 10).try_cast("bigint")
-    watermark = messages.where(_first("value") == F.lit(WATERMARK)).agg(F.max(physical)).collect()[0][0]
-    changes = (
-        messages.where(_first("value") == F.lit(DDL)).select(_schema_change().alias("ddl")).select("ddl.*").distinct()
-    )
+    changes = messages.select(_schema_change().alias("ddl")).select("ddl.*").distinct()
     rows = changes.orderBy(F.col("commitTs").asc_nulls_last()).collect()
     good = [row for row in rows if row["commitTs"] is not None]
     ddl = tuple(Ddl(str(r["type"]), r["query"] or "", r["commitTs"]) for r in good)
-    return watermark, ddl, len(good) < len(rows)
+    return ddl, len(good) < len(rows)
