@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 import tidecast
 from tidecast import ConfigError, Events, TableChanges
 from tidecast.model import Column, DataType, TableSchema, compose, spark_type
+from tidecast.sources._topic import check_spark_zone
 from tidecast.spark import small_table
 
 ZONE = "Asia/Shanghai"
@@ -254,6 +255,20 @@ def test_options_of_decode_are_checked(spark: SparkSession) -> None:
         tidecast.decode(df, protocol="simple", large_message_handle_compression="zip")
     with pytest.raises(ConfigError, match="unknown time zone 'Mars'"):
         tidecast.decode(df, protocol="simple", tz="Mars")
+
+
+def test_spark_checks_a_time_zone_without_a_job(spark: SparkSession) -> None:
+    """What Python does not know may be one that Java does: `ACT` is one, `XYZ` is none."""
+    df = kafka_frame(spark, [])
+    spark.sparkContext.setJobGroup("zone", "zone")
+    try:
+        for zone in (ZONE, "ACT", "+08:00"):
+            check_spark_zone(spark, zone)
+        with pytest.raises(ConfigError, match="unknown time zone 'XYZ'"):
+            tidecast.decode(df, protocol="simple", tz="XYZ")
+        assert not spark.sparkContext.statusTracker().getJobIdsForGroup("zone")
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

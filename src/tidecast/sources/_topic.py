@@ -68,7 +68,7 @@ def decode_records(
     history: SchemaHistory | None = None,
 ) -> Events:
     """Return the events of messages in a protocol; `history` is what earlier messages have shown of schemas."""
-    _check_zone(records.frame.sparkSession, zone)
+    check_spark_zone(records.frame.sparkSession, zone)
     wire = protocol_named(check_protocol(protocol))
     if wire.reads_avro:
         check_avro_limits(records.frame.sparkSession)
@@ -87,7 +87,7 @@ def check_protocol(protocol: str) -> str:
     return protocol.lower()
 
 
-def _check_zone(spark: SparkSession, zone: str) -> None:
+def check_spark_zone(spark: SparkSession, zone: str) -> None:
     """Refuse a time zone that Spark does not know: it would tell in the middle of the rows, or never."""
     # From a row of values, which Spark computes while it plans: no job.
     query = "SELECT from_utc_timestamp(t, :zone) FROM VALUES (timestamp'2000-01-01') AS one(t)"
