@@ -64,9 +64,10 @@ def test_stages_have_the_columns_that_they_declare(handle: str, raw: bool, spark
     events = Events((table,), table.frame.select(*RECORD.fieldNames(), "reason", "detail"))
     batch = Batch.of(events, settings, open_topics(settings.place), codec)
     size = MessageSize(settings, TopicInfo("topic", 1))
-    encoded = encode_rows(batch, 0, OutgoingTable(table, RoutedTable(SCHEMA, SCHEMA, "topic"), 1), size)
+    routed = RoutedTable(SCHEMA, SCHEMA, "topic")
+    encoded = encode_rows(batch, 0, OutgoingTable(table, routed, 1), size)
     assert encoded.schema.simpleString() == ENCODED.simpleString()
-    assert size.fit(encoded).schema.simpleString() == FITTED.simpleString()
+    assert size.fit(encoded, codec.tails(routed)).schema.simpleString() == FITTED.simpleString()
 
 
 RULES = """

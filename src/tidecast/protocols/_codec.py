@@ -83,10 +83,16 @@ class Codec(Protocol):
         """Return why a row has no form in the protocol, null for one that has."""
 
     def key(self, table: RoutedTable) -> Column:
-        """Return a row's key: binary."""
+        """Return a row's key without its tail: binary."""
 
     def value(self, table: RoutedTable) -> Column:
-        """Return a row's value: binary."""
+        """Return a row's value without its tail: binary."""
+
+    def tails(self, table: RoutedTable) -> Message:
+        """Return the ends that all keys and all values of a table have in common, to be joined when they are written.
+
+        Both are empty where a protocol has none, as it must where its values may be compressed or reduced.
+        """
 
     def reduced(self, table: RoutedTable, location: Column | None) -> Column:
         """Return the value with the handle key alone, and where the whole one lies."""
@@ -122,6 +128,14 @@ class WithoutRegistry:
     def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return nothing."""
         return []
+
+
+class WithoutTails:
+    """What is common to protocols whose messages do not end alike."""
+
+    def tails(self, table: RoutedTable) -> Message:
+        """Return nothing."""
+        return b"", b""
 
 
 def no_message() -> Column:

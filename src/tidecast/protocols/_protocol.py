@@ -63,15 +63,16 @@ def _nothing_like(value: bytes) -> bool:
 class WireProtocol:
     """One of TiCDC's protocols of messages.
 
-    `name` is TiCDC's spelling, `title` that of texts for people, `aliases` are further names in URIs. It is read where
-    it has `decode`, from the columns of `tidecast.model.RECORD`, and written where it has `codec`. `describe` explains
-    one message by its key and value; `looks_like` tells of a value whether it is one of this protocol's.
+    `name` is TiCDC's spelling, `title` that of texts for people, `aliases` are further names in URIs. It is read
+    where it has `decode`, from the columns of `tidecast.model.RECORD`, and written where it has `codec`. `describe`
+    explains one message by its key and value; `looks_like` tells of a value whether it is one of this protocol's.
     `wrong_options` are TiCDC's objections to a changefeed's options, in its words.
 
     What it can do: `needs_registry`; `reads_avro`, whether messages may be Avro; `one_table_per_topic`;
-    `zoned_checksums`, checksums that depend on a time zone which messages do not name; `compressed`, values that
-    `large-message-handle-compression` may pack; `large_messages`, whether `large-message-handle-option` may be set;
-    `claim_check_location`, where a value (binary to string) says that the whole message lies, null for a whole one.
+    `zoned_checksums`, checksums that depend on a time zone which messages do not name; `bootstraps`, messages that
+    repeat a table's schema; `compressed`, values that `large-message-handle-compression` may pack;
+    `large_messages`, whether `large-message-handle-option` may be set; `claim_check_location`, where a value
+    (binary to string) says that the whole message lies, null for a whole one.
     """
 
     name: str
@@ -86,6 +87,7 @@ class WireProtocol:
     reads_avro: bool = False
     one_table_per_topic: bool = False
     zoned_checksums: bool = False
+    bootstraps: bool = False
     compressed: bool = False
     large_messages: Callable[[CodecOptions], bool] = _none_too_large
     claim_check_location: Callable[[Column], Column] | None = None

@@ -6,20 +6,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
-from tidecast.model import Ddl, Events, Op, TableSchema, ddl_action
+from tidecast.model import Ddl, Events, TableSchema, ddl_action
 from tidecast.protocols import Codec, Message
+from tidecast.publish._order import SEQUENCE
 from tidecast.routing import Router
 from tidecast.spark import small_table
 
 _LAST = (1 << 63) - 1
 _FIRST = -1
 _FEW = 1_000
-
-SEQUENCE = "struct<at:bigint,late:boolean,offset:bigint,partition:int>"
 
 
 @dataclass(frozen=True)
@@ -34,30 +32,6 @@ class Control:
     partitions: Sequence[int]
     message: Message
     ahead: bool = False
-
-
-def row_sequence(events: Events, *, moved: bool = False) -> Column:
-    """Return what orders the messages of one topic and partition: a struct (see `SEQUENCE`).
-
-    Rows of several partitions of the source meet by the highest commit-ts seen so far in each, so that no
-    partition's order changes, replays included. At one commit-ts the inserts that end a partition's transaction
-    come last, as TiCDC puts the insert half of a split update there: its delete may lie in another partition.
-    `moved` tells that updates were split here, so that there are inserts which leave with their transaction's end.
-    Reads the columns `op`, `plan`, `moved` and `source`, a struct of the record's place and its commit-ts.
-    """
-    offset, partition = F.col("source.offset"), F.col("source.partition")
-    if events.ordered:
-        if not moved:
-            return F.struct(offset, F.lit(True), F.lit(0), F.lit(0)).cast(SEQUENCE)
-        end = F.max(offset).over(Window.partitionBy("plan", "source.commit_ts"))
-        at = F.when(F.col("moved"), end).otherwise(offset)
-        return F.struct(at, F.lit(True), F.when(F.col("moved"), offset + 1).otherwise(0), F.lit(0)).cast(SEQUENCE)
-    origin = ["source.topic", "source.partition"]
-    so_far = Window.partitionBy(*origin).orderBy("source.offset").rowsBetween(Window.unboundedPreceding, 0)
-    transaction = Window.partitionBy(*origin, "plan", "source.commit_ts")
-    last_other = F.max(F.when(F.col("op") != Op.CREATE, offset)).over(transaction)
-    closing = (F.col("op") == Op.CREATE) & (offset > F.coalesce(last_other, F.lit(-1)))
-    return F.struct(F.max("source.commit_ts").over(so_far), closing, offset, partition).cast(SEQUENCE)
 
 
 def control_frame(spark: SparkSession, controls: Iterable[Control], events: Events) -> DataFrame:

@@ -45,16 +45,17 @@ class MessageSize:
         location = F.when(doubtful, claim_location(self._storage, whole))
         return F.when(doubtful, codec.reduced(table, location)), location
 
-    def fit(self, encoded: DataFrame) -> DataFrame:
+    def fit(self, encoded: DataFrame, tails: Message) -> DataFrame:
         """Choose the form of each message that fits: the whole one or the reduced one.
 
-        In: `ENCODED`. Out: `FITTED`.
+        In: `ENCODED`, and the tails that will be joined to every key and value. Out: `FITTED`.
         """
         encoded = compressed(encoded, ("whole", "reduced"), self._compression)
-        fits = _size(F.col("key"), F.col("whole")) <= self.limit
+        joined = sum(map(len, filter(None, tails)))
+        fits = _size(F.col("key"), F.col("whole")) + joined <= self.limit
         value = F.when(fits | F.col("reduced").isNull(), F.col("whole")).otherwise(F.col("reduced"))
         chosen = encoded.withColumns({"value": value, "location": F.when(~fits, F.col("location"))})
-        size = _size(F.col("key"), F.col("value"))
+        size = _size(F.col("key"), F.col("value")) + joined
         stops = [F.when(size > self.limit, size)]
         if self._refuse_corrupted:
             stops.append(F.when(F.col("corrupted"), F.lit(0)))

@@ -8,7 +8,7 @@ Schema changes, bootstraps and watermarks leave among the rows, each where it st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,7 @@ from tidecast._errors import ConfigError
 from tidecast._policy import OnError
 from tidecast.config import ChangefeedConfig
 from tidecast.model import RECORD, Events
-from tidecast.protocols import check_writable, codec_for
+from tidecast.protocols import Message, check_writable, codec_for, protocol_named
 from tidecast.publish._batch import Batch, OutgoingTable, Stop, first_stop
 from tidecast.publish._bootstrap import Bootstraps
 from tidecast.publish._control_events import (
@@ -28,15 +28,15 @@ from tidecast.publish._control_events import (
     TableTopics,
     TopicLifetime,
     control_frame,
-    row_sequence,
     topic_lifetimes,
     watermark_frame,
 )
 from tidecast.publish._encode import encode_rows, unsendable_rows
 from tidecast.publish._fit import MessageSize
+from tidecast.publish._order import joining, row_sequence
 from tidecast.publish._schema_events import SchemaEvents
 from tidecast.publish._select import register_schemas, select_tables
-from tidecast.publish._stats import collect_stats
+from tidecast.publish._stats import BatchStats, collect_stats
 from tidecast.registry import Registry
 from tidecast.routing import EventFilters
 from tidecast.spark import parallel_map, union
@@ -141,9 +141,14 @@ def announce(
 
 
 def bootstraps_of(config: ChangefeedConfig, state: bytes = b"[]") -> Bootstraps:
-    """Return when a changefeed repeats schemas; `state` is what an earlier run left."""
+    """Return when a changefeed repeats schemas, never where its protocol has none; `state` is what a run left."""
+    if not protocol_named(config.protocol).bootstraps:
+        return Bootstraps(0, 0)
     sink = config.sink
     return Bootstraps(sink.send_bootstrap_interval_in_sec, sink.send_bootstrap_in_msg_count, state)
+
+
+_NO_ROWS = BatchStats()
 
 
 class _Run:
@@ -165,7 +170,7 @@ class _Run:
         report.schemas = batch.codec.schemas
         stop = first_stop(stop, self._schemas.renamed_in())
         fitted = self._encode(tables)
-        unsent, moved = batch.events.rejected, False
+        unsent, stats = batch.events.rejected, _NO_ROWS
         controls: list[Control] = []
         if fitted:
             stats = collect_stats(fitted, batch.events, self._size)
@@ -180,10 +185,10 @@ class _Run:
             for number, rows in stats.rows.items():
                 table = tables[number].table
                 report.messages[table.schema.name, table.topic] += rows
-            report.claims, moved = stats.claims, stats.moved
-            controls = list(self._schemas.bootstraps(tables, stats.rows, fitted, moved=moved))
+            report.claims = stats.claims
+            controls = list(self._schemas.bootstraps(tables, stats.rows, fitted, moved=stats.moved))
             report.bootstraps += len(controls)
-        stop = self._send(fitted, controls, stop, moved=moved)
+        stop = self._send(fitted, controls, stop, stats, [batch.codec.tails(t.table) for t in tables])
         report.dead_letters = write_dead_letters(unsent, folder)
         report.codec = batch.codec.state()
         if stop:
@@ -202,7 +207,7 @@ class _Run:
             message = self._size.packed((bytes(key) if key is not None else None, bytes(value)))
             for topic in {batch.config.default_topic, *topics}:
                 controls.append(Control(1, topic, batch.topics.partitions(topic), message))
-        stop = self._send(None, controls, None, moved=False)
+        stop = self._send(None, controls, None)
         if stop:
             raise stop.error
         return bool(controls)
@@ -212,13 +217,19 @@ class _Run:
 
         def fitted(numbered: tuple[int, OutgoingTable]) -> DataFrame:
             # Rows are encoded once, and what follows need not plan so many tables again.
-            return self._size.fit(encode_rows(self._batch, *numbered, self._size)).localCheckpoint()
+            tails = self._batch.codec.tails(numbered[1].table)
+            return self._size.fit(encode_rows(self._batch, *numbered, self._size), tails).localCheckpoint()
 
         parts = parallel_map(fitted, enumerate(tables))
         return union(parts) if parts else None
 
     def _send(
-        self, fitted: DataFrame | None, controls: list[Control], stop: Stop | None, *, moved: bool
+        self,
+        fitted: DataFrame | None,
+        controls: list[Control],
+        stop: Stop | None,
+        stats: BatchStats = _NO_ROWS,
+        tails: Sequence[Message] = (),
     ) -> Stop | None:
         """Send the rows and controls that come before the stop; return it, or an earlier one of a control."""
         batch, report = self._batch, self._report
@@ -230,26 +241,25 @@ class _Run:
             if size > self._size.limit:
                 where = f"schema of a table in topic {control.topic}"
                 stop = first_stop(stop, Stop(control.position, self._size.too_large(control.topic, size, where)))
-        frames = []
+        watermarks = self._watermarks()
+        if stop:
+            controls = [c for c in controls if (c.position or 0) < (stop.position or 0)]
+            if watermarks is not None:
+                watermarks = watermarks.where(F.col("sequence.at") < F.lit(stop.position))
+        others = [watermarks] if watermarks is not None else []
+        if controls:
+            others.append(control_frame(batch.events.rejected.sparkSession, controls, batch.events))
+        frames = [frame.withColumn("plan", F.lit(None).cast("int")) for frame in others]
         if fitted and report.total:
             good = fitted.where(F.col("reason").isNull())
             if stop:
                 good = good.where(stop.before(batch.events))
             if report.claims:
                 self._size.store(good)
-            sequence = row_sequence(batch.events, moved=moved).alias("sequence")
-            frames.append(good.select("topic", "partition", "key", "value", sequence))
-        watermarks = self._watermarks()
-        if stop:
-            controls = [c for c in controls if (c.position or 0) < (stop.position or 0)]
-            if watermarks is not None:
-                watermarks = watermarks.where(F.col("sequence.at") < F.lit(stop.position))
-        if controls:
-            frames.append(control_frame(batch.events.rejected.sparkSession, controls, batch.events))
-        if watermarks is not None:
-            frames.append(watermarks)
+            sequence = row_sequence(batch.events, moved=stats.moved, alone=not (stats.several_origins or others))
+            frames.append(good.select("topic", "partition", "key", "value", sequence.alias("sequence"), "plan"))
         if frames:
-            batch.topics.sink.write(union(frames))
+            batch.topics.sink.write(union(frames), joining(tails))
         return stop
 
     def _watermarks(self) -> DataFrame | None:

@@ -12,8 +12,9 @@ from tidecast._errors import TerminalError
 from tidecast.model import Ddl, TableSchema
 from tidecast.publish._batch import Batch, OutgoingTable, Stop
 from tidecast.publish._bootstrap import Bootstraps, table_key
-from tidecast.publish._control_events import Control, ddl_topic, row_sequence
+from tidecast.publish._control_events import Control, ddl_topic
 from tidecast.publish._fit import MessageSize
+from tidecast.publish._order import row_sequence
 
 
 class SchemaEvents:
@@ -67,7 +68,7 @@ class SchemaEvents:
         """Return the positions of a table's rows at which its schema is due again, by their number."""
         mine = fitted.where((F.col("plan") == number) & F.col("reason").isNull())
         at = F.col("sequence.at")
-        placed = mine.select(row_sequence(self._batch.events, moved=moved).alias("sequence"))
+        placed = mine.select(row_sequence(self._batch.events, moved=moved, alone=False).alias("sequence"))
         nth = F.row_number().over(Window.orderBy("sequence")) + before
         due = placed.select(at.alias("at"), nth.alias("nth")).where(F.col("nth") % every == 0)
         return [row["at"] for row in due.orderBy("nth").collect()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -17,13 +17,17 @@ from tidecast.publish._split import MOVED
 
 @dataclass(frozen=True)
 class BatchStats:
-    """How many rows of each table version can leave, by its number, how many cannot, and where the run must stop."""
+    """How many rows of each table version can leave, by its number, how many cannot, and where the run must stop.
 
-    rows: Mapping[int, int]
-    unsendable: int
-    claims: int
-    moved: bool
-    stop: Stop | None
+    `moved` tells whether updates were split; `several_origins` whether rows are of several partitions of the source.
+    """
+
+    rows: Mapping[int, int] = field(default_factory=dict)
+    unsendable: int = 0
+    claims: int = 0
+    moved: bool = False
+    several_origins: bool = False
+    stop: Stop | None = None
 
 
 def collect_stats(fitted: DataFrame, events: Events, size: MessageSize) -> BatchStats:
@@ -31,13 +35,15 @@ def collect_stats(fitted: DataFrame, events: Events, size: MessageSize) -> Batch
     position = F.col(f"source.{events.position}") if events.position else F.lit(0).cast("bigint")
     place = F.struct(position.alias("position"), "stop", "topic", "source.partition", "source.offset")
     where = F.struct(place.alias("place"), F.col("source.topic").alias("origin"))
-    sendable = F.col("reason").isNull()
+    sendable, origin = F.col("reason").isNull(), F.struct("source.topic", "source.partition")
     rows = (
         fitted.groupBy("plan", sendable.alias("sendable"))
         .agg(
             F.count("*").alias("rows"),
             F.count("location").alias("claims"),
             F.max(MOVED).alias("moved"),
+            F.min(origin).alias("first_origin"),
+            F.max(origin).alias("last_origin"),
             F.min(F.when(F.col("stop").isNotNull(), where)).alias("stop"),
         )
         .collect()
@@ -48,6 +54,7 @@ def collect_stats(fitted: DataFrame, events: Events, size: MessageSize) -> Batch
         unsendable=sum(r["rows"] for r in rows if not r["sendable"]),
         claims=sum(r["claims"] for r in rows),
         moved=any(r["moved"] for r in rows),
+        several_origins=len({r[name] for r in rows for name in ("first_origin", "last_origin")}) > 1,
         stop=_stop(stops[0], events, size) if stops else None,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
@@ -85,5 +85,10 @@ class Topics(Protocol):
     def ensure(self, topic: str) -> TopicInfo:
         """Make a topic ready to be written to, and return its partition count."""
 
-    def write(self, frame: DataFrame) -> None:
-        """Append `topic`, `partition`, `key`, `value` in the order of `sequence` within a topic's partition."""
+    def write(self, frame: DataFrame, complete: Callable[[DataFrame], DataFrame] | None = None) -> None:
+        """Append records to their topics, in the order of `sequence` within a topic's partition.
+
+        In: `topic` string, `partition` int, `key` binary, `value` binary (null is a tombstone), and `sequence`, a
+        bigint, or a struct that begins with one. `complete` is given the records in their order, and makes of them
+        those that are written: what it adds is not moved about.
+        """

@@ -9,27 +9,23 @@ import gzip
 import json
 import logging
 import re
-import shutil
-import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.window import Window
 
-from tidecast._atomic import atomic_write, sync_folder
 from tidecast._errors import ConfigError, SourceChanged, TidecastError
-from tidecast._uri import spark_input, spark_output
+from tidecast._uri import spark_input
 from tidecast.model import HEADERS, RECORD
 from tidecast.spark import small_table
 from tidecast.topics._base import ANEW, Offsets, Records, TopicInfo
-from tidecast.topics._written import check_written, count_lines, count_rows
+from tidecast.topics._write_files import TOPIC_ID, known_ends, write_files
 
 _log = logging.getLogger(__name__)
 
@@ -37,8 +33,7 @@ _LINES = (".jsonl", ".jsonl.gz")
 _PARQUET = ".parquet"
 _BROKEN = "broken_line"
 _RECORDS = (*_LINES, _PARQUET)
-_STAGING = ".staging-"
-_ID, NO_TOPIC = ".topic-id", ".no-topic"
+NO_TOPIC = ".no-topic"
 _RESERVED = ("_dead_letters", "_delta_log", "_spark_metadata", "_temporary")
 _DAMAGED = "it is damaged, or no file of its kind: fetch it again, or take it away"
 
@@ -167,69 +162,24 @@ class FileTopics:
             raise ConfigError(f"{topic!r} cannot be a topic of files", where=self.where, hint=hint)
         return TopicInfo(topic, self.partitions)
 
-    def write(self, frame: DataFrame) -> None:
-        """Append records to their topics.
-
-        In: `topic`, `partition`, `key`, `value`, and `sequence`, a column that orders the records of one topic and
-        partition. Their offsets go on from those that lie there; the rows of a partition keep their order.
-        """
-        spark = frame.sparkSession
+    def write(self, frame: DataFrame, complete: Callable[[DataFrame], DataFrame] | None = None) -> None:
+        """Append records to their topics; see `Topics.write`. Their offsets go on from those that lie there."""
         base = self.path.parent
         base.mkdir(parents=True, exist_ok=True)
-        line = Window.partitionBy("topic", "partition").orderBy("sequence")
-        ends = self._ends(spark, frame) if _topics_in(base) else []
-        known = small_table(spark, ends, {"topic": pa.string(), "partition": pa.int32(), "start": pa.int64()})
-        numbered = (
-            frame.withColumn("n", F.row_number().over(line) - 1)
-            .join(F.broadcast(known), ["topic", "partition"], "left")
-            .select(
-                F.col("topic").alias("folder"),
-                "topic",
-                F.col("partition").cast("int").alias("partition"),
-                (F.coalesce("start", F.lit(0)) + F.col("n")).cast("bigint").alias("offset"),
-                F.current_timestamp().alias("timestamp"),
-                "key",
-                "value",
-                F.array().cast(HEADERS).alias("headers"),
-            )
-            .sortWithinPartitions("topic", "partition", "offset")
-        )
-        staging, rows = base / f"{_STAGING}{uuid.uuid4().hex}", Observation()
-        numbered = numbered.observe(rows, F.count("*").alias("n"))
-        try:
-            if self.lines:
-                lines = _as_lines(numbered).write.partitionBy("folder").option("compression", "gzip")
-                lines.text(spark_output(staging))
-            else:
-                numbered.write.partitionBy("folder").parquet(spark_output(staging))
-            parts = sorted(staging.glob("folder=*/part-*"))
-            check_written(rows.get["n"], sum(map(count_lines if self.lines else count_rows, parts)), base)
-            self._adopt(staging, base)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
 
-    def _ends(self, spark: SparkSession, frame: DataFrame) -> list[tuple[str, int, int]]:
-        """Return topic, partition and next offset of what lies in the folders of the topics of a frame."""
-        ends: list[tuple[str, int, int]] = []
-        for topic in sorted(row["topic"] for row in frame.select("topic").distinct().collect()):
-            folder = self.path.parent / topic
-            if folder.is_dir() and _records_in(folder):
-                there = FileTopics(folder, topic).read(spark).frame
-                rows = there.groupBy("partition").agg(F.max("offset").alias("last")).collect()
-                ends += [(topic, row["partition"], row["last"] + 1) for row in rows]
-        return ends
+        def ends_of(topic: str) -> Mapping[int, int]:
+            files = _records_in(base / topic) if (base / topic).is_dir() else []
+            ends = known_ends(files)
+            return _read_ends(frame.sparkSession, base / topic) if ends is None else ends
 
-    def _adopt(self, staging: Path, base: Path) -> None:
-        suffix = ".jsonl.gz" if self.lines else _PARQUET
-        batch = staging.name.removeprefix(_STAGING)[:12]
-        for folder in sorted(staging.glob("folder=*")):
-            target = base / folder.name.removeprefix("folder=")
-            target.mkdir(exist_ok=True)
-            if not _records_in(target):  # offsets begin at 0, which must not be taken for those of an earlier topic
-                atomic_write(target / _ID, batch.encode())
-            for number, part in enumerate(sorted(folder.glob("part-*"))):
-                part.replace(target / f"part-{batch}-{number:05}{suffix}")
-            sync_folder(target)
+        write_files(frame, base, ends_of, complete, lines=self.lines)
+
+
+def _read_ends(spark: SparkSession, folder: Path) -> Mapping[int, int]:
+    """Return by partition the next offset after the records in a topic's folder, which are read for it."""
+    there = FileTopics(folder, folder.name).read(spark).frame
+    rows = there.groupBy("partition").agg(F.max("offset").alias("last")).collect()
+    return {row["partition"]: row["last"] + 1 for row in rows}
 
 
 @contextmanager
@@ -252,7 +202,7 @@ _FILE_ERROR = re.compile(r"\[FAILED_READ_FILE\.\w+\][^\r\n]*?(file:/\S+?)\.?(?:\
 def _topic_id(folder: Path) -> str:
     """Return what `write` called a topic when it began it; nothing for a topic of others."""
     try:
-        return (folder / _ID).read_text(encoding="ascii")
+        return (folder / TOPIC_ID).read_text(encoding="ascii")
     except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
         return ""
 
@@ -325,10 +275,3 @@ def _number_lines(frame: DataFrame) -> DataFrame:
     known = small_table(frame.sparkSession, starts, kinds)
     joined = placed.join(F.broadcast(known), ["file", "block"])
     return joined.withColumn("number", F.col("id") + F.col("shift"))
-
-
-def _as_lines(frame: DataFrame) -> DataFrame:
-    record = F.struct(
-        "topic", "partition", "offset", F.unix_millis("timestamp").alias("timestamp"), "key", "value", "headers"
-    )
-    return frame.select("folder", F.to_json(record, {"ignoreNullFields": "false"}).alias("line"))

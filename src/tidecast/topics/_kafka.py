@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -135,22 +136,19 @@ class KafkaTopics:
         limit = cluster.max_message_bytes()
         return TopicInfo(topic, cluster.create(topic, requested or known.get(self.topic, _DEFAULT_PARTITIONS)), limit)
 
-    def write(self, frame: DataFrame) -> None:
-        """Append records to their topics, in the order of `sequence` within a topic's partition.
+    def write(self, frame: DataFrame, complete: Callable[[DataFrame], DataFrame] | None = None) -> None:
+        """Append records to their topics; see `Topics.write`.
 
-        In: `topic` string, `partition` int, `key` binary, `value` binary (null is a tombstone), `sequence`. Messages
-        that a failed and repeated Spark task sent twice stay twice. Raises `Unreachable` where no broker answers,
-        `ConfigError` where they do not let us in, `TerminalError` for a message that is too large.
+        Messages that a failed and repeated Spark task sent twice stay twice. Raises `Unreachable` where no broker
+        answers, `ConfigError` where they do not let us in, `TerminalError` for a message that is too large.
         """
         self._cluster()  # a cluster that is not there is told at once, not after Spark's patience
-        ordered = (
-            frame.select(F.col("topic"), F.col("partition").cast("int"), "key", "value", "sequence")
-            .repartition("topic", "partition")
-            .sortWithinPartitions("topic", "partition", "sequence")
-            .drop("sequence")
+        ordered = frame.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "sequence")
+        records = (complete(ordered) if complete else ordered).select(
+            "topic", F.col("partition").cast("int").alias("partition"), "key", "value"
         )
         writer = (
-            ordered.write.format("kafka")
+            records.write.format("kafka")
             .options(**self.options.for_spark_writes())
             .option("kafka.bootstrap.servers", self.servers)
         )

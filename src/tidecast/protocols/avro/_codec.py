@@ -8,7 +8,7 @@ from typing import Literal
 from pyspark.sql import Column
 
 from tidecast.model import Ddl, TableSchema
-from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, no_message
+from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutTails, no_message
 from tidecast.protocols._protocol import missing_registry
 from tidecast.protocols.avro._control import encode_ddl, encode_watermark
 from tidecast.protocols.avro._encode import encode_key, encode_value, unencodable
@@ -18,7 +18,7 @@ from tidecast.protocols.avro._schema import key_schema, value_schema
 from tidecast.registry import Registry, subject_for
 
 
-class AvroCodec:
+class AvroCodec(WithoutTails):
     """Avro: a schema id per topic and table version, registered before the first row that needs it."""
 
     def __init__(self, options: CodecOptions, registry: Registry | None, state: bytes) -> None:

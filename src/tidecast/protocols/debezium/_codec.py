@@ -9,7 +9,14 @@ from pyspark.sql import functions as F
 
 from tidecast.model import Ddl, TableSchema
 from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry, no_message
-from tidecast.protocols.debezium._encode import encode_key, encode_value, encode_watermark, unencodable
+from tidecast.protocols.debezium._encode import (
+    encode_key,
+    encode_value,
+    encode_watermark,
+    key_tail,
+    unencodable,
+    value_tail,
+)
 from tidecast.protocols.debezium._encode_ddl import DdlHistory, encode_ddl
 from tidecast.protocols.debezium._lossy import lossy_columns
 from tidecast.protocols.debezium._options import DebeziumOptions
@@ -45,12 +52,16 @@ class DebeziumCodec(WithoutRegistry):
 
     def key(self, table: RoutedTable) -> Column:
         """Return a row's key: the handle key's columns, whatever the selector says."""
-        return encode_key(table.schema, self._options)
+        return encode_key(table.schema, self._options, tail=False)
 
     def value(self, table: RoutedTable) -> Column:
         """Return a row's value."""
         build_ts = F.lit(self._build_ts)
-        return encode_value(table.schema, self._options, columns=table.columns, build_ts=build_ts)
+        return encode_value(table.schema, self._options, columns=table.columns, build_ts=build_ts, tail=False)
+
+    def tails(self, table: RoutedTable) -> Message:
+        """Return the schemas that messages bring."""
+        return key_tail(table.schema, self._options), value_tail(table.schema, self._options, table.columns)
 
     def reduced(self, table: RoutedTable, location: Column | None) -> Column:
         """Return null: Debezium has no form for the handle key alone."""

@@ -24,16 +24,21 @@ from tidecast.protocols.debezium._schema import (
 WATERMARK = "m"
 
 
-def encode_key(schema: TableSchema, options: DebeziumOptions) -> Column:
+def encode_key(schema: TableSchema, options: DebeziumOptions, *, tail: bool = True) -> Column:
     """Return the message key of a row: binary, an empty object for a table without a handle key.
 
     Reads the columns `op`, `old` and `data` of a table's changes (see `tidecast.model.TableChanges`). Column selectors
-    have no say in it.
+    have no say in it. Without `tail`, `key_tail` must still be joined to it.
     """
     keys = set(schema.handle_key)
     row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
     payload = _row((c for c in schema.columns if c.name in keys), row, options)
-    return _message([payload], key_schema(schema, options), options)
+    return _message([payload], key_tail(schema, options) if tail else b"")
+
+
+def key_tail(schema: TableSchema, options: DebeziumOptions) -> bytes:
+    """Return how the message keys of a table end: with their schema, unless the options leave it out."""
+    return _tail(key_schema(schema, options), options)
 
 
 def encode_value(
@@ -42,12 +47,14 @@ def encode_value(
     *,
     columns: frozenset[str] | None = None,
     build_ts: Column | None = None,
+    tail: bool = True,
 ) -> Column:
     """Return the message value of a row: binary.
 
     Reads the columns `op`, `old`, `data` and `commit_ts` of a table's changes. `columns` are the names that a selector
     lets through, None for all. `build_ts` (bigint, milliseconds) is when the message is made, by default now. An update
-    whose old row is not known is written as one without old values.
+    whose old row is not known is written as one without old values. Without `tail`, `value_tail` must still be joined
+    to it.
     """
     shown = [c for c in schema.columns if not c.virtual and (columns is None or c.name in columns)]
     op, nothing = F.col("op"), F.lit("")
@@ -62,7 +69,12 @@ def encode_value(
         F.when(op != Op.DELETE, F.concat(F.lit(',"after":'), _row(shown, F.col("data"), options))).otherwise(nothing),
         F.lit("}"),
     ]
-    return _message(payload, value_schema(schema, options, columns), options)
+    return _message(payload, value_tail(schema, options, columns) if tail else b"")
+
+
+def value_tail(schema: TableSchema, options: DebeziumOptions, columns: frozenset[str] | None = None) -> bytes:
+    """Return how the message values of a table end: with their schema, most of a message of few columns."""
+    return _tail(value_schema(schema, options, columns), options)
 
 
 def encode_watermark(
@@ -74,8 +86,8 @@ def encode_watermark(
     """
     payload = [*_head("", "", commit_ts, build_ts, options), F.lit(f'{WATERMARK}"}}')]
     return (
-        _message([F.lit("{}")], watermark_key_schema(options), options),
-        _message(payload, watermark_value_schema(options), options),
+        _message([F.lit("{}")], _tail(watermark_key_schema(options), options)),
+        _message(payload, _tail(watermark_value_schema(options), options)),
     )
 
 
@@ -118,6 +130,9 @@ def _head(
     ]
 
 
-def _message(payload: list[Column], schema: JsonObject, options: DebeziumOptions) -> Column:
-    tail = "}" if options.disable_schema else f',"schema":{dumps(schema)}}}'
-    return F.concat(F.lit('{"payload":'), *payload, F.lit(tail)).cast("binary")
+def _message(payload: list[Column], tail: bytes) -> Column:
+    return F.concat(F.lit('{"payload":'), *payload, F.lit(tail.decode())).cast("binary")
+
+
+def _tail(schema: JsonObject, options: DebeziumOptions) -> bytes:
+    return b"}" if options.disable_schema else f',"schema":{dumps(schema)}}}'.encode()

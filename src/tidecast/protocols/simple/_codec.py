@@ -8,12 +8,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast.model import Ddl, TableSchema
-from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry, no_message
+from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry, WithoutTails, no_message
 from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_value, encode_watermark, unencodable
 from tidecast.protocols.simple._options import SimpleOptions
 
 
-class SimpleCodec(WithoutRegistry):
+class SimpleCodec(WithoutRegistry, WithoutTails):
     """Simple, as JSON or as Avro: schemas travel with the messages."""
 
     def __init__(self, options: CodecOptions, registry: object, state: bytes) -> None:

@@ -25,6 +25,7 @@ PROTOCOL = WireProtocol(
     looks_like=looks_like,
     wrong_options=wrong_options,
     reads_avro=True,
+    bootstraps=True,
     compressed=True,
     large_messages=lambda options: True,
     claim_check_location=claim_check_location,

@@ -1,0 +1,58 @@
+"""The stage that puts messages in order, and joins to them what took no part in that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from tidecast.model import Events, Op
+from tidecast.protocols import Message
+from tidecast.publish._split import MOVED
+
+SEQUENCE = "struct<at:bigint,late:boolean,offset:bigint,partition:int>"
+
+
+def row_sequence(events: Events, *, moved: bool, alone: bool) -> Column:
+    """Return what orders the messages of one topic and partition: a struct (see `SEQUENCE`).
+
+    Rows of several partitions of the source meet by the highest commit-ts seen so far in each, so that no
+    partition's order changes, replays included. At one commit-ts the inserts that end a partition's transaction
+    come last, as TiCDC puts the insert half of a split update there: its delete may lie in another partition.
+    `moved` tells that updates were split here, so that there are inserts which leave with their transaction's end.
+    `alone` tells that all rows are of one partition, and that nothing leaves beside them: its offsets are their order.
+    Reads the columns `op`, `plan`, `moved` and `source`, a struct of the record's place and its commit-ts.
+    """
+    offset, partition = F.col("source.offset"), F.col("source.partition")
+    if not moved and (events.ordered or alone):
+        return F.struct(offset, F.lit(True), F.lit(0), F.lit(0)).cast(SEQUENCE)
+    if events.ordered:
+        end = F.max(offset).over(Window.partitionBy("plan", "source.commit_ts"))
+        at = F.when(F.col(MOVED), end).otherwise(offset)
+        return F.struct(at, F.lit(True), F.when(F.col(MOVED), offset + 1).otherwise(0), F.lit(0)).cast(SEQUENCE)
+    origin = ["source.topic", "source.partition"]
+    so_far = Window.partitionBy(*origin).orderBy("source.offset").rowsBetween(Window.unboundedPreceding, 0)
+    transaction = Window.partitionBy(*origin, "plan", "source.commit_ts")
+    last_other = F.max(F.when(F.col("op") != Op.CREATE, offset)).over(transaction)
+    closing = (F.col("op") == Op.CREATE) & (offset > F.coalesce(last_other, F.lit(-1)))
+    return F.struct(F.max("source.commit_ts").over(so_far), closing, offset, partition).cast(SEQUENCE)
+
+
+def joining(tails: Sequence[Message]) -> Callable[[DataFrame], DataFrame] | None:
+    """Return what joins to keys and values the tail of their table version, None where no tail is there.
+
+    `tails` are those of keys and values by the number of the version, which is in the column `plan`; it is null for a
+    message that is no row's and has no tail.
+    """
+    if not any(part for tail in tails for part in tail):
+        return None
+
+    keys, values = ([tail[n] or b"" for tail in tails] for n in range(2))
+    return lambda frame: frame.withColumns({"key": _joined("key", keys), "value": _joined("value", values)})
+
+
+def _joined(name: str, tails: Sequence[bytes]) -> Column:
+    known = F.array(*map(F.lit, tails))
+    return F.concat(F.col(name), F.when(F.col("plan").isNull(), b"").otherwise(F.get(known, F.col("plan"))))

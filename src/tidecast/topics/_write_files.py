@@ -1,0 +1,188 @@
+"""Records into the folders of topics: whole files that appear at once, or not at all.
+
+A file is called `part-<batch>-<number>-<partition>-<end>`: of the partition that it belongs to it holds offsets below
+`end`, so that the next batch need not read it to find out where to go on.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.window import Window
+
+from tidecast._atomic import atomic_write, sync_folder
+from tidecast._uri import spark_output
+from tidecast.model import HEADERS
+from tidecast.spark import small_table
+from tidecast.topics._written import check_written, count_lines, count_rows
+
+STAGING, TOPIC_ID = ".staging-", ".topic-id"
+
+_NAME = re.compile(r"part-[0-9a-f]{12}-\d{5}-(\d+)-(\d+)\.(?:parquet|jsonl\.gz)")
+
+_RANGE_ROWS = 50_000
+"""How many records of a partition one task writes, so that all cores have work; more where there are many."""
+
+_MOST_RANGES = 32
+
+Partition = tuple[str, int]
+"""A topic and the number of a partition."""
+
+
+@dataclass(frozen=True)
+class _Range:
+    """A part of the new records of a partition, which one task puts in order and writes as one file."""
+
+    topic: str
+    partition: int
+    number: int
+    rows: int
+    start: int
+
+
+def known_ends(files: Iterable[Path]) -> dict[int, int] | None:
+    """Return by partition the next offset after some files, by their names; None where one does not tell."""
+    ends: dict[int, int] = {}
+    for file in files:
+        match = _NAME.fullmatch(file.name)
+        if match is None:
+            return None
+        partition, end = map(int, match.groups())
+        ends[partition] = max(end, ends.get(partition, 0))
+    return ends
+
+
+def write_files(
+    frame: DataFrame,
+    base: Path,
+    ends_of: Callable[[str], Mapping[int, int]],
+    complete: Callable[[DataFrame], DataFrame] | None = None,
+    *,
+    lines: bool = False,
+) -> None:
+    """Append records to the folders of their topics below `base`: as JSON Lines, or Parquet.
+
+    In: see `Topics.write`. `ends_of` gives the next offset of each partition of a topic. The records are looked at
+    beforehand, to be counted: keep them if they are dear.
+    """
+    counted, placed = _counted(frame)
+    starts = {topic: dict(ends_of(topic)) for topic in sorted({topic for topic, _, _ in counted})}
+    new = {topic for topic, ends in starts.items() if not ends}
+    ranges: list[_Range] = []
+    for (topic, partition, number), rows in sorted(counted.items()):
+        start = starts[topic].get(partition, 0)
+        ranges.append(_Range(topic, partition, number, rows, start))
+        starts[topic][partition] = start + rows
+    staging = base / f"{STAGING}{uuid.uuid4().hex}"
+    try:
+        _write(placed, ranges, staging, complete, lines=lines)
+        _adopt(staging, base, ranges, new, lines=lines)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _counted(frame: DataFrame) -> tuple[Counter[tuple[str, int, int]], DataFrame]:
+    """Return the number of records by topic, partition and range, and the records with the column `range`."""
+    at = F.col("sequence")
+    kind = frame.schema["sequence"].dataType
+    if isinstance(kind, T.StructType):
+        at = at[kind.fieldNames()[0]]
+    fractions = [n / _MOST_RANGES for n in range(1, _MOST_RANGES)]
+    rows = (
+        frame.groupBy("topic", "partition")
+        .agg(F.count("*").alias("rows"), F.percentile_approx(at, fractions).alias("quantiles"))
+        .collect()
+    )
+    bounds = [
+        (row["topic"], row["partition"], _bounds(row["quantiles"], row["rows"]))
+        for row in rows
+        if row["rows"] > _RANGE_ROWS and row["quantiles"]
+    ]
+    if not bounds:
+        counts = Counter({(row["topic"], row["partition"], 0): row["rows"] for row in rows})
+        return counts, frame.withColumn("range", F.lit(0))
+    kinds = {"topic": pa.string(), "partition": pa.int32(), "bounds": pa.list_(pa.int64())}
+    known = F.broadcast(small_table(frame.sparkSession, bounds, kinds))
+    number = F.coalesce(F.size(F.filter("bounds", lambda bound: bound < at)), F.lit(0))
+    placed = frame.join(known, ["topic", "partition"], "left").withColumn("range", number).drop("bounds")
+    counts = Counter()
+    for row in placed.groupBy("topic", "partition", "range").count().collect():
+        counts[row["topic"], row["partition"], row["range"]] = row["count"]
+    return counts, placed
+
+
+def _bounds(quantiles: list[int], rows: int) -> list[int]:
+    """Return where to cut so many records of a partition, by the quantiles of what orders them."""
+    ranges = min(-(-rows // _RANGE_ROWS), _MOST_RANGES)
+    return sorted({quantiles[n * _MOST_RANGES // ranges - 1] for n in range(1, ranges)})
+
+
+def _write(
+    placed: DataFrame,
+    ranges: list[_Range],
+    staging: Path,
+    complete: Callable[[DataFrame], DataFrame] | None,
+    *,
+    lines: bool,
+) -> None:
+    kinds = {"topic": pa.string(), "partition": pa.int32(), "range": pa.int32(), "start": pa.int64()}
+    starts = [(r.topic, r.partition, r.number, r.start) for r in ranges]
+    known = F.broadcast(small_table(placed.sparkSession, starts, kinds))
+    # Spark keeps the order that the window needs, so that nothing is sorted again for the files.
+    line = Window.partitionBy("topic", "partition", "range").orderBy("sequence")
+    numbered = placed.withColumn("n", F.row_number().over(line) - 1).join(known, ["topic", "partition", "range"])
+    records = (complete(numbered) if complete else numbered).select(
+        F.col("topic").alias("of_topic"),
+        F.col("partition").alias("of_partition"),
+        F.col("range").alias("of_range"),
+        "topic",
+        F.col("partition").cast("int").alias("partition"),
+        (F.col("start") + F.col("n")).alias("offset"),
+        F.current_timestamp().alias("timestamp"),
+        "key",
+        "value",
+        F.array().cast(HEADERS).alias("headers"),
+    )
+    if lines:
+        by_file = ("of_topic", "of_partition", "of_range")
+        text = records.select(*by_file, F.to_json(_line(), {"ignoreNullFields": "false"}).alias("line"))
+        text.write.partitionBy(*by_file).option("compression", "gzip").text(spark_output(staging))
+    else:
+        records.write.partitionBy("of_topic", "of_partition", "of_range").parquet(spark_output(staging))
+
+
+def _line() -> Column:
+    time = F.unix_millis("timestamp").alias("timestamp")
+    return F.struct("topic", "partition", "offset", time, "key", "value", "headers")
+
+
+def _adopt(staging: Path, base: Path, ranges: list[_Range], new: Collection[str], *, lines: bool) -> None:
+    """Put the files that were written, if all is in them, where readers look for them."""
+    suffix, count = (".jsonl.gz", count_lines) if lines else (".parquet", count_rows)
+    batch = staging.name.removeprefix(STAGING)[:12]
+    parts: dict[str, list[tuple[_Range, list[Path]]]] = defaultdict(list)
+    for one in ranges:
+        folder = staging / f"of_topic={one.topic}" / f"of_partition={one.partition}" / f"of_range={one.number}"
+        files = sorted(folder.glob("part-*"))
+        check_written(one.rows, sum(map(count, files)), base)
+        parts[one.topic].append((one, files))
+    for topic, written in parts.items():
+        target = base / topic
+        target.mkdir(exist_ok=True)
+        if topic in new:  # offsets begin at 0, which must not be taken for those of an earlier topic
+            atomic_write(target / TOPIC_ID, batch.encode())
+        named = ((one, part) for one, files in written for part in files)
+        for number, (one, part) in enumerate(named):
+            end = one.start + one.rows
+            part.replace(target / f"part-{batch}-{number:05}-{one.partition}-{end}{suffix}")
+        sync_folder(target)
