@@ -88,6 +88,22 @@ def test_without_an_option_a_large_row_ends_the_run(
     assert read == {1: "short"}  # what came before has left
 
 
+def test_the_schema_of_a_debezium_message_counts(source: str, tmp_path: Path, spark: SparkSession) -> None:
+    """It is most of a message, and joined to it late."""
+
+    def publish(folder: str, limit: int) -> list[int]:
+        sink = f"file://{tmp_path}/{folder}?protocol=debezium&format=jsonl&partition-num=1&max-message-bytes={limit}"
+        tidecast.convert(source, sink, tz="UTC", spark=spark)
+        records = [r for part in sorted((tmp_path / folder).glob("*.jsonl.gz")) for r in lines(part)]
+        assert all(b'"schema":' in base64.b64decode(r[part]) for r in records for part in ("key", "value"))
+        return [36 + sum(len(base64.b64decode(r[part])) for part in ("key", "value")) for r in records]
+
+    sizes = publish("all", 1 << 20)
+    assert publish("fits", max(sizes)) == sizes
+    with pytest.raises(tidecast.EncodeError, match=f"length:{max(sizes)}, maxMessageBytes:{max(sizes) - 1}"):
+        publish("short", max(sizes) - 1)
+
+
 @pytest.mark.parametrize("encoding", ["json", "avro"])
 def test_the_handle_key_alone_is_sent(encoding: str, source: str, tmp_path: Path, spark: SparkSession) -> None:
     result = convert(source, tmp_path, encoding, 'large-message-handle-option = "handle-key-only"', spark)
