@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from golden_events import GoldenEvents
+from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from servers import KafkaBroker, SchemaRegistry
 
@@ -20,6 +21,8 @@ os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCache
 # A plan of many tables takes Spark far longer to compile than its few rows take to compute. The programs that tests
 # start, and tests that ask for `compiled`, run as users do.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# Spark writes each plan out as text, for a page that nobody opens here.
+NO_PLAN_TEXT = {"spark.sql.maxPlanStringLength": "0", "spark.sql.debug.maxToStringFields": "0"}
 
 
 _SPARK = {"spark", "session", "compiled", "decoded"}
@@ -46,7 +49,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark session of the run."""
     warehouse = tmp_path_factory.mktemp("warehouse")
-    session = spark_session("tidecast-tests", cores=2, conf={"spark.sql.warehouse.dir": str(warehouse), **INTERPRETED})
+    conf = {"spark.sql.warehouse.dir": str(warehouse), **INTERPRETED, **NO_PLAN_TEXT}
+    session = spark_session("tidecast-tests", cores=2, conf=conf)
+    # py4j else looks through all jars for this class, twice for each function of several columns.
+    java_import(session.sparkContext._jvm, "org.apache.spark.api.python.PythonUtils")
     yield session
     session.stop()
 
