@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -86,6 +86,7 @@ rows = st.fixed_dictionaries({name: st.none() | values for name, (_, _, values) 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(batch=st.lists(rows, min_size=1, max_size=12))
+@example(batch=[dict.fromkeys(COLUMNS) | {"ubig": Decimal(number)} for number in (0, 2**63 - 1, 2**63, 2**64 - 1)])
 def test_rows_survive(options: AvroOptions, batch: list[dict[str, Any]], session: SparkSession) -> None:
     fields = [pa.field("id", pa.int32()), *(pa.field(n, kind) for n, (_, kind, _) in COLUMNS.items())]
     given_rows = [{"id": n, **row} for n, row in enumerate(batch)]
