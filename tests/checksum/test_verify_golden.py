@@ -54,6 +54,7 @@ def test_every_damaged_row_is_found(decoded: GoldenEvents) -> None:
     assert_messages_equal(found, dict.fromkeys(messages, "mismatch"), messages)
 
 
+@pytest.mark.spark
 def test_damaged_rows_are_reported(golden: Callable[[str], Path], schemas: str, tmp_path: Path) -> None:
     """By the command, for a few tables, one of which has several versions."""
     tables = {("orc", name) for name in ("t_all", "t_int", "t_evo")}
