@@ -25,7 +25,7 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 NO_PLAN_TEXT = {"spark.sql.maxPlanStringLength": "0", "spark.sql.debug.maxToStringFields": "0"}
 
 
-_SPARK = {"spark", "session", "compiled", "decoded"}
+_SPARK = {"spark", "session", "other_session", "compiled", "decoded"}
 _KAFKA = {"broker", "registry", "secured_registry"}
 
 
@@ -55,6 +55,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     java_import(session.sparkContext._jvm, "org.apache.spark.api.python.PythonUtils")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def other_session(spark: SparkSession) -> Iterator[SparkSession]:
+    """A second session of the same program; afterwards that of the run is the active one again."""
+    yield spark.newSession()
+    spark.createDataFrame([], "x int")  # which makes a session the active one
 
 
 @pytest.fixture

@@ -883,7 +883,7 @@ def test_messages_that_do_not_arrive_in_a_topic_of_files_fail_the_run(
 ) -> None:
     messages = spark.sql("SELECT 't' topic, 0 partition, binary('k') key, binary('v') value, id sequence FROM range(3)")
     far = tmp_path / "far"
-    monkeypatch.setattr("tidecast.topics._files.spark_output", lambda path: f"file://{far}/{path.name}")
+    monkeypatch.setattr("tidecast.topics._write_files.spark_output", lambda path: f"file://{far}/{path.name}")
     for topics in (FileTopics(tmp_path / "near" / "t", "t", lines=lines) for lines in (True, False)):
         with pytest.raises(TerminalError, match="only 0 of 3 records"):
             topics.write(messages)

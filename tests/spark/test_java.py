@@ -13,12 +13,11 @@ def test_a_session_tells_its_java(spark: SparkSession) -> None:
     assert java_properties(spark, ["file.separator", "tidecast.unknown"]) == ["/", None]
 
 
-def test_a_session_is_asked_once(spark: SparkSession) -> None:
-    other = spark.newSession()
+def test_a_session_is_asked_once(spark: SparkSession, other_session: SparkSession) -> None:
     tracker = spark.sparkContext.statusTracker()
     spark.sparkContext.setJobGroup("asked", "asked")
     try:
-        assert [java_version(other) for _ in range(3)] == [find_java().version] * 3
+        assert [java_version(other_session) for _ in range(3)] == [find_java().version] * 3
         assert len(tracker.getJobIdsForGroup("asked")) == 1
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]

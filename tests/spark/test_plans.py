@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import strategies as st
+from plans import explained
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from strategies import drawn
@@ -27,11 +27,6 @@ def used(frame: DataFrame) -> DataFrame:
     return frame.where(F.col("m.a").isNull() | (F.col("m.a") < 5)).select("x", F.col("m.a") + 1, F.concat("m.b", "m.b"))
 
 
-def plan(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> str:
-    frame.explain()
-    return capsys.readouterr().out
-
-
 def test_a_value_that_is_computed_once_is_the_plain_one(spark: SparkSession) -> None:
     objects = drawn(OBJECTS, 200)
     frame = spark.createDataFrame([(one,) for one in objects], "x string").coalesce(1)
@@ -41,18 +36,18 @@ def test_a_value_that_is_computed_once_is_the_plain_one(spark: SparkSession) -> 
     assert once.collect() == there.collect() == plain.collect()
 
 
-def test_a_value_is_computed_once_whoever_asks(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_value_is_computed_once_whoever_asks(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("{}",)], "x string")
-    assert plan(used(frame.select("x", parsed().alias("m"))), capsys).count("from_json(") > 1
-    assert plan(used(frame.select("x", evaluated_once(parsed()).alias("m"))), capsys).count("from_json(") == 1
+    assert explained(used(frame.select("x", parsed().alias("m")))).count("from_json(") > 1
+    assert explained(used(frame.select("x", evaluated_once(parsed()).alias("m")))).count("from_json(") == 1
 
 
-def test_a_struct_is_made_where_it_is_said(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_struct_is_made_where_it_is_said(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(1, 2)], "x int, y int")
     step = frame.select("x", (F.col("x") + F.col("y")).alias("s"))
     row = F.struct("x", "s")
-    assert plan(step.select(row), capsys).count("Project") == 1
-    assert plan(block_collapse_project(step, "x").select(row), capsys).count("Project") == 2
+    assert explained(step.select(row)).count("Project") == 1
+    assert explained(block_collapse_project(step, "x").select(row)).count("Project") == 2
 
 
 def test_a_function_of_a_value_is_the_expression_with_the_value_in_it(spark: SparkSession) -> None:

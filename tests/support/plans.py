@@ -1,0 +1,25 @@
+"""How Spark means to run a query."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+from pyspark.sql import DataFrame
+
+_LIMITS = ("spark.sql.maxPlanStringLength", "spark.sql.debug.maxToStringFields")  # nothing in the run's session
+
+
+def explained(frame: DataFrame) -> str:
+    """Return the physical plan of a DataFrame as text."""
+    conf = frame.sparkSession.conf
+    before, text = {name: str(conf.get(name)) for name in _LIMITS}, io.StringIO()
+    for name in _LIMITS:
+        conf.unset(name)
+    try:
+        with contextlib.redirect_stdout(text):
+            frame.explain()
+    finally:
+        for name, value in before.items():
+            conf.set(name, value)
+    return text.getvalue()
