@@ -10,7 +10,7 @@ import pytest
 from golden_events import GoldenEvents
 from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
-from servers import KafkaBroker, SchemaRegistry
+from servers import KafkaBroker, S3Server, SchemaRegistry
 
 from tidecast.runtime import spark_session
 
@@ -110,6 +110,13 @@ def registry() -> Iterator[SchemaRegistry]:
 def secured_registry() -> Iterator[SchemaRegistry]:
     """A Schema Registry that asks for a user and a password."""
     with SchemaRegistry(secured=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """A store of objects; tests share its bucket, so each names its own folders."""
+    with S3Server() as running:
         yield running
 
 

@@ -69,6 +69,11 @@ PUBLIC = {
     "tidecast.registry": """
         Registry bounded_json open_registry subject_for
     """,
+    "tidecast.storage": """
+        AnyPath Entry Lock RemotePath StateFile check_exclusive entries entry files_below locked make_folder move
+        path_of path_uri remove_tree replace_file s3_options spark_input spark_output storage_path sync_folder touch
+        write_new
+    """,
     "tidecast.topics": """
         Int64 KafkaOptions Offsets Records TopicInfo Topics append_lines check_storage check_written
         claim_folder claim_location compress compressed count_rows decompressed fetched_claims file_errors
@@ -103,8 +108,8 @@ PUBLIC = {
         Access Listener Service build_app read_users
     """,
     "tidecast.runtime": """
-        Java SPARK_JARS check_avro_limits check_zone configure_spark fetch_jars find_java local_zone read_jar_list
-        spark_session unknown_zone
+        Java SPARK_JARS check_avro_limits check_zone configure_spark fetch_jars find_java local_zone outside_settings
+        read_jar_list spark_session unknown_zone
     """,
     "tidecast.cli": """
         main

@@ -43,10 +43,19 @@ _PARAM = re.compile(r"([?&])([^=&#?]+)(=?)([^&]*)")
 _FRAGMENT = re.compile(r"#.+", re.S)
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):")
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/)|(?!//))(/[^?#]*)", re.I)
-_GLOB = re.compile(r"[\[\]{}*?\\]")
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 _SHORT = 4
 _KAFKA = ("kafka", "kafka+ssl")
+REMOTE_SCHEMES: Mapping[str, str] = {
+    "s3": "s3a",
+    "s3a": "s3a",
+    "gs": "gs",
+    "abfs": "abfs",
+    "abfss": "abfss",
+    "hdfs": "hdfs",
+    "webhdfs": "webhdfs",
+}
+"""The schemes of remote storages, each with what Spark calls it."""
 _KAFKA_PORT = 9092
 _SINGLE_FILES = (".jsonl.gz", ".jsonl", ".parquet")
 
@@ -67,6 +76,7 @@ class Place:
     params: Mapping[str, str] = field(default_factory=dict, repr=False)
     user: str = ""
     password: SecretStr = field(default_factory=lambda: SecretStr(""))
+    root: str = ""
 
     @property
     def is_kafka(self) -> bool:
@@ -96,23 +106,38 @@ def parse_place(uri: str) -> Place:
         params.setdefault(name, value)
     userinfo, _, netloc = parts.netloc.rpartition("@")
     user, _, password = userinfo.partition(":")
-    path = unquote(parts.path)
+    path, root = unquote(parts.path), ""
     if parts.scheme in _KAFKA:
         hosts = tuple(_host(uri, host) for host in netloc.split(","))
         topic = path.strip("/")
-    elif parts.scheme == "file":
+    elif parts.scheme in ("file", "dbfs"):
         if netloc not in ("", "localhost") or not path.startswith("/"):
             raise _invalid(uri, "a file's path is absolute", "write file:///folder/topic")
-        hosts = ()
-        topic = path.rstrip("/").rpartition("/")[2]
-        topic = next((topic.removesuffix(s) for s in _SINGLE_FILES if topic.endswith(s)), topic)
+        hosts, topic = (), _file_topic(path)
+    elif parts.scheme in REMOTE_SCHEMES:
+        hosts, topic, root = (), _file_topic(path), f"{parts.scheme}://{parts.netloc}"
+        if password or not parts.netloc:
+            hint = f"write {parts.scheme}://bucket/folder/topic; credentials belong into the environment"
+            raise _invalid(uri, "this is no place on a storage", hint)
     else:
-        raise _invalid(uri, f"unknown scheme '{parts.scheme}'", "write kafka://host:9092/topic or file:///folder/topic")
+        known = "write kafka://host:9092/topic, file:///folder/topic or s3a://bucket/folder/topic"
+        raise _invalid(uri, f"unknown scheme '{parts.scheme}'", known)
     if not topic and not params.get("topics"):
         raise _invalid(
             uri, "[CDC:ErrKafkaInvalidConfig]no topic is specified in sink-uri", "end the path with the topic's name"
         )
-    return Place(parts.scheme, hosts, path, topic, params, unquote(user), SecretStr(unquote(password)))
+    return Place(parts.scheme, hosts, path, topic, params, unquote(user), SecretStr(unquote(password)), root)
+
+
+def _file_topic(path: str) -> str:
+    name = path.rstrip("/").rpartition("/")[2]
+    return next((name.removesuffix(s) for s in _SINGLE_FILES if name.endswith(s)), name)
+
+
+def scheme_of(text: str) -> str:
+    """Return the scheme that a text begins with, in lower case; nothing where it begins with none."""
+    found = _SCHEME.match(text)
+    return found[1].lower() if found else ""
 
 
 def source_uri(text: str) -> str:
@@ -156,16 +181,6 @@ def local_path(text: str | os.PathLike[str], option: str) -> Path:
     if not path or "\0" in path:
         raise ConfigError(f"{option}: {place!r} names no folder", hint="as /folder, ./folder or file:///folder")
     return Path(path)
-
-
-def spark_input(path: Path) -> str:
-    """Return a local path as Spark reads it, whatever its default file system is: no pattern, although it has `[`."""
-    return _GLOB.sub(r"\\\g<0>", spark_output(path))
-
-
-def spark_output(path: Path) -> str:
-    """Return a local path as Spark writes it, whatever its default file system is."""
-    return f"file://{path.absolute()}"
 
 
 def redact_uri(uri: str) -> str:

@@ -143,7 +143,7 @@ def test_a_source_made_anew_fails_a_changefeed_until_its_checkpoint_is_overwritt
     place.source.grow(FIRST)
     place.runner.step(job)
     assert [t.version for t in place.runner.tables()] == [9]
-    (file,) = place.source.folder.glob("*.jsonl")
+    (file,) = Path(str(place.source.folder)).glob("*.jsonl")
     file.write_text(file.read_text().splitlines()[0] + "\n")  # what it has now begins anew
     with pytest.raises(SourceChanged, match="--overwrite-checkpoint-ts"):
         place.runner.step(job)

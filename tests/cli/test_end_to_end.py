@@ -771,8 +771,8 @@ FAILURES: dict[str, tuple[Command, str]] = {
         "enable-tidb-extension=true",
     ),
     "tables in no place": (
-        lambda p: ("replicate", p.simple, "--to", "s3://bucket/x"),
-        "--to: s3: is not a storage that is supported",
+        lambda p: ("replicate", p.simple, "--to", "ftp://host/x"),
+        "--to: ftp: is not a storage that is supported",
     ),
     "a catalog that is none": (lambda p: ("replicate", p.simple, "--to", "tables"), "Spark has no catalog 'tables'"),
     "a message that is no hexadecimal": (lambda p: ("inspect", "--hex", "xyz"), "the message is not hexadecimal"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 from golden_data import lines
 from growing_topic import ID
 from pyspark.sql import SparkSession
+from servers import S3Server
 
 import tidecast
 from tidecast.protocols import simple
 from tidecast.sources import read_records
+from tidecast.storage import entries, storage_path
 from tidecast.topics import compress
 from tidecast.topics._packing import _in_pieces
 
@@ -55,6 +58,17 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
     path.write_text("".join(json.dumps(r) + "\n" for r in records))
     return f"file://{path}?protocol=simple"
+
+
+@pytest.fixture
+def on_s3(spark: SparkSession, s3: S3Server) -> Iterator[SparkSession]:
+    """The Spark session of the run, told of a store."""
+    told = {name.removeprefix("spark.hadoop."): value for name, value in s3.spark.items()}
+    for name, value in told.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in told:
+        spark.conf.unset(name)
 
 
 def convert(source: str, folder: Path, encoding: str, config: str, spark: SparkSession) -> tidecast.Published:
@@ -118,19 +132,25 @@ def test_the_handle_key_alone_is_sent(encoding: str, source: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("encoding", "compression", "raw"),
-    [("json", "none", "false"), ("avro", "none", "true"), ("json", "lz4", "false"), ("avro", "snappy", "true")],
+    ("encoding", "compression", "raw", "scheme"),
+    [
+        ("json", "none", "false", "file"),
+        ("avro", "none", "true", "s3a"),
+        ("json", "lz4", "false", "file"),
+        ("avro", "snappy", "true", "file"),
+    ],
 )
 def test_the_claim_check_keeps_the_whole(
-    encoding: str, compression: str, raw: str, source: str, tmp_path: Path, spark: SparkSession
+    encoding: str, compression: str, raw: str, scheme: str, source: str, tmp_path: Path, on_s3: SparkSession
 ) -> None:
-    claims = tmp_path / "claims"
+    spark, store = on_s3, {"file": f"file://{tmp_path}", "s3a": f"s3a://{S3Server.bucket}"}[scheme]
+    claims = storage_path(f"{store}/claims", "claims")
     config = (
-        f'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "file://{claims}"\n'
+        f'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "{store}/claims"\n'
         f'claim-check-raw-value = {raw}\nlarge-message-handle-compression = "{compression}"'
     )
     result = convert(source, tmp_path, encoding, config, spark)
-    files = sorted(claims.glob("*.json"))
+    files = [one.path for one in entries(claims) if one.name.endswith(".json")]
     assert len(files) == result.claims
     if compression == "none":
         assert result.claims == 2
@@ -139,7 +159,7 @@ def test_the_claim_check_keeps_the_whole(
     here = f"file://{tmp_path}/out?protocol=simple&large-message-handle-compression={compression}"
     read, dead_letters = rows(spark, here)
     assert (set(read), dead_letters) == (({1}, {"incomplete-row": 2}) if result.claims else (set(BODIES), {}))
-    read, dead_letters = rows(spark, f"{here}&claim-check-storage-uri=file://{claims}")
+    read, dead_letters = rows(spark, f"{here}&claim-check-storage-uri={store}/claims")
     assert (read, dead_letters) == (BODIES, {})
 
 

@@ -929,7 +929,7 @@ def test_a_spark_catalog(spark: SparkSession, tmp_path: Path) -> None:
         spark.sql("DROP DATABASE IF EXISTS spark_catalog.orc CASCADE")
 
 
-@pytest.mark.parametrize("to", ["", "s3://bucket/tables"])
+@pytest.mark.parametrize("to", ["", "ftp://host/tables"])
 def test_no_place_for_tables(spark: SparkSession, to: str) -> None:
     nothing = Events((), spark.createDataFrame([], "reason string"))
     with pytest.raises(ConfigError):

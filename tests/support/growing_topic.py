@@ -6,10 +6,10 @@ import base64
 import json
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from tidecast.model import compose
+from tidecast.storage import AnyPath, make_folder, path_uri, replace_file
 
 ID: dict[str, Any] = {
     "name": "id",
@@ -61,15 +61,15 @@ class Clock:
 class GrowingTopic:
     """A topic of one partition in a folder; what is added appears at once and whole."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self.folder = folder
         self._offset = 0
-        folder.mkdir(parents=True)
+        make_folder(folder)
 
     @property
     def uri(self) -> str:
         """The topic as a source."""
-        return f"file://{self.folder}?protocol=simple"
+        return f"{path_uri(self.folder)}?protocol=simple"
 
     def grow(self, messages: Iterable[Said]) -> None:
         """Add messages."""
@@ -79,6 +79,4 @@ class GrowingTopic:
             value = base64.b64encode(json.dumps(message).encode()).decode()
             lines.append(json.dumps({"partition": 0, "offset": self._offset, "key": None, "value": value}) + "\n")
             self._offset += 1
-        draft = self.folder / f".{first:012}"
-        draft.write_text("".join(lines))
-        draft.rename(self.folder / f"{first:012}.jsonl")
+        replace_file(self.folder / f"{first:012}.jsonl", "".join(lines).encode())

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tidecast._errors import TidecastError
 from tidecast.changefeed import Job, StepResult
@@ -75,13 +76,13 @@ class MemoryRunner:
         return self.known
 
     def checkpoint_ts(self, job: Job) -> int:
-        path = job.folder / "checkpoint"
+        path = Path(str(job.folder)) / "checkpoint"
         return int(path.read_text()) if path.exists() else job.start_ts
 
     def overwrite(self, job: Job, checkpoint_ts: int) -> None:
-        draft = job.folder / "checkpoint.draft"
+        draft = Path(str(job.folder)) / "checkpoint.draft"
         draft.write_text(str(checkpoint_ts))
-        draft.replace(job.folder / "checkpoint")
+        draft.replace(draft.with_name("checkpoint"))
 
     def forget(self, job_id: str) -> None:
         self.forgotten.append(job_id)

@@ -55,10 +55,16 @@ class RunningServer:
 
 
 @contextmanager
-def running_server(source: str, data: Path, port: int) -> Iterator[RunningServer]:
-    """A running server, ready to be asked; killed without a word at the end."""
-    command = [sys.executable, "-m", "tidecast", "server", "--addr", f"127.0.0.1:{port}", "--data-dir", str(data)]
-    command += ["--source", source, "--tz", "UTC", "--allow-path", "/"]
+def running_server(
+    source: str, data: Path, port: int, *options: str, data_dir: str | None = None
+) -> Iterator[RunningServer]:
+    """A running server, ready to be asked; killed without a word at the end.
+
+    It keeps its changefeeds in the folder `data`, unless `data_dir` names another place; its log lies beside `data`.
+    """
+    home = data_dir or str(data)
+    command = [sys.executable, "-m", "tidecast", "server", "--addr", f"127.0.0.1:{port}", "--data-dir", home]
+    command += ["--source", source, "--tz", "UTC", "--allow-path", "/", *options]
     log = data.with_suffix(".log")
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)

@@ -18,6 +18,7 @@ from tidecast.protocols import protocol_named
 from tidecast.publish import PlannedTable, Published, publish
 from tidecast.publish import plan as plan_tables
 from tidecast.registry import Registry
+from tidecast.storage import AnyPath, path_of
 from tidecast.topics import Topics, open_topics
 
 DEAD_LETTERS = "_dead_letters"
@@ -186,7 +187,7 @@ def plan(
         )
 
 
-def _beside(settings: ChangefeedConfig) -> Path:
+def _beside(settings: ChangefeedConfig) -> AnyPath:
     """Return the folder of dead letters beside a sink's files."""
     place = settings.place
-    return Path(place.path).parent / DEAD_LETTERS if place.scheme == "file" else Path("dead-letters")
+    return Path("dead-letters") if place.is_kafka else path_of(place).parent / DEAD_LETTERS

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import overload
 
 from pyspark.sql import SparkSession
 
 from tidecast import replica
-from tidecast._atomic import locked
 from tidecast._policy import OnError, OnMismatch
 from tidecast._progress import Progress, no_progress
 from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
 from tidecast.replica import Replicated, parse_target
 from tidecast.sources import TopicStream, source_errors
+from tidecast.storage import AnyPath, check_exclusive, locked
 
 
 @overload
@@ -88,6 +87,8 @@ def replicate(
         return apply(source)
     resume_from = folder(checkpoint, "--checkpoint")
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
+    if resume_from is not None:
+        check_exclusive(resume_from, "--checkpoint")
     target.check(checked.session)
     if resume_from is None:
         with checked.events(progress) as events:
@@ -96,7 +97,7 @@ def replicate(
     return _resume(checked, resume_from, apply)
 
 
-def _resume(source: TopicSource, folder: Path, apply: Callable[[Events], Replicated]) -> Replicated:
+def _resume(source: TopicSource, folder: AnyPath, apply: Callable[[Events], Replicated]) -> Replicated:
     """Apply what has come since the last run, which left its progress in a folder."""
     with locked(folder, "let it end, or give each run a --checkpoint of its own"):
         stream = TopicStream(source.session, source.uri, folder, registry=source.registry, zone=source.zone)

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
-from tidecast._uri import local_path
 from tidecast.api._source import TopicSource
 from tidecast.changefeed import Changefeeds, Folders, SparkRunner
+from tidecast.storage import check_exclusive, storage_path
 
 _CLUSTER_ID = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
 _NO_CLUSTER_IDS = ("owner", "capture", "task", "changefeed", "job", "meta")
@@ -38,7 +38,7 @@ def serve(
     """Run changefeeds over a source until SIGTERM or SIGINT: TiCDC's HTTP API, a status page, metrics.
 
     Changefeeds are kept in the folder `data_dir`; those that ran when the server ended go on. Their sinks,
-    registries and claim checks may be local folders only below those of `allow_path`. `addr` is `host:port`:
+    registries and claim checks may be folders only below those of `allow_path`, on any storage. `addr` is `host:port`:
     any but this machine's own takes TLS (`cert`, `key`; with `ca` clients need certificates, too) and users:
     `users` are names with passwords, `users_file` is a TOML file of more, a line `name = "password"` each. `tz` is
     the zone of TIMESTAMP text, by default the system's, `cluster_id` the cluster's id in Debezium messages. `ready`
@@ -53,9 +53,10 @@ def serve(
         raise ConfigError(
             f"bad cluster-id {cluster_id!r}", hint="letters, digits and - between them, for example tidb-1"
         )
-    home = local_path(data_dir, "--data-dir")
-    folders = Folders([local_path(path, "--allow-path") for path in allow_path], own=home)
+    home = storage_path(data_dir, "--data-dir")
+    folders = Folders([storage_path(path, "--allow-path") for path in allow_path], own=home)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
+    check_exclusive(home, "--data-dir")
     listener = Listener.open(addr, Access(everybody, ca, cert, key))
     with ExitStack() as stack:
         if checked.registry is not None:
@@ -72,5 +73,5 @@ def serve(
         stack.callback(feeds.close, _LAST_STEP_S)
         service = Service(build_app(feeds, listener.access, addr=listener.addr, cluster_id=cluster_id), listener)
         ready(listener.url)
-        with service.while_alive(runner.alive):
+        with service.while_alive(feeds.alive):
             service.run()

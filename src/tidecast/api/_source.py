@@ -6,17 +6,17 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
 from tidecast._progress import Progress
-from tidecast._uri import SOURCE_PARAMETERS, local_path, parse_place, source_uri, unknown_parameters
+from tidecast._uri import SOURCE_PARAMETERS, parse_place, source_uri, unknown_parameters
 from tidecast.model import Events
 from tidecast.registry import Registry, open_registry
 from tidecast.runtime import check_zone, local_zone, spark_session
 from tidecast.sources import check_source, read_topic, source_errors
+from tidecast.storage import AnyPath, storage_path
 
 _log = logging.getLogger(__name__)
 
@@ -97,6 +97,6 @@ def zone_of(tz: str | None) -> str:
     return check_zone(tz or local_zone())
 
 
-def folder(text: str | None, option: str) -> Path | None:
+def folder(text: str | None, option: str) -> AnyPath | None:
     """Return the folder that an option names, if it names one."""
-    return None if text is None else local_path(text, option)
+    return None if text is None else storage_path(text, option)

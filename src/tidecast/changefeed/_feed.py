@@ -2,6 +2,8 @@
 
     <folder>/<id>/feed.json    mode 0600, for the sink URI and the configuration hold secrets
 
+On a remote store it is a `StateFile` as well; who may read there is that store's matter.
+
 The rest of a changefeed's folder is its runner's.
 """
 
@@ -10,16 +12,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-from tidecast._atomic import atomic_write, sync_folder
 from tidecast._errors import TerminalError
+from tidecast.storage import AnyPath, RemotePath, StateFile, entries, make_folder, remove_tree, sync_folder
 
 _log = logging.getLogger(__name__)
 
@@ -77,21 +77,22 @@ class Feed:
 class FeedFolder:
     """The folder in which changefeeds are kept. Of its methods, one at a time may be called."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: AnyPath) -> None:
         self.root = root
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root)
+        self._files: dict[str, StateFile] = {}
 
-    def of(self, feed_id: str) -> Path:
+    def of(self, feed_id: str) -> AnyPath:
         """Return the folder of a changefeed."""
         return self.root / feed_id
 
     def load(self) -> Iterator[Feed]:
         """Yield every changefeed, and clear away what is left of those that were being created or removed."""
-        for path in sorted(p for p in self.root.iterdir() if p.is_dir()):
-            if path.name.startswith(_REMOVED) or _unborn(path):
-                shutil.rmtree(path)
-            elif (path / _FILE).is_file():
-                yield _read(path / _FILE)
+        for path in [entry.path for entry in entries(self.root) if entry.is_dir]:
+            if path.name.startswith(_REMOVED) or self._unborn(path):
+                remove_tree(path)
+            elif (kept := self._kept(path)) is not None:
+                yield _parsed(kept, path / _FILE)
             else:
                 _log.warning("%s is left alone: it holds no %s, so it is no changefeed", path, _FILE)
 
@@ -101,36 +102,52 @@ class FeedFolder:
         What a creation that a crash has cut short left there is cleared away.
         """
         home = self.of(feed.id)
-        if home.exists() and not _unborn(home):
+        if home.exists() and not self._unborn(home):
             why = "something else is in the place of this changefeed"
             raise TerminalError(why, where=str(home), hint="move it away")
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(mode=0o700)
+        remove_tree(home, ignore_errors=True)
+        self._files.pop(feed.id, None)
+        make_folder(home, 0o700)
         self.save(feed)
         sync_folder(self.root)
 
     def save(self, feed: Feed) -> None:
         """Keep a changefeed as it is now: when this returns, it outlives the process and the machine."""
-        path = self.of(feed.id) / _FILE
-        atomic_write(path, json.dumps(asdict(feed), indent=2, default=str).encode(), mode=0o600)  # it holds secrets
+        self._file(self.of(feed.id)).write(json.dumps(asdict(feed), indent=2, default=str).encode())
 
     def remove(self, feed_id: str) -> None:
         """Forget a changefeed with all that is in its folder."""
-        home, gone = self.of(feed_id), self.root / f"{_REMOVED}{uuid.uuid4().hex}"
-        if home.exists():
-            home.rename(gone)  # in one step, so that nothing of it is found after a crash
+        home = self.of(feed_id)
+        if not home.exists():
+            return
+        # In one step, so that nothing of it is found after a crash.
+        if isinstance(home, RemotePath):
+            self._file(home).write(b"")
+        else:
+            home = home.rename(home.with_name(f"{_REMOVED}{uuid.uuid4().hex}"))
             sync_folder(self.root)
-            shutil.rmtree(gone, ignore_errors=True)  # the next start clears away what stays
+        remove_tree(home, ignore_errors=True)  # the next start clears away what stays
+        self._files.pop(feed_id, None)
+
+    def _file(self, home: AnyPath) -> StateFile:
+        return self._files.setdefault(home.name, StateFile(home / _FILE, mode=0o600))  # it holds secrets
+
+    def _kept(self, home: AnyPath) -> bytes | None:
+        """Return what is kept of a changefeed, None where the folder is none's."""
+        there = [entry for entry in entries(home) if entry.name == _FILE or entry.name.startswith(f"{_FILE}.")]
+        return self._file(home).read() if any(not entry.is_dir for entry in there) else None
+
+    def _unborn(self, home: AnyPath) -> bool:
+        """Tell whether a folder holds nothing, or nothing but the draft of a changefeed or one that was removed."""
+        names = [entry.name for entry in entries(home)]
+        if isinstance(home, RemotePath):
+            return any(name.startswith(f"{_FILE}.") for name in names) and self._kept(home) is None
+        return home.is_dir() and all(name == f".{_FILE}.draft" for name in names)
 
 
-def _unborn(home: Path) -> bool:
-    """Tell whether a folder holds nothing, or nothing but the draft of a changefeed."""
-    return home.is_dir() and all(entry.name == f".{_FILE}.draft" for entry in home.iterdir())
-
-
-def _read(path: Path) -> Feed:
+def _parsed(kept: bytes, path: AnyPath) -> Feed:
     try:
-        members = json.loads(path.read_text(encoding="utf-8"))
+        members = json.loads(kept)
         error, since = members.pop("error"), members.pop("since")
         return Feed(
             **members

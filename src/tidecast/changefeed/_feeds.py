@@ -11,10 +11,8 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from tidecast._atomic import locked
 from tidecast._errors import ConfigError
 from tidecast._uri import Place, masked_sink_uri, parse_place
 from tidecast.changefeed._checks import ConfigChecks, over_defaults
@@ -25,6 +23,7 @@ from tidecast.changefeed._runner import Runner
 from tidecast.changefeed._scheduler import Scheduler, Timing
 from tidecast.changefeed._snapshot import ChangefeedSpec, Snapshot, TableEligibility
 from tidecast.config import completed_replica_config, patched_replica_config, replica_config_for, unmask_replica_config
+from tidecast.storage import AnyPath, locked
 
 _ID = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
 _LONGEST_ID = 128
@@ -47,7 +46,7 @@ class Changefeeds:
 
     def __init__(
         self,
-        folder: Path,
+        folder: AnyPath,
         runner: Runner,
         *,
         workers: int = 4,
@@ -59,11 +58,11 @@ class Changefeeds:
         self._checks = ConfigChecks(runner, folders)
         self._feeds = LiveFeeds(FeedFolder(folder), lambda feed: self._checks.config(feed.sink_uri, feed.config))
         self._scheduler = Scheduler(self._feeds, runner, timing or Timing(), workers=workers, addr=addr)
-        self._lock_file = locked(folder, "stop the other server, or take another --data-dir")
+        self._lock = locked(folder, "stop the other server, or take another --data-dir")
         try:
             self._load()
         except BaseException:
-            self._lock_file.close()
+            self._lock.close()
             raise
         self._scheduler.start()
 
@@ -81,7 +80,11 @@ class Changefeeds:
     def close(self, timeout: float | None = None) -> None:
         """Let the steps that are being made come to their end, and make no more."""
         self._scheduler.stop(timeout)
-        self._lock_file.close()
+        self._lock.close()
+
+    def alive(self) -> bool:
+        """Tell whether the work can go on: the runner's, and in a folder that no other process has taken over."""
+        return self._lock.held and self.runner.alive()
 
     # What others ask
 

@@ -1,4 +1,4 @@
-"""Which local folders changefeeds may use: a server's API lets anybody who may ask name some."""
+"""Which folders changefeeds may use: a server's API lets anybody who may ask name some."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidecast._errors import ConfigError
-from tidecast._uri import local_path
+from tidecast._uri import REMOTE_SCHEMES, scheme_of
 from tidecast.config import ChangefeedConfig
+from tidecast.storage import AnyPath, RemotePath, path_of, storage_path
 from tidecast.topics import claim_folder
 
 
@@ -19,8 +20,8 @@ class Folders:
     `own` is the server's own, in which they may not.
     """
 
-    allowed: Sequence[Path]
-    own: Path
+    allowed: Sequence[AnyPath]
+    own: AnyPath
 
     def check(self, config: ChangefeedConfig) -> None:
         """Raise ConfigError (`CDC:ErrAPIInvalidParam`) for a changefeed that uses any other."""
@@ -32,23 +33,30 @@ class Folders:
                     hint="the server's operator allows others with --allow-path",
                 )
 
-    def _allows(self, folder: Path) -> bool:
+    def _allows(self, folder: AnyPath) -> bool:
+        if isinstance(folder, RemotePath):
+            inside = any(folder.is_relative_to(allowed) for allowed in self.allowed)
+            return inside and not folder.is_relative_to(self.own)
         try:
-            real, own = folder.resolve(), self.own.resolve()
-            inside = any(real.is_relative_to(allowed.resolve()) for allowed in self.allowed)
+            real = folder.resolve()
+            inside = any(real.is_relative_to(allowed.resolve()) for allowed in _local(self.allowed))
+            return inside and not any(real.is_relative_to(own.resolve()) for own in _local([self.own]))
         except (OSError, RuntimeError, ValueError):  # a circle of links, a name that no file can have
             return False
-        return inside and not real.is_relative_to(own)
 
 
-def _folders(config: ChangefeedConfig) -> Iterator[tuple[str, Path]]:
+def _local(paths: Sequence[AnyPath]) -> Iterator[Path]:
+    return (path for path in paths if not isinstance(path, RemotePath))
+
+
+def _folders(config: ChangefeedConfig) -> Iterator[tuple[str, AnyPath]]:
     if not config.place.is_kafka:
-        sink = Path(config.place.path)
+        sink = path_of(config.place)
         yield "sink_uri", sink
         yield "sink_uri", sink.parent  # the other topics are folders in it
     registry = config.schema_registry or ""
-    if registry.partition(":")[0].lower() == "file":
-        yield "schema_registry", local_path(registry, "schema_registry")
+    if scheme_of(registry) in ("file", "dbfs", *REMOTE_SCHEMES):
+        yield "schema_registry", storage_path(registry, "schema_registry")
     storage = config.large_message_handle.claim_check_storage_uri.get_secret_value()
     if storage and (claims := claim_folder(storage)):
         yield "claim_check_storage_uri", claims

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from tidecast.config import ChangefeedConfig
 from tidecast.model import TableSchema
+from tidecast.storage import AnyPath
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Job:
     config: ChangefeedConfig
     start_ts: int
     target_ts: int
-    folder: Path
+    folder: AnyPath
 
 
 @dataclass(frozen=True)

@@ -100,9 +100,10 @@ class Scheduler:
                         self._on_success(live, outcome)
                     else:
                         self.on_failure(live, outcome)
-                except OSError as error:
-                    # What is on disk is older, and true: the work since then would be done again.
-                    _log.error("changefeed %s: its state cannot be saved: %s", live.feed.id, error.strerror)
+                except (OSError, TidecastError) as error:
+                    # What was saved before is older, and true: the work since then would be done again.
+                    why = error.strerror if isinstance(error, OSError) else error
+                    _log.error("changefeed %s: its state cannot be saved: %s", live.feed.id, why)
                     live.due = time.monotonic() + self._timing.retry(1)
                 self._feeds.changed.notify_all()
 

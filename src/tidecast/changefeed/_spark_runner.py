@@ -6,18 +6,15 @@ end each, and no thread, no listener and no job.
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 from pyspark.sql import SparkSession
 
-from tidecast._atomic import atomic_write
 from tidecast._errors import SourceChanged, TerminalError
 from tidecast.changefeed._runner import Job, StepResult
 from tidecast.config import ChangefeedConfig
@@ -27,6 +24,7 @@ from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publisha
 from tidecast.registry import Registry, open_registry
 from tidecast.routing import EventFilters
 from tidecast.sources import TopicStream, source_errors
+from tidecast.storage import AnyPath, StateFile, remove_tree
 from tidecast.topics import open_topics
 
 _STATE, _SOURCE, _DEAD_LETTERS = "checkpoint.json", "source", "dead-letters"
@@ -64,7 +62,7 @@ class SparkRunner:
         self,
         spark: SparkSession,
         source: str,
-        folder: Path,
+        folder: AnyPath,
         *,
         registry: Registry | None = None,
         zone: str = "UTC",
@@ -74,6 +72,7 @@ class SparkRunner:
         self._spark, self._source, self._folder = spark, source, folder
         self._registry, self._zone, self._cluster_id, self._step = registry, zone, cluster_id, step
         self._streams: dict[str, TopicStream] = {}
+        self._states: dict[str, StateFile] = {}
         self._known: dict[tuple[str, str], TableSchema] = {}
         self._looking = threading.Lock()
 
@@ -110,7 +109,7 @@ class SparkRunner:
                 found = self._look()
             except SourceChanged:  # what the source holds now is what was asked for
                 self.forget("")
-                shutil.rmtree(self._folder / _SOURCE)
+                remove_tree(self._folder / _SOURCE)
                 found = self._look()
             self._known |= {(s.database, s.table): s for s in found}
             return list(self._known.values())
@@ -136,9 +135,9 @@ class SparkRunner:
         except TerminalError:  # this mends it
             before = _Checkpoint(checkpoint_ts, checkpoint_ts)
         self.forget(job.id)
-        shutil.rmtree(job.folder / _SOURCE, ignore_errors=True)  # the source shows the rest again
+        remove_tree(job.folder / _SOURCE, ignore_errors=True)  # the source shows the rest again
         state = _Checkpoint(checkpoint_ts, checkpoint_ts, bootstraps=before.bootstraps, codec=before.codec)
-        _save(job.folder, state)
+        self._save(job, state)
 
     def step(self, job: Job) -> StepResult:
         """Publish what the source holds beyond the checkpoint, and save the new checkpoint."""
@@ -149,7 +148,7 @@ class SparkRunner:
             batch = stream.next(self._step)
             if batch is None:
                 if self._announce(job, state, bootstraps, registry):
-                    _save(job.folder, replace(state, bootstraps=bootstraps.state().decode()))
+                    self._save(job, replace(state, bootstraps=bootstraps.state().decode()))
                 return StepResult(state.checkpoint_ts, caught_up=not stream.progress.rows_waiting)
             with batch.events as read:
                 tells, highest = bool(batch.progress.watermarks), dict[str, int]()
@@ -180,7 +179,7 @@ class SparkRunner:
             if reached > max(state.checkpoint_ts, done.watermark or 0):
                 self._announce(job, after, bootstraps, registry, watermark=reached)
         stream.commit(batch)
-        _save(job.folder, replace(after, bootstraps=bootstraps.state().decode()))
+        self._save(job, replace(after, bootstraps=bootstraps.state().decode()))
         return StepResult(
             reached,
             messages=done.messages,
@@ -194,6 +193,7 @@ class SparkRunner:
     def forget(self, job_id: str) -> None:
         """Drop what is kept in memory of a changefeed."""
         self._streams.pop(job_id, None)
+        self._states.pop(job_id, None)
 
     def _announce(
         self,
@@ -220,7 +220,7 @@ class SparkRunner:
         reached = max(state.checkpoint_ts, passed or 0)
         return min(reached, job.target_ts) if job.target_ts else reached
 
-    def _stream(self, name: str, folder: Path) -> TopicStream:
+    def _stream(self, name: str, folder: AnyPath) -> TopicStream:
         if name not in self._streams:
             self._streams[name] = TopicStream(
                 self._spark, self._source, folder / _SOURCE, registry=self._registry, zone=self._zone
@@ -228,16 +228,22 @@ class SparkRunner:
         return self._streams[name]
 
     def _checkpoint(self, job: Job) -> _Checkpoint:
-        file = job.folder / _STATE
-        if not file.exists():
+        kept = self._state(job).read()
+        if kept is None:
             return _Checkpoint(job.start_ts, job.start_ts)
         try:
-            return _CHECKPOINT.validate_json(file.read_bytes())
+            return _CHECKPOINT.validate_json(kept)
         except ValidationError as error:
             hint = "tidecast cli changefeed resume --overwrite-checkpoint-ts TSO begins anew from there"
             raise TerminalError(
-                f"this is no checkpoint: {error.errors()[0]['msg']}", where=str(file), hint=hint
+                f"this is no checkpoint: {error.errors()[0]['msg']}", where=str(job.folder / _STATE), hint=hint
             ) from None
+
+    def _state(self, job: Job) -> StateFile:
+        return self._states.setdefault(job.id, StateFile(job.folder / _STATE))
+
+    def _save(self, job: Job, state: _Checkpoint) -> None:
+        self._state(job).write(_CHECKPOINT.dump_json(state))
 
 
 @contextmanager
@@ -247,7 +253,3 @@ def _registry_of(config: ChangefeedConfig) -> Iterator[Registry | None]:
         return
     with open_registry(config.schema_registry) as registry:
         yield registry
-
-
-def _save(folder: Path, state: _Checkpoint) -> None:
-    atomic_write(folder / _STATE, _CHECKPOINT.dump_json(state))

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -40,6 +39,7 @@ from tidecast.publish._stats import BatchStats, collect_stats
 from tidecast.registry import Registry
 from tidecast.routing import EventFilters
 from tidecast.spark import parallel_map, union
+from tidecast.storage import AnyPath
 from tidecast.topics import Topics, check_storage, refuse_dead_letters, write_dead_letters
 
 
@@ -83,7 +83,7 @@ def publish(
     bootstraps: Bootstraps | None = None,
     table_topics: TableTopics | None = None,
     codec_state: bytes = b"",
-    dead_letters: Path,
+    dead_letters: AnyPath,
     on_error: str = "dead-letter",
 ) -> Published:
     """Publish events to the topics that the configuration's rules name, in the configuration's protocol.
@@ -160,7 +160,7 @@ class _Run:
         self._schemas = SchemaEvents(batch, bootstraps, self._size)
         self._report = Published()
 
-    def publish(self, folder: Path, on_error: OnError) -> Published:
+    def publish(self, folder: AnyPath, on_error: OnError) -> Published:
         """Publish the batch; see `tidecast.publish.publish`."""
         batch, report = self._batch, self._report
         tables, report.skipped = select_tables(batch, self._table_topics)

@@ -9,20 +9,18 @@ Such a folder may as well be written by hand or by another program.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from tidecast._atomic import atomic_write
-from tidecast._errors import RegistryError
+from tidecast._errors import ConfigError, RegistryError
 from tidecast.registry._base import API_ERROR, MAX_BYTES, Registry, bounded_json, is_schema_id, refused
 from tidecast.registry._compatibility import DEFAULT_LEVEL, LEVELS, refusal
+from tidecast.storage import AnyPath, Lock, entries, locked, write_new
 
 _UNSAFE = re.compile(r"^\.|[/\\%\x00-\x1f]")
 
@@ -36,11 +34,11 @@ class _Version(NamedTuple):
 class FolderRegistry(Registry):
     """The registry in the folder `root`, which is made with the first registration.
 
-    Registrations of several processes at once are put in a row by a lock on the file `.lock`; every file appears
+    Registrations of several processes at once are put in a row by a lock on the folder; every file appears
     whole or not at all, so reading takes no lock. Raises `RegistryError` naming the file that cannot be used.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: AnyPath) -> None:
         super().__init__()
         self._root = root
 
@@ -61,7 +59,7 @@ class FolderRegistry(Registry):
             number = max((version.number for version in earlier), default=0) + 1
             schema_id = next(same, max((version.id for version in present), default=0) + 1)
             members = {"id": schema_id, "version": number, "schema": schema}
-            atomic_write(home / f"{number}.json", (json.dumps(members, indent=2, ensure_ascii=False) + "\n").encode())
+            write_new(home / f"{number}.json", (json.dumps(members, indent=2, ensure_ascii=False) + "\n").encode())
             return schema_id
 
     def _find(self, schema_id: int) -> str | None:
@@ -76,7 +74,7 @@ class FolderRegistry(Registry):
     def check(self) -> None:
         """See `Registry.check`; a folder that is not there yet is fine."""
         with _usable():
-            _entries(self._root)
+            entries(self._root, strict=True)
 
     def subjects(self) -> list[str]:
         with _usable():
@@ -105,22 +103,22 @@ class FolderRegistry(Registry):
     def _reason(self, subject: str, schema: str, earlier: list[_Version]) -> str | None:
         return refusal(schema, [(version.number, version.schema) for version in earlier], self.compatibility(subject))
 
-    def _homes(self) -> list[Path]:
+    def _homes(self) -> list[AnyPath]:
         """Return the folders of all subjects."""
-        return [entry for entry in _entries(self._root / "subjects") if entry.is_dir()]
+        return [entry.path for entry in entries(self._root / "subjects", strict=True) if entry.is_dir]
 
-    def _home(self, subject: str) -> Path:
+    def _home(self, subject: str) -> AnyPath:
         """Return a subject's folder: its name, but for what would lead elsewhere or be no file name."""
         if not subject:
             raise RegistryError("a subject needs a name", where=str(self._root))
         return self._root / "subjects" / _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", subject)
 
-    @contextmanager
-    def _lock(self) -> Iterator[None]:
-        self._root.mkdir(parents=True, exist_ok=True)
-        with (self._root / ".lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # let go when the file is closed, and by the system when the process dies
-            yield
+    def _lock(self) -> Lock:
+        try:
+            return locked(self._root)
+        except ConfigError as error:
+            why = error.message.replace("the folder", "the registry's folder")
+            raise RegistryError(why, code=API_ERROR, where=error.where) from error
 
 
 @contextmanager
@@ -133,23 +131,15 @@ def _usable() -> Iterator[None]:
         ) from error
 
 
-def _entries(folder: Path) -> list[Path]:
-    """Return what is in a folder, in one order; a folder that is not there is empty."""
-    try:
-        return sorted(folder.iterdir())
-    except FileNotFoundError:
-        return []
-
-
-def _versions(home: Path) -> list[_Version]:
+def _versions(home: AnyPath) -> list[_Version]:
     """Return the versions in a subject's folder, ascending."""
-    files = [path for path in _entries(home) if re.fullmatch(r"\d+\.json", path.name)]
-    return sorted(_version(path, path.stat().st_mtime_ns) for path in files)
+    files = [file for file in entries(home, strict=True) if re.fullmatch(r"\d+\.json", file.name)]
+    return sorted(_version(file.path, file.version) for file in files)
 
 
 @cache
-def _version(path: Path, changed: int) -> _Version:
-    """Read a version's file; `changed`, its time of change, is there for the cache."""
+def _version(path: AnyPath, changed: str) -> _Version:
+    """Read a version's file; `changed`, the file's version, is there for the cache."""
     members = _members(path)
     schema_id, schema = members.get("id"), members.get("schema")
     if not is_schema_id(schema_id) or not isinstance(schema, str):
@@ -157,7 +147,7 @@ def _version(path: Path, changed: int) -> _Version:
     return _Version(int(path.stem), schema_id, schema)
 
 
-def _members(path: Path) -> dict[str, Any]:
+def _members(path: AnyPath) -> dict[str, Any]:
     with path.open("rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:

@@ -264,7 +264,7 @@ def _report(
     return TableReport(
         plan.database,
         plan.table,
-        plan.place.path or plan.place.name,
+        str(plan.place.path or plan.place.name),
         checked.total,
         upserted,
         deleted,

@@ -23,6 +23,7 @@ from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
 from tidecast.spark import parallel_map, union
+from tidecast.storage import AnyPath
 from tidecast.topics import refuse_dead_letters, write_dead_letters
 
 _DEAD_LETTERS = "_dead_letters"
@@ -42,14 +43,14 @@ def replicate(
     events: Events,
     to: str,
     *,
-    dead_letters: Path | None = None,
+    dead_letters: AnyPath | None = None,
     on_error: str = OnError.DEAD_LETTER,
     on_mismatch: str = OnMismatch.DEAD_LETTER,
     progress: Progress = no_progress,
 ) -> Replicated:
     """Bring tables up to a batch of events; the same batch again, or a longer one of the same topic, is safe.
 
-    `to` is a folder (a path with a `/` or a leading `.`, or a file:// URI) of Delta tables at
+    `to` is a folder (a path with a `/` or a leading `.`, or a URI) of Delta tables at
     `to/<database>/<table>`, or a Spark catalog. Each table gets the newest row of each key; rows of tables without a
     key are appended. Messages that cannot be read or applied are appended to `dead_letters` (by default the folder's
     `_dead_letters`), with them all messages of a table that `to` cannot take, for its name, its columns or what lies
@@ -110,8 +111,9 @@ def replicate(
                 dead_letter_counts.update(refused)
                 progress(report.name, done, len(plans))
     tables = tuple(reports[name] for name in by_name)
+    dead_letters_in = folder if isinstance(folder, Path) else str(folder)
     return Replicated(
-        tables, dict(dead_letter_counts), folder if dead_letter_counts else None, not_carried_out(events.ddl)
+        tables, dict(dead_letter_counts), dead_letters_in if dead_letter_counts else None, not_carried_out(events.ddl)
     )
 
 
@@ -135,7 +137,7 @@ def _stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:
         refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans)]))
 
 
-def _carry_out(plan: Plan, events: Events, folder: Path) -> tuple[TableReport, Mapping[str, int]]:
+def _carry_out(plan: Plan, events: Events, folder: AnyPath) -> tuple[TableReport, Mapping[str, int]]:
     """Do one table's part."""
     with _persisted(plan):
         checked = count(plan.all_changes)

@@ -46,5 +46,5 @@ class Replicated:
 
     tables: tuple[TableReport, ...]
     dead_letters: Mapping[str, int] = field(default_factory=dict)
-    dead_letters_in: Path | None = None
+    dead_letters_in: Path | str | None = None
     warnings: tuple[str, ...] = ()

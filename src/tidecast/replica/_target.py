@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._uri import local_path
 from tidecast.replica._evolve import Shape
 from tidecast.spark import sql_name
+from tidecast.storage import AnyPath, RemotePath, entries, files_below, spark_output, storage_path
 
 _CATALOGS, _OWN_CATALOG = "spark.sql.catalog.", "spark_catalog"
 _OURS, _KEY = "tidecast.", "tidecast.key"
@@ -36,7 +36,7 @@ _UNSAFE = re.compile(r"^[._]|[%/\\:*?\[\]{}<>|\"\x00-\x1f\x7f\ud800-\udfff]")
 class Target:
     """A folder of Delta tables, `folder/<database>/<table>`, or else a Spark catalog."""
 
-    folder: Path | None
+    folder: AnyPath | None
     catalog: str
 
     def check(self, spark: SparkSession) -> None:
@@ -55,8 +55,9 @@ class Target:
         Raises TableRefused for a name that no place can have.
         """
         if self.folder:
-            path = str(self.folder / _segment(database) / _segment(table))
-            return DeltaTarget(spark, f"delta.{sql_name(path)}", path)
+            folder = self.folder / _segment(database) / _segment(table)
+            path = spark_output(folder) if isinstance(folder, RemotePath) else str(folder)
+            return DeltaTarget(spark, f"delta.{sql_name(path)}", folder)
         if _VARIABLE in f"{database} {table}" and spark.conf.get(_SUBSTITUTES) != "false":
             hint = f"set {_SUBSTITUTES}=false, or replicate to a folder"
             raise TableRefused(f"Spark would put a variable's value in place of {_VARIABLE}…}} in a name", hint=hint)
@@ -65,14 +66,14 @@ class Target:
 
 
 def parse_target(to: str) -> Target:
-    """Return the target that `to` names: a path or file:// URI, recognised by a `/`, `:` or leading `.`, or a catalog.
+    """Return the target that `to` names: a path or URI, recognised by a `/`, `:` or leading `.`, or a catalog.
 
-    Raises ConfigError for a URI of another scheme, for a name with Spark's variables, and for nothing.
+    Raises ConfigError for a URI of a scheme that is no storage, for a name with Spark's variables, and for nothing.
     """
     if _VARIABLE in unquote(to):
         raise ConfigError(f"--to: Spark would put a variable's value in place of {_VARIABLE}…}}", hint="another name")
     if "/" in to or ":" in to or to.startswith("."):
-        return Target(local_path(to, "--to").absolute(), "")
+        return Target(storage_path(to, "--to").absolute(), "")
     if not to:
         raise ConfigError("no place for tables is given", hint="a folder, or a Spark catalog")
     return Target(None, to)
@@ -104,11 +105,11 @@ class DeltaTarget:
 
     spark: SparkSession
     name: str
-    path: str | None = None
+    path: AnyPath | None = None
 
     def present(self) -> TableState | None:
         """Return what is there, None where there is no table."""
-        if self.path is not None and not _has_commit(Path(self.path)):
+        if self.path is not None and not _has_commit(self.path):
             return None
         if self.path is None and not self.spark.catalog.tableExists(self.name):
             return None
@@ -125,14 +126,15 @@ class DeltaTarget:
 
         Raises TableRefused for a folder that holds anything else.
         """
-        folder = Path(self.path or "")
-        if self.path is None or not folder.exists():
+        if self.path is None:
             return []
-        files = sorted(f.relative_to(folder) for f in folder.rglob("*") if not f.is_dir())
+        files = [PurePosixPath(name) for name in files_below(self.path)]
         foreign = [f for f in files if not _is_unfinished(f)] + _of_one_write(files)
         if foreign:
             hint = "move them away, or replicate to another place"
-            raise TableRefused(f"the folder holds files of no Delta table: {foreign[0]}", where=self.path, hint=hint)
+            raise TableRefused(
+                f"the folder holds files of no Delta table: {foreign[0]}", where=str(self.path), hint=hint
+            )
         return list(map(str, files))
 
     def create(self, rows: DataFrame, key: tuple[str, ...], notes: Mapping[str, str]) -> None:
@@ -141,7 +143,7 @@ class DeltaTarget:
         properties = {_KEY: json.dumps(key), **notes, **({} if key else _LONG_LOG), **_mapping(rows.columns)}
         for name, value in properties.items():
             writer = writer.tableProperty(name, value)
-        if self.path and Path(self.path).exists() and not _has_commit(Path(self.path)):
+        if self.path and self.path.exists() and not _has_commit(self.path):
             writer.createOrReplace()  # `create` takes whatever lies in a folder for a table
         else:
             writer.create()
@@ -180,11 +182,11 @@ class DeltaTarget:
         return row[0]
 
 
-def _has_commit(folder: Path) -> bool:
-    return any(_COMMIT.match(file.name) for file in folder.glob("_delta_log/*"))
+def _has_commit(folder: AnyPath) -> bool:
+    return any(_COMMIT.match(file.name) for file in entries(folder / "_delta_log"))
 
 
-def _is_unfinished(file: Path) -> bool:
+def _is_unfinished(file: PurePosixPath) -> bool:
     """Tell whether a file, seen from a table's folder, is one that Delta writes before a table's first commit."""
     *folders, name = file.parts
     if folders[:1] == ["_delta_log"]:
@@ -192,9 +194,9 @@ def _is_unfinished(file: Path) -> bool:
     return bool(_DATA.fullmatch(name)) and (not folders or (len(folders) == 1 and len(folders[0]) == _PREFIX))
 
 
-def _of_one_write(files: Iterable[Path]) -> list[Path]:
+def _of_one_write(files: Iterable[PurePosixPath]) -> list[PurePosixPath]:
     """Return files that Spark wrote without Delta, which gives each of a write's files another id."""
-    by_id: dict[str, Path] = {}
+    by_id: dict[str, PurePosixPath] = {}
     data = [(file, found[1]) for file in files if (found := _DATA.fullmatch(file.name)) and file.suffix != ".crc"]
     return [file for file, write in data if by_id.setdefault(write, file) != file]
 

@@ -3,6 +3,7 @@
 from tidecast.runtime._avro_limits import check_avro_limits
 from tidecast.runtime._jars import SPARK_JARS, fetch_jars, read_jar_list
 from tidecast.runtime._java import Java, find_java
+from tidecast.runtime._outside import outside_settings
 from tidecast.runtime._session import configure_spark, spark_session
 from tidecast.runtime._zone import check_zone, local_zone, unknown_zone
 
@@ -15,6 +16,7 @@ __all__ = [
     "fetch_jars",
     "find_java",
     "local_zone",
+    "outside_settings",
     "read_jar_list",
     "spark_session",
     "unknown_zone",

@@ -7,10 +7,8 @@ again, so that nothing is lost and whoever takes the batches must be able to mee
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Annotated
 
 from pyarrow import ArrowException
@@ -19,13 +17,13 @@ from pydantic_core import from_json, to_json
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast._atomic import atomic_write
 from tidecast._errors import ConfigError, DecodeError, TerminalError
-from tidecast._uri import Place, parse_place, spark_input, spark_output
+from tidecast._uri import REMOTE_SCHEMES, Place, parse_place
 from tidecast.model import RECORD, Events, Reason, SchemaHistory, TableChanges, checked
 from tidecast.registry import Registry
 from tidecast.sources._topic import decode_records, protocol_of
 from tidecast.sources._unpack import unpacked
+from tidecast.storage import AnyPath, StateFile, remove_tree, spark_input, spark_output
 from tidecast.topics import Int64, Offsets, Records, check_written, count_rows, open_topics
 
 MAX_WAITING = 1_000_000
@@ -80,7 +78,7 @@ class TopicStream:
         self,
         spark: SparkSession,
         uri: str,
-        folder: Path,
+        folder: AnyPath,
         *,
         registry: Registry | None = None,
         zone: str = "UTC",
@@ -88,6 +86,7 @@ class TopicStream:
     ) -> None:
         self._spark, self._uri, self._folder = spark, uri, folder
         self._registry, self._zone, self._max_waiting = registry, zone, max_waiting
+        self._state = StateFile(folder / _STATE)
         self._protocol = protocol_of(uri)
         self._place = parse_place(uri)
         self._topics = open_topics(self._place)
@@ -163,19 +162,20 @@ class TopicStream:
         before = self._progress.waiting
         self._save(batch.progress)
         if before and before != batch.progress.waiting:
-            shutil.rmtree(self._folder / before, ignore_errors=True)
+            remove_tree(self._folder / before, ignore_errors=True)
 
     def _save(self, progress: Progress) -> None:
         state = {"progress": asdict(progress), "schemas": json.loads(self._history)}
-        atomic_write(self._folder / _STATE, json.dumps(state).encode())
+        self._state.write(json.dumps(state).encode())
         self._progress = progress
 
     def _load(self) -> tuple[Progress, bytes]:
         file = self._folder / _STATE
         try:
-            if not file.exists():
+            state = self._state.read()
+            if state is None:
                 return Progress(None, {}, None, 0, None, 0, (), self._source), _NO_HISTORY
-            progress, schemas = _parsed(file.read_bytes())
+            progress, schemas = _parsed(state)
             there = count_rows(self._folder / progress.waiting) if progress.waiting else 0
             if there != progress.rows_waiting:
                 raise ValueError(f"{there} of {progress.rows_waiting} rows wait beside it in {progress.waiting}")
@@ -211,7 +211,9 @@ def source_name(place: Place) -> str:
     That is the name of its topic in Kafka, or its path; without the last part where `topics` chooses what is read.
     """
     folder, _, name = place.path.rstrip("/").rpartition("/")
-    return ("kafka topic " if place.is_kafka else f"file://{folder}/") + ("" if "topics" in place.params else name)
+    store = place.root.partition("://")[2]
+    files = f"{REMOTE_SCHEMES[place.scheme]}://{store}" if place.root else "file://"
+    return ("kafka topic " if place.is_kafka else f"{files}{folder}/") + ("" if "topics" in place.params else name)
 
 
 def may_be_same(one: str, other: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from pyspark.errors import DateTimeException
 from pyspark.sql import SparkSession
@@ -16,6 +15,7 @@ from tidecast.protocols import DecodeOptions, known_names, protocol_named
 from tidecast.registry import Registry
 from tidecast.runtime import check_avro_limits, unknown_zone
 from tidecast.sources._unpack import check_compression, unpacked
+from tidecast.storage import path_of, path_uri
 from tidecast.topics import Records, file_errors, kafka_errors, open_topics
 
 
@@ -47,8 +47,8 @@ def check_source(uri: str, registry: Registry | None) -> str:
     """Return a source's protocol. Raises ConfigError, without Spark and without asking anybody, for a wrong URI."""
     place, protocol = parse_place(uri), protocol_of(uri)
     open_topics(place)
-    if place.single_file and "topics" not in place.params and not Path(place.path).exists():
-        raise ConfigError("no records to read: there is no such file", where=f"file://{place.path}")
+    if place.single_file and "topics" not in place.params and not (path := path_of(place)).exists():
+        raise ConfigError("no records to read: there is no such file", where=path_uri(path))
     check_compression(place.params)
     protocol_named(protocol).check_registry(registry)
     return protocol

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
-from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from tidecast._atomic import sync_folder
 from tidecast._errors import DecodeError, TerminalError
-from tidecast._uri import spark_input, spark_output
 from tidecast.model import RECORD
+from tidecast.storage import (
+    AnyPath,
+    entries,
+    make_folder,
+    move,
+    remove_tree,
+    spark_input,
+    spark_output,
+    sync_folder,
+    touch,
+)
 from tidecast.topics._files import NO_TOPIC
 from tidecast.topics._written import check_written, count_lines
 
 _PLACE = ("topic", "partition", "offset")
 
 
-def write_dead_letters(frame: DataFrame, folder: Path) -> dict[str, int]:
+def write_dead_letters(frame: DataFrame, folder: AnyPath) -> dict[str, int]:
     """Add messages and why they could not be handled to a folder, each once; return their number by reason.
 
     In: the columns of `RECORD`, and `reason`, `detail`. Each line is a record as `FileTopics` reads it, with its
@@ -46,7 +53,7 @@ def refuse_dead_letters(frame: DataFrame) -> None:
         )
 
 
-def append_lines(frame: DataFrame, folder: Path, *, expected: int) -> None:
+def append_lines(frame: DataFrame, folder: AnyPath, *, expected: int) -> None:
     """Add each row of a frame as one JSON line, nulls included, to a folder, in new `.jsonl` files.
 
     A line that lies there stays the only one of its kind: who reads a topic again finds the same again. `expected` is
@@ -58,19 +65,19 @@ def append_lines(frame: DataFrame, folder: Path, *, expected: int) -> None:
     batch = uuid.uuid4().hex[:12]
     staging = folder / f".staging-{batch}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / NO_TOPIC).touch()
-        there = [spark_input(file) for file in folder.glob("*.jsonl")]
+        make_folder(folder)
+        touch(folder / NO_TOPIC)
+        there = [spark_input(one.path) for one in entries(folder) if one.name.endswith(".jsonl")]
         if there:
             lines = lines.join(frame.sparkSession.read.text(there), "value", "left_anti")
         lines.observe(written, F.count("*").alias("n")).write.text(spark_output(staging))
-        parts = sorted(part for part in staging.glob("part-*") if part.stat().st_size)
+        parts = [one.path for one in entries(staging) if one.name.startswith("part-") and one.size]
         known = rows.get["n"] - written.get["n"]
         check_written(expected, known + sum(map(count_lines, parts)), folder)
         for number, part in enumerate(parts):
-            part.replace(folder / f"part-{batch}-{number:05}.jsonl")
+            move(part, folder / f"part-{batch}-{number:05}.jsonl")
         sync_folder(folder)
     except OSError as error:
         raise TerminalError(f"the folder cannot be written: {error.strerror}", where=str(folder)) from None
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        remove_tree(staging, ignore_errors=True)

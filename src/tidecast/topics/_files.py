@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -21,9 +20,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, SourceChanged, TidecastError
-from tidecast._uri import spark_input
 from tidecast.model import HEADERS, RECORD
 from tidecast.spark import small_table
+from tidecast.storage import AnyPath, Entry, entries, entry, make_folder, path_uri, spark_input
 from tidecast.topics._base import ANEW, Offsets, Records, TopicInfo
 from tidecast.topics._write_files import TOPIC_ID, known_ends, write_files
 
@@ -56,7 +55,7 @@ class FileTopics:
     `partitions` is the partition count of topics that are written.
     """
 
-    path: Path
+    path: AnyPath
     topic: str
     pattern: str | None = None
     lines: bool = False
@@ -65,7 +64,7 @@ class FileTopics:
     @property
     def where(self) -> str:
         """What an error calls this place."""
-        return f"file://{self.path}"
+        return path_uri(self.path)
 
     def end_offsets(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
         """Return by file its size; see `Topics.end_offsets`. A file is read as a whole, so that `limit` has no say.
@@ -73,12 +72,11 @@ class FileTopics:
         A file that went had been read, so that old ones may be removed. One that has grown, or was written anew, is
         read from its start. Raises SourceChanged for one that shrank, and for a topic that `write` began anew.
         """
-        files = self._present()
-        stats = {self._name(f): f.stat() for f in files}
-        written = {folder.name: id_ for folder in {f.parent for f in files} if (id_ := _topic_id(folder))}
+        files = {self._name(f.path): f for f in self._present()}
+        written = {folder.name: id_ for folder in {f.path.parent for f in files.values()} if (id_ := _topic_id(folder))}
         offsets = Offsets(
-            {name: stat.st_size for name, stat in stats.items()},
-            {**written, **{name: str(stat.st_mtime_ns) for name, stat in stats.items()}},
+            {name: file.size for name, file in files.items()},
+            {**written, **{name: file.version for name, file in files.items()}},
         )
         if after is not None:
             anew = sorted(set(offsets.made_anew(after)) & written.keys())
@@ -91,8 +89,8 @@ class FileTopics:
                     raise SourceChanged(f"{words} {', '.join(found[:3])}", where=self.where, hint=ANEW)
         return offsets
 
-    def _name(self, file: Path) -> str:
-        return str(file.relative_to(self.path.parent))
+    def _name(self, file: AnyPath) -> str:
+        return "/".join(file.parts[len(self.path.parent.parts) :])
 
     def read(self, spark: SparkSession, after: Offsets | None = None, until: Offsets | None = None) -> Records:
         """Return every record of the files that are new or have grown since `after`, up to `until`.
@@ -114,16 +112,17 @@ class FileTopics:
         frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
         return Records(frame, ordered=not numbered and len(files) == 1)
 
-    def _present(self) -> list[Path]:
-        files = [self.path] if self.path.is_file() else [f for folder in self._folders() for f in _records_in(folder)]
+    def _present(self) -> list[Entry]:
+        single = entry(self.path) if self.path.is_file() else None
+        files = [single] if single else [f for folder in self._folders() for f in _records_in(folder)]
         for file in files:
             if file.name.startswith(("_", ".")):
                 hint = "give it another name, or take it away"
-                raise ConfigError("Spark reads no file whose name begins so", where=f"file://{file}", hint=hint)
-        return sorted(files)
+                raise ConfigError("Spark reads no file whose name begins so", where=path_uri(file.path), hint=hint)
+        return sorted(files, key=lambda file: file.path.parts)
 
-    def _files(self) -> list[Path]:
-        files = self._present()
+    def _files(self) -> list[AnyPath]:
+        files = [file.path for file in self._present()]
         if not files:
             raise ConfigError(
                 "no records to read",
@@ -132,7 +131,7 @@ class FileTopics:
             )
         return files
 
-    def _folders(self) -> list[Path]:
+    def _folders(self) -> list[AnyPath]:
         beside = self.path.parent
         if self.pattern is not None:
             wanted = re.compile(self.pattern)
@@ -165,17 +164,16 @@ class FileTopics:
     def write(self, frame: DataFrame, complete: Callable[[DataFrame], DataFrame] | None = None) -> None:
         """Append records to their topics; see `Topics.write`. Their offsets go on from those that lie there."""
         base = self.path.parent
-        base.mkdir(parents=True, exist_ok=True)
+        make_folder(base)
 
         def ends_of(topic: str) -> Mapping[int, int]:
-            files = _records_in(base / topic) if (base / topic).is_dir() else []
-            ends = known_ends(files)
+            ends = known_ends(file.path for file in _records_in(base / topic))
             return _read_ends(frame.sparkSession, base / topic) if ends is None else ends
 
         write_files(frame, base, ends_of, complete, lines=self.lines)
 
 
-def _read_ends(spark: SparkSession, folder: Path) -> Mapping[int, int]:
+def _read_ends(spark: SparkSession, folder: AnyPath) -> Mapping[int, int]:
     """Return by partition the next offset after the records in a topic's folder, which are read for it."""
     there = FileTopics(folder, folder.name).read(spark).frame
     rows = there.groupBy("partition").agg(F.max("offset").alias("last")).collect()
@@ -190,16 +188,20 @@ def file_errors() -> Iterator[None]:
     except TidecastError:
         raise
     except Exception as error:
+        if unknown := _NO_FILE_SYSTEM.search(str(error)):
+            hint = "give it the connector's jars, for S3 by --packages org.apache.hadoop:hadoop-aws:3.4.1"
+            raise ConfigError(f"Spark has no file system for {unknown[1] or unknown[2]}", hint=hint) from None
         found = _FILE_ERROR.search(str(error))
         if found is None:
             raise
         raise ConfigError("the file cannot be read to its end", where=found[1], hint=_DAMAGED) from None
 
 
-_FILE_ERROR = re.compile(r"\[FAILED_READ_FILE\.\w+\][^\r\n]*?(file:/\S+?)\.?(?:\s|$)")
+_NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme[: ]*\"?(\w+)|ClassNotFoundException: Class (\S+FileSystem) not")
+_FILE_ERROR = re.compile(r"\[FAILED_READ_FILE\.\w+\][^\r\n]*?([a-z0-9]+:/\S+?)\.?(?:\s|$)")
 
 
-def _topic_id(folder: Path) -> str:
+def _topic_id(folder: AnyPath) -> str:
     """Return what `write` called a topic when it began it; nothing for a topic of others."""
     try:
         return (folder / TOPIC_ID).read_text(encoding="ascii")
@@ -207,29 +209,29 @@ def _topic_id(folder: Path) -> str:
         return ""
 
 
-def _records_in(folder: Path) -> list[Path]:
+def _records_in(folder: AnyPath) -> list[Entry]:
     """Return the files of records in a topic's folder."""
-    return sorted(f for f in folder.iterdir() if f.name.endswith(_RECORDS) and not f.name.startswith("."))
+    return [f for f in entries(folder) if f.name.endswith(_RECORDS) and not f.name.startswith(".")]
 
 
-def _topics_in(folder: Path) -> list[Path]:
+def _topics_in(folder: AnyPath) -> list[AnyPath]:
     """Return the topics of a folder: the folders in it, but hidden ones and those that something else is kept in.
 
     That is Spark's and Delta's own, and what the file `.no-topic` says of: dead letters and mismatches.
     """
-    return sorted(f for f in folder.iterdir() if f.is_dir() and _may_be_topic(f)) if folder.is_dir() else []
+    return [f.path for f in entries(folder) if f.is_dir and _may_be_topic(f.path)]
 
 
-def _may_be_topic(folder: Path) -> bool:
+def _may_be_topic(folder: AnyPath) -> bool:
     return not (folder.name.startswith(".") or folder.name in _RESERVED or (folder / NO_TOPIC).exists())
 
 
-def _has_offset(file: Path) -> bool:
+def _has_offset(file: AnyPath) -> bool:
     try:
-        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+        with file.open("rb") as content, gzip.open(content) if file.suffix == ".gz" else content as lines:
             line = lines.readline()
     except (OSError, EOFError, zlib.error) as error:
-        raise ConfigError(f"the file cannot be read: {error}", where=f"file://{file}", hint=_DAMAGED) from None
+        raise ConfigError(f"the file cannot be read: {error}", where=path_uri(file), hint=_DAMAGED) from None
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -237,7 +239,7 @@ def _has_offset(file: Path) -> bool:
     return isinstance(record, dict) and "offset" in record
 
 
-def _read_lines(spark: SparkSession, files: list[Path], numbered: bool, topic: str) -> DataFrame:
+def _read_lines(spark: SparkSession, files: list[AnyPath], numbered: bool, topic: str) -> DataFrame:
     # As text first: Spark's reader of JSON files takes a line that is an array for as many records as are in it.
     text = spark.read.text([spark_input(f) for f in files]).where(F.trim("value") != "")
     if not numbered:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 from tidecast._errors import ConfigError
-from tidecast._uri import Place
+from tidecast._uri import REMOTE_SCHEMES, Place
+from tidecast.storage import path_of
 from tidecast.topics._base import Topics
 from tidecast.topics._files import FileTopics
 from tidecast.topics._kafka import KafkaTopics
@@ -30,7 +30,7 @@ def open_topics(place: Place) -> Topics:
 
 def _files(place: Place) -> Topics:
     return FileTopics(
-        Path(place.path),
+        path_of(place),
         place.topic,
         pattern=place.params.get("topics"),
         lines=place.params.get("format", "").lower() == "jsonl",
@@ -48,4 +48,8 @@ def _kafka(place: Place) -> Topics:
     )
 
 
-_OPENERS: dict[str, Callable[[Place], Topics]] = {"file": _files, "kafka": _kafka, "kafka+ssl": _kafka}
+_OPENERS: dict[str, Callable[[Place], Topics]] = {
+    "kafka": _kafka,
+    "kafka+ssl": _kafka,
+    **dict.fromkeys(("file", "dbfs", *REMOTE_SCHEMES), _files),
+}

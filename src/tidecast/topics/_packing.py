@@ -11,8 +11,10 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
+from urllib.parse import unquote
 
 import lz4.frame
 import pyarrow as pa
@@ -25,11 +27,12 @@ from tidecast._errors import ConfigError
 from tidecast._limits import LARGEST_MESSAGE
 from tidecast._uri import redact_uri
 from tidecast.model import Reason
+from tidecast.storage import s3_options
 
 Compression = Literal["none", "snappy", "lz4"]
 
 _CLAIM_FILE = ".json"
-_REMOTE = re.compile(r"(s3|gs|gcs|hdfs|viewfs|abfss?)://")
+_REMOTE = re.compile(r"(s3a?|gs|gcs|hdfs|viewfs|abfss?)://")
 _LZ4_MAGIC = bytes.fromhex("04224d18")
 _LZ4_FIRST_GUESS = 8
 _SNAPPY_RATIO = 24  # three bytes make at most 64
@@ -198,17 +201,48 @@ def claim_location(storage: str, value: Column) -> Column:
     return F.concat(F.lit(storage.rstrip("/") + "/"), uuid, F.lit(_CLAIM_FILE))
 
 
+def _opened(storage: str) -> tuple[pafs.FileSystem, str]:
+    """Return the file system of a claim check's storage, which may be sent to where the rows are, and the folder in it.
+
+    Of S3 without parameters it has what Spark's settings say, as far as they do.
+    """
+    scheme, _, place = storage.partition("://")
+    bucket, _, path = place.partition("/")
+    if scheme not in ("s3", "s3a") or "?" in place:
+        system, folder = pafs.FileSystem.from_uri(storage)
+        return system, folder
+    options = s3_options(bucket)
+    if not options:
+        system, folder = pafs.FileSystem.from_uri(f"s3://{place}")
+        return system, folder
+    system = pafs.S3FileSystem(
+        access_key=options.get("key"),
+        secret_key=options.get("secret"),
+        session_token=options.get("token"),
+        anonymous=options.get("anon", False),
+        endpoint_override=options.get("endpoint_url"),
+        region=options.get("client_kwargs", {}).get("region_name"),
+    )
+    return system, f"{bucket}/{unquote(path).rstrip('/')}"
+
+
 def check_storage(storage: str) -> None:
     """Raise ConfigError where a claim check's storage cannot be used."""
-    try:
-        system, folder = pafs.FileSystem.from_uri(storage)
+    with _storage_errors(storage):
+        system, folder = _opened(storage)
         system.create_dir(folder, recursive=True)
+
+
+@contextmanager
+def _storage_errors(storage: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError, pa.ArrowException) as error:
         words = str(error).splitlines()[0].replace(storage, redact_uri(storage))
         raise ConfigError(
             f"the claim-check storage cannot be used: {words}",
             code=_UNUSABLE,
-            hint="claim-check-storage-uri takes file:///folder, s3://bucket/folder, gs:// or hdfs://",
+            hint="claim-check-storage-uri takes file:///folder, s3://bucket/folder, gs://, abfss:// or hdfs://",
         ) from None
 
 
@@ -228,9 +262,9 @@ def store_claims(frame: DataFrame, storage: str, *, raw: bool) -> int:
     In: `location` string and `whole` binary, none of them null. `raw`: `claim-check-raw-value`. Files are written
     where the rows are, through Arrow's file systems.
     """
+    system, folder = _opened(storage)
 
     def batches(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        system, folder = pafs.FileSystem.from_uri(storage)
         for batch in source:
             for location, whole in zip(batch["location"].to_pylist(), batch["whole"].to_pylist(), strict=True):
                 with system.open_output_stream(f"{folder}/{_file_of(location)}") as file:
@@ -249,13 +283,10 @@ def fetched_claims(frame: DataFrame, storage: str, compression: str = "none") ->
     names: a message may not have this process read what it likes.
     """
     unpack = _UNPACK.get(compression, bytes)
-    system: pafs.FileSystem | None = None
-    folder = ""
+    with _storage_errors(storage):
+        system, folder = _opened(storage)
 
     def whole(location: str, value: bytes) -> bytes:
-        nonlocal system, folder
-        if system is None:  # where the rows are
-            system, folder = pafs.FileSystem.from_uri(storage)
         file = _file_of(location)
         try:
             with system.open_input_stream(f"{folder}/{file}") as stream:

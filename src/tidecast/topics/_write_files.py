@@ -2,17 +2,20 @@
 
 A file is called `part-<batch>-<number>-<partition>-<end>`: of the partition that it belongs to it holds offsets below
 `end`, so that the next batch need not read it to find out where to go on.
+
+A batch is written aside first, and counted. Then its files come into their folders one after the other, each whole: by
+a new name, or as a copy on a store of objects, which has no other way. Those of a partition come in order of their
+offsets. So who lists a folder meanwhile, or after a crash, finds all of a partition up to one of the batch's files: the
+rest comes later, or after a crash the batch once more at higher offsets, and never later records before earlier ones.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -20,10 +23,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from tidecast._atomic import atomic_write, sync_folder
-from tidecast._uri import spark_output
 from tidecast.model import HEADERS
 from tidecast.spark import small_table
+from tidecast.storage import (
+    AnyPath,
+    entries,
+    make_folder,
+    move,
+    remove_tree,
+    replace_file,
+    spark_output,
+    sync_folder,
+)
 from tidecast.topics._written import check_written, count_lines, count_rows
 
 STAGING, TOPIC_ID = ".staging-", ".topic-id"
@@ -50,7 +61,7 @@ class _Range:
     start: int
 
 
-def known_ends(files: Iterable[Path]) -> dict[int, int] | None:
+def known_ends(files: Iterable[AnyPath]) -> dict[int, int] | None:
     """Return by partition the next offset after some files, by their names; None where one does not tell."""
     ends: dict[int, int] = {}
     for file in files:
@@ -64,7 +75,7 @@ def known_ends(files: Iterable[Path]) -> dict[int, int] | None:
 
 def write_files(
     frame: DataFrame,
-    base: Path,
+    base: AnyPath,
     ends_of: Callable[[str], Mapping[int, int]],
     complete: Callable[[DataFrame], DataFrame] | None = None,
     *,
@@ -88,7 +99,7 @@ def write_files(
         _write(placed, ranges, staging, complete, lines=lines)
         _adopt(staging, base, ranges, new, lines=lines)
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        remove_tree(staging, ignore_errors=True)
 
 
 def _counted(frame: DataFrame) -> tuple[Counter[tuple[str, int, int]], DataFrame]:
@@ -130,7 +141,7 @@ def _bounds(quantiles: list[int], rows: int) -> list[int]:
 def _write(
     placed: DataFrame,
     ranges: list[_Range],
-    staging: Path,
+    staging: AnyPath,
     complete: Callable[[DataFrame], DataFrame] | None,
     *,
     lines: bool,
@@ -166,23 +177,23 @@ def _line() -> Column:
     return F.struct("topic", "partition", "offset", time, "key", "value", "headers")
 
 
-def _adopt(staging: Path, base: Path, ranges: list[_Range], new: Collection[str], *, lines: bool) -> None:
+def _adopt(staging: AnyPath, base: AnyPath, ranges: list[_Range], new: Collection[str], *, lines: bool) -> None:
     """Put the files that were written, if all is in them, where readers look for them."""
     suffix, count = (".jsonl.gz", count_lines) if lines else (".parquet", count_rows)
     batch = staging.name.removeprefix(STAGING)[:12]
-    parts: dict[str, list[tuple[_Range, list[Path]]]] = defaultdict(list)
+    parts: dict[str, list[tuple[_Range, list[AnyPath]]]] = defaultdict(list)
     for one in ranges:
         folder = staging / f"of_topic={one.topic}" / f"of_partition={one.partition}" / f"of_range={one.number}"
-        files = sorted(folder.glob("part-*"))
+        files = [one.path for one in entries(folder) if one.name.startswith("part-")]
         check_written(one.rows, sum(map(count, files)), base)
         parts[one.topic].append((one, files))
     for topic, written in parts.items():
         target = base / topic
-        target.mkdir(exist_ok=True)
+        make_folder(target)
         if topic in new:  # offsets begin at 0, which must not be taken for those of an earlier topic
-            atomic_write(target / TOPIC_ID, batch.encode())
+            replace_file(target / TOPIC_ID, batch.encode())
         named = ((one, part) for one, files in written for part in files)
         for number, (one, part) in enumerate(named):
             end = one.start + one.rows
-            part.replace(target / f"part-{batch}-{number:05}-{one.partition}-{end}{suffix}")
+            move(part, target / f"part-{batch}-{number:05}-{one.partition}-{end}{suffix}")
         sync_folder(target)

@@ -1,4 +1,4 @@
-"""A Java program as a child process: started, waited for, and always ended."""
+"""A program as a child process: started, waited for, and always ended."""
 
 from __future__ import annotations
 
@@ -33,14 +33,18 @@ def free_ports(count: int) -> list[int]:
 
 
 class JavaServer(ABC):
-    """A server with a work folder of its own, which lives as long as the `with` block."""
+    """A server with a work folder of its own, which lives as long as the `with` block; in Java, as a rule."""
 
     _process: subprocess.Popen[bytes]
     work: Path
 
+    @property
+    def _program(self) -> Sequence[str | Path]:
+        return (find_java().executable, *_JAVA_OPTIONS)
+
     @abstractmethod
     def _command(self) -> Sequence[str | Path]:
-        """Choose ports, write configuration into `work`, and give Java's arguments."""
+        """Choose ports, write configuration into `work`, and give the program's arguments."""
 
     @abstractmethod
     def _answers(self) -> bool:
@@ -50,7 +54,7 @@ class JavaServer(ABC):
         # Between choosing a port and binding it somebody else may take it: then choose again.
         for attempt in range(1, _ATTEMPTS + 1):
             self.work = Path(tempfile.mkdtemp(prefix=f"tidecast-{type(self).__name__.lower()}-"))
-            command = [find_java().executable, *_JAVA_OPTIONS, *self._command()]
+            command = [*self._program, *self._command()]
             with (self.work / "log.txt").open("wb") as log:
                 self._process = subprocess.Popen(
                     command, cwd=self.work, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT

@@ -1,0 +1,48 @@
+"""Folders and files on any storage: `pathlib.Path` for those of this machine, `RemotePath` for all others.
+
+A remote store must do three things, which S3, Google's and Azure's stores do: an object appears whole or not at all, a
+listing shows what has been written before, and an object can be made only where there is none (`create`). All that one
+process may do at a time rests on the last; `check_exclusive` refuses a store that cannot do it.
+"""
+
+from tidecast.storage._entries import Entry, entries, entry, files_below
+from tidecast.storage._files import (
+    check_exclusive,
+    make_folder,
+    move,
+    remove_tree,
+    replace_file,
+    sync_folder,
+    touch,
+    write_new,
+)
+from tidecast.storage._lock import Lock, locked
+from tidecast.storage._open import path_of, path_uri, s3_options, spark_input, spark_output, storage_path
+from tidecast.storage._remote import AnyPath, RemotePath
+from tidecast.storage._state import StateFile
+
+__all__ = [
+    "AnyPath",
+    "Entry",
+    "Lock",
+    "RemotePath",
+    "StateFile",
+    "check_exclusive",
+    "entries",
+    "entry",
+    "files_below",
+    "locked",
+    "make_folder",
+    "move",
+    "path_of",
+    "path_uri",
+    "remove_tree",
+    "replace_file",
+    "s3_options",
+    "spark_input",
+    "spark_output",
+    "storage_path",
+    "sync_folder",
+    "touch",
+    "write_new",
+]

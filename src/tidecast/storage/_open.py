@@ -1,0 +1,138 @@
+"""From an option's text, or a place of messages, to a path; and from a path to what Spark calls it.
+
+A remote store's credentials and endpoint come from the environment, as its driver for fsspec has it (`AWS_…`,
+`FSSPEC_S3_…`); for S3 from Spark's settings as well (`spark.hadoop.fs.s3a.…`), so that they are given once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tidecast._errors import ConfigError
+from tidecast._uri import REMOTE_SCHEMES, Place, local_path, redact_uri, scheme_of
+from tidecast.runtime import outside_settings
+from tidecast.storage._remote import AnyPath, RemotePath, Store
+
+_GLOB = re.compile(r"[\[\]{}*?\\]")
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
+_VOLUMES = "/Volumes/"
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def storage_path(text: str | os.PathLike[str], option: str) -> AnyPath:
+    """Return the folder or file that an option names: a plain path, or a URI, which is percent-decoded.
+
+    Local ones as `local_path` returns them; `dbfs:/Volumes/…` is one of these. Raises ConfigError, which names the
+    option, for a scheme that is no storage here, for what is no path, and where the driver of the storage is missing.
+    """
+    place = os.fspath(text)
+    scheme = scheme_of(place)
+    if scheme == "dbfs":
+        path = unquote(place.partition(":")[2])
+        if not path.startswith(_VOLUMES):
+            raise ConfigError(
+                f"{option}: of dbfs: only volumes are supported", hint="as dbfs:/Volumes/catalog/schema/…"
+            )
+        return Path(path)
+    if scheme not in REMOTE_SCHEMES:
+        return local_path(text, option)
+    try:
+        parts = urlsplit(place)
+        root, path = f"{parts.scheme}://{parts.netloc}", unquote(parts.path)
+    except ValueError:
+        raise ConfigError(f"{option}: this is no URI", where=_UNPRINTABLE.sub("?", redact_uri(place))) from None
+    if parts.query or parts.fragment:
+        hint = "write %23 for # and %3F for ?; credentials belong into the environment"
+        raise ConfigError(f"{option}: the URI of a folder has no ? and no #", where=redact_uri(root + path), hint=hint)
+    return _remote(root, path, option)
+
+
+def path_of(place: Place, option: str = "URI") -> AnyPath:
+    """Return the path of a place with messages in files. Raises ConfigError as `storage_path`."""
+    return _remote(place.root, place.path, option) if place.root else Path(place.path)
+
+
+def _remote(root: str, path: str, option: str) -> RemotePath:
+    scheme, _, authority = root.partition("://")
+    path = path.rstrip("/")
+    segments = path.split("/")[1:]
+    if ":" in authority.rpartition("@")[0] or not authority or (scheme.startswith("s3") and "@" in authority):
+        hint = f"{scheme}://bucket/folder; credentials belong into the environment, or into Spark's settings"
+        raise ConfigError(f"{option}: this is no place on a storage", where=redact_uri(root), hint=hint)
+    if _UNPRINTABLE.search(path) or any(segment in ("", ".", "..") for segment in segments):
+        hint = "leave out what is empty, . or .."
+        raise ConfigError(
+            f"{option}: this is no path on a storage", where=_UNPRINTABLE.sub("?", root + path), hint=hint
+        )
+    options = s3_options(authority) if REMOTE_SCHEMES[scheme] == "s3a" else {}
+    store = Store(root, REMOTE_SCHEMES[scheme], _EXTRAS.get(scheme, ""), options)
+    _ = store.opened  # a driver that is missing is told now
+    return RemotePath(store, path)
+
+
+def path_uri(path: AnyPath) -> str:
+    """Return what an error calls a place of files."""
+    return str(path) if isinstance(path, RemotePath) else f"file://{path}"
+
+
+def spark_input(path: AnyPath) -> str:
+    """Return a path as Spark reads it, whatever its default file system is: no pattern, although it has `[`."""
+    return _GLOB.sub(r"\\\g<0>", spark_output(path))
+
+
+def spark_output(path: AnyPath) -> str:
+    """Return a path as Spark writes it, whatever its default file system is."""
+    if isinstance(path, RemotePath):
+        return f"{path.store.scheme}://{path.store.root.partition('://')[2]}{path.path}"
+    absolute = str(path.absolute())
+    databricks = absolute.startswith(_VOLUMES) and "DATABRICKS_RUNTIME_VERSION" in os.environ
+    return f"dbfs:{absolute}" if databricks else f"file://{absolute}"
+
+
+def _spark_setting() -> Callable[[str], str | None]:
+    """Return what tells the settings of Spark, of the session that runs or else of one that would be started now."""
+    session = SparkSession.getActiveSession()
+    if session is None:
+        settings = outside_settings()
+        return lambda name: settings.get(name)
+    conf = session.conf
+
+    def setting(name: str) -> str | None:
+        try:
+            return conf.get(name, None)
+        except PySparkException:
+            return None
+
+    return setting
+
+
+def s3_options(bucket: str) -> dict[str, Any]:
+    """Return s3fs' options for a bucket, as far as Spark's settings of Hadoop's S3A tell them."""
+    setting = _spark_setting()
+
+    def of(name: str) -> str | None:
+        names = (f"fs.s3a.bucket.{bucket}.{name}", f"fs.s3a.{name}")
+        return next((value for n in names if (value := setting(n) or setting(f"spark.hadoop.{n}"))), None)
+
+    options: dict[str, Any] = {}
+    for option, name in (("key", "access.key"), ("secret", "secret.key"), ("token", "session.token")):
+        if value := of(name):
+            options[option] = value
+    if endpoint := of("endpoint"):
+        scheme = "http" if (of("connection.ssl.enabled") or "").lower() == "false" else "https"
+        options["endpoint_url"] = endpoint if "://" in endpoint else f"{scheme}://{endpoint}"
+    if region := of("endpoint.region"):
+        options["client_kwargs"] = {"region_name": region}
+    if (of("path.style.access") or "").lower() == "true":
+        options["config_kwargs"] = {"s3": {"addressing_style": "path"}}
+    if (of("aws.credentials.provider") or "").endswith("AnonymousAWSCredentialsProvider"):
+        options["anon"] = True
+    return options
