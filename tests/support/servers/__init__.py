@@ -1,8 +1,10 @@
-"""Real servers for tests, each a context manager: Kafka, a Schema Registry, S3, Spark Connect, on loopback ports."""
+"""Real servers for tests, each a context manager, on free loopback ports: Kafka, a Schema Registry, S3, Spark."""
 
+from servers._cluster import SparkCluster
 from servers._connect import ConnectServer
 from servers._kafka import KafkaBroker
 from servers._registry import SchemaRegistry
 from servers._s3 import S3Server
+from servers._spark_home import SPARK_HOME
 
-__all__ = ["ConnectServer", "KafkaBroker", "S3Server", "SchemaRegistry"]
+__all__ = ["SPARK_HOME", "ConnectServer", "KafkaBroker", "S3Server", "SchemaRegistry", "SparkCluster"]

@@ -7,18 +7,9 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyspark
-
 from servers._process import JavaServer, free_ports
+from servers._spark_home import SPARK_HOME, SPARK_JAVA_OPTIONS
 from tidecast.runtime import fetch_jars
-
-# What Spark's launcher gives to Java 17.
-_OPENED = (
-    *("java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io"),
-    *("java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent"),
-    *("java.base/java.util.concurrent.atomic", "java.base/jdk.internal.ref", "java.base/sun.nio.ch"),
-    *("java.base/sun.nio.cs", "java.base/sun.security.action", "java.base/sun.util.calendar"),
-)
 
 
 class ConnectServer(JavaServer):
@@ -44,10 +35,10 @@ class ConnectServer(JavaServer):
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
-        jars = os.pathsep.join([*map(str, fetch_jars()), str(Path(pyspark.__file__).parent / "jars" / "*")])
+        jars = os.pathsep.join([*map(str, fetch_jars()), str(SPARK_HOME / "jars" / "*")])
         return [
-            *("-Xmx1g", "-XX:+IgnoreUnrecognizedVMOptions", "-Djdk.reflect.useDirectMethodHandle=false"),
-            *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+            "-Xmx1g",
+            *SPARK_JAVA_OPTIONS,
             *(f"-D{name}={value}" for name, value in settings.items()),
             *("-cp", jars, "org.apache.spark.sql.connect.service.SparkConnectServer"),
         ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -50,6 +51,10 @@ class JavaServer(ABC):
     def _answers(self) -> bool:
         """Whether the server does its work already."""
 
+    def _environment(self) -> Mapping[str, str]:
+        """Give variables that the server needs beside those of this process."""
+        return {}
+
     def __enter__(self) -> Self:
         # Between choosing a port and binding it somebody else may take it: then choose again.
         for attempt in range(1, _ATTEMPTS + 1):
@@ -57,7 +62,12 @@ class JavaServer(ABC):
             command = [*self._program, *self._command()]
             with (self.work / "log.txt").open("wb") as log:
                 self._process = subprocess.Popen(
-                    command, cwd=self.work, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                    command,
+                    cwd=self.work,
+                    env={**os.environ, **self._environment()},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
                 )
             atexit.register(self._process.kill)
             if self._came_up():
