@@ -108,8 +108,8 @@ PUBLIC = {
         Access Listener Service build_app read_users
     """,
     "tidecast.runtime": """
-        Java SPARK_JARS check_avro_limits check_zone configure_spark fetch_jars find_java local_zone outside_settings
-        read_jar_list spark_session unknown_zone
+        Java MASTER REMOTE SPARK_JARS check_avro_limits check_zone command_settings configure_spark fetch_jars
+        find_java local_zone outside_settings read_jar_list spark_session unknown_zone without_secrets
     """,
     "tidecast.cli": """
         main

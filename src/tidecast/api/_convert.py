@@ -15,7 +15,7 @@ from tidecast.api._source import GivenEvents, TopicSource, folder, registry_at
 from tidecast.config import ChangefeedConfig, load_config
 from tidecast.model import Events
 from tidecast.protocols import protocol_named
-from tidecast.publish import PlannedTable, Published, publish
+from tidecast.publish import PlannedTable, Published, check_publishable, publish
 from tidecast.publish import plan as plan_tables
 from tidecast.registry import Registry
 from tidecast.storage import AnyPath, path_of
@@ -51,6 +51,7 @@ class _Route:
             registry = source_schema_registry or schema_registry
             origin = TopicSource.check(source, schema_registry=registry, tz=tz, spark=spark)
         settings = load_config(sink, config, schema_registry)
+        check_publishable(settings)
         return cls(origin, settings, open_topics(settings.place))
 
     def registry(self, stack: ExitStack) -> Registry | None:

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from tidecast._inspect import Inspected, inspect_events, parse_message, single_message
 from tidecast._progress import Progress, no_progress
 from tidecast.api._source import TopicSource, registry_at, zone_of
+from tidecast.protocols import protocol_named
 from tidecast.sources import check_protocol, decode_records, read_records, source_errors
 from tidecast.topics import Records
 
@@ -35,6 +36,7 @@ def inspect(
         value, looks_like = parse_message(hex=hex, base64_text=base64)
         protocol = check_protocol(protocol or looks_like)
         checked = TopicSource("", protocol, registry_at(schema_registry), zone_of(tz), spark)
+        protocol_named(protocol).check_registry(checked.registry)
         progress("reading", 0, 0)
         records = Records(single_message(checked.session, value), ordered=True)
     with (

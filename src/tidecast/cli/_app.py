@@ -15,6 +15,7 @@ from tidecast import OnError, OnMismatch
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 from tidecast.cli import _show
 from tidecast.cli._progress import progress
+from tidecast.cli._spark import HidingFormatter, hidden, runs_spark
 
 app = typer.Typer(
     name="tidecast",
@@ -49,6 +50,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.command()
+@runs_spark
 def demo(
     folder: Annotated[
         str, typer.Option("--dir", metavar="DIR", help="Where to put topics and tables.")
@@ -63,6 +65,7 @@ def demo(
 
 
 @app.command()
+@runs_spark
 def convert(
     source: Source,
     sink: Annotated[str, typer.Argument(help="Where to publish: TiCDC's sink URI, kafka://… or file:///….")],
@@ -93,6 +96,7 @@ def convert(
 
 
 @app.command()
+@runs_spark
 def plan(
     source: Source,
     sink: Annotated[str, typer.Argument(help="Where it would be published: TiCDC's sink URI, kafka://… or file:///….")],
@@ -119,6 +123,7 @@ def plan(
 
 
 @app.command()
+@runs_spark
 def verify(
     source: Source,
     schema_registry: Registry = None,
@@ -145,6 +150,7 @@ def verify(
 
 
 @app.command()
+@runs_spark
 def replicate(
     source: Source,
     to: Annotated[
@@ -181,6 +187,7 @@ def replicate(
 
 
 @app.command()
+@runs_spark
 def inspect(
     source: Annotated[str | None, typer.Argument(help="Where to read: a source's URI or path.")] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many messages to explain.")] = 10,
@@ -209,6 +216,7 @@ def inspect(
 
 
 @app.command()
+@runs_spark
 def server(
     source: Annotated[
         str, typer.Option(metavar="URI", help="Where changes come from: kafka://…, file:///… or a path.")
@@ -236,7 +244,9 @@ def server(
     """Run changefeeds, with TiCDC's HTTP API, a status page and metrics, until SIGTERM or SIGINT."""
     if bool(user) != bool(password):
         raise typer.BadParameter("--user and --password go together")
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(HidingFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     tidecast.serve(
         source,
@@ -300,5 +310,5 @@ def main() -> None:
 
 
 def _fail(text: str, code: int = _FAILED) -> None:
-    print(f"tidecast: {' '.join(text.split())}", file=sys.stderr)
+    print(f"tidecast: {hidden(' '.join(text.split()))}", file=sys.stderr)
     sys.exit(code)

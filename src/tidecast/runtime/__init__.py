@@ -5,13 +5,17 @@ from tidecast.runtime._jars import SPARK_JARS, fetch_jars, read_jar_list
 from tidecast.runtime._java import Java, find_java
 from tidecast.runtime._outside import outside_settings
 from tidecast.runtime._session import configure_spark, spark_session
+from tidecast.runtime._where import MASTER, REMOTE, command_settings, without_secrets
 from tidecast.runtime._zone import check_zone, local_zone, unknown_zone
 
 __all__ = [
+    "MASTER",
+    "REMOTE",
     "SPARK_JARS",
     "Java",
     "check_avro_limits",
     "check_zone",
+    "command_settings",
     "configure_spark",
     "fetch_jars",
     "find_java",
@@ -20,4 +24,5 @@ __all__ = [
     "read_jar_list",
     "spark_session",
     "unknown_zone",
+    "without_secrets",
 ]

@@ -1,4 +1,4 @@
-"""What somebody else has set for Spark: spark-submit, its arguments in the environment, spark-defaults.conf."""
+"""What somebody else has set for Spark: a command's options, spark-submit, its arguments, spark-defaults.conf."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
+
+from tidecast.runtime._where import settings_of_command
 
 # The arguments of spark-submit that stand for a setting which tidecast would make itself.
 _ARGUMENTS = {
@@ -32,8 +34,10 @@ def outside_settings() -> dict[str, str]:
     """Return the settings of Spark that a session made now would have to keep."""
     if submitted():
         SparkContext._ensure_initialized()  # without it Python's SparkConf does not ask Java
-        return dict(SparkConf().getAll())
-    return {**_defaults(), **dict(_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))}
+        found = dict(SparkConf().getAll())
+    else:
+        found = {**_defaults(), **dict(_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))}
+    return {**found, **settings_of_command()}
 
 
 def _defaults() -> dict[str, str]:

@@ -5,23 +5,27 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark import SparkContext
-from pyspark.errors import PySparkImportError, PySparkRuntimeError
+from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from tidecast._errors import MissingRuntime
+from tidecast._errors import ConfigError
+from tidecast.runtime._answers import check_master, check_remote, start_errors
 from tidecast.runtime._avro_limits import AVRO_LIMITS
 from tidecast.runtime._jars import SPARK_JARS, fetch_jars
 from tidecast.runtime._java import find_java
 from tidecast.runtime._outside import outside_settings, submitted
+from tidecast.runtime._where import MASTER, REMOTE, check_settings, take_command_settings
 
+_REMOTE_VARIABLE = "SPARK_REMOTE"
 # Settings that are lists: what a caller gives is added to ours instead of replacing it.
 _LISTS = {
     "spark.jars": ",",
@@ -38,33 +42,57 @@ def spark_session(
 
     The first call fetches the connectors and, if need be, finds a Java; see `fetch_jars` and `find_java`. What
     spark-submit, `PYSPARK_SUBMIT_ARGS` or spark-defaults.conf set is kept: master, memory, packages and all else; on a
-    cluster tidecast sets nothing that is meant for one machine. With `SPARK_REMOTE` the session is
-    one of that Spark Connect server, which has to have the connectors itself. `cores`, by default all of the machine's,
-    is for a local session. `conf` overrides any setting; to the lists (`spark.jars`, `spark.sql.extensions`,
-    `extraJavaOptions` of driver and executors) it adds. A session that already runs is returned with nothing but `conf`
-    applied. Spark's own log is silent; `TIDECAST_SPARK_LOG=warn` turns it on.
-    Raises `MissingRuntime` when Java or a connector cannot be had.
+    cluster tidecast sets nothing that is meant for one machine. With `spark.remote` in `conf`, or `SPARK_REMOTE`, the
+    session is one of that Spark Connect server, which has to have the connectors itself. `cores`, by default all of the
+    machine's, is for a local session. `conf` overrides any setting, `spark.master` too; to the lists (`spark.jars`,
+    `spark.sql.extensions`, `extraJavaOptions` of driver and executors) it adds. A session that already runs is returned
+    with nothing but `conf` applied. Spark's own log is silent; `TIDECAST_SPARK_LOG=warn` turns it on.
+    Raises `ConfigError` for a master or a server that is none, `Unreachable` for one that does not answer,
+    `MissingRuntime` when Java or a connector cannot be had, and `TerminalError` when Spark does not start.
     """
-    given = dict(conf or {})
+    given = _merged(conf or {}, take_command_settings())
+    check_settings(given)
     running = _running_session()
     if running is not None:
-        for name, value in given.items():
-            running.conf.set(name, value)
-        return running
+        return _reused(running, given)
     _silence_python_side()
-    if is_remote() or "SPARK_REMOTE" in os.environ:
-        try:
-            return _configured(SparkSession.builder, {**_CHOICES, **_SQL, **given}).getOrCreate()
-        except PySparkImportError as error:
-            raise MissingRuntime(
-                f"the client of Spark Connect is not complete: {error}", hint="pip install 'tidecast[connect]'"
-            ) from None
-    builder = _configured(SparkSession.builder, settings_of(app_name, cores, outside_settings(), given))
-    if submitted():  # Java runs, and Python's workers and its class path are spark-submit's
-        return builder.getOrCreate()
-    # Spark starts its Java and its Python workers with the environment of this moment, and offers no other way.
-    with _environment(JAVA_HOME=str(find_java().home), PYSPARK_PYTHON=sys.executable):
-        session = builder.getOrCreate()
+    with start_errors(given):
+        if REMOTE in given or (MASTER not in given and (is_remote() or _REMOTE_VARIABLE in os.environ)):
+            return _connected(given)
+        return _started(app_name, cores, given)
+
+
+def _reused(running: SparkSession, given: Mapping[str, str]) -> SparkSession:
+    """Return a session that runs, with what is given; where Spark runs is settled."""
+    remote = is_remote()
+    for name in (MASTER, REMOTE):
+        fits = remote if name == REMOTE else not remote and running.conf.get(MASTER, None) == given.get(MASTER)
+        if name in given and not fits:
+            raise ConfigError(f"{name} comes too late: this program has a Spark session already")
+    for name, value in given.items():
+        if name not in (MASTER, REMOTE):
+            running.conf.set(name, value)
+    return running
+
+
+def _connected(given: Mapping[str, str]) -> SparkSession:
+    url = given.get(REMOTE) or os.environ.get(_REMOTE_VARIABLE)
+    if url:
+        check_remote(url)
+    return _configured(SparkSession.builder, {**_CHOICES, **_SQL, **given}).getOrCreate()
+
+
+def _started(app_name: str, cores: int | None, given: Mapping[str, str]) -> SparkSession:
+    settings = settings_of(app_name, cores, outside_settings(), given)
+    check_master(settings[MASTER])
+    builder = _configured(SparkSession.builder, settings)
+    with _environment(**{_REMOTE_VARIABLE: None}):  # a master that is given counts for more
+        if submitted():  # Java runs, and Python's workers and its class path are spark-submit's
+            return builder.getOrCreate()
+        # Spark starts its Java and its Python workers with the environment of this moment, and offers no other way.
+        python = sys.executable if _is_local(settings[MASTER]) else os.environ.get("PYSPARK_PYTHON", sys.executable)
+        with _environment(JAVA_HOME=str(find_java().home), PYSPARK_PYTHON=python):
+            session = builder.getOrCreate()
     atexit.register(_remove_litter, Path("artifacts").absolute())
     return session
 
@@ -79,8 +107,9 @@ def settings_of(
     app_name: str, cores: int | None, outside: Mapping[str, str], given: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the settings of a new session: ours, in place of these what somebody else has set, then what is given."""
-    ours = {"spark.app.name": app_name, **_CHOICES, **_SQL, **_STATIC, **_connectors(outside)}
-    if outside.get("spark.master", "local").startswith("local"):
+    chosen = {**outside, **given}
+    ours = {"spark.app.name": app_name, **_CHOICES, **_SQL, **_STATIC, **_DRIVER, **_connectors(chosen)}
+    if _is_local(chosen.get(MASTER, "local")):
         ours |= _local(cores or _usable_cores())
     return _merged(_in_time(ours), outside, given)
 
@@ -97,7 +126,7 @@ def configure_spark(builder: SparkSession.Builder) -> SparkSession.Builder:
     a connector cannot be had.
     """
     chosen = {name: str(value) for name, value in builder._options.items()}  # there is no public way to read them
-    if is_remote() or "SPARK_REMOTE" in os.environ or "spark.remote" in chosen:
+    if is_remote() or _REMOTE_VARIABLE in os.environ or REMOTE in chosen:
         return _configured(builder, {name: value for name, value in _SQL.items() if name not in chosen})
     outside = outside_settings()
     ours = _in_time({**_SQL, **_STATIC, **_connectors({**outside, **chosen})})
@@ -162,25 +191,35 @@ _SQL = {
 }
 
 
+# What the driver's Java has when we start it, wherever its executors are.
+_DRIVER = {
+    "spark.driver.extraJavaOptions": (
+        f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()} {AVRO_LIMITS}"
+    ),
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def _is_local(master: str) -> bool:
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
 def _local(cores: int) -> dict[str, str]:
     """Return the settings of a session in one process on this machine."""
-    log = Path(__file__).with_name("log4j2.properties").as_uri()
     return {
-        "spark.master": f"local[{cores}]",
+        MASTER: f"local[{cores}]",
         # One process does all the work: more pieces than cores only cost.
         "spark.sql.shuffle.partitions": str(cores),
         "spark.databricks.delta.snapshotPartitions": str(cores),
         "spark.driver.memory": f"{min(max(cores, 2), 16)}g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {AVRO_LIMITS}",
         # Without a UI nobody looks at what has been; a server runs for long.
         "spark.sql.ui.retainedExecutions": "10",
         "spark.ui.retainedJobs": "10",
         "spark.ui.retainedStages": "10",
         "spark.ui.retainedTasks": "100",
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
 
 
@@ -223,14 +262,19 @@ def _usable_cores() -> int:
 
 
 @contextmanager
-def _environment(**variables: str) -> Iterator[None]:
+def _environment(**variables: str | None) -> Iterator[None]:
+    """Set variables for a while; None takes one away."""
     before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
+    _set_environment(variables)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        _set_environment(before)
+
+
+def _set_environment(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -1,0 +1,87 @@
+"""Where Spark runs: the options of every command that runs it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from tidecast._errors import ConfigError
+
+_Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Spark's master: local[4], spark://host:7077, yarn, k8s://https://…."),
+]
+_Remote = Annotated[
+    str | None, typer.Option("--remote", metavar="URL", help="A Spark Connect server: sc://host:15002.")
+]
+_Conf = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be given repeatedly.")
+]
+_OPTIONS = {"master": _Master, "remote": _Remote, "conf": _Conf}
+_NAME = re.compile(r"[\w.-]+")
+_SHOWN = re.compile(r"(spark\.[\w.-]*)?")
+
+_given: dict[str, str] = {}  # of this process' commands: what is secret in it stays so
+
+
+def runs_spark(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options `--master`, `--remote` and `--conf`, with which its Spark session is made."""
+
+    @functools.wraps(command)
+    def run(
+        *, master: str | None = None, remote: str | None = None, conf: Sequence[str] | None = None, **options: object
+    ) -> None:
+        from tidecast.runtime import MASTER, REMOTE, command_settings  # Spark, which `--help` needs not
+
+        given = {MASTER: master, REMOTE: remote}
+        settings = {**_pairs(conf or ()), **{name: value for name, value in given.items() if value is not None}}
+        _given.update(settings)
+        with command_settings(settings):
+            command(**options)
+
+    own = inspect.signature(command, eval_str=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    more = [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in _OPTIONS.items()]
+    parameters = [*(p.replace(kind=keyword) for p in own.parameters.values()), *more]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
+
+
+def hidden(text: str) -> str:
+    """Return a text without the secrets that `--conf` and `--remote` gave."""
+    if not _given:
+        return text
+    from tidecast.runtime import without_secrets
+
+    return without_secrets(text, _given)
+
+
+class HidingFormatter(logging.Formatter):
+    """Log lines without these secrets, whoever quotes them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record's line."""
+        return hidden(super().format(record))
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    """Return settings given as `name=value`. Raises ConfigError for another text, of which it shows no value."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not _NAME.fullmatch(name):
+            shown = _SHOWN.match(text)
+            raise ConfigError(
+                "--conf takes NAME=VALUE",
+                where=shown[0] if shown else None,
+                hint="for example --conf spark.executor.memory=4g",
+            )
+        found[name] = value
+    return found
