@@ -838,7 +838,7 @@ WRONG_CALLS = {
         ("convert", "/t?protocol=simple", "file:///o?protocol=simple", "--config", "/absent.toml"),
         "/absent.toml: the file cannot be read",
     ),
-    "a target elsewhere": (("replicate", "/t?protocol=simple", "--to", "s3://bucket/x"), "not a storage"),
+    "a target elsewhere": (("replicate", "/t?protocol=simple", "--to", "ftp://host/x"), "not a storage"),
     "no address": (("server", "--source", "/t?protocol=simple", "--addr", "8300"), "'8300' is not an address"),
     "no hexadecimal": (("inspect", "--hex", "xyz"), "the message is not hexadecimal"),
     "no protocol of a message": (("inspect", "--hex", "00", "--protocol", "x"), "unknown 'x' message protocol"),
