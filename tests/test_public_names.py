@@ -109,7 +109,8 @@ PUBLIC = {
     """,
     "tidecast.runtime": """
         Java MASTER REMOTE SPARK_JARS check_avro_limits check_zone command_settings configure_spark fetch_jars
-        find_java local_zone outside_settings read_jar_list spark_session unknown_zone without_secrets
+        find_java local_zone outside_settings read_jar_list running_session settings_of_command spark_session
+        unknown_zone without_secrets
     """,
     "tidecast.cli": """
         main

@@ -271,7 +271,7 @@ def test_a_store_that_does_not_answer_shows_no_secret(monkeypatch: pytest.Monkey
     (tmp_path / "spark-defaults.conf").write_text(lines)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    monkeypatch.setattr(storage._open.SparkSession, "getActiveSession", lambda: None)  # type: ignore[attr-defined]
+    monkeypatch.setattr(storage._open, "running_session", lambda: None)
     path = storage_path("s3a://lake/x", "--checkpoint")
     with pytest.raises(Unreachable, match="does not answer") as caught:
         check_exclusive(path, "--checkpoint")

@@ -4,8 +4,8 @@ from tidecast.runtime._avro_limits import check_avro_limits
 from tidecast.runtime._jars import SPARK_JARS, fetch_jars, read_jar_list
 from tidecast.runtime._java import Java, find_java
 from tidecast.runtime._outside import outside_settings
-from tidecast.runtime._session import configure_spark, spark_session
-from tidecast.runtime._where import MASTER, REMOTE, command_settings, without_secrets
+from tidecast.runtime._session import configure_spark, running_session, spark_session
+from tidecast.runtime._where import MASTER, REMOTE, command_settings, settings_of_command, without_secrets
 from tidecast.runtime._zone import check_zone, local_zone, unknown_zone
 
 __all__ = [
@@ -22,6 +22,8 @@ __all__ = [
     "local_zone",
     "outside_settings",
     "read_jar_list",
+    "running_session",
+    "settings_of_command",
     "spark_session",
     "unknown_zone",
     "without_secrets",

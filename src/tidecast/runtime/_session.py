@@ -52,7 +52,7 @@ def spark_session(
     """
     given = _merged(conf or {}, take_command_settings())
     check_settings(given)
-    running = _running_session()
+    running = running_session()
     if running is not None:
         return _reused(running, given)
     _silence_python_side()
@@ -223,7 +223,8 @@ def _local(cores: int) -> dict[str, str]:
     }
 
 
-def _running_session() -> SparkSession | None:
+def running_session() -> SparkSession | None:
+    """Return the session that runs in this program, None where none does."""
     try:
         session = SparkSession.active()
     except PySparkRuntimeError:

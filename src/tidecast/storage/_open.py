@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from weakref import WeakKeyDictionary
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
 from tidecast._uri import REMOTE_SCHEMES, Place, local_path, redact_uri, scheme_of
-from tidecast.runtime import outside_settings
+from tidecast.runtime import outside_settings, running_session, settings_of_command
 from tidecast.storage._remote import AnyPath, RemotePath, Store
 
 _GLOB = re.compile(r"[\[\]{}*?\\]")
@@ -97,26 +97,32 @@ def spark_output(path: AnyPath) -> str:
     return f"dbfs:{absolute}" if databricks else f"file://{absolute}"
 
 
-def _spark_setting() -> Callable[[str], str | None]:
+def _spark_setting(session: SparkSession | None) -> Callable[[str], str | None]:
     """Return what tells the settings of Spark, of the session that runs or else of one that would be started now."""
-    session = SparkSession.getActiveSession()
-    if session is None:
-        settings = outside_settings()
-        return lambda name: settings.get(name)
-    conf = session.conf
+    if session is not None:
+        conf = session.conf
+        return lambda name: conf.get(name, None)
+    settings = {**outside_settings(), **settings_of_command()}
+    return lambda name: settings.get(name)
 
-    def setting(name: str) -> str | None:
-        try:
-            return conf.get(name, None)
-        except PySparkException:
-            return None
 
-    return setting
+_known: WeakKeyDictionary[SparkSession, dict[object, dict[str, Any]]] = WeakKeyDictionary()
+"""The options of buckets by session and environment. To ask a session is dear, and Hadoop asks it once as well."""
 
 
 def s3_options(bucket: str) -> dict[str, Any]:
     """Return s3fs' options for a bucket, as far as Spark's settings of Hadoop's S3A tell them."""
-    setting = _spark_setting()
+    session = running_session()
+    if session is None:
+        return _s3_options(bucket, _spark_setting(None))
+    known = _known.setdefault(session, {})
+    key = bucket, *((name, value) for name, value in os.environ.items() if name.startswith(("AWS_", "FSSPEC_")))
+    if key not in known:
+        known[key] = _s3_options(bucket, _spark_setting(session))
+    return known[key]
+
+
+def _s3_options(bucket: str, setting: Callable[[str], str | None]) -> dict[str, Any]:
 
     def of(name: str) -> str | None:
         names = (f"fs.s3a.bucket.{bucket}.{name}", f"fs.s3a.{name}")
