@@ -20,7 +20,7 @@ from tidecast.model import Events
 from tidecast.publish import Published, publish
 from tidecast.registry import Registry, open_registry
 from tidecast.replica import replicate
-from tidecast.runtime import spark_session
+from tidecast.runtime import QUICK, spark_session
 from tidecast.topics import open_topics
 
 _SHOP = "shop"
@@ -35,14 +35,8 @@ _OTHERS = {
 """The protocols in which the log is published beside Avro, each to one topic in a folder of its name."""
 _MARK = ".tidecast-demo"
 
-_QUICK = {
-    # A few thousand rows: generated code, thorough compilation and many pieces would only cost.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.databricks.delta.snapshotPartitions": "1",
-}
+# A few thousand rows: many pieces would only cost.
+_QUICK = {**QUICK, "spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
 _STAGES = 4
 
 

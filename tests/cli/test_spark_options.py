@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from shop import LOG
 from tidecast._errors import ConfigError, TerminalError, Unreachable
 from tidecast.cli import _spark
 from tidecast.cli._spark import HidingFormatter, runs_spark
-from tidecast.runtime import MASTER, REMOTE, _answers, command_settings, spark_session
+from tidecast.runtime import MASTER, QUICK, REMOTE, _answers, command_settings, spark_session
 from tidecast.runtime._answers import check_remote, start_errors
 from tidecast.runtime._session import settings_of
 
@@ -133,3 +134,30 @@ def test_what_is_secret_is_shown_in_no_error_and_no_log(monkeypatch: pytest.Monk
     shown = HidingFormatter().format(record)
     runs_spark(lambda: None)(conf=["spark.ssl.keyPassword=hunter2"])
     assert [shown, HidingFormatter().format(record)] == ["hunter2", "xxxxx"]
+
+
+def test_a_command_with_little_to_do_has_a_quick_session(tmp_path: Path) -> None:
+    asked: list[tuple[bool, bool]] = []
+
+    def command(source: str | None = None) -> None:
+        here, elsewhere = (settings_of("tidecast", 2, {}, given) for given in ({}, {MASTER: "spark://h:7077"}))
+        asked.append((quick(here), quick(elsewhere)))
+
+    def quick(settings: Mapping[str, str]) -> bool:
+        (java,) = (value for name, value in QUICK.items() if name.endswith("JavaOptions"))
+        found = java in settings["spark.driver.extraJavaOptions"]
+        assert found == (settings.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN")
+        return found
+
+    folder = tmp_path / "topics" / "t"
+    folder.mkdir(parents=True)
+    (folder / "small.parquet").write_bytes(b"x")
+    sources = [str(LOG.FILE), f"file://{folder}?protocol=avro", f"file://{folder.parent}/x?topics=.*"]
+    for source in (*sources, "kafka://h/t", "s3a://b/t", None, "nope://"):
+        runs_spark(command)(source=source)
+    runs_spark(command, once=False)(source=sources[0])
+    with (folder / "large.parquet").open("wb") as file:
+        file.truncate(2 << 20)
+    for source in sources[1:]:
+        runs_spark(command)(source=source)
+    assert asked == [(True, False)] * 3 + [(False, False)] * 7

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -216,7 +217,7 @@ def inspect(
 
 
 @app.command()
-@runs_spark
+@partial(runs_spark, once=False)
 def server(
     source: Annotated[
         str, typer.Option(metavar="URI", help="Where changes come from: kafka://…, file:///… or a path.")

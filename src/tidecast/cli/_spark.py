@@ -7,6 +7,7 @@ import inspect
 import logging
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,14 +25,18 @@ _Conf = Annotated[
     list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be given repeatedly.")
 ]
 _OPTIONS = {"master": _Master, "remote": _Remote, "conf": _Conf}
+_SMALL, _FEW = 1 << 20, 1000
 _NAME = re.compile(r"[\w.-]+")
 _SHOWN = re.compile(r"(spark\.[\w.-]*)?")
 
 _given: dict[str, str] = {}  # of this process' commands: what is secret in it stays so
 
 
-def runs_spark(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options `--master`, `--remote` and `--conf`, with which its Spark session is made."""
+def runs_spark(command: Callable[..., None], *, once: bool = True) -> Callable[..., None]:
+    """Give a command the options `--master`, `--remote` and `--conf`, with which its Spark session is made.
+
+    `once` says that it reads its source up to the present end, and ends.
+    """
 
     @functools.wraps(command)
     def run(
@@ -42,7 +47,7 @@ def runs_spark(command: Callable[..., None]) -> Callable[..., None]:
         given = {MASTER: master, REMOTE: remote}
         settings = {**_pairs(conf or ()), **{name: value for name, value in given.items() if value is not None}}
         _given.update(settings)
-        with command_settings(settings):
+        with command_settings(settings, small=once and _is_small(options.get("source"))):
             command(**options)
 
     own = inspect.signature(command, eval_str=True)
@@ -52,6 +57,26 @@ def runs_spark(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
+
+
+def _is_small(source: object) -> bool:
+    """Tell whether a source is some local files of few messages, as far as their size tells."""
+    from tidecast._uri import parse_place, source_uri  # `--help` needs not wait for it
+
+    try:
+        place = parse_place(source_uri(str(source)))
+    except ConfigError:
+        return False
+    if source is None or place.is_kafka or place.root:
+        return False
+    folder = Path(place.path)
+    files = folder.parent.rglob("*") if "topics" in place.params else folder.rglob("*") if folder.is_dir() else [folder]
+    size = 0
+    for number, file in enumerate(files):
+        size += file.stat().st_size if file.is_file() else 0
+        if size > _SMALL or number > _FEW:
+            return False
+    return True
 
 
 def hidden(text: str) -> str:

@@ -4,12 +4,13 @@ from tidecast.runtime._avro_limits import check_avro_limits
 from tidecast.runtime._jars import SPARK_JARS, fetch_jars, read_jar_list
 from tidecast.runtime._java import Java, find_java
 from tidecast.runtime._outside import outside_settings
-from tidecast.runtime._session import configure_spark, running_session, spark_session
+from tidecast.runtime._session import QUICK, configure_spark, running_session, spark_session
 from tidecast.runtime._where import MASTER, REMOTE, command_settings, settings_of_command, without_secrets
 from tidecast.runtime._zone import check_zone, local_zone, unknown_zone
 
 __all__ = [
     "MASTER",
+    "QUICK",
     "REMOTE",
     "SPARK_JARS",
     "Java",

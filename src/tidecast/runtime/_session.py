@@ -23,7 +23,7 @@ from tidecast.runtime._avro_limits import AVRO_LIMITS
 from tidecast.runtime._jars import SPARK_JARS, fetch_jars
 from tidecast.runtime._java import find_java
 from tidecast.runtime._outside import outside_settings, submitted
-from tidecast.runtime._where import MASTER, REMOTE, check_settings, take_command_settings
+from tidecast.runtime._where import MASTER, REMOTE, check_settings, is_small, take_command_settings
 
 _REMOTE_VARIABLE = "SPARK_REMOTE"
 # Settings that are lists: what a caller gives is added to ours instead of replacing it.
@@ -111,6 +111,8 @@ def settings_of(
     ours = {"spark.app.name": app_name, **_CHOICES, **_SQL, **_STATIC, **_DRIVER, **_connectors(chosen)}
     if _is_local(chosen.get(MASTER, "local")):
         ours |= _local(cores or _usable_cores())
+        if is_small():
+            ours = _merged(ours, QUICK)
     return _merged(_in_time(ours), outside, given)
 
 
@@ -190,6 +192,13 @@ _SQL = {
     "spark.sql.variable.substitute": "false",
 }
 
+
+QUICK: Mapping[str, str] = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
+}
+"""What makes a session quick for some thousand rows, and slow for more: code, and code well compiled, pays late."""
 
 # What the driver's Java has when we start it, wherever its executors are.
 _DRIVER = {

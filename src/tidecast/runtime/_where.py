@@ -15,21 +15,29 @@ MASTER, REMOTE = "spark.master", "spark.remote"
 _MASTER = re.compile(r"local(\[.*\]|-cluster\[.*\])?|spark://.+|k8s://.+|yarn")
 _NO_SECRETS = ("", "true", "false")
 
+_small: ContextVar[bool] = ContextVar("_small", default=False)
 _settings: ContextVar[Mapping[str, str]] = ContextVar("_settings", default={})  # noqa: B039 - nobody changes it
 
 
 @contextmanager
-def command_settings(settings: Mapping[str, str]) -> Iterator[None]:
+def command_settings(settings: Mapping[str, str], *, small: bool = False) -> Iterator[None]:
     """Let `spark_session` take a command's settings before all others, while the block runs.
 
-    Raises ConfigError for settings that cannot be, before anything starts.
+    `small` says that the command has little to do, and ends with its program. Raises ConfigError for settings that
+    cannot be, before anything starts.
     """
     check_settings(settings)
-    token = _settings.set(settings)
+    tokens = _settings.set(settings), _small.set(small)
     try:
         yield
     finally:
-        _settings.reset(token)
+        _settings.reset(tokens[0])
+        _small.reset(tokens[1])
+
+
+def is_small() -> bool:
+    """Tell whether a command runs that has little to do."""
+    return _small.get()
 
 
 def settings_of_command() -> Mapping[str, str]:
