@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import subprocess
 import sys
 import threading
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from servers import S3Server
 from tidecast import storage
 from tidecast._errors import ConfigError, TerminalError, Unreachable
 from tidecast._uri import parse_place
+from tidecast.changefeed._feed import Feed, FeedFolder
 from tidecast.storage import (
     RemotePath,
     StateFile,
@@ -71,6 +74,7 @@ def short_lease(monkeypatch: pytest.MonkeyPatch) -> float:
         ("ftp://host/folder", "--to: ftp: is not a storage"),
         ("s3a://KEY:SECRET@bucket/folder", "no place on a storage"),
         ("s3://KEYSECRET@bucket/folder", "no place on a storage"),
+        ("abfss://container:SECRET@account.dfs.core.windows.net/x", "no place on a storage"),
         ("s3a:///folder", "no place on a storage"),
         ("s3a://bucket/a/../b", "leave out what is empty"),
         ("s3a://bucket/a/%2E%2E/b", "leave out what is empty"),
@@ -216,6 +220,58 @@ def test_one_process_at_a_time_has_a_folder(folder: RemotePath, short_lease: flo
             locked(folder, HINT)
     with locked(folder, HINT):
         assert [one.name for one in entries(folder)] == [".lock-000000000002"]
+
+
+def test_who_lets_go_of_a_folder_locks_nobody_out(folder: RemotePath) -> None:
+    locked(folder, HINT).close()
+    started = time.monotonic()
+    with locked(folder, HINT):
+        assert time.monotonic() - started < storage._lock.LEASE_S / 2
+
+
+def test_changefeeds_are_kept_and_removed(
+    folder: RemotePath, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+    feed = Feed("one", "kafka://h/t?protocol=avro", {}, 1, 0, created, (1, 2))
+    first = FeedFolder(folder)
+    first.create(feed)
+    second = FeedFolder(folder)
+    assert list(second.load()) == [feed]
+    second.save(changed := replace(feed, retries=1))
+    with pytest.raises(TerminalError, match="another process has taken over"):
+        first.save(feed)
+    third = FeedFolder(folder)
+    assert list(third.load()) == [changed]
+    with pytest.raises(TerminalError, match="something else is in the place"):
+        third.create(feed)
+    replace_file(folder / "one" / "dead-letters" / "part.jsonl", b"")
+    replace_file(folder / "foreign" / "file", b"")
+    StateFile(folder / "unborn" / "feed.json").read()
+    with monkeypatch.context() as crash:
+        crash.setattr("tidecast.changefeed._feed.remove_tree", lambda *_, **__: None)
+        third.remove("one")
+    assert list(FeedFolder(folder).load()) == []
+    assert files_below(folder) == ["foreign/file"]
+    assert "foreign is left alone" in caplog.text
+    third.create(feed)
+    assert list(FeedFolder(folder).load()) == [feed]
+    FeedFolder(folder).remove("one")
+    assert files_below(folder) == ["foreign/file"]
+
+
+def test_who_looked_long_ago_does_not_get_a_folder(
+    folder: RemotePath, short_lease: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        locked(folder, HINT).close()
+    with locked(folder, HINT):
+        listed = storage._lock._Lease._numbers
+        answers = iter([[1]])
+        monkeypatch.setattr(storage._lock._Lease, "_numbers", lambda lease: next(answers, None) or listed(lease))
+        with pytest.raises(TerminalError, match="another process uses this folder"):
+            locked(folder, HINT)
+        assert [one.name for one in entries(folder)] == [".lock-000000000003"]
 
 
 def test_who_waits_for_a_folder_gets_it(folder: RemotePath, short_lease: float) -> None:

@@ -138,8 +138,13 @@ class _Lease(_Closed):
             except FileExistsError:
                 continue  # another one was first
             self._check_exclusive(self._object(last + 1))
+            numbers = self._numbers()
+            if max(numbers, default=0) > last + 1:  # others had it meanwhile, and removed the first of their locks
+                remove_file(self._object(last + 1))
+                continue
             for number in numbers:
-                remove_file(self._object(number))
+                if number <= last:
+                    remove_file(self._object(number))
             return last + 1
 
     def _check_exclusive(self, lock: RemotePath) -> None:

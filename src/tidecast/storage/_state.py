@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Sequence
 from contextlib import suppress
 
 from tidecast._errors import TerminalError, Unreachable
@@ -37,12 +36,11 @@ class StateFile:
         if not isinstance(self.path, RemotePath):
             return self.path.read_bytes() if self.path.exists() else None
         for _ in range(_TRIES if self._state is None else 0):
-            with suppress(
-                FileNotFoundError, FileExistsError
-            ):  # a process that has lost the folder writes for the last time
+            # A process that has lost the folder may write, and remove, for the last time.
+            with suppress(FileNotFoundError, FileExistsError):
                 numbers = self._numbers(self.path)
                 last = self._object(self.path, numbers[-1]).read_bytes() if numbers else b"\n"
-                self._create(self.path, last.partition(b"\n")[2], numbers)
+                self._create(self.path, last.partition(b"\n")[2], max(numbers, default=0) + 1)
                 break
         if self._state is None:
             raise self._taken()
@@ -59,13 +57,14 @@ class StateFile:
             return
         self.read()
         try:
-            self._create(self.path, state, [self._number])
-        except FileExistsError:
+            self._create(self.path, state, self._number + 1)
+        except (FileExistsError, FileNotFoundError):
             raise self._taken() from None
 
-    def _create(self, path: RemotePath, state: bytes, before: Sequence[int]) -> None:
+    def _create(self, path: RemotePath, state: bytes, number: int) -> None:
+        """Write the next state. Raises FileExistsError where another process has written a later one."""
         check_held(path)
-        number, writer = max(before, default=0) + 1, f"{self._writer}\n".encode()
+        writer = f"{self._writer}\n".encode()
         while True:
             try:
                 create(self._object(path, number), writer + state)
@@ -73,11 +72,17 @@ class StateFile:
             except FileExistsError:
                 if not self._object(path, number).read_bytes().startswith(writer):
                     raise
-            before, number = [*before, number], number + 1  # an earlier write whose answer was lost
+            number += 1  # an earlier write whose answer was lost
+        # Another process may have gone on so far that it has removed its first numbers.
+        numbers = self._numbers(path)
+        taken = max(numbers, default=number) > number
+        with suppress(OSError, Unreachable):  # who writes next removes what is left
+            for old in numbers:
+                if old < number or (taken and old == number):
+                    remove_file(self._object(path, old))
+        if taken:
+            raise FileExistsError(path)
         self._number, self._state = number, state
-        for old in before:
-            with suppress(OSError, Unreachable):  # who reads next removes what is left
-                remove_file(self._object(path, old))
 
     def _taken(self) -> TerminalError:
         why = "another process has taken over this state, so that this one must not write it"
