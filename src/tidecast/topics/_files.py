@@ -189,7 +189,7 @@ def file_errors() -> Iterator[None]:
         raise
     except Exception as error:
         if unknown := _NO_FILE_SYSTEM.search(str(error)):
-            hint = "give it the connector's jars, for S3 by --packages org.apache.hadoop:hadoop-aws:3.4.1"
+            hint = "give it the connector, for S3 by --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:3.4.1"
             raise ConfigError(f"Spark has no file system for {unknown[1] or unknown[2]}", hint=hint) from None
         found = _FILE_ERROR.search(str(error))
         if found is None:
