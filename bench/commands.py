@@ -6,6 +6,7 @@ import argparse
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -29,23 +30,23 @@ TSO_STEP = 1 << 18
 BARE, BY_HAND, TO_PARQUET = "Spark: from_avro", "Spark: from_avro, newest, Delta", "Spark: from_avro, to_json, Parquet"
 
 
-def write_topic(spark: SparkSession, rows: int, folder: Path, registry: Path) -> str:
-    """Write rows as a topic of Avro messages; return the text of their schema."""
-    opened = open_registry(registry.as_uri())
-    text = avro.value_schema(SCHEMA, OPTIONS)
-    key_id = opened.register("orders-key", avro.key_schema(SCHEMA, OPTIONS))
-    value_id = opened.register("orders-value", text)
+def write_topic(spark: SparkSession, rows: int, folder: Path, registry: Path, name: str = SCHEMA.table) -> str:
+    """Write rows of a table as a topic of Avro messages; return the text of their schema."""
+    opened, schema = open_registry(registry.as_uri()), replace(SCHEMA, table=name)
+    text = avro.value_schema(schema, OPTIONS)
+    key_id = opened.register(f"{name}-key", avro.key_schema(schema, OPTIONS))
+    value_id = opened.register(f"{name}-value", text)
     changes = inserted_rows(spark, rows).withColumn("commit_ts", F.lit(COMMIT_TS) + F.col("n") * TSO_STEP)
     columns = {
-        "topic": F.lit("orders"),
+        "topic": F.lit(name),
         "partition": F.lit(0),
         "offset": F.col("n"),
         "timestamp": F.current_timestamp(),
-        "key": avro.encode_key(SCHEMA, key_id, OPTIONS),
-        "value": avro.encode_value(SCHEMA, value_id, OPTIONS),
+        "key": avro.encode_key(schema, key_id, OPTIONS),
+        "value": avro.encode_value(schema, value_id, OPTIONS),
     }
     records = changes.select(*(columns.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
-    records.repartitionByRange(FILES, "offset").sortWithinPartitions("offset").write.parquet(str(folder / "orders"))
+    records.repartitionByRange(FILES, "offset").sortWithinPartitions("offset").write.parquet(str(folder / name))
     return text
 
 

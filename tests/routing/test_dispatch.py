@@ -59,12 +59,17 @@ def primary(*names: str) -> tuple[Index, ...]:
     return (Index("primary", True, True, False, names),)
 
 
+def inserted(rows: DataFrame) -> DataFrame:
+    """Return rows, in the column `data`, with the further columns that a dispatcher may read of an insert."""
+    return rows.withColumns({"op": F.lit("c"), "old": F.lit(None).cast(rows.schema["data"].dataType)})
+
+
 def partition(
     spark: SparkSession, router: Router, schema: TableSchema, row: tuple[Any, ...], partitions: int, ts: int = 1
 ) -> int:
-    kind = T.StructType([T.StructField("row", row_type(schema)), T.StructField("ts", T.LongType())])
-    frame = spark.createDataFrame([(row, ts)], kind)
-    found = frame.select(router.partition_for(schema, F.col("row"), F.col("ts"), partitions).alias("p"))
+    kind = T.StructType([T.StructField("data", row_type(schema)), T.StructField("commit_ts", T.LongType())])
+    frame = inserted(spark.createDataFrame([(row, ts)], kind))
+    found = frame.select(router.partition_for(schema, partitions).alias("p"))
     assert found.schema["p"].dataType == T.IntegerType()
     return int(found.collect()[0]["p"])
 
@@ -214,14 +219,14 @@ HASHED: list[tuple[DataType, object, bytes]] = [
 def test_every_kind_of_value_is_hashed_as_its_text(session: SparkSession, tmp_path: Path) -> None:
     columns = tuple(Column(f"a.b`{n}", data_type) for n, (data_type, _, _) in enumerate(HASHED))
     schema = table("t", *columns)
-    kind = T.StructType([T.StructField("row", row_type(schema))])
-    frame = session.createDataFrame([(tuple(value for _, value, _ in HASHED),)], kind)
+    kind = T.StructType([T.StructField("data", row_type(schema))])
+    frame = inserted(session.createDataFrame([(tuple(value for _, value, _ in HASHED),)], kind))
     partitions = 2**31 - 1
     found, wanted = [], []
     for column, (_, _, text) in zip(columns, HASHED, strict=True):
         rules = dispatchers({"matcher": ["*.*"], "partition": "columns", "columns": [column.name]})
         router = Router(config(tmp_path, rules).routing, ZONE)
-        found.append(router.partition_for(schema, F.col("row"), F.lit(1), partitions))
+        found.append(router.partition_for(schema, partitions))
         wanted.append((crc32(b"testt") ^ crc32(column.name.encode() + text)) % partitions)
     actual = list(frame.select(*(f.alias(str(n)) for n, f in enumerate(found))).collect()[0])
     assert {d: (a, w) for (d, _, _), a, w in zip(HASHED, actual, wanted, strict=True) if a != w} == {}
@@ -246,7 +251,7 @@ def test_a_rule_that_does_not_fit_the_table_is_refused(tmp_path: Path, rule: dic
     )
     router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], **rule})).routing)
     with pytest.raises(ConfigError, match=why) as caught:
-        router.partition_for(schema, F.col("row"), F.col("ts"), 3)
+        router.partition_for(schema, 3)
     assert caught.value.code == "CDC:ErrDispatcherFailed"
     assert "test.t" in str(caught.value)
 
@@ -362,12 +367,12 @@ def test_rows_go_to_the_partitions_that_ticdc_chose(
         kind = T.StructType(
             [
                 T.StructField("n", T.LongType()),
-                T.StructField("ts", T.LongType()),
-                T.StructField("row", row_type(schema)),
+                T.StructField("commit_ts", T.LongType()),
+                T.StructField("data", row_type(schema)),
             ]
         )
-        chosen = router.partition_for(schema, F.col("row"), F.col("ts"), count)
-        frame = session.createDataFrame(rows, kind)
+        chosen = router.partition_for(schema, count)
+        frame = inserted(session.createDataFrame(rows, kind))
         parts.append(frame.select("n", F.lit(router.topic_for(schema)).alias("topic"), chosen.alias("p")))
     actual = {
         r["n"]: (r["topic"], r["p"]) for r in reduce(DataFrame.unionByName, parts).collect() if r["n"] in expected

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import reduce
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro, to_avro
 
 from tidecast.expressions import as_listed, decimal_text, signed
 from tidecast.model import DataType, Kind, spark_type
+from tidecast.spark import ansi_enabled
 
 Pieces = tuple[Column, ...]
 
@@ -65,7 +66,7 @@ def _int64(number: Column, width: int = 8) -> Column:
     forbids that cast, Avro writes them in two halves, which takes several times as long. 2.1 times as fast as
     hexadecimal digits; it can go with `_small`.
     """
-    if _is_ansi():
+    if ansi_enabled():
         low, high = number.bitwiseAND(F.lit(_HALF)), F.shiftrightunsigned(number, 32)
         both = F.concat(F.substring(_small(low), 1, 4), F.substring(_small(high), 1, 4))
         return F.when((number >= 0) & (number < _EXACT), _small(number)).otherwise(both)
@@ -83,13 +84,9 @@ def _moved(number: Column, at: int) -> Column:
     return F.shiftrightunsigned(number, source - target).bitwiseAND(signed(0xFF << target))
 
 
-def _is_ansi() -> bool:
-    return str(SparkSession.active().conf.get("spark.sql.ansi.enabled")).lower() == "true"
-
-
 def _uint64(number: Column) -> Column:
     """Return a decimal(20,0) of 0 … 2^64 - 1 as 8 bytes, little-endian, and null for any other."""
-    if _is_ansi():
+    if ansi_enabled():
         shifted = (number - F.lit(Decimal(_SIGN))).try_cast("bigint")
         return _int64(shifted.bitwiseXOR(signed(_SIGN)))
     low = number.cast("bigint")  # the low 64 bits, also of a larger number

@@ -6,8 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidecast.checksum._verdict import Verdict, verdict
-from tidecast.model import Events, Op, TableChanges
-from tidecast.spark import union
+from tidecast.model import Events, Op, TableChanges, TableSchema
+from tidecast.spark import ansi_enabled, reused, union
 
 
 def verify(events: Events) -> DataFrame:
@@ -29,26 +29,40 @@ def with_verdict(changes: TableChanges) -> DataFrame:
     Out: the frame's columns and `verification`, a struct of `verdict`, `expected`, `actual`, `corrupted` (see
     `verdict`).
     """
-    schema, verification = changes.schema, F.col("verification")
-    both = changes.frame.withColumns(
-        {
-            "after": verdict(schema, F.col("data"), F.col("checksum")),
-            "before": verdict(schema, F.col("old"), F.col("checksum"), member="previous"),
-        }
-    )
+    both = changes.frame.withColumns(_of_both_rows(changes.schema))
+    worse, outcome = _outcome()
+    return both.withColumn("verification", worse).drop("after", "before").withColumn("verification", outcome)
+
+
+@reused(ansi_enabled)
+def _of_both_rows(schema: TableSchema) -> dict[str, Column]:
+    """Return the verdicts on the row after a change and on the row before."""
+    return {
+        "after": verdict(schema, F.col("data"), F.col("checksum")),
+        "before": verdict(schema, F.col("old"), F.col("checksum"), member="previous"),
+    }
+
+
+@reused()
+def _outcome() -> tuple[Column, Column]:
+    """Return the verdict on both rows, and from that the one on the change."""
+    verification = F.col("verification")
     outcome = (
         F.when(F.col("reason").isNotNull(), F.lit(Verdict.UNREADABLE))
         .when((F.col("op") == Op.DELETE) & (verification["verdict"] != Verdict.MISMATCH), F.lit(Verdict.DELETE))
         .otherwise(verification["verdict"])
     )
-    worse = both.withColumn("verification", _worse(F.col("after"), F.col("before"))).drop("after", "before")
-    return worse.withColumn("verification", verification.withField("verdict", outcome))
+    return _worse(F.col("after"), F.col("before")), verification.withField("verdict", outcome)
 
 
 def _verdicts(changes: TableChanges) -> DataFrame:
-    schema = changes.schema
+    return with_verdict(changes).select(*_columns(changes.schema))
+
+
+@reused()
+def _columns(schema: TableSchema) -> tuple[Column | str, ...]:
     row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
-    return with_verdict(changes).select(
+    return (
         F.lit(schema.database).alias("database"),
         F.lit(schema.table).alias("table"),
         "topic",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast.expressions._text import trimmed
-from tidecast.spark import called, java_version, let
+from tidecast.spark import active_java, called, let
 
 _JAVA_IS_SHORTEST = 19
 _NO_EXPONENT_FROM, _NO_EXPONENT_TO = 1e-2, 1e7
@@ -46,8 +46,7 @@ def shortest_text(column: Column, is_float: bool) -> Column:
     Java writes the shortest digits since version 19 (JDK-4511638), which is 2.1 times as fast as the search for them
     that older ones need. The search can go when Spark asks for Java 19.
     """
-    java = java_version(SparkSession.active())
-    return java_text(column, is_float) if java >= _JAVA_IS_SHORTEST else searched_text(column, is_float)
+    return java_text(column, is_float) if active_java() >= _JAVA_IS_SHORTEST else searched_text(column, is_float)
 
 
 def java_text(column: Column, is_float: bool) -> Column:

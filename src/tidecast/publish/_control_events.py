@@ -120,8 +120,7 @@ def watermark_frame(
     passed a commit-ts when all of them have.
     """
     commit_ts = F.col("commit_ts")
-    message = codec.watermark(commit_ts)
-    if events.watermarks is None or message is None:
+    if events.watermarks is None or (message := codec.watermark(commit_ts)) is None:
         return None
     source = events.watermarks
     at = F.col("offset") if events.ordered else commit_ts

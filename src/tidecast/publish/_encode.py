@@ -13,24 +13,29 @@ from tidecast.model import CHECKSUM, RECORD, Op, Reason, TableSchema
 from tidecast.publish._batch import Batch, OutgoingTable
 from tidecast.publish._fit import MessageSize
 from tidecast.publish._split import MOVED, split_key_updates
+from tidecast.spark import ansi_enabled, reused
 
 _SOURCE = T.StructType([*RECORD.fields, T.StructField("commit_ts", T.LongType())])
 
+_PLACED = [
+    T.StructField("plan", T.IntegerType()),
+    T.StructField("topic", T.StringType()),
+    T.StructField("partition", T.IntegerType()),
+]
 _COMMON = [
     T.StructField("source", _SOURCE),
-    T.StructField("plan", T.IntegerType()),
     T.StructField("op", T.StringType()),
     T.StructField(MOVED, T.BooleanType()),
     T.StructField("reason", T.StringType()),
     T.StructField("detail", T.StringType()),
     T.StructField("corrupted", T.BooleanType()),
-    T.StructField("topic", T.StringType()),
-    T.StructField("partition", T.IntegerType()),
     T.StructField("key", T.BinaryType()),
     T.StructField("whole", T.BinaryType()),
 ]
 
-ENCODED = T.StructType([*_COMMON, T.StructField("reduced", T.BinaryType()), T.StructField("location", T.StringType())])
+ENCODED = T.StructType(
+    [*_PLACED, T.StructField("reduced", T.BinaryType()), T.StructField("location", T.StringType()), *_COMMON]
+)
 """A row as a message: `source` is the record that it came from, `plan` the number of its table version in the batch.
 
 `reason` and `detail` tell why it cannot go. `whole` is its value, `reduced` the one with the handle key alone and
@@ -39,8 +44,9 @@ ENCODED = T.StructType([*_COMMON, T.StructField("reduced", T.BinaryType()), T.St
 
 FITTED = T.StructType(
     [
-        *_COMMON,
+        *_PLACED,
         T.StructField("location", T.StringType()),
+        *_COMMON,
         T.StructField("value", T.BinaryType()),
         T.StructField("stop", T.IntegerType()),
     ]
@@ -64,36 +70,43 @@ def encode_rows(batch: Batch, number: int, outgoing: OutgoingTable, size: Messag
         frame = frame.withColumn("checksum", F.lit(None).cast(CHECKSUM))
     elif not batch.events.checksums:
         frame = frame.withColumn("checksum", _computed(table.schema))
-    row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
-    detail = F.coalesce(F.col("detail"), batch.codec.unencodable(table))
-    reason = F.coalesce(F.col("reason"), F.when(detail.isNotNull(), F.lit(Reason.NOT_IN_PROTOCOL)))
+    detail = F.coalesce("detail", batch.codec.unencodable(table))
+    reason = F.coalesce("reason", F.when(detail.isNotNull(), Reason.NOT_IN_PROTOCOL))
     good = reason.isNull()
-    partition = batch.router.partition_for(table.schema, row, F.col("commit_ts"), outgoing.partitions)
     routed = frame.select(
         "*",
         reason.alias("why"),
+        F.when(~good, detail).alias("cause"),
         F.when(good, batch.codec.key(table)).alias("message_key"),
         F.when(good, batch.codec.value(table)).alias("message_value"),
     )
-    key, whole = F.col("message_key"), F.col("message_value")
-    reduced, location = size.reduced(batch.codec, table, key, whole)
+    reduced, location = size.reduced(batch.codec, table)
     return routed.select(
-        F.struct(*_SOURCE.fieldNames()).alias("source"),
         F.lit(number).alias("plan"),
-        "op",
-        MOVED,
-        F.col("why").alias("reason"),
-        F.when(~good, detail).alias("detail"),
-        F.col("checksum.corrupted").alias("corrupted"),
         F.lit(table.topic).alias("topic"),
-        partition.alias("partition"),
-        key.alias("key"),
-        whole.alias("whole"),
+        batch.router.partition_for(table.schema, outgoing.partitions).alias("partition"),
         reduced.alias("reduced"),
         location.alias("location"),
+        *_common_columns(),
     )
 
 
+@reused()
+def _common_columns() -> tuple[Column, ...]:
+    """Return the columns of `ENCODED` that are the same for every table."""
+    return (
+        F.struct(*_SOURCE.fieldNames()).alias("source"),
+        F.col("op"),
+        F.col(MOVED),
+        F.col("why").alias("reason"),
+        F.col("cause").alias("detail"),
+        F.col("checksum.corrupted").alias("corrupted"),
+        F.col("message_key").alias("key"),
+        F.col("message_value").alias("whole"),
+    )
+
+
+@reused(ansi_enabled)
 def _computed(schema: TableSchema) -> Column:
     """Return the checksum of a row whose source knows none, as a version 0 one."""
     return F.when(

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from tidecast._errors import EncodeError
 from tidecast.config import ChangefeedConfig
 from tidecast.protocols import Codec, Message, RoutedTable, protocol_named
+from tidecast.spark import reused
 from tidecast.topics import TopicInfo, claim_location, compress, compressed, store_claims
 
 _OVERHEAD = 36
@@ -34,10 +35,14 @@ class MessageSize:
         self._reducible = protocol.large_messages(config.codec_options())
         self._refuse_corrupted = config.integrity.corruption_handle_level == "error"
 
-    def reduced(self, codec: Codec, table: RoutedTable, key: Column, whole: Column) -> tuple[Column, Column]:
-        """Return a row's reduced value and where the whole one will lie, null where the whole message surely fits."""
+    def reduced(self, codec: Codec, table: RoutedTable) -> tuple[Column, Column]:
+        """Return a row's reduced value and where the whole one will lie, null where the whole message surely fits.
+
+        Reads the columns `message_key` and `message_value`, and those that the codec reads.
+        """
         if self._handle == "none":
-            return F.lit(None).cast("binary"), F.lit(None).cast("string")
+            return _nothing()
+        key, whole = F.col("message_key"), F.col("message_value")
         # Under compression nobody knows yet whether a message is too large.
         doubtful = _size(key, whole) > self.limit if self._compression == "none" else whole.isNotNull()
         if self._handle != "claim-check":
@@ -52,15 +57,8 @@ class MessageSize:
         """
         encoded = compressed(encoded, ("whole", "reduced"), self._compression)
         joined = sum(map(len, filter(None, tails)))
-        fits = _size(F.col("key"), F.col("whole")) + joined <= self.limit
-        value = F.when(fits | F.col("reduced").isNull(), F.col("whole")).otherwise(F.col("reduced"))
-        chosen = encoded.withColumns({"value": value, "location": F.when(~fits, F.col("location"))})
-        size = _size(F.col("key"), F.col("value")) + joined
-        stops = [F.when(size > self.limit, size)]
-        if self._refuse_corrupted:
-            stops.append(F.when(F.col("corrupted"), F.lit(0)))
-        claimed = F.when(F.col("location").isNotNull(), F.col("whole"))
-        return chosen.withColumns({"stop": F.coalesce(*stops), "whole": claimed}).drop("reduced")
+        chosen, more = _fitting(self.limit, joined, refuse_corrupted=self._refuse_corrupted)
+        return encoded.withColumns(chosen).withColumns(more).drop("reduced")
 
     def packed(self, message: Message) -> Message:
         """Return a message that is no row's as it leaves."""
@@ -89,6 +87,27 @@ class MessageSize:
     def store(self, fitted: DataFrame) -> None:
         """Put the whole of those messages whose reduced form leaves into the claim check's storage."""
         store_claims(fitted.where(F.col("location").isNotNull()), self._storage, raw=self._raw_claims)
+
+
+@reused()
+def _nothing() -> tuple[Column, Column]:
+    return F.lit(None).cast("binary"), F.lit(None).cast("string")
+
+
+@reused()
+def _fitting(limit: int, joined: int, *, refuse_corrupted: bool) -> tuple[dict[str, Column], dict[str, Column]]:
+    """Return the value that fits with what is `joined` to it, and what that means for the run and the claim check."""
+    fits = _size(F.col("key"), F.col("whole")) + joined <= limit
+    value = F.when(fits | F.col("reduced").isNull(), F.col("whole")).otherwise(F.col("reduced"))
+    size = _size(F.col("key"), F.col("value")) + joined
+    stops = [F.when(size > limit, size)]
+    if refuse_corrupted:
+        stops.append(F.when(F.col("corrupted"), F.lit(0)))
+    claimed = F.when(F.col("location").isNotNull(), F.col("whole"))
+    return (
+        {"value": value, "location": F.when(~fits, F.col("location"))},
+        {"stop": F.coalesce(*stops), "whole": claimed},
+    )
 
 
 def _size(key: Column, value: Column) -> Column:

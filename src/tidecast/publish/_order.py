@@ -11,6 +11,7 @@ from pyspark.sql.window import Window
 from tidecast.model import Events, Op
 from tidecast.protocols import Message
 from tidecast.publish._split import MOVED
+from tidecast.spark import reused
 
 SEQUENCE = "struct<at:bigint,late:boolean,offset:bigint,partition:int>"
 
@@ -25,10 +26,15 @@ def row_sequence(events: Events, *, moved: bool, alone: bool) -> Column:
     `alone` tells that all rows are of one partition, and that nothing leaves beside them: its offsets are their order.
     Reads the columns `op`, `plan`, `moved` and `source`, a struct of the record's place and its commit-ts.
     """
+    return _row_sequence(ordered=events.ordered, moved=moved, alone=alone)
+
+
+@reused()
+def _row_sequence(*, ordered: bool, moved: bool, alone: bool) -> Column:
     offset, partition = F.col("source.offset"), F.col("source.partition")
-    if not moved and (events.ordered or alone):
+    if not moved and (ordered or alone):
         return F.struct(offset, F.lit(True), F.lit(0), F.lit(0)).cast(SEQUENCE)
-    if events.ordered:
+    if ordered:
         end = F.max(offset).over(Window.partitionBy("plan", "source.commit_ts"))
         at = F.when(F.col(MOVED), end).otherwise(offset)
         return F.struct(at, F.lit(True), F.when(F.col(MOVED), offset + 1).otherwise(0), F.lit(0)).cast(SEQUENCE)

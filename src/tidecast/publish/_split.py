@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidecast.model import Op, TableSchema
+from tidecast.spark import reused
 
 MOVED = "moved"
 """The column that marks the insert half of a split update: it leaves at the end of its table's transaction."""
@@ -23,10 +24,18 @@ def split_key_updates(frame: DataFrame, schema: TableSchema) -> DataFrame:
     stays one.
     """
     keys = {name for i in schema.indexes if i.unique or i.primary for name in i.columns}
-    old, data, op = F.col("old"), F.col("data"), F.col("op")
-    changed = [~old[c.name].eqNullSafe(data[c.name]) for c in schema.columns if c.name in keys and not c.virtual]
-    if not changed:
+    kept = tuple(c.name for c in schema.columns if c.name in keys and not c.virtual)
+    if not kept:
         return frame.withColumn(MOVED, F.lit(False))
+    part, columns = _halves(kept)
+    return frame.select("*", part).withColumns(columns).drop("part")
+
+
+@reused()
+def _halves(keys: tuple[str, ...]) -> tuple[Column, dict[str, Column]]:
+    """Return the parts that an update becomes, and the columns of each."""
+    old, data, op = F.col("old"), F.col("data"), F.col("op")
+    changed = [~old[name].eqNullSafe(data[name]) for name in keys]
     split = (op == Op.UPDATE) & old.isNotNull() & data.isNotNull() & reduce(or_, changed)
     halves = F.when(split, F.array(F.lit(_DELETE), F.lit(_INSERT))).otherwise(F.array(F.lit(_WHOLE)))
     part, checksum, zero = F.col("part"), F.col("checksum"), F.lit(0).cast("bigint")
@@ -39,4 +48,4 @@ def split_key_updates(frame: DataFrame, schema: TableSchema) -> DataFrame:
         "checksum": sums,
         MOVED: part == _INSERT,
     }
-    return frame.select("*", F.explode(halves).alias("part")).withColumns(columns).drop("part")
+    return F.explode(halves).alias("part"), columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from tidecast._errors import CorruptedData, TidecastError
@@ -13,6 +13,7 @@ from tidecast.model import Events
 from tidecast.publish._batch import Stop
 from tidecast.publish._fit import MessageSize
 from tidecast.publish._split import MOVED
+from tidecast.spark import reused
 
 
 @dataclass(frozen=True)
@@ -32,22 +33,8 @@ class BatchStats:
 
 def collect_stats(fitted: DataFrame, events: Events, size: MessageSize) -> BatchStats:
     """Count messages (see `FITTED`). A row that is too large, or damaged under `error`, stops the run."""
-    position = F.col(f"source.{events.position}") if events.position else F.lit(0).cast("bigint")
-    place = F.struct(position.alias("position"), "stop", "topic", "source.partition", "source.offset")
-    where = F.struct(place.alias("place"), F.col("source.topic").alias("origin"))
-    sendable, origin = F.col("reason").isNull(), F.struct("source.topic", "source.partition")
-    rows = (
-        fitted.groupBy("plan", sendable.alias("sendable"))
-        .agg(
-            F.count("*").alias("rows"),
-            F.count("location").alias("claims"),
-            F.max(MOVED).alias("moved"),
-            F.min(origin).alias("first_origin"),
-            F.max(origin).alias("last_origin"),
-            F.min(F.when(F.col("stop").isNotNull(), where)).alias("stop"),
-        )
-        .collect()
-    )
+    groups, counts = _counted(events.position)
+    rows = fitted.groupBy(*groups).agg(*counts).collect()
     stops = sorted((r["stop"] for r in rows if r["stop"]), key=lambda s: s["place"]["position"])
     return BatchStats(
         rows={r["plan"]: r["rows"] for r in rows if r["sendable"]},
@@ -56,6 +43,23 @@ def collect_stats(fitted: DataFrame, events: Events, size: MessageSize) -> Batch
         moved=any(r["moved"] for r in rows),
         several_origins=len({r[name] for r in rows for name in ("first_origin", "last_origin")}) > 1,
         stop=_stop(stops[0], events, size) if stops else None,
+    )
+
+
+@reused()
+def _counted(position: str | None) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+    """Return by what messages are counted, and what is to be known of them; `position` as in `Events`."""
+    at = F.col(f"source.{position}") if position else F.lit(0).cast("bigint")
+    place = F.struct(at.alias("position"), "stop", "topic", "source.partition", "source.offset")
+    where = F.struct(place.alias("place"), F.col("source.topic").alias("origin"))
+    origin = F.struct("source.topic", "source.partition")
+    return (F.col("plan"), F.col("reason").isNull().alias("sendable")), (
+        F.count("*").alias("rows"),
+        F.count("location").alias("claims"),
+        F.max(MOVED).alias("moved"),
+        F.min(origin).alias("first_origin"),
+        F.max(origin).alias("last_origin"),
+        F.min(F.when(F.col("stop").isNotNull(), where)).alias("stop"),
     )
 
 

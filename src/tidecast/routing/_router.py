@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import reduce
+from zlib import crc32
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
 from tidecast.expressions import bit_number, decimal_text, enum_number, set_number, shift_zone, shortest_text
-from tidecast.model import DataType, Kind, TableSchema
+from tidecast.model import Column as TableColumn
+from tidecast.model import DataType, Kind, Op, TableSchema
 from tidecast.routing._matcher import ColumnMatcher, TableMatcher
 from tidecast.routing._rules import Dispatcher, RoutingRules
+from tidecast.spark import active_java, reused
 
 _LONGEST_TOPIC = 249
 _FOREIGN = re.compile(r"[^A-Za-z0-9._\-]")
@@ -67,22 +70,20 @@ class Router:
         rule = _rule(self._rules, schema)
         _PARTITION_COLUMNS.get(_partition_rule(rule), _no_columns)(schema, rule)
 
-    def partition_for(self, schema: TableSchema, row: Column, commit_ts: Column, partitions: int) -> Column:
+    def partition_for(self, schema: TableSchema, partitions: int) -> Column:
         """Return the partition of a row, as int.
 
-        `row` is a struct of the model's types (see `tidecast.model.row_type`): the new row, or the old one of a
-        delete; it has at least the columns that the rule speaks of. `commit_ts` is bigint.
+        Reads the columns `op`, `old`, `data` and `commit_ts` of a table's changes (see `tidecast.model.TableChanges`).
+        A row is dispatched by what it is after the change, or was before its deletion.
         Raises ConfigError (`CDC:ErrDispatcherFailed`) where the rule does not fit the table.
         Source: Changefeed configuration, partitions.
         """
         rule = _rule(self._rules, schema)
         kind = _partition_rule(rule)
         if kind == "ts":
-            return (commit_ts % partitions).cast("int")
-        columns = _PARTITION_COLUMNS.get(kind, _no_columns)(schema, rule)
-        table = F.crc32(F.lit(f"{schema.database}{schema.table}").cast("binary"))
-        hashes = (self._hash(schema.column(name).data_type, name, row[name]) for name in columns)
-        return (reduce(Column.bitwiseXOR, hashes, table) % partitions).cast("int")
+            return (F.col("commit_ts") % partitions).cast("int")
+        columns = tuple(map(schema.column, _PARTITION_COLUMNS.get(kind, _no_columns)(schema, rule)))
+        return _hashed(f"{schema.database}{schema.table}", columns, self._zone, partitions)
 
     def partition_rule(self, schema: TableSchema) -> str:
         """Return the name of the rule by which a table's rows go to partitions, with what it is about."""
@@ -113,10 +114,19 @@ class Router:
                     raise _column_selector_failed(schema, f"the columns dispatcher needs column {name}")
         return schema.selecting(selected)
 
-    def _hash(self, data_type: DataType, name: str, value: Column) -> Column:
-        """Return the hash of a column's name and value; a null value has no part in the row's."""
-        text = _hashed_text(data_type, value, self._zone).cast("binary")
-        return F.coalesce(F.crc32(F.concat(F.lit(name).cast("binary"), text)), F.lit(0).cast("bigint"))
+
+@reused(active_java)
+def _hashed(table: str, columns: tuple[TableColumn, ...], zone: str, partitions: int) -> Column:
+    """Return the partition of a row by the hash of its table's name and of some columns."""
+    row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
+    hashes = (_hash(column, row[column.name], zone) for column in columns)
+    return (reduce(Column.bitwiseXOR, hashes, F.lit(crc32(table.encode()))) % partitions).cast("int")
+
+
+def _hash(column: TableColumn, value: Column, zone: str) -> Column:
+    """Return the hash of a column's name and value; a null value has no part in the row's."""
+    text = _hashed_text(column.data_type, value, zone).cast("binary")
+    return F.coalesce(F.crc32(F.concat(F.lit(column.name.encode()), text)), F.lit(0).cast("bigint"))
 
 
 def _column_selector_failed(schema: TableSchema, why: str) -> ConfigError:

@@ -10,9 +10,13 @@ from tidecast.spark._plans import (
     union,
     with_looked_up,
 )
+from tidecast.spark._reuse import reused
+from tidecast.spark._settings import active_java, ansi_enabled
 from tidecast.spark._sql import called, let, sql_column, sql_name, sql_text
 
 __all__ = [
+    "active_java",
+    "ansi_enabled",
     "bad_names",
     "block_collapse_project",
     "called",
@@ -21,6 +25,7 @@ __all__ = [
     "java_version",
     "let",
     "parallel_map",
+    "reused",
     "small_table",
     "sql_column",
     "sql_name",

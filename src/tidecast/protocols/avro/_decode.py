@@ -11,7 +11,19 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.expressions import MAX_LENGTH
-from tidecast.model import RECORD, Ddl, Events, InvalidSchema, Op, Reason, TableChanges, checked, is_tso, row_type
+from tidecast.model import (
+    RECORD,
+    Ddl,
+    Events,
+    InvalidSchema,
+    Op,
+    Reason,
+    TableChanges,
+    TableSchema,
+    checked,
+    is_tso,
+    row_type,
+)
 from tidecast.protocols._rejected import rejected, with_causes
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
 from tidecast.protocols.avro._read_schema import WriterSchema, read_schema
@@ -24,7 +36,7 @@ from tidecast.protocols.avro._wire import (
     is_whole,
     read,
 )
-from tidecast.spark import bad_names, block_collapse_project, evaluated_once, parallel_map, union
+from tidecast.spark import bad_names, block_collapse_project, evaluated_once, parallel_map, reused, union
 
 _ROW, _SCHEMA_CHANGE, _WATERMARK, _MALFORMED = "row", "schema change", "watermark", "malformed"
 
@@ -63,24 +75,13 @@ def decode(
     extension and for every delete. The messages are read once and kept by Spark: see `Events.release`.
     """
     records = records.persist()
-    key, value, malformed = _head("key"), _head("value"), _malformed()["reason"].isNotNull()
-    without_key, first = F.col("key").isNull(), _first("value")
-    is_change = F.coalesce(without_key & (first == F.lit(DDL)), F.lit(False))
-    is_long = F.octet_length("value") == WATERMARK_LENGTH
-    is_watermark = F.coalesce(without_key & (first == F.lit(WATERMARK)) & is_long, F.lit(False))
-    kind = F.when(is_change, _SCHEMA_CHANGE).when(is_watermark, _WATERMARK).when(malformed, _MALFORMED).otherwise(_ROW)
-    grouped = records.groupBy(kind.alias("kind"), *(F.when(kind == _ROW, h).alias(n) for n, h in _heads().items()))
-    heads = (
-        grouped.agg(
-            F.count("*").alias("rows"),
-            F.min("offset").alias("first"),
-            F.max(F.when(is_watermark, _watermark())).alias("watermark"),
-        )
-        .orderBy("first")
-        .collect()
-    )
+    groups, found_in_each = _grouping()
+    heads = records.groupBy(*groups).agg(*found_in_each).collect()
+    heads.sort(key=lambda row: (row["first"] is not None, row["first"]))
     kinds = {row["kind"] for row in heads}
+    is_change, is_watermark = _control_kinds()
     rows = records.where(~(is_change | is_watermark)) if kinds & {_SCHEMA_CHANGE, _WATERMARK} else records
+    key, value = _heads().values()
     schemas = _Schemas(schema_of)
     found: list[tuple[_Group, Column]] = []
     refused: list[tuple[_Group, str, str]] = []
@@ -119,6 +120,33 @@ def decode(
         position="offset" if ordered else None,
         checksums=checksums,
         cached=(records,),
+    )
+
+
+@reused()
+def _control_kinds() -> tuple[Column, Column]:
+    """Return whether a message is a schema change, and whether it is a watermark."""
+    without_key, first = F.col("key").isNull(), _first("value")
+    is_long = F.octet_length("value") == WATERMARK_LENGTH
+    return (
+        F.coalesce(without_key & (first == F.lit(DDL)), F.lit(False)),
+        F.coalesce(without_key & (first == F.lit(WATERMARK)) & is_long, F.lit(False)),
+    )
+
+
+@reused()
+def _grouping() -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+    """Return what tells the groups of messages, and what is to be known of each."""
+    is_change, is_watermark = _control_kinds()
+    malformed = _malformed()["reason"].isNotNull()
+    kind = F.when(is_change, _SCHEMA_CHANGE).when(is_watermark, _WATERMARK).when(malformed, _MALFORMED).otherwise(_ROW)
+    return (
+        (kind.alias("kind"), *(F.when(kind == _ROW, head).alias(name) for name, head in _heads().items())),
+        (
+            F.count("*").alias("rows"),
+            F.min("offset").alias("first"),
+            F.max(F.when(is_watermark, _watermark())).alias("watermark"),
+        ),
     )
 
 
@@ -176,6 +204,7 @@ def _head(name: str) -> Column:
     return F.when(F.octet_length(column) > 0, F.substring(column, 1, HEADER_LENGTH))
 
 
+@reused()
 def _heads() -> dict[str, Column]:
     return {name: _head(name) for name in ("key", "value")}
 
@@ -190,20 +219,36 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
     assert head is not None
     writer = schemas[head]
     schema = writer.table_schema(int.from_bytes(head[1:], "big"), keys)
-    message = F.col("value") if group.value else F.col("key")
+    message, flat, bad, change = _columns(writer, schema, zone, is_delete=not group.value)
+    decoded = block_collapse_project(rows.select(*_record_columns(), message).select(*flat), "broken")
+    frame = decoded.withColumn("bad", bad).select(*change)
+    upserts_from = group.first if group.value else None
+    return TableChanges(schema, frame, group.rows, group.first, upserts_from, writer.keyspace)
+
+
+@reused()
+def _record_columns() -> tuple[Column, ...]:
+    return tuple(map(F.col, RECORD.fieldNames()))
+
+
+@reused()
+def _columns(
+    writer: WriterSchema, schema: TableSchema, zone: str, *, is_delete: bool
+) -> tuple[Column, tuple[Column, ...], Column, tuple[Column, ...]]:
+    """Return the columns of each step of reading: the record `m`, its values, the names of bad ones, the change."""
+    message = F.col("key" if is_delete else "value")
     record = evaluated_once(read([f.type for f in writer.fields], message))
-    decoded = rows.select(*RECORD.fieldNames(), record.alias("m"))
     m = F.col("m")
     op = extension(writer, m, OP)
     names = {f"v{n}": f.column.name for n, f in enumerate(writer.fields) if f.column}
     values = (value_of(f, field_of(m, n, f.type), zone).alias(f"v{n}") for n, f in enumerate(writer.fields) if f.column)
-    flat = decoded.select(
-        *RECORD.fieldNames(),
-        (F.lit(Op.DELETE) if not group.value else op if op is not None else F.lit(Op.CREATE)).alias("op"),
+    flat = (
+        *_record_columns(),
+        (F.lit(Op.DELETE) if is_delete else op if op is not None else F.lit(Op.CREATE)).alias("op"),
         or_null(extension(writer, m, COMMIT_TS), "bigint").alias("commit_ts"),
         checksum_of(writer, m).alias("checksum"),
         (~is_whole(m)).alias("broken"),
-        "m",
+        m,
         *values,
     )
     row = F.struct(*(F.col(value).alias(name) for value, name in names.items()))
@@ -216,27 +261,23 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
     # Null where there is no extension.
     wrong += [(OP, ~F.col("op").isin(*OPS)), (COMMIT_TS, ~is_tso(F.col("commit_ts")))]
     broken, bad = F.col("broken"), F.col("bad")
-    frame = (
-        block_collapse_project(flat, "broken")
-        .withColumn("bad", bad_names(wrong))
-        .select(
-            *RECORD.fieldNames(),
-            "op",
-            "commit_ts",
-            F.lit(None).cast("bigint").alias("table_id"),
-            (nothing if group.value else row).alias("old"),
-            (row if group.value else nothing).alias("data"),
-            "checksum",
-            F.when(broken, Reason.UNDECODABLE).when(bad != "", Reason.BAD_VALUE).alias("reason"),
-            F.when(broken, f"not a record of schema id {schema.version}")
-            .when(bad != "", F.concat(F.lit("not of its column's type: "), bad))
-            .alias("detail"),
-        )
+    change = (
+        *_record_columns(),
+        F.col("op"),
+        F.col("commit_ts"),
+        F.lit(None).cast("bigint").alias("table_id"),
+        (row if is_delete else nothing).alias("old"),
+        (nothing if is_delete else row).alias("data"),
+        F.col("checksum"),
+        F.when(broken, Reason.UNDECODABLE).when(bad != "", Reason.BAD_VALUE).alias("reason"),
+        F.when(broken, f"not a record of schema id {schema.version}")
+        .when(bad != "", F.concat(F.lit("not of its column's type: "), bad))
+        .alias("detail"),
     )
-    upserts_from = group.first if group.value else None
-    return TableChanges(schema, frame, group.rows, group.first, upserts_from, writer.keyspace)
+    return record.alias("m"), flat, bad_names(wrong), change
 
 
+@reused()
 def _malformed() -> Column:
     """Return why a message's framing shows no schema id: struct of `reason` and `detail`, both null where it does."""
     problem = F.when(

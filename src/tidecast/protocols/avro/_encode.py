@@ -19,10 +19,12 @@ from tidecast.protocols.avro import _wide
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import avro_form, key_schema, value_columns, value_schema
 from tidecast.protocols.avro._wire import header, write
+from tidecast.spark import reused
 
 _UINT64, _INT64_MAX = 1 << 64, (1 << 63) - 1
 
 
+@reused()
 def encode_key(schema: TableSchema, schema_id: int, options: AvroOptions) -> Column:
     """Return the message key of a row: binary, null for a table without a handle key.
 
@@ -37,6 +39,7 @@ def encode_key(schema: TableSchema, schema_id: int, options: AvroOptions) -> Col
     return write(types, [_value(c.data_type, row[c.name], options) for c in columns], header(schema_id))
 
 
+@reused()
 def encode_value(schema: TableSchema, schema_id: int, options: AvroOptions) -> Column:
     """Return the message value of a row: binary, null for a delete.
 
@@ -58,6 +61,7 @@ def encode_value(schema: TableSchema, schema_id: int, options: AvroOptions) -> C
     return F.when(F.col("op") != Op.DELETE, write(types, values, header(schema_id)))
 
 
+@reused()
 def unencodable(schema: TableSchema) -> Column:
     """Return why a row has no form in Avro, as text naming the column; null for a row that has one.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from tidecast.model import Column, DataType, Index, Kind, TableSchema
@@ -23,10 +24,11 @@ class Field:
     column: Column | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WriterSchema:
     """A registered schema: the table that it names, its columns, and the extension's fields after them.
 
+    There is one of each text, see `read_schema`, so that what is made of it can be kept.
     `keyspace` is the name of the database's tenant, `default` where there are none.
     """
 
@@ -64,6 +66,7 @@ class WriterSchema:
         return TableSchema(self.database, self.table, 0, version, columns, primary if keys else ())
 
 
+@lru_cache(1024)
 def read_schema(text: str) -> WriterSchema | None:
     """Return what a registered schema says, or None where it is none of TiCDC's."""
     try:

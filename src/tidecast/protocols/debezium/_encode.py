@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -20,8 +18,10 @@ from tidecast.protocols.debezium._schema import (
     watermark_key_schema,
     watermark_value_schema,
 )
+from tidecast.spark import active_java, reused
 
 WATERMARK = "m"
+_KEY = "key"
 
 
 def encode_key(schema: TableSchema, options: DebeziumOptions, *, tail: bool = True) -> Column:
@@ -31,8 +31,7 @@ def encode_key(schema: TableSchema, options: DebeziumOptions, *, tail: bool = Tr
     have no say in it. Without `tail`, `key_tail` must still be joined to it.
     """
     keys = set(schema.handle_key)
-    row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
-    payload = _row((c for c in schema.columns if c.name in keys), row, options)
+    payload = _row(tuple(c for c in schema.columns if c.name in keys), _KEY, options)
     return _message([payload], key_tail(schema, options) if tail else b"")
 
 
@@ -56,7 +55,7 @@ def encode_value(
     whose old row is not known is written as one without old values. Without `tail`, `value_tail` must still be joined
     to it.
     """
-    shown = [c for c in schema.columns if not c.virtual and (columns is None or c.name in columns)]
+    shown = tuple(c for c in schema.columns if not c.virtual and (columns is None or c.name in columns))
     op, nothing = F.col("op"), F.lit("")
     with_old = F.col("old").isNotNull() & ((op != Op.CREATE) if options.output_old_value else (op == Op.DELETE))
     payload = [
@@ -65,8 +64,8 @@ def encode_value(
         ),
         op,
         F.when(op == Op.CREATE, '","before":null').when(op == Op.DELETE, '","after":null').otherwise('"'),
-        F.when(with_old, F.concat(F.lit(',"before":'), _row(shown, F.col("old"), options))).otherwise(nothing),
-        F.when(op != Op.DELETE, F.concat(F.lit(',"after":'), _row(shown, F.col("data"), options))).otherwise(nothing),
+        F.when(with_old, F.concat(F.lit(',"before":'), _row(shown, "old", options))).otherwise(nothing),
+        F.when(op != Op.DELETE, F.concat(F.lit(',"after":'), _row(shown, "data", options))).otherwise(nothing),
         F.lit("}"),
     ]
     return _message(payload, value_tail(schema, options, columns) if tail else b"")
@@ -91,6 +90,7 @@ def encode_watermark(
     )
 
 
+@reused()
 def unencodable(schema: TableSchema, *, columns: frozenset[str] | None = None) -> Column:
     """Return why a row has no form in Debezium, as text naming the column; null for a row that has one.
 
@@ -106,7 +106,11 @@ def unencodable(schema: TableSchema, *, columns: frozenset[str] | None = None) -
     return F.coalesce(*reasons) if reasons else F.lit(None).cast("string")
 
 
-def _row(columns: Iterable[TableColumn], row: Column, options: DebeziumOptions) -> Column:
+@reused(active_java)
+def _row(columns: tuple[TableColumn, ...], side: str, options: DebeziumOptions) -> Column:
+    """Return the JSON object of a row; `side` is `old`, `data`, or `_KEY` for the one that has the key."""
+    key = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
+    row = key if side == _KEY else F.col(side)
     pieces: list[Column] = []
     for n, column in enumerate(columns):
         pieces += [F.lit(f"{',' if n else '{'}{dumps(column.name)}:"), value(column, row[column.name], options)]

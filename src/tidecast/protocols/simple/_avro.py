@@ -25,6 +25,7 @@ from tidecast.expressions import bit_number, decimal_text, enum_number, set_mask
 from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind
 from tidecast.protocols.simple._message import DDL_TYPES, ROW_OPS, VERSION, RowMessage
+from tidecast.spark import reused
 
 _UINT64, _INT64_MAX = 1 << 64, (1 << 63) - 1
 _NULL, _PRESENT, _TRUE = b"\x00", b"\x02", b"\x01"
@@ -152,7 +153,7 @@ def row_message(row: RowMessage, zone: str) -> Column:
         _claim_check(row.claim_check),
         F.lit(_PRESENT + _TRUE if row.handle_key_only else _NULL),
         _optional(row.checksum.isNotNull(), to_avro(row.checksum, json.dumps(_CHECKSUM))),
-        *(_optional(present, _map(row.columns, side, zone)) for side, present in row.sides.items()),
+        *(_optional(present, _map(tuple(row.columns), side, zone)) for side, present in row.sides.items()),
     ]
     return _joined(pieces)
 
@@ -167,7 +168,8 @@ def _claim_check(location: Column | None) -> Column:
     return F.lit(_NULL) if location is None else _optional(location != "", _written(location, "string"))
 
 
-def _map(columns: Sequence[TableColumn], side: str, zone: str) -> Column:
+@reused()
+def _map(columns: tuple[TableColumn, ...], side: str, zone: str) -> Column:
     """Return the entries of a map, ascending by name, from columns in that order."""
     if not columns:
         return F.lit(_NULL)

@@ -15,6 +15,7 @@ from tidecast.protocols.simple import _avro, _json
 from tidecast.protocols.simple import _schema as table_schemas
 from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, VERSION, RowMessage
 from tidecast.protocols.simple._options import SimpleOptions
+from tidecast.spark import reused
 
 _ROWS = {"json": _json.row_message, "avro": _avro.row_message}
 _WATERMARKS = {"json": _json.watermark_message, "avro": _avro.watermark_message}
@@ -93,6 +94,7 @@ def encode_bootstrap(schema: TableSchema, options: SimpleOptions, build_ts: int)
     return _json.message(head | {"tableSchema": table_schemas.to_json(schema)})
 
 
+@reused()
 def unencodable(schema: TableSchema) -> Column:
     """Return why a row has no form in Simple, as text naming the column; null for a row that has one.
 

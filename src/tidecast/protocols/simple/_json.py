@@ -18,7 +18,7 @@ from tidecast.expressions import bit_number, decimal_text, enum_number, has_any,
 from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind, spark_type
 from tidecast.protocols.simple._message import VERSION, WATERMARK, RowMessage
-from tidecast.spark import called, sql_text
+from tidecast.spark import active_java, called, reused, sql_text
 
 _LOST = "\ufffd"
 _LOST_ESCAPED = "\\ufffd"
@@ -90,15 +90,22 @@ def _row(columns: Sequence[TableColumn], side: str, present: Column, before: str
     Rows without a character to escape, which are most, are put together from their texts: `to_json` takes longer
     (see `bench.tricks`). It can go when `to_json` is as fast and writes what Go does.
     """
+    plain, quick, any_row = _row_texts(tuple(columns), side, before, zone)
+    # In one condition, and that the first, so that Spark puts the texts together once.
+    return F.when(plain & present, quick).when(present, any_row)
+
+
+@reused(active_java)
+def _row_texts(columns: tuple[TableColumn, ...], side: str, before: str, zone: str) -> tuple[Column, Column, Column]:
+    """Return whether a row shows no character to escape, its text in that case, and that of any row."""
     free = (c for c in columns if c.data_type.kind not in _SAFE and isinstance(spark_type(c.data_type), T.StringType))
     shown = F.concat_ws(_BETWEEN, *(F.col(side)[c.name] for c in free))
     values = [_value(c.data_type, F.col(side)[c.name], zone) for c in columns]
     begins = (before + "{", *"," * (len(columns) - 1))
     members = map(_member, columns, values, begins, repeat(zone))
     quick = F.concat_ws("", *members, F.lit("}"))
-    # In one condition, and that the first, so that Spark puts the texts together once.
-    plain = ~has_any(shown, _UNSAFE) & F.is_valid_utf8(shown) & present
-    return F.when(plain, quick).when(present, F.concat(F.lit(before), _any_row(columns, values, side, zone)))
+    plain = ~has_any(shown, _UNSAFE) & F.is_valid_utf8(shown)
+    return plain, quick, F.concat(F.lit(before), _any_row(columns, values, side, zone))
 
 
 def _member(column: TableColumn, value: Column, begin: str, zone: str) -> Column:

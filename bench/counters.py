@@ -1,0 +1,205 @@
+"""What a small step of each command costs, in counts that no other load on the machine changes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from py4j.java_gateway import GatewayClient  # type: ignore[import-untyped]
+from py4j.protocol import MEMORY_COMMAND_NAME  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+import tidecast
+from bench.commands import write_topic
+from tidecast.runtime import spark_session
+
+WARM = 2
+"""How often a command has run before it is counted."""
+
+SINKS = {
+    "debezium": "protocol=debezium",
+    "simple": "protocol=simple",
+    "simple-avro": "encoding-format=avro&protocol=simple",
+    "avro": "protocol=avro&enable-tidb-extension=true",
+}
+
+
+@dataclass
+class Counters:
+    """What a command did: `calls` from Python to Java, Spark `jobs`, `passes` over its source, bytes moved."""
+
+    seconds: float = 0.0
+    calls: int = 0
+    jobs: int = 0
+    passes: float = 0.0
+    shuffled: int = 0
+    spilled: int = 0
+
+
+class _Calls:
+    """Counts what Python asks of Java, but for what Python's garbage collector says."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Count for as long as the block runs."""
+        send = GatewayClient.send_command
+
+        def counted(client: GatewayClient, command: str, *args: Any, **named: Any) -> Any:
+            if not command.startswith(MEMORY_COMMAND_NAME):
+                with self._lock:
+                    self.count += 1
+            return send(client, command, *args, **named)
+
+        GatewayClient.send_command = counted
+        try:
+            yield
+        finally:
+            GatewayClient.send_command = send
+
+
+def commands(spark: SparkSession, base: Path) -> Mapping[str, Callable[[int], object]]:
+    """Return the commands by name; each is told how often it has run."""
+    registry = (base / "registry").as_uri()
+    source = f"file://{base}/topics/orders?protocol=avro&topics=.*"
+
+    def convert(name: str, options: str) -> Callable[[int], object]:
+        def run(n: int) -> object:
+            folder = base / f"{name}{n}"
+            config = base / "topics.toml"
+            config.write_text('[sink]\ndispatchers = [{matcher = ["*.*"], topic = "{schema}_{table}"}]\n')
+            target = f"{folder.as_uri()}/registry" if name == "avro" else None
+            sink = f"file://{folder}/orders?{options}"
+            return tidecast.convert(
+                source,
+                sink,
+                config=str(config),
+                source_schema_registry=registry,
+                schema_registry=target,
+                tz="UTC",
+                spark=spark,
+            )
+
+        return run
+
+    def replicate(n: int) -> object:
+        return tidecast.replicate(source, str(base / f"tables{n}"), schema_registry=registry, tz="UTC", spark=spark)
+
+    def again(n: int) -> object:
+        checkpoint = str(base / "checkpoint")
+        tables = str(base / "tables")
+        return tidecast.replicate(
+            source, tables, checkpoint=checkpoint, schema_registry=registry, tz="UTC", spark=spark
+        )
+
+    return {
+        "verify": lambda n: tidecast.verify(source, schema_registry=registry, tz="UTC", spark=spark),
+        "replicate": replicate,
+        "replicate, nothing new": again,
+        **{f"convert to {name}": convert(name, options) for name, options in SINKS.items()},
+    }
+
+
+def counted(run: Callable[[int], object], events: Path, rows: int) -> Counters:
+    """Return what the last of some runs of a command did; `events` is Spark's event log."""
+    for n in range(WARM):
+        run(n)
+    calls, before = _Calls(), _jobs_so_far(events)
+    start = time.perf_counter()
+    with calls.watching():
+        run(WARM)
+    found = Counters(time.perf_counter() - start, calls.count)
+    _read_log(found, events, before, rows)
+    return found
+
+
+def _entries(events: Path) -> Iterator[dict[str, Any]]:
+    for line in events.read_text().split("\n"):
+        try:
+            yield json.loads(line)
+        except ValueError:  # the last one, half written
+            return
+
+
+def _jobs_so_far(events: Path) -> int:
+    time.sleep(1)  # Spark writes its log a little later
+    return sum(entry["Event"] == "SparkListenerJobStart" for entry in _entries(events))
+
+
+def _read_log(found: Counters, events: Path, before: int, rows: int) -> None:
+    jobs = _jobs_so_far(events)
+    found.jobs = jobs - before
+    seen, mine, read = 0, False, 0
+    for entry in _entries(events):
+        if entry["Event"] == "SparkListenerJobStart":
+            seen += 1
+            mine = seen > before
+        elif mine and entry["Event"] == "SparkListenerTaskEnd" and entry.get("Task Metrics"):
+            metrics = entry["Task Metrics"]
+            read += metrics["Input Metrics"]["Records Read"]
+            found.shuffled += metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
+            found.spilled += metrics["Disk Bytes Spilled"]
+    found.passes = read / rows
+
+
+def show(results: Mapping[str, Counters]) -> None:
+    """Print a table."""
+    table = Table("command", "Spark jobs", "py4j calls", "passes", "shuffled", "spilled", "seconds")
+    for name, c in results.items():
+        table.add_row(
+            name,
+            str(c.jobs),
+            f"{c.calls:,}",
+            f"{c.passes:.1f}",
+            f"{c.shuffled:,}",
+            f"{c.spilled:,}",
+            f"{c.seconds:.2f}",
+        )
+    Console(width=110).print(table)
+
+
+def main() -> None:
+    """Be the program."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=10, help="of each table")
+    parser.add_argument("--tables", type=int, default=1)
+    parser.add_argument("--only", default="", help="commands whose name has this in it")
+    options = parser.parse_args()
+    base = Path(tempfile.mkdtemp(prefix="tidecast-bench-"))
+    log = base / "events"
+    log.mkdir()
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": log.as_uri(),
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+    }
+    spark = spark_session("bench", conf=settings)
+    try:
+        for n in range(options.tables):
+            write_topic(spark, options.rows, base / "topics", base / "registry", f"orders{n or ''}")
+        (events,) = log.iterdir()
+        chosen = {name: run for name, run in commands(spark, base).items() if options.only in name}
+        total = options.rows * options.tables
+        show({name: counted(run, events, total) for name, run in chosen.items()})
+    finally:
+        spark.stop()
+        shutil.rmtree(base, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
