@@ -106,11 +106,23 @@ def commands(spark: SparkSession, base: Path) -> Mapping[str, Callable[[int], ob
             source, tables, checkpoint=checkpoint, schema_registry=registry, tz="UTC", spark=spark
         )
 
+    def read(name: str) -> Callable[[int], object]:
+        made = base / f"{name}-source0"
+
+        def run(n: int) -> object:
+            if not made.exists():
+                convert(f"{name}-source", SINKS[name])(0)
+            topics = f"file://{made}/orders?{SINKS[name]}&topics=.*"
+            return tidecast.replicate(topics, str(base / f"{name}-tables{n}"), tz="UTC", spark=spark)
+
+        return run
+
     return {
         "verify": lambda n: tidecast.verify(source, schema_registry=registry, tz="UTC", spark=spark),
         "replicate": replicate,
         "replicate, nothing new": again,
         **{f"convert to {name}": convert(name, options) for name, options in SINKS.items()},
+        **{f"replicate {name}": read(name) for name in SINKS if name != "avro"},
     }
 
 

@@ -20,7 +20,7 @@ def verify(events: Events) -> DataFrame:
     checksum that its row does not fit. A row without a checksum, or with 0, is not checked.
     Source: Avro protocol, row checksum.
     """
-    return union([_nothing(events), *(_verdicts(t) for t in events.tables)])
+    return union([_nothing(events), *(_verdicts(t) for t in events.tables)], events.tasks)
 
 
 def with_verdict(changes: TableChanges) -> DataFrame:

@@ -127,6 +127,7 @@ class Events:
     `checksums` says that the source knows row checksums, so that a row without one stays without.
     `history` is what the source has shown of schemas so far, to be given to the reading of its next batch; None where
     schemas are kept elsewhere.
+    `tasks` is in how many tasks its rows are worked on, None for as many as a shuffle has.
     `cached` are frames that Spark keeps for this batch; `release` lets go of them, and so does leaving a `with` block.
     """
 
@@ -141,6 +142,7 @@ class Events:
     has_commit_ts: bool = False
     checksums: bool = False
     history: SchemaHistory | None = None
+    tasks: int | None = None
     cached: tuple[DataFrame, ...] = ()
 
     def release(self) -> None:
@@ -163,4 +165,4 @@ class Events:
         parts = [self.rejected.select(columns)]
         for table in self.tables if tables is None else tables:
             parts.append(table.frame.where(F.col("reason").isNotNull()).select(columns))
-        return union(parts)
+        return union(parts, self.tasks)

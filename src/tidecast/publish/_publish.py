@@ -38,7 +38,7 @@ from tidecast.publish._select import register_schemas, select_tables
 from tidecast.publish._stats import BatchStats, collect_stats
 from tidecast.registry import Registry
 from tidecast.routing import EventFilters
-from tidecast.spark import parallel_map, union
+from tidecast.spark import chunks, parallel_map, union
 from tidecast.storage import AnyPath
 from tidecast.topics import Topics, check_storage, refuse_dead_letters, write_dead_letters
 
@@ -213,15 +213,22 @@ class _Run:
         return bool(controls)
 
     def _encode(self, tables: list[OutgoingTable]) -> DataFrame | None:
-        """Return the messages of all tables (see `FITTED`), None where there is no table."""
+        """Return the messages of all tables (see `FITTED`), None where there is no table.
 
-        def fitted(numbered: tuple[int, OutgoingTable]) -> DataFrame:
-            # Rows are encoded once, and what follows need not plan so many tables again.
-            tails = self._batch.codec.tails(numbered[1].table)
-            return self._size.fit(encode_rows(self._batch, *numbered, self._size), tails).localCheckpoint()
+        Rows are encoded once, and what follows need not plan so many tables again. The plans of several tables, each
+        long, are made side by side, and Spark runs them together.
+        """
+        tasks = self._batch.events.tasks
 
-        parts = parallel_map(fitted, enumerate(tables))
-        return union(parts) if parts else None
+        def fitted(some: Sequence[tuple[int, OutgoingTable]]) -> DataFrame:
+            frames = []
+            for number, table in some:
+                tails = self._batch.codec.tails(table.table)
+                frames.append(self._size.fit(encode_rows(self._batch, number, table, self._size), tails))
+            return union(frames, tasks).localCheckpoint()
+
+        parts = parallel_map(fitted, chunks([*enumerate(tables)]))
+        return union(parts, tasks) if parts else None
 
     def _send(
         self,
@@ -259,7 +266,7 @@ class _Run:
             sequence = row_sequence(batch.events, moved=stats.moved, alone=not (stats.several_origins or others))
             frames.append(good.select("topic", "partition", "key", "value", sequence.alias("sequence"), "plan"))
         if frames:
-            batch.topics.sink.write(union(frames), joining(tails))
+            batch.topics.sink.write(union(frames, batch.events.tasks), joining(tails))
         return stop
 
     def _watermarks(self) -> DataFrame | None:

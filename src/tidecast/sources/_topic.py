@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pyspark.errors import DateTimeException
 from pyspark.sql import SparkSession
@@ -73,7 +74,8 @@ def decode_records(
     if wire.reads_avro:
         check_avro_limits(records.frame.sparkSession)
     assert wire.decode is not None
-    return wire.decode(records.frame, DecodeOptions(records.ordered, registry, zone, history))
+    events = wire.decode(records.frame, DecodeOptions(records.ordered, registry, zone, history))
+    return replace(events, tasks=1 if records.few else None)
 
 
 def check_protocol(protocol: str) -> str:

@@ -4,6 +4,7 @@ from tidecast.spark._java import java_properties, java_version
 from tidecast.spark._plans import (
     bad_names,
     block_collapse_project,
+    chunks,
     evaluated_once,
     parallel_map,
     small_table,
@@ -20,6 +21,7 @@ __all__ = [
     "bad_names",
     "block_collapse_project",
     "called",
+    "chunks",
     "evaluated_once",
     "java_properties",
     "java_version",

@@ -14,6 +14,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from tidecast.spark._reuse import reused
+
 _AT_ONCE = 4
 
 _Item = TypeVar("_Item")
@@ -29,6 +31,11 @@ def parallel_map(make: Callable[[_Item], _Made], items: Iterable[_Item]) -> list
     inheriting = inheritable_thread_target(SparkSession.active())
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(inheriting(make), items))
+
+
+def chunks(items: Sequence[_Item]) -> list[Sequence[_Item]]:
+    """Return items in as many parts as `parallel_map` makes at a time."""
+    return [items[n::_AT_ONCE] for n in range(min(_AT_ONCE, len(items)))]
 
 
 def evaluated_once(column: Column) -> Column:
@@ -50,21 +57,27 @@ def block_collapse_project(frame: DataFrame, name: str) -> DataFrame:
     are read is never built. In a row of 60 plain texts that gains nothing; it can go when rows of decoded messages
     take no longer without it. `name` is a column that is cheap to compute and that later steps read.
     """
-    return frame.withColumn(name, evaluated_once(F.col(name)))
+    return frame.withColumn(name, _there(name))
 
 
-def union(frames: Sequence[DataFrame]) -> DataFrame:
+@reused()
+def _there(name: str) -> Column:
+    return evaluated_once(F.col(name))
+
+
+def union(frames: Sequence[DataFrame], tasks: int | None = None) -> DataFrame:
     """Return all rows of some frames that have the same columns in the same order.
 
     As one statement, since Spark checks a whole plan anew with each step: a chain of many unions takes the square of
-    their number. And in as many tasks as a shuffle would have, since every task is sent the plans of all frames.
+    their number. And in as many tasks as a shuffle would have, since every task is sent the plans of all frames, or in
+    as many as asked for.
     """
     if len(frames) == 1:
         return frames[0]
     named: dict[str, Any] = {f"part{n}": frame for n, frame in enumerate(frames)}
     statement = " UNION ALL ".join(f"SELECT * FROM {{{name}}}" for name in named)
     spark = frames[0].sparkSession
-    tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or len(frames))
+    tasks = tasks or int(spark.conf.get("spark.sql.shuffle.partitions") or len(frames))
     return spark.sql(statement, **named).coalesce(tasks)
 
 

@@ -8,8 +8,11 @@ from typing import ParamSpec, TypeVar
 
 from pyspark.sql.utils import is_remote
 
-_KEPT = 512
-"""How many results of a function are kept: those of as many table versions."""
+_KEPT = 128
+"""How many results of a function are kept: those of as many table versions.
+
+What Java keeps of one is some hundred kB for a table of twelve columns, and as many times as much for a wider one.
+"""
 
 _Given = ParamSpec("_Given")
 _Built = TypeVar("_Built")

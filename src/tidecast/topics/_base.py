@@ -46,11 +46,18 @@ class Offsets:
 class Records:
     """Messages as they lie in topics: the columns of `tidecast.model.RECORD`.
 
-    `ordered` says that `offset` numbers the messages of all partitions in one sequence.
+    `ordered` says that `offset` numbers the messages of all partitions in one sequence. `few` says that one task is
+    enough for them; the frame has then one partition.
     """
 
     frame: DataFrame
     ordered: bool = False
+    few: bool = False
+
+    @classmethod
+    def of(cls, frame: DataFrame, *, ordered: bool = False, few: bool) -> Records:
+        """Return messages; few of them in one partition, as what Spark need not move about takes it less work."""
+        return cls(frame.coalesce(1) if few else frame, ordered=ordered, few=few)
 
 
 @dataclass(frozen=True)

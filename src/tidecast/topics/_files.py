@@ -33,6 +33,9 @@ _PARQUET = ".parquet"
 _BROKEN = "broken_line"
 _RECORDS = (*_LINES, _PARQUET)
 NO_TOPIC = ".no-topic"
+_FEW_BYTES = 1 << 18
+"""How large files are, all together, that one task reads and works on."""
+
 _RESERVED = ("_dead_letters", "_delta_log", "_spark_metadata", "_temporary")
 _DAMAGED = "it is damaged, or no file of its kind: fetch it again, or take it away"
 
@@ -110,7 +113,8 @@ class FileTopics:
         if lines:
             parts.append(_read_lines(spark, lines, numbered, self.topic))
         frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
-        return Records(frame, ordered=not numbered and len(files) == 1)
+        few = sum(f.stat().st_size for f in files) <= _FEW_BYTES
+        return Records.of(frame, ordered=not numbered and len(files) == 1, few=few)
 
     def _present(self) -> list[Entry]:
         single = entry(self.path) if self.path.is_file() else None

@@ -28,6 +28,8 @@ from tidecast.topics._kafka_offsets import (
 from tidecast.topics._kafka_options import KafkaOptions
 
 _DEFAULT_PARTITIONS = 3
+_FEW = 2_000
+"""How many messages one task reads and works on."""
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +106,8 @@ class KafkaTopics:
             .option("endingOffsets", for_spark(bounds, 1))
             .load()
         )
-        return Records(frame.select([F.col(f.name).cast(f.dataType).alias(f.name) for f in RECORD.fields]))
+        few = sum(end - begin for partitions in bounds.values() for begin, end in partitions.values()) <= _FEW
+        return Records.of(frame.select([F.col(f.name).cast(f.dataType).alias(f.name) for f in RECORD.fields]), few=few)
 
     def look(self, topic: str) -> TopicInfo | None:
         """Return the partition count of a topic, None where there is none. Raises `Unreachable`, `ConfigError`."""

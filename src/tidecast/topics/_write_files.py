@@ -24,7 +24,7 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from tidecast.model import HEADERS
-from tidecast.spark import small_table
+from tidecast.spark import reused, small_table
 from tidecast.storage import (
     AnyPath,
     entries,
@@ -104,16 +104,9 @@ def write_files(
 
 def _counted(frame: DataFrame) -> tuple[Counter[tuple[str, int, int]], DataFrame]:
     """Return the number of records by topic, partition and range, and the records with the column `range`."""
-    at = F.col("sequence")
     kind = frame.schema["sequence"].dataType
-    if isinstance(kind, T.StructType):
-        at = at[kind.fieldNames()[0]]
-    fractions = [n / _MOST_RANGES for n in range(1, _MOST_RANGES)]
-    rows = (
-        frame.groupBy("topic", "partition")
-        .agg(F.count("*").alias("rows"), F.percentile_approx(at, fractions).alias("quantiles"))
-        .collect()
-    )
+    at = f"sequence.{kind.fieldNames()[0]}" if isinstance(kind, T.StructType) else "sequence"
+    rows = frame.groupBy("topic", "partition").agg(*_sizes(at)).collect()
     bounds = [
         (row["topic"], row["partition"], _bounds(row["quantiles"], row["rows"]))
         for row in rows
@@ -122,14 +115,22 @@ def _counted(frame: DataFrame) -> tuple[Counter[tuple[str, int, int]], DataFrame
     if not bounds:
         counts = Counter({(row["topic"], row["partition"], 0): row["rows"] for row in rows})
         return counts, frame.withColumn("range", F.lit(0))
+    before = F.col(at)
     kinds = {"topic": pa.string(), "partition": pa.int32(), "bounds": pa.list_(pa.int64())}
     known = F.broadcast(small_table(frame.sparkSession, bounds, kinds))
-    number = F.coalesce(F.size(F.filter("bounds", lambda bound: bound < at)), F.lit(0))
+    number = F.coalesce(F.size(F.filter("bounds", lambda bound: bound < before)), F.lit(0))
     placed = frame.join(known, ["topic", "partition"], "left").withColumn("range", number).drop("bounds")
     counts = Counter()
     for row in placed.groupBy("topic", "partition", "range").count().collect():
         counts[row["topic"], row["partition"], row["range"]] = row["count"]
     return counts, placed
+
+
+@reused()
+def _sizes(at: str) -> tuple[Column, ...]:
+    """Return the number of records, and the quantiles of a column that orders them."""
+    fractions = [n / _MOST_RANGES for n in range(1, _MOST_RANGES)]
+    return F.count("*").alias("rows"), F.percentile_approx(at, fractions).alias("quantiles")
 
 
 def _bounds(quantiles: list[int], rows: int) -> list[int]:
@@ -149,27 +150,34 @@ def _write(
     kinds = {"topic": pa.string(), "partition": pa.int32(), "range": pa.int32(), "start": pa.int64()}
     starts = [(r.topic, r.partition, r.number, r.start) for r in ranges]
     known = F.broadcast(small_table(placed.sparkSession, starts, kinds))
-    # Spark keeps the order that the window needs, so that nothing is sorted again for the files.
-    line = Window.partitionBy("topic", "partition", "range").orderBy("sequence")
-    numbered = placed.withColumn("n", F.row_number().over(line) - 1).join(known, ["topic", "partition", "range"])
-    records = (complete(numbered) if complete else numbered).select(
-        F.col("topic").alias("of_topic"),
-        F.col("partition").alias("of_partition"),
-        F.col("range").alias("of_range"),
-        "topic",
-        F.col("partition").cast("int").alias("partition"),
-        (F.col("start") + F.col("n")).alias("offset"),
-        F.current_timestamp().alias("timestamp"),
-        "key",
-        "value",
-        F.array().cast(HEADERS).alias("headers"),
-    )
+    number, columns = _record_columns()
+    numbered = placed.withColumn("n", number).join(known, ["topic", "partition", "range"])
+    records = (complete(numbered) if complete else numbered).select(*columns)
     if lines:
         by_file = ("of_topic", "of_partition", "of_range")
         text = records.select(*by_file, F.to_json(_line(), {"ignoreNullFields": "false"}).alias("line"))
         text.write.partitionBy(*by_file).option("compression", "gzip").text(spark_output(staging))
     else:
         records.write.partitionBy("of_topic", "of_partition", "of_range").parquet(spark_output(staging))
+
+
+@reused()
+def _record_columns() -> tuple[Column, tuple[Column, ...]]:
+    """Return the number of a record in its range, and the columns of the files, after those that name the file."""
+    # Spark keeps the order that the window needs, so that nothing is sorted again for the files.
+    line = Window.partitionBy("topic", "partition", "range").orderBy("sequence")
+    return F.row_number().over(line) - 1, (
+        F.col("topic").alias("of_topic"),
+        F.col("partition").alias("of_partition"),
+        F.col("range").alias("of_range"),
+        F.col("topic"),
+        F.col("partition").cast("int").alias("partition"),
+        (F.col("start") + F.col("n")).alias("offset"),
+        F.current_timestamp().alias("timestamp"),
+        F.col("key"),
+        F.col("value"),
+        F.array().cast(HEADERS).alias("headers"),
+    )
 
 
 def _line() -> Column:

@@ -41,7 +41,7 @@ from tidecast.protocols.debezium._decode_schema import Field, fields_of, read_bl
 from tidecast.protocols.debezium._decode_values import damaged, json_type, readable, value
 from tidecast.protocols.debezium._encode import WATERMARK
 from tidecast.protocols.debezium._unknown_fields import unknown_fields
-from tidecast.spark import block_collapse_project, evaluated_once, parallel_map
+from tidecast.spark import active_java, block_collapse_project, evaluated_once, parallel_map, reused
 
 SNAPSHOT = "r"
 """The operation of a row that Debezium's own connector read before it began to follow changes."""
@@ -126,10 +126,17 @@ _BROKEN = "tableChanges is not of Debezium's form"
 
 def _parse(records: DataFrame) -> DataFrame:
     """Return the records with what their messages say beside rows, and why one cannot be used."""
+    usable, heads, members = _head_columns()
+    return records.where(usable).select(*heads).select(*members)
+
+
+@reused()
+def _head_columns() -> tuple[Column, tuple[Column, ...], tuple[Column, ...]]:
+    """Return which records are messages, and the columns of the two steps of `_parse`."""
     head = F.from_json(envelope.payload("value"), _HEAD, {"columnNameOfCorruptRecord": _UNREADABLE})
     there = F.octet_length("value") > 0
-    parsed = records.where(F.coalesce(there, F.lit(False)) | F.col("key").isNull()).select(
-        *RECORD.fieldNames(),
+    heads = (
+        *map(F.col, RECORD.fieldNames()),
         evaluated_once(head).alias("head"),
         F.when(envelope.schema("value").isNotNull(), F.xxhash64(envelope.schema("value"))).alias("shape"),
         envelope.members("key").alias("keys"),
@@ -151,8 +158,8 @@ def _parse(records: DataFrame) -> DataFrame:
         .when(~is_tso(origin["commit_ts"]), Reason.BAD_VALUE)
         .when(origin["db"].isNull() | (row & origin["table"].isNull()), Reason.BAD_MESSAGE)
     )
-    return parsed.select(
-        *RECORD.fieldNames(),
+    members = (
+        *map(F.col, RECORD.fieldNames()),
         reason.alias("reason"),
         F.when(change, "ddl").otherwise(payload["op"]).alias("op"),
         origin["db"].alias("database"),
@@ -160,15 +167,18 @@ def _parse(records: DataFrame) -> DataFrame:
         origin["commit_ts"].alias("commit_ts"),
         payload["ddl"].alias("ddl"),
         payload["tableChanges"].alias("changes"),
-        "shape",
-        "keys",
+        F.col("shape"),
+        F.col("keys"),
     )
+    return F.coalesce(there, F.lit(False)) | F.col("key").isNull(), heads, members
 
 
+@reused()
 def _is_row() -> Column:
     return F.col("reason").isNull() & F.col("op").isin(*_OPS)
 
 
+@reused()
 def _is_watermark() -> Column:
     return F.col("reason").isNull() & (F.col("op") == WATERMARK)
 
@@ -332,26 +342,31 @@ class _Group:
 
 def _collect_stats(parsed: DataFrame, position: str) -> list[Row]:
     """Count the rows of each group; watermarks count in a group of their own, which has no database."""
+    counted, groups, counts = _grouping(position)
+    return parsed.where(counted).groupBy(*groups).agg(*counts).collect()
+
+
+@reused()
+def _grouping(position: str) -> tuple[Column, tuple[Column, ...], tuple[Column, ...]]:
+    """Return which messages are counted, by what, and what is to be known of each group."""
     ts = F.col("commit_ts")
     names = ("database", "table", "keys", "shape", "version_index")
     schema = F.when(_is_row() & F.col("shape").isNotNull(), envelope.schema("value")).alias("schema")
     upsert = F.col("op") != Op.DELETE
+    upserts_from = (F.min(F.when(upsert, F.col(name))) for name in (position, "offset"))
     return (
-        parsed.where(_is_row() | _is_watermark())
-        .groupBy(*(F.when(_is_row(), F.col(name)).alias(name) for name in names), schema)
-        .agg(
+        _is_row() | _is_watermark(),
+        (*(F.when(_is_row(), F.col(name)).alias(name) for name in names), schema),
+        (
             F.count("*").alias("rows"),
             # Null would say that there are none, and rows without a commit-ts have an offset.
             F.coalesce(F.min(position), F.min("offset")).alias("rows_from"),
-            F.coalesce(F.min(F.when(upsert, F.col(position))), F.min(F.when(upsert, F.col("offset")))).alias(
-                "upserts_from"
-            ),
+            F.coalesce(*upserts_from).alias("upserts_from"),
             F.min(ts).alias("since"),
             F.max(ts.isNull()).alias("lacks_commit_ts"),
             F.max(F.when(_is_watermark(), ts)).alias("watermark"),
             F.first(envelope.head_length("value")).alias("head"),
-        )
-        .collect()
+        ),
     )
 
 
@@ -385,19 +400,31 @@ def _read(group: _Group, known: _Known) -> _Reading | str:
 
 
 def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group: _Group) -> DataFrame:
+    usual, made, read = _row_columns(schema, fields, group.head, group.schema)
+    # A step of its own: the one that reads messages copies the bytes of a value whenever it looks at them.
+    rows = block_collapse_project(rows.select(*usual), "op").withColumns(made)
+    return block_collapse_project(block_collapse_project(rows, "op").select(*read), "op")
+
+
+@reused(active_java)
+def _row_columns(
+    schema: TableSchema, fields: tuple[Field, ...], head: int, tail: bytes | None
+) -> tuple[tuple[Column, ...], dict[str, Column], tuple[Column, ...]]:
+    """Return the columns of the steps of `_rows`: the message, its parts, and the change that it tells.
+
+    `head` is the length of what comes before the row in most messages, `tail` the schema that follows it.
+    """
     # A virtual column has no value; TiCDC leaves it out.
     image = T.StructType([T.StructField(f.column.name, json_type(f)) for f in fields if not f.column.virtual])
-    usual = {
-        "message": envelope.without_head("value", group.head, group.schema),
-        "headed": envelope.has_head("value", group.head),
-    }
-    # A step of its own: the one that reads messages copies the bytes of a value whenever it looks at them.
-    rows = rows.select(*RECORD.fieldNames(), "op", "commit_ts", *(c.alias(name) for name, c in usual.items()))
+    usual = (
+        *map(F.col, (*RECORD.fieldNames(), "op", "commit_ts")),
+        envelope.without_head("value", head, tail).alias("message"),
+        envelope.has_head("value", head).alias("headed"),
+    )
     kind = _message(before=image, after=image)
     parsed = F.from_json("message", kind, {"columnNameOfCorruptRecord": _UNREADABLE})
     # Columns of their own: to read a field of a struct within a struct, Spark makes an object each time.
     made = {name: parsed["payload"][name] for name in _SIDES} | {_UNREADABLE: parsed[_UNREADABLE]}
-    rows = block_collapse_project(rows, "op").withColumns(made)
     sides = {name: F.col(name) for name in _SIDES}
     old, new = sides.values()
     deleted = F.col("op") == Op.DELETE
@@ -406,12 +433,12 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group
         F.when(F.col(_UNREADABLE).isNotNull(), F.lit("a value is not of its column's form")),
         F.when(missing, F.lit("the row is missing")),
         *_damages((old, new), fields),
-        *([] if group.schema else [unknown_fields(F.col("message"), F.col("headed"), sides, fields)]),
+        *([] if tail else [unknown_fields(F.col("message"), F.col("headed"), sides, fields)]),
     )
-    read = block_collapse_project(rows, "op").select(
-        *RECORD.fieldNames(),
+    read = (
+        *map(F.col, RECORD.fieldNames()),
         F.when(F.col("op") == SNAPSHOT, Op.CREATE).otherwise(F.col("op")).alias("op"),
-        "commit_ts",
+        F.col("commit_ts"),
         F.lit(None).cast("bigint").alias("table_id"),
         _image(F.col("op").isin(Op.UPDATE, Op.DELETE), old, fields).alias("old"),
         _image(~deleted, new, fields).alias("data"),
@@ -419,7 +446,7 @@ def _rows(rows: DataFrame, schema: TableSchema, fields: tuple[Field, ...], group
         F.when(detail.isNotNull(), F.when(missing, Reason.BAD_MESSAGE).otherwise(Reason.BAD_VALUE)).alias("reason"),
         detail.alias("detail"),
     )
-    return block_collapse_project(read, "op")
+    return usual, made, read
 
 
 def _image(there: Column, side: Column, fields: tuple[Field, ...]) -> Column:

@@ -24,7 +24,7 @@ class Form:
 
     type: str
     name: str | None = None
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict, hash=False)
     version: int | None = 1
 
 

@@ -32,7 +32,7 @@ from tidecast.protocols.simple import _read_avro, _read_json
 from tidecast.protocols.simple import _schema as table_schemas
 from tidecast.protocols.simple._avro import MARK, read_message
 from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, ROW_OPS, WATERMARK, RowReader
-from tidecast.spark import bad_names, block_collapse_project, parallel_map, sql_column, sql_text
+from tidecast.spark import bad_names, block_collapse_project, parallel_map, reused, sql_column, sql_text
 
 _SIDES = {"old": ("UPDATE", "DELETE"), "data": ("INSERT", "UPDATE")}
 """The types of messages that have each of the two rows; where another type shows one, it is not read."""
@@ -100,6 +100,7 @@ def decode(
     )
 
 
+@reused()
 def _is_row() -> Column:
     return F.col("reason").isNull() & F.col("op").isNotNull()
 
@@ -118,11 +119,19 @@ def _parse(records: DataFrame) -> DataFrame:
 
     `body` is the message of a schema change or a bootstrap, such that what came twice is twice the same.
     """
+    given = tuple(name for name in _WHY if name in records.columns)
+    heads, members = _head_columns(given)
+    return records.select(*heads).select(*members)
+
+
+@reused()
+def _head_columns(given: tuple[str, ...]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+    """Return the columns of the two steps of `_parse`; of `_WHY` the records have those that are `given`."""
     value, avro = F.col("value"), F.col("avro")
-    heads = records.select(
-        *RECORD.fieldNames(),
+    heads = (
+        *map(F.col, RECORD.fieldNames()),
         _read_avro.is_avro(value).alias("avro"),
-        *(F.col(name) if name in records.columns else F.lit(None).cast("string").alias(name) for name in _WHY),
+        *(F.col(name) if name in given else F.lit(None).cast("string").alias(name) for name in _WHY),
         F.when(_read_avro.is_avro(value), _read_avro.head(value)).alias("avro_head"),
         F.when(~_read_avro.is_avro(value), _read_json.head(value)).alias("json_head"),
     )
@@ -146,9 +155,9 @@ def _parse(records: DataFrame) -> DataFrame:
         _read_json.without_build_ts(value, members["buildTs"])
     )
     op = F.element_at(F.create_map(*(F.lit(x) for pair in ROW_OPS.items() for x in pair)), members["type"])
-    return heads.select(
-        *RECORD.fieldNames(),
-        "avro",
+    return heads, (
+        *map(F.col, RECORD.fieldNames()),
+        avro,
         reason.alias("reason"),
         F.when(reason == Reason.BAD_VALUE, F.format_string("commitTs %d is no time", members["commitTs"]))
         .otherwise(F.col("detail"))
@@ -163,19 +172,20 @@ def _parse(records: DataFrame) -> DataFrame:
 
 def _collect_stats(parsed: DataFrame, position: str) -> list[Row]:
     """Count the rows of each table version; what is no row counts in groups of its own."""
+    grouped = parsed.where(F.col("reason").isNull()).groupBy("avro", "database", "table", "schema_version")
+    return grouped.agg(*_counts(position)).collect()
+
+
+@reused()
+def _counts(position: str) -> tuple[Column, ...]:
     row, upsert = F.col("op").isNotNull(), F.col("op") != Op.DELETE
     return (
-        parsed.where(F.col("reason").isNull())
-        .groupBy("avro", "database", "table", "schema_version")
-        .agg(
-            F.collect_set("type").alias("types"),
-            F.count_if(row).alias("rows"),
-            F.min(F.when(row, F.col(position))).alias("rows_from"),
-            F.min(F.when(upsert, F.col(position))).alias("upserts_from"),
-            F.max(F.when(F.col("type") == WATERMARK, F.col("commit_ts"))).alias("watermark"),
-            F.max(row & F.col("checksum").isNotNull()).alias("checksums"),
-        )
-        .collect()
+        F.collect_set("type").alias("types"),
+        F.count_if(row).alias("rows"),
+        F.min(F.when(row, F.col(position))).alias("rows_from"),
+        F.min(F.when(upsert, F.col(position))).alias("upserts_from"),
+        F.max(F.when(F.col("type") == WATERMARK, F.col("commit_ts"))).alias("watermark"),
+        F.max(row & F.col("checksum").isNotNull()).alias("checksums"),
     )
 
 
@@ -271,13 +281,27 @@ def _read(body: bytes) -> tuple[str, TableSchema | None, TableSchema | None]:
 
 def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, sides: Sequence[str], zone: str) -> DataFrame:
     """Return the rows of one table version, from messages of one encoding that show these sides."""
-    reader = _READERS[avro]
+    body, message, typed, change = _row_columns(schema, avro, tuple(sides), zone)
     # A step of its own: the one that reads bodies copies the bytes of a value whenever it looks at them.
-    cut = block_collapse_project(parsed.select(*_OF_ROWS, reader.body(schema, F.col("value")).alias("body")), "op")
-    message = reader.row(schema, sides, F.col("body"))
-    rest = reader.rest(schema, sides, message, F.col("value"))
-    read = cut.select(*_OF_ROWS, message.alias("message"), *([] if rest is None else [rest.alias("rest")]))
-    typed = _typed(block_collapse_project(read, "op"), schema, sides, reader, zone)
+    cut = block_collapse_project(parsed.select(*body), "op")
+    read = block_collapse_project(cut.select(*message), "op")
+    return block_collapse_project(read.select(*typed), "whole").select(*change)
+
+
+_Columns = tuple[Column, ...]
+
+
+@reused()
+def _row_columns(
+    schema: TableSchema, avro: bool, sides: tuple[str, ...], zone: str
+) -> tuple[_Columns, _Columns, _Columns, _Columns]:
+    """Return the columns of the steps of `_rows`: the message's bytes, its parts, their values, and the change."""
+    reader, of_rows = _READERS[avro], tuple(map(F.col, _OF_ROWS))
+    row = reader.row(schema, sides, F.col("body"))
+    rest = reader.rest(schema, sides, row, F.col("value"))
+    body = (*of_rows, reader.body(schema, F.col("value")).alias("body"))
+    message = (*of_rows, row.alias("message"), *(() if rest is None else (rest.alias("rest"),)))
+    typed = (*of_rows, *_typed(schema, sides, reader, zone))
     has = {side: F.col(f"has_{side}") for side in sides}
     values = {side: F.col(side) for side in sides}
     if len(sides) > 1:
@@ -287,13 +311,10 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, sides: Sequence[st
     absent = reduce(or_, (needed[side] & ~has[side] for side in sides))
     wrong = [F.when(has[side] & (F.col(f"wrong_{side}") != ""), F.col(f"wrong_{side}")) for side in sides]
     some = F.coalesce(*wrong).isNotNull()
-    return block_collapse_project(typed, "whole").select(
-        *RECORD.fieldNames(),
-        "op",
-        "commit_ts",
-        "table_id",
+    change = (
+        *map(F.col, (*RECORD.fieldNames(), "op", "commit_ts", "table_id")),
         *(F.when(has[side], values[side]).alias(side) if side in sides else nothing.alias(side) for side in _SIDES),
-        "checksum",
+        F.col("checksum"),
         F.when(~F.col("whole"), Reason.UNDECODABLE)
         .when(absent, Reason.BAD_MESSAGE)
         .when(some, Reason.BAD_VALUE)
@@ -303,6 +324,7 @@ def _rows(parsed: DataFrame, schema: TableSchema, avro: bool, sides: Sequence[st
         .when(some, F.concat(F.lit("not of its column's type: "), F.concat_ws(", ", *wrong)))
         .alias("detail"),
     )
+    return body, message, typed, change
 
 
 def _filled(schema: TableSchema) -> Column:
@@ -316,8 +338,8 @@ def _filled(schema: TableSchema) -> Column:
     return F.when(F.col("missing").isNull(), F.col("old")).otherwise(F.expr(f"named_struct({values})"))
 
 
-def _typed(read: DataFrame, schema: TableSchema, sides: Sequence[str], reader: RowReader, zone: str) -> DataFrame:
-    """Return rows with the values of their sides, and which of them are `missing` or wrong."""
+def _typed(schema: TableSchema, sides: Sequence[str], reader: RowReader, zone: str) -> _Columns:
+    """Return the values of rows' sides, and which of them are `missing` or wrong."""
     message, rest = F.col("message"), F.col("rest")
     values = {side: [reader.read_value(c, side, message, rest, zone) for c in schema.columns] for side in sides}
     mine = {side: F.col("op").isin([ROW_OPS[kind] for kind in _SIDES[side]]) for side in sides}
@@ -330,8 +352,7 @@ def _typed(read: DataFrame, schema: TableSchema, sides: Sequence[str], reader: R
             if reader.fallible(c.data_type)
         )
 
-    return read.select(
-        *_OF_ROWS,
+    return (
         *(F.struct(*_named(schema, values[side])).alias(side) for side in sides),
         *((mine[side] & message[side].isNotNull()).alias(f"has_{side}") for side in sides),
         *(wrong(side).alias(f"wrong_{side}") for side in sides),
