@@ -19,7 +19,7 @@ from tidecast._errors import ConfigError
 from tidecast._policy import OnError
 from tidecast.config import ChangefeedConfig
 from tidecast.model import RECORD, Events
-from tidecast.protocols import Message, check_writable, codec_for, protocol_named
+from tidecast.protocols import check_writable, codec_for, protocol_named
 from tidecast.publish._batch import Batch, OutgoingTable, Stop, first_stop
 from tidecast.publish._bootstrap import Bootstraps
 from tidecast.publish._control_events import (
@@ -40,7 +40,7 @@ from tidecast.registry import Registry
 from tidecast.routing import EventFilters
 from tidecast.spark import chunks, parallel_map, union
 from tidecast.storage import AnyPath
-from tidecast.topics import Topics, check_storage, refuse_dead_letters, write_dead_letters
+from tidecast.topics import Counts, Topics, check_storage, refuse_dead_letters, write_dead_letters
 
 
 @dataclass
@@ -188,7 +188,7 @@ class _Run:
             report.claims = stats.claims
             controls = list(self._schemas.bootstraps(tables, stats.rows, fitted, moved=stats.moved))
             report.bootstraps += len(controls)
-        stop = self._send(fitted, controls, stop, stats, [batch.codec.tails(t.table) for t in tables])
+        stop = self._send(fitted, controls, stop, stats, tables)
         report.dead_letters = write_dead_letters(unsent, folder)
         report.codec = batch.codec.state()
         if stop:
@@ -236,7 +236,7 @@ class _Run:
         controls: list[Control],
         stop: Stop | None,
         stats: BatchStats = _NO_ROWS,
-        tails: Sequence[Message] = (),
+        tables: Sequence[OutgoingTable] = (),
     ) -> Stop | None:
         """Send the rows and controls that come before the stop; return it, or an earlier one of a control."""
         batch, report = self._batch, self._report
@@ -266,7 +266,9 @@ class _Run:
             sequence = row_sequence(batch.events, moved=stats.moved, alone=not (stats.several_origins or others))
             frames.append(good.select("topic", "partition", "key", "value", sequence.alias("sequence"), "plan"))
         if frames:
-            batch.topics.sink.write(union(frames, batch.events.tasks), joining(tails))
+            known = None if stop or watermarks is not None else _counts(controls, stats, tables)
+            complete = joining([batch.codec.tails(t.table) for t in tables])
+            batch.topics.sink.write(union(frames, batch.events.tasks), complete, known)
         return stop
 
     def _watermarks(self) -> DataFrame | None:
@@ -281,3 +283,11 @@ class _Run:
             return None
         frame, report.watermarks, report.watermark = made
         return self._size.packed_rows(frame)
+
+
+def _counts(controls: Iterable[Control], stats: BatchStats, tables: Sequence[OutgoingTable]) -> Counts:
+    """Return the number of messages by topic and partition."""
+    counts = Counter((control.topic, partition) for control in controls for partition in control.partitions)
+    for (number, partition), rows in stats.partitions.items():
+        counts[tables[number].table.topic, partition] += rows
+    return counts

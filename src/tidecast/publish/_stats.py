@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -20,10 +21,12 @@ from tidecast.spark import reused
 class BatchStats:
     """How many rows of each table version can leave, by its number, how many cannot, and where the run must stop.
 
-    `moved` tells whether updates were split; `several_origins` whether rows are of several partitions of the source.
+    `partitions` counts those that can leave by table version and partition. `moved` tells whether updates were split;
+    `several_origins` whether rows are of several partitions of the source.
     """
 
     rows: Mapping[int, int] = field(default_factory=dict)
+    partitions: Mapping[tuple[int, int], int] = field(default_factory=dict)
     unsendable: int = 0
     claims: int = 0
     moved: bool = False
@@ -36,8 +39,12 @@ def collect_stats(fitted: DataFrame, events: Events, size: MessageSize) -> Batch
     groups, counts = _counted(events.position)
     rows = fitted.groupBy(*groups).agg(*counts).collect()
     stops = sorted((r["stop"] for r in rows if r["stop"]), key=lambda s: s["place"]["position"])
+    sendable = Counter[int]()
+    for row in rows:
+        sendable.update({row["plan"]: row["rows"]} if row["sendable"] else {})
     return BatchStats(
-        rows={r["plan"]: r["rows"] for r in rows if r["sendable"]},
+        rows=sendable,
+        partitions={(r["plan"], r["partition"]): r["rows"] for r in rows if r["sendable"]},
         unsendable=sum(r["rows"] for r in rows if not r["sendable"]),
         claims=sum(r["claims"] for r in rows),
         moved=any(r["moved"] for r in rows),
@@ -53,7 +60,7 @@ def _counted(position: str | None) -> tuple[tuple[Column, ...], tuple[Column, ..
     place = F.struct(at.alias("position"), "stop", "topic", "source.partition", "source.offset")
     where = F.struct(place.alias("place"), F.col("source.topic").alias("origin"))
     origin = F.struct("source.topic", "source.partition")
-    return (F.col("plan"), F.col("reason").isNull().alias("sendable")), (
+    return (F.col("plan"), F.col("reason").isNull().alias("sendable"), F.col("partition")), (
         F.count("*").alias("rows"),
         F.count("location").alias("claims"),
         F.max(MOVED).alias("moved"),

@@ -1,6 +1,6 @@
 """Where messages live: Kafka, or files of Kafka-shaped records. Knows nothing of what is in them."""
 
-from tidecast.topics._base import Int64, Offsets, Records, TopicInfo, Topics
+from tidecast.topics._base import Counts, Int64, Offsets, Records, TopicInfo, Topics
 from tidecast.topics._dead_letters import append_lines, refuse_dead_letters, write_dead_letters
 from tidecast.topics._files import file_errors
 from tidecast.topics._kafka_errors import kafka_errors
@@ -19,6 +19,7 @@ from tidecast.topics._packing import (
 from tidecast.topics._written import check_written, count_rows
 
 __all__ = [
+    "Counts",
     "Int64",
     "KafkaOptions",
     "Offsets",

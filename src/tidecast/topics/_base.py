@@ -16,6 +16,10 @@ Int64 = Annotated[int, Field(ge=0, lt=1 << 63)]
 """An offset, a size or a commit-ts."""
 
 
+Counts = Mapping[tuple[str, int], int]
+"""Numbers of records by topic and partition."""
+
+
 @dataclass(frozen=True)
 class Offsets:
     """A position in a place's topics, as plain data.
@@ -92,10 +96,16 @@ class Topics(Protocol):
     def ensure(self, topic: str) -> TopicInfo:
         """Make a topic ready to be written to, and return its partition count."""
 
-    def write(self, frame: DataFrame, complete: Callable[[DataFrame], DataFrame] | None = None) -> None:
+    def write(
+        self,
+        frame: DataFrame,
+        complete: Callable[[DataFrame], DataFrame] | None = None,
+        counts: Counts | None = None,
+    ) -> None:
         """Append records to their topics, in the order of `sequence` within a topic's partition.
 
         In: `topic` string, `partition` int, `key` binary, `value` binary (null is a tombstone), and `sequence`, a
         bigint, or a struct that begins with one. `complete` is given the records in their order, and makes of them
-        those that are written: what it adds is not moved about.
+        those that are written: what it adds is not moved about. `counts` are the numbers of records, where they are
+        known.
         """

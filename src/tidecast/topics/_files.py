@@ -23,7 +23,7 @@ from tidecast._errors import ConfigError, SourceChanged, TidecastError
 from tidecast.model import HEADERS, RECORD
 from tidecast.spark import small_table
 from tidecast.storage import AnyPath, Entry, entries, entry, make_folder, path_uri, spark_input
-from tidecast.topics._base import ANEW, Offsets, Records, TopicInfo
+from tidecast.topics._base import ANEW, Counts, Offsets, Records, TopicInfo
 from tidecast.topics._write_files import TOPIC_ID, known_ends, write_files
 
 _log = logging.getLogger(__name__)
@@ -165,7 +165,12 @@ class FileTopics:
             raise ConfigError(f"{topic!r} cannot be a topic of files", where=self.where, hint=hint)
         return TopicInfo(topic, self.partitions)
 
-    def write(self, frame: DataFrame, complete: Callable[[DataFrame], DataFrame] | None = None) -> None:
+    def write(
+        self,
+        frame: DataFrame,
+        complete: Callable[[DataFrame], DataFrame] | None = None,
+        counts: Counts | None = None,
+    ) -> None:
         """Append records to their topics; see `Topics.write`. Their offsets go on from those that lie there."""
         base = self.path.parent
         make_folder(base)
@@ -174,7 +179,7 @@ class FileTopics:
             ends = known_ends(file.path for file in _records_in(base / topic))
             return _read_ends(frame.sparkSession, base / topic) if ends is None else ends
 
-        write_files(frame, base, ends_of, complete, lines=self.lines)
+        write_files(frame, base, ends_of, complete, counts, lines=self.lines)
 
 
 def _read_ends(spark: SparkSession, folder: AnyPath) -> Mapping[int, int]:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
 from tidecast.model import RECORD
-from tidecast.topics._base import Offsets, Records, TopicInfo
+from tidecast.topics._base import Counts, Offsets, Records, TopicInfo
 from tidecast.topics._kafka_cluster import KafkaCluster
 from tidecast.topics._kafka_errors import kafka_errors
 from tidecast.topics._kafka_offsets import (
@@ -139,7 +139,12 @@ class KafkaTopics:
         limit = cluster.max_message_bytes()
         return TopicInfo(topic, cluster.create(topic, requested or known.get(self.topic, _DEFAULT_PARTITIONS)), limit)
 
-    def write(self, frame: DataFrame, complete: Callable[[DataFrame], DataFrame] | None = None) -> None:
+    def write(
+        self,
+        frame: DataFrame,
+        complete: Callable[[DataFrame], DataFrame] | None = None,
+        counts: Counts | None = None,
+    ) -> None:
         """Append records to their topics; see `Topics.write`.
 
         Messages that a failed and repeated Spark task sent twice stay twice. Raises `Unreachable` where no broker

@@ -11,6 +11,7 @@ rest comes later, or after a crash the batch once more at higher offsets, and ne
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections import Counter, defaultdict
@@ -35,6 +36,7 @@ from tidecast.storage import (
     spark_output,
     sync_folder,
 )
+from tidecast.topics._base import Counts
 from tidecast.topics._written import check_written, count_lines, count_rows
 
 STAGING, TOPIC_ID = ".staging-", ".topic-id"
@@ -45,6 +47,7 @@ _RANGE_ROWS = 50_000
 """How many records of a partition one task writes, so that all cores have work; more where there are many."""
 
 _MOST_RANGES = 32
+_FEW_RANGES = 16
 
 Partition = tuple[str, int]
 """A topic and the number of a partition."""
@@ -78,15 +81,20 @@ def write_files(
     base: AnyPath,
     ends_of: Callable[[str], Mapping[int, int]],
     complete: Callable[[DataFrame], DataFrame] | None = None,
+    counts: Counts | None = None,
     *,
     lines: bool = False,
 ) -> None:
     """Append records to the folders of their topics below `base`: as JSON Lines, or Parquet.
 
-    In: see `Topics.write`. `ends_of` gives the next offset of each partition of a topic. The records are looked at
-    beforehand, to be counted: keep them if they are dear.
+    In: see `Topics.write`. `ends_of` gives the next offset of each partition of a topic. Records that are many, or of
+    unknown number, are looked at beforehand, to be counted: keep them if they are dear.
     """
-    counted, placed = _counted(frame)
+    if counts is None or max(counts.values(), default=0) > _RANGE_ROWS:
+        counted, placed = _counted(frame)
+    else:
+        counted = Counter({(*place, 0): rows for place, rows in counts.items()})
+        placed = frame.withColumn("range", F.lit(0))
     starts = {topic: dict(ends_of(topic)) for topic in sorted({topic for topic, _, _ in counted})}
     new = {topic for topic, ends in starts.items() if not ends}
     ranges: list[_Range] = []
@@ -147,11 +155,8 @@ def _write(
     *,
     lines: bool,
 ) -> None:
-    kinds = {"topic": pa.string(), "partition": pa.int32(), "range": pa.int32(), "start": pa.int64()}
-    starts = [(r.topic, r.partition, r.number, r.start) for r in ranges]
-    known = F.broadcast(small_table(placed.sparkSession, starts, kinds))
     number, columns = _record_columns()
-    numbered = placed.withColumn("n", number).join(known, ["topic", "partition", "range"])
+    numbered = _with_start(placed.withColumn("n", number), ranges)
     records = (complete(numbered) if complete else numbered).select(*columns)
     if lines:
         by_file = ("of_topic", "of_partition", "of_range")
@@ -159,6 +164,17 @@ def _write(
         text.write.partitionBy(*by_file).option("compression", "gzip").text(spark_output(staging))
     else:
         records.write.partitionBy("of_topic", "of_partition", "of_range").parquet(spark_output(staging))
+
+
+def _with_start(placed: DataFrame, ranges: list[_Range]) -> DataFrame:
+    """Return records with the offset at which their range starts."""
+    if len(ranges) <= _FEW_RANGES:  # to look one up costs little, and no job, as a table to be joined does
+        starts = json.dumps({f"{r.topic}/{r.partition}/{r.number}": r.start for r in ranges})
+        known = F.from_json(F.lit(starts), "map<string,bigint>")
+        return placed.withColumn("start", F.try_element_at(known, F.concat_ws("/", "topic", "partition", "range")))
+    kinds = {"topic": pa.string(), "partition": pa.int32(), "range": pa.int32(), "start": pa.int64()}
+    rows = [(r.topic, r.partition, r.number, r.start) for r in ranges]
+    return placed.join(F.broadcast(small_table(placed.sparkSession, rows, kinds)), ["topic", "partition", "range"])
 
 
 @reused()
