@@ -8,9 +8,11 @@ import shutil
 import tempfile
 import threading
 import time
+import tomllib
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ from tidecast.runtime import spark_session
 
 WARM = 2
 """How often a command has run before it is counted."""
+
+BOUNDS = Path(__file__).with_name("bounds.toml")
 
 SINKS = {
     "debezium": "protocol=debezium",
@@ -126,46 +130,51 @@ def commands(spark: SparkSession, base: Path) -> Mapping[str, Callable[[int], ob
     }
 
 
-def counted(run: Callable[[int], object], events: Path, rows: int) -> Counters:
-    """Return what the last of some runs of a command did; `events` is Spark's event log."""
+def counted(spark: SparkSession, run: Callable[[int], object], events: Path | None = None, rows: int = 1) -> Counters:
+    """Return what the last of some runs of a command did; without Spark's event log `events`, jobs and calls alone."""
     for n in range(WARM):
         run(n)
-    calls, before = _Calls(), _jobs_so_far(events)
+    context, group = spark.sparkContext, uuid.uuid4().hex
+    calls, before = _Calls(), len(_tasks(events))
+    context.setJobGroup(group, "counted")
     start = time.perf_counter()
-    with calls.watching():
-        run(WARM)
-    found = Counters(time.perf_counter() - start, calls.count)
-    _read_log(found, events, before, rows)
+    try:
+        with calls.watching():
+            run(WARM)
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    found = Counters(time.perf_counter() - start, calls.count, len(context.statusTracker().getJobIdsForGroup(group)))
+    for metrics in _tasks(events)[before:]:
+        found.passes += metrics["Input Metrics"]["Records Read"] / rows
+        found.shuffled += metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
+        found.spilled += metrics["Disk Bytes Spilled"]
     return found
 
 
-def _entries(events: Path) -> Iterator[dict[str, Any]]:
-    for line in events.read_text().split("\n"):
-        try:
-            yield json.loads(line)
-        except ValueError:  # the last one, half written
-            return
-
-
-def _jobs_so_far(events: Path) -> int:
+def _tasks(events: Path | None) -> list[dict[str, Any]]:
+    """Return the metrics of all tasks in an event log."""
+    if events is None:
+        return []
     time.sleep(1)  # Spark writes its log a little later
-    return sum(entry["Event"] == "SparkListenerJobStart" for entry in _entries(events))
+    whole = events.read_text().split("\n")[:-1]  # the last line may be half written
+    entries = [json.loads(line) for line in whole if "SparkListenerTaskEnd" in line]
+    return [entry["Task Metrics"] for entry in entries if entry.get("Task Metrics")]
 
 
-def _read_log(found: Counters, events: Path, before: int, rows: int) -> None:
-    jobs = _jobs_so_far(events)
-    found.jobs = jobs - before
-    seen, mine, read = 0, False, 0
-    for entry in _entries(events):
-        if entry["Event"] == "SparkListenerJobStart":
-            seen += 1
-            mine = seen > before
-        elif mine and entry["Event"] == "SparkListenerTaskEnd" and entry.get("Task Metrics"):
-            metrics = entry["Task Metrics"]
-            read += metrics["Input Metrics"]["Records Read"]
-            found.shuffled += metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
-            found.spilled += metrics["Disk Bytes Spilled"]
-    found.passes = read / rows
+def bounds() -> Mapping[str, Mapping[str, int]]:
+    """Return the most Spark jobs and py4j calls that a warm step of ten rows may take, by command."""
+    known: Mapping[str, Mapping[str, int]] = tomllib.loads(BOUNDS.read_text())["small-step"]
+    return known
+
+
+def exceeded(results: Mapping[str, Counters]) -> list[str]:
+    """Return what is above the bounds, in words."""
+    return [
+        f"{name}: {getattr(results[name], what):,} {what}, at most {most:,}"
+        for name, limits in bounds().items()
+        for what, most in limits.items()
+        if name in results and getattr(results[name], what) > most
+    ]
 
 
 def show(results: Mapping[str, Counters]) -> None:
@@ -190,6 +199,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10, help="of each table")
     parser.add_argument("--tables", type=int, default=1)
     parser.add_argument("--only", default="", help="commands whose name has this in it")
+    parser.add_argument("--check", action="store_true", help="fail above the bounds of bounds.toml, for ten rows")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
     base = Path(tempfile.mkdtemp(prefix="tidecast-bench-"))
     log = base / "events"
@@ -207,7 +218,14 @@ def main() -> None:
         (events,) = log.iterdir()
         chosen = {name: run for name, run in commands(spark, base).items() if options.only in name}
         total = options.rows * options.tables
-        show({name: counted(run, events, total) for name, run in chosen.items()})
+        results = {name: counted(spark, run, events, total) for name, run in chosen.items()}
+        if options.json:
+            print(json.dumps({name: asdict(found) for name, found in results.items()}))
+        else:
+            show(results)
+        wrong = exceeded(results) if options.check else []
+        if wrong:
+            raise SystemExit("\n".join(wrong))
     finally:
         spark.stop()
         shutil.rmtree(base, ignore_errors=True)
