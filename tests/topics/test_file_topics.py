@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidecast._errors import TerminalError
 from tidecast._uri import parse_place
 from tidecast.spark import small_table
 from tidecast.topics import open_topics
@@ -66,8 +68,8 @@ def test_records_keep_their_order_and_offsets_go_on(
     monkeypatch.setattr("tidecast.topics._write_files._RANGE_ROWS", most)
     folder = tmp_path_factory.mktemp("topics")
     topics = FileTopics(folder / "a", "a")
-    for batch in (first, second):
-        topics.write(as_frame(spark, batch))
+    for batch, counts in ((first, None), (second, Counter(row[:2] for row in second))):
+        topics.write(as_frame(spark, batch), counts=counts)
     found = written(folder)
     for place in {(row[0], row[1]) for row in [*first, *second]}:
         mine = [row for row in found if (row["topic"], row["partition"]) == place]
@@ -125,3 +127,10 @@ def test_what_completes_records_sees_them_in_order(spark: SparkSession, tmp_path
         frame, lambda ordered: ordered.withColumn("value", F.concat("value", F.lit(b"!"), F.col("plan").cast("binary")))
     )
     assert [row["value"] for row in written(tmp_path)] == [b"%d!\0\0\0\1" % n for n in reversed(range(20))]
+
+
+def test_fewer_records_than_were_counted_fail_the_run(spark: SparkSession, tmp_path: Path) -> None:
+    topics = FileTopics(tmp_path / "a", "a")
+    with pytest.raises(TerminalError, match="only 1 of 2 records"):
+        topics.write(as_frame(spark, [("a", 0, b"k", b"v", 1)]), counts={("a", 0): 2})
+    assert written(tmp_path) == []
