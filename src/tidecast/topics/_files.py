@@ -103,9 +103,9 @@ class FileTopics:
         files = self._files()
         if until is not None:
             fresh = {name for name in until.ends if until.differs(after or Offsets(), name)}
-            files = [f for f in files if self._name(f) in fresh]
-        lines = [f for f in files if f.name.endswith(_LINES)]
-        parquet = [f for f in files if f.name.endswith(_PARQUET)]
+            files = [f for f in files if self._name(f.path) in fresh]
+        lines = [f.path for f in files if f.name.endswith(_LINES)]
+        parquet = [f.path for f in files if f.name.endswith(_PARQUET)]
         numbered = all(_has_offset(f) for f in lines)
         parts = []
         if parquet:
@@ -113,7 +113,7 @@ class FileTopics:
         if lines:
             parts.append(_read_lines(spark, lines, numbered, self.topic))
         frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
-        few = sum(f.stat().st_size for f in files) <= _FEW_BYTES
+        few = sum(f.size for f in files) <= _FEW_BYTES
         return Records.of(frame, ordered=not numbered and len(files) == 1, few=few)
 
     def _present(self) -> list[Entry]:
@@ -125,8 +125,8 @@ class FileTopics:
                 raise ConfigError("Spark reads no file whose name begins so", where=path_uri(file.path), hint=hint)
         return sorted(files, key=lambda file: file.path.parts)
 
-    def _files(self) -> list[AnyPath]:
-        files = [file.path for file in self._present()]
+    def _files(self) -> list[Entry]:
+        files = self._present()
         if not files:
             raise ConfigError(
                 "no records to read",
