@@ -153,11 +153,11 @@ def test_a_command_with_little_to_do_has_a_quick_session(tmp_path: Path) -> None
     folder.mkdir(parents=True)
     (folder / "small.parquet").write_bytes(b"x")
     sources = [str(LOG.FILE), f"file://{folder}?protocol=avro", f"file://{folder.parent}/x?topics=.*"]
-    for source in (*sources, "kafka://h/t", "s3a://b/t", None, "nope://"):
+    for source in (*sources, None, "kafka://h/t", "s3a://b/t", "nope://"):
         runs_spark(command)(source=source)
     runs_spark(command, once=False)(source=sources[0])
     with (folder / "large.parquet").open("wb") as file:
         file.truncate(2 << 20)
     for source in sources[1:]:
         runs_spark(command)(source=source)
-    assert asked == [(True, False)] * 3 + [(False, False)] * 7
+    assert asked == [(True, False)] * 4 + [(False, False)] * 6

@@ -60,14 +60,16 @@ def runs_spark(command: Callable[..., None], *, once: bool = True) -> Callable[.
 
 
 def _is_small(source: object) -> bool:
-    """Tell whether a source is some local files of few messages, as far as their size tells."""
+    """Tell whether a source is some local files of few messages, as far as their size tells, or no source at all."""
+    if source is None:
+        return True
     from tidecast._uri import parse_place, source_uri  # `--help` needs not wait for it
 
     try:
         place = parse_place(source_uri(str(source)))
     except ConfigError:
         return False
-    if source is None or place.is_kafka or place.root:
+    if place.is_kafka or place.root:
         return False
     folder = Path(place.path)
     files = folder.parent.rglob("*") if "topics" in place.params else folder.rglob("*") if folder.is_dir() else [folder]
