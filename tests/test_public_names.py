@@ -39,8 +39,8 @@ PUBLIC = {
         ddl_type is_tso physical_ms physical_ms_of read_statement row_type sanitize spark_type to_datetime
     """,
     "tidecast.spark": """
-        bad_names block_collapse_project called evaluated_once java_properties java_version let parallel_map small_table
-        sql_column sql_name sql_text union with_looked_up
+        active_java ansi_enabled bad_names block_collapse_project called chunks evaluated_once java_properties
+        java_version let parallel_map reused small_table sql_column sql_name sql_text union with_looked_up
     """,
     "tidecast.expressions": """
         MAX_LENGTH as_listed bit_bytes bit_number bit_width decimal_text enum_element enum_number from_text has_any
@@ -75,7 +75,7 @@ PUBLIC = {
         write_new
     """,
     "tidecast.topics": """
-        Int64 KafkaOptions Offsets Records TopicInfo Topics append_lines check_storage check_written
+        Counts Int64 KafkaOptions Offsets Records TopicInfo Topics append_lines check_storage check_written
         claim_folder claim_location compress compressed count_rows decompressed fetched_claims file_errors
         kafka_errors open_topics refuse_dead_letters store_claims write_dead_letters
     """,
