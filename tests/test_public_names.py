@@ -39,8 +39,9 @@ PUBLIC = {
         ddl_type is_tso physical_ms physical_ms_of read_statement row_type sanitize spark_type to_datetime
     """,
     "tidecast.spark": """
-        active_java ansi_enabled bad_names block_collapse_project called chunks evaluated_once java_properties
-        java_version let parallel_map reused small_table sql_column sql_name sql_text union with_looked_up
+        active_java ansi_enabled bad_names block_collapse_project called chunks evaluated_once inheriting
+        java_properties java_version let parallel_map reused small_table sql_column sql_name sql_text union
+        with_looked_up
     """,
     "tidecast.expressions": """
         MAX_LENGTH as_listed bit_bytes bit_number bit_width decimal_text enum_element enum_number from_text has_any

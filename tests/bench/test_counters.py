@@ -17,3 +17,4 @@ def test_a_small_step_stays_within_its_bounds(compiled: SparkSession, tmp_path: 
     found = {name: counters.counted(compiled, runs[name]) for name in TRIED}
     assert counters.exceeded(found) == []
     assert all(one.jobs and one.calls for one in found.values())  # something was counted
+    assert found["replicate"].jobs > 4  # and what threads do for the tables, in which the caller's job group holds

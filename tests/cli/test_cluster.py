@@ -77,9 +77,11 @@ def test_a_topic_is_published_verified_and_applied(
     rows = DeltaTable(f"{base}/tables/shop/t", storage_options=client).to_pyarrow_table().to_pylist()
     assert sorted((row["id"], row["name"]) for row in rows) == [(1, "new"), (3, "three")]
 
-    # The driver sent the jars, and nobody else put anything onto an executor's disk.
+    # The driver sent the jars, as the executors tell; nothing else was put into their folders.
     sent = {jar.name for jar in jars}
     assert len(sent) > len(SPARK_JARS)
+    fetched = [f"/jars/{name} to " for name in sent]
     for folders in cluster.executor_folders():
         assert len(folders) == 3
         assert [{file.name for file in folder.glob("*.jar")} for folder in folders] == [sent] * 3
+        assert all(jar in (folder / "stderr").read_text() for folder in folders for jar in fetched)

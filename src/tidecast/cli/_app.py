@@ -226,7 +226,7 @@ def server(
     data_dir: Annotated[str, typer.Option(metavar="DIR", help="Where changefeeds are kept.")] = "tidecast-data",
     allow_path: Annotated[
         list[str] | None,
-        typer.Option(metavar="DIR", help="Below it changefeeds may use local folders. Default: the current folder."),
+        typer.Option(metavar="DIR", help="Below it changefeeds may use folders. Default: the current folder."),
     ] = None,
     schema_registry: Registry = None,
     zone: Zone = None,

@@ -22,7 +22,7 @@ from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
-from tidecast.spark import parallel_map, union
+from tidecast.spark import inheriting, parallel_map, union
 from tidecast.storage import AnyPath
 from tidecast.topics import refuse_dead_letters, write_dead_letters
 
@@ -104,7 +104,7 @@ def replicate(
             _stop(events, plans, policy)
         dead_letter_counts = Counter(write_dead_letters(events.rejected, folder))
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            running = [pool.submit(carry_out, p) for p in plans]
+            running = [pool.submit(inheriting(carry_out), p) for p in plans]
             for done, future in enumerate(as_completed(running), 1):
                 report, refused = future.result()
                 reports[report.database, report.table] = report

@@ -25,12 +25,16 @@ _Made = TypeVar("_Made")
 def parallel_map(make: Callable[[_Item], _Made], items: Iterable[_Item]) -> list[_Made]:
     """Return what `make` gives for each item, in their order; several are made at a time.
 
-    To plan a table's rows takes Spark's driver tenths of a second on one core. The caller's job group, tags and
-    scheduler pool hold for what the threads run.
+    To plan a table's rows takes Spark's driver tenths of a second on one core.
     """
-    inheriting = inheritable_thread_target(SparkSession.active())
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(inheriting(make), items))
+
+
+def inheriting(make: Callable[[_Item], _Made]) -> Callable[[_Item], _Made]:
+    """Return a function for other threads, in which the caller's job group, tags and scheduler pool hold."""
+    made: Callable[[_Item], _Made] = inheritable_thread_target(SparkSession.active())(make)
+    return made
 
 
 def chunks(items: Sequence[_Item]) -> list[Sequence[_Item]]:
