@@ -97,7 +97,7 @@ class TableChanges:
 
     `rows` counts them. `rows_from` and `upserts_from` are the positions (see `Events.position`) of the first row,
     and of the first row that is not a delete, None where there is none. `keyspace` is that of the database, None where
-    the protocol does not tell.
+    the protocol does not tell. `shows_before` says that an update may show the row before it, too, and so change a key.
     """
 
     schema: TableSchema
@@ -106,6 +106,7 @@ class TableChanges:
     rows_from: int | None = None
     upserts_from: int | None = None
     keyspace: str | None = None
+    shows_before: bool = True
 
     @property
     def good(self) -> DataFrame:

@@ -19,12 +19,14 @@ class DecodeOptions:
 
     `ordered`: see `tidecast.model.Events`. `registry` is there for a protocol that needs one. `zone` is that of
     TIMESTAMP text which names none. `history` is what earlier batches have shown of schemas, None for the first.
+    `kept` says that Spark had better keep messages that are read more than once.
     """
 
     ordered: bool = False
     registry: Registry | None = None
     zone: str = "UTC"
     history: SchemaHistory | None = None
+    kept: bool = True
 
 
 @dataclass(frozen=True)

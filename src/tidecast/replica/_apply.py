@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 
@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 from tidecast._errors import TableRefused
 from tidecast.checksum import Verdict
 from tidecast.model import Kind
-from tidecast.replica._check import Checked
-from tidecast.replica._columns import may_be_unrepresentable
+from tidecast.replica._changes import filled
+from tidecast.replica._check import TALLIES, Checked, count, sums_of_tallies, tallies
 from tidecast.replica._order import newest, without_repeats
-from tidecast.replica._plan import Plan, filled
+from tidecast.replica._plan import Plan
 from tidecast.replica._report import TableReport
 from tidecast.spark import sql_column, sql_name
 
@@ -25,20 +25,23 @@ _INSERT, _UPDATE, _DELETE = "i", "u", "d"
 _CHANGE = "_tidecast change"
 
 
-def apply(plan: Plan, checked: Checked, *, has_commit_ts: bool, ordered: bool) -> TableReport:
+def apply(plan: Plan, set_aside: Callable[[Checked], None], *, has_commit_ts: bool, ordered: bool) -> TableReport:
     """Bring one table up to its changes; return what was done. `has_commit_ts`, `ordered`: see `Events`.
 
-    Applying the same changes again changes nothing, not even the table's version.
+    `set_aside` is told how many changes there are, before any is applied. Applying the same changes again changes
+    nothing, not even the table's version.
     """
     if not (plan.accepted and plan.evolution.shape.columns):
+        checked = count(plan.all_changes)
+        set_aside(checked)
         return _report(plan, checked, unchanged=checked.applicable)
     if plan.evolution.changes:
         _rewrite(plan)
     if plan.present and plan.notes:
         plan.place.remember(plan.notes)
     if plan.key:
-        return _merge(plan, checked, has_commit_ts=has_commit_ts, ordered=ordered)
-    return _append(plan, checked)
+        return _merge(plan, set_aside, has_commit_ts=has_commit_ts, ordered=ordered)
+    return _append(plan, set_aside)
 
 
 def _rewrite(plan: Plan) -> None:
@@ -51,23 +54,27 @@ def _rewrite(plan: Plan) -> None:
     plan.place.rewrite(plan.place.read().select(columns))
 
 
-def _merge(plan: Plan, checked: Checked, *, has_commit_ts: bool, ordered: bool) -> TableReport:
-    changes = newest(plan.changes(), has_commit_ts=has_commit_ts)
+def _merge(plan: Plan, set_aside: Callable[[Checked], None], *, has_commit_ts: bool, ordered: bool) -> TableReport:
+    # Changes that cannot be applied have no key, so that they make one group, which is counted and left out.
+    changes = newest(plan.changes(), has_commit_ts=has_commit_ts, also=tallies())
     if plan.present is None:
-        action = F.when(~F.col("deleted"), F.lit(_INSERT))
+        action = F.when(_has_key() & ~F.col("deleted"), F.lit(_INSERT))
         actions = changes.withColumn("action", action)
     else:
         actions = _with_action(plan, changes)
     actions = actions.persist()
     try:
         done = actions.agg(
-            F.count("*").alias("keys"),
+            F.count_if(_has_key()).alias("keys"),
             F.count_if(F.col("action").isin(_INSERT, _UPDATE)).alias("upserted"),
             F.count_if(F.col("action") == _DELETE).alias("deleted"),
-            F.count_if(F.col("first_place") != F.col("last_place")).alias("scattered"),
+            F.count_if(_has_key() & (F.col("first_place") != F.col("last_place"))).alias("scattered"),
             F.array_sort(F.array_distinct(F.flatten(F.collect_set(_topics())))).alias("topics"),
             *_count_unrepresentable(plan, F.col("after")),
+            *sums_of_tallies(),
         ).collect()[0]
+        checked = Checked.of(done) + count([change for change, _, _ in plan.refused])
+        set_aside(checked)
         if plan.present is None:
             rows = actions.where(F.col("action").isNotNull()).select("after.row.*")
             plan.place.create(rows, plan.key, plan.notes)
@@ -90,9 +97,9 @@ def _merge(plan: Plan, checked: Checked, *, has_commit_ts: bool, ordered: bool) 
 
 def _with_action(plan: Plan, changes: DataFrame) -> DataFrame:
     """Add what each change does to the present table: `action`, null where it changes nothing."""
-    columns = (F.col(sql_name(name)) for name in plan.evolution.shape.columns)
-    there = plan.place.read().select(F.struct(*columns).alias("there"))
-    mine = reduce(and_, (F.col("there")[n].eqNullSafe(F.col("key")[n]) for n in plan.key))
+    row_columns = (F.col(sql_name(name)) for name in plan.evolution.shape.columns)
+    there = plan.place.read().select(F.struct(*row_columns).alias("there"))
+    mine = reduce(and_, (F.col("there")[n].eqNullSafe(F.col("key")[n]) for n in plan.key), _has_key())
     row, present = F.col("after.row"), F.col("there")
     same = reduce(and_, (present[n].eqNullSafe(row[n]) for n in plan.evolution.shape.columns))
     action = (
@@ -100,11 +107,16 @@ def _with_action(plan: Plan, changes: DataFrame) -> DataFrame:
         .when(present.isNull(), F.lit(_INSERT))
         .when(~same, F.lit(_UPDATE))
     )
-    return changes.join(there, mine, "left").select("key", "after", "first_place", "last_place", action.alias("action"))
+    columns = ("key", "after", "first_place", "last_place", *TALLIES)
+    return changes.join(there, mine, "left").select(*columns, F.when(_has_key(), action).alias("action"))
+
+
+def _has_key() -> Column:
+    return F.col("key").isNotNull()
 
 
 def _topics() -> Column:
-    return F.array("first_place.topic", "last_place.topic")
+    return F.when(_has_key(), F.array("first_place.topic", "last_place.topic"))
 
 
 def _of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
@@ -131,14 +143,16 @@ def _execute(plan: Plan, actions: DataFrame) -> None:
     merge.whenNotMatched(change["action"] == _INSERT).insert(values).merge()
 
 
-def _append(plan: Plan, checked: Checked) -> TableReport:
+def _append(plan: Plan, set_aside: Callable[[Checked], None]) -> TableReport:
     """Append the rows that came after those which an earlier run appended; the table's history remembers them."""
     saved = plan.place.note(_NOTE) if plan.present else None
     before: dict[str, dict[str, int]] = json.loads(saved) if saved else {}
     applied, last = before.get("tidecast", {}), before.get("messages", {})
     line = F.concat_ws("/", "topic", F.col("partition").cast("string"))
     end = F.element_at(F.from_json(F.lit(json.dumps(applied)), "map<string,bigint>"), line)
-    changes = plan.changes()
+    checked = count(plan.all_changes)
+    set_aside(checked)
+    changes = plan.changes().where("fits")
     rows = changes.where(~F.col("deleted")).select("*", F.col("after.row").alias("row"))
     fresh = without_repeats(rows).where(F.col("offset") > F.coalesce(end, F.lit(-1))).persist()
     try:
@@ -217,20 +231,12 @@ def _check_follows(line: Row, applied: Mapping[str, int], last: Mapping[str, int
 
 def _count_unrepresentable(plan: Plan, after: Column) -> list[Column]:
     """Return a count for each column that may have values which the table cannot hold: that of these values."""
-    return [
-        F.count_if(F.array_contains(after["unrepresentable"], name)).alias(f"unrepresentable {n}")
-        for n, name in enumerate(_doubtful(plan))
-    ]
+    return [F.count_if(F.get(after["lost"], n)).alias(f"unrepresentable {n}") for n in range(len(plan.doubtful))]
 
 
 def _unrepresentable_by_column(plan: Plan, done: dict[str, int]) -> dict[str, int]:
-    counts = {name: done[f"unrepresentable {n}"] for n, name in enumerate(_doubtful(plan))}
+    counts = {name: done[f"unrepresentable {n}"] for n, name in enumerate(plan.doubtful)}
     return {name: count for name, count in counts.items() if count}
-
-
-def _doubtful(plan: Plan) -> list[str]:
-    columns = (c for change in plan.accepted for c in change.schema.columns)
-    return list(dict.fromkeys(c.name for c in columns if may_be_unrepresentable(c.data_type)))
 
 
 def _checksum_warnings(plan: Plan, checked: Checked) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import Column
+from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
 from tidecast._errors import CorruptedData
@@ -16,9 +16,14 @@ from tidecast._policy import OnError, OnMismatch
 from tidecast.checksum import Verdict, with_verdict
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
 from tidecast.replica._columns import may_be_unrepresentable, table_value
-from tidecast.spark import evaluated_once, union
+from tidecast.spark import evaluated_once, reused, union
 
 _PLACE = ("topic", "partition", "offset")
+
+_TALLIES = {f"{can} {verdict}": (verdict, can == "fits") for can in ("fits", "refused") for verdict in Verdict}
+_CORRUPTED = "corrupted rows"
+TALLIES = (*_TALLIES, _CORRUPTED)
+"""The columns of `tallies`."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +49,22 @@ class Policy:
 
 @dataclass(frozen=True)
 class Checked:
-    """How many row changes of a table there are: by verdict and reason, the latter None where they can be applied.
+    """How many row changes of a table there are: by verdict, and by whether they can be applied.
 
     `corrupted` counts those that the source itself found damaged.
     """
 
-    rows: Mapping[tuple[str | None, str | None], int]
+    rows: Mapping[tuple[str | None, bool], int]
     corrupted: int = 0
+
+    @classmethod
+    def of(cls, row: Row) -> Checked:
+        """Return the counts in a row that has `tallies`, null for none."""
+        return cls({kind: row[name] or 0 for name, kind in _TALLIES.items()}, row[_CORRUPTED] or 0)
+
+    def __add__(self, other: Checked) -> Checked:
+        """Return both together."""
+        return Checked(Counter(self.rows) + Counter(other.rows), self.corrupted + other.corrupted)
 
     @property
     def total(self) -> int:
@@ -60,12 +74,12 @@ class Checked:
     @property
     def applicable(self) -> int:
         """Those that can be applied."""
-        return sum(n for (_, reason), n in self.rows.items() if reason is None)
+        return sum(n for (_, fits), n in self.rows.items() if fits)
 
     @property
     def refused(self) -> int:
         """Those that could be read, and are not applied."""
-        return sum(n for (verdict, reason), n in self.rows.items() if reason and verdict != Verdict.UNREADABLE)
+        return sum(n for (verdict, fits), n in self.rows.items() if not fits and verdict != Verdict.UNREADABLE)
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -141,13 +155,29 @@ def image_of_key() -> Column:
 
 def count(changes: Sequence[TableChanges]) -> Checked:
     """Count the row changes of a table that have been checked."""
-    rows = union([c.frame.select("verdict", "reason", "corrupted") for c in changes])
-    counts: Counter[tuple[str | None, str | None]] = Counter()
-    corrupted = 0
-    for row in rows.groupBy("verdict", "reason", "corrupted").count().collect():
-        counts[row["verdict"], row["reason"]] += row["count"]
-        corrupted += row["count"] if row["corrupted"] else 0
-    return Checked(counts, corrupted)
+    if not changes:
+        return Checked({})
+    fits = F.col("reason").isNull().alias("fits")
+    rows = union([c.frame.select("verdict", fits, "corrupted") for c in changes])
+    return Checked.of(rows.agg(*tallies()).collect()[0])
+
+
+@reused()
+def tallies() -> tuple[Column, ...]:
+    """Return the aggregates of which `Checked.of` makes counts. They read `verdict`, `fits` and `corrupted`."""
+    fits = F.col("fits")
+    return (
+        *(
+            F.count_if((F.col("verdict") == verdict) & (fits if can else ~fits)).alias(name)
+            for name, (verdict, can) in _TALLIES.items()
+        ),
+        F.count_if("corrupted").alias(_CORRUPTED),
+    )
+
+
+def sums_of_tallies() -> list[Column]:
+    """Return the sums of `tallies` that were made in groups."""
+    return [F.sum(name).alias(name) for name in TALLIES]
 
 
 def refuse_mismatches(changes: Sequence[TableChanges]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 
-def newest(changes: DataFrame, *, has_commit_ts: bool) -> DataFrame:
-    """Return the newest change of each key.
+def newest(changes: DataFrame, *, has_commit_ts: bool, also: Sequence[Column] = ()) -> DataFrame:
+    """Return the newest change of each key, and what else each key's changes shall be asked for, as aggregates.
 
     In: `key` struct, `deleted` boolean, `after` (anything), `topic`, `partition`, `offset`, `commit_ts`. Out: `key`,
     `deleted`, `after`, and the first and the last of the places, structs of `topic` and `partition`, that the key's
@@ -31,8 +33,9 @@ def newest(changes: DataFrame, *, has_commit_ts: bool) -> DataFrame:
         F.max_by(F.struct("deleted", "after"), order).alias("newest"),
         F.min(place).alias("first_place"),
         F.max(place).alias("last_place"),
+        *also,
     )
-    return grouped.select("key", "newest.deleted", "newest.after", "first_place", "last_place")
+    return grouped.select("newest.deleted", "newest.after", *(name for name in grouped.columns if name != "newest"))
 
 
 def without_repeats(rows: DataFrame) -> DataFrame:

@@ -6,19 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
+from tidecast.model import RECORD, Reason, TableChanges, TableSchema
 from tidecast.replica._applied_versions import AppliedVersions
-from tidecast.replica._check import Policy, check, image_of_key, refuse
-from tidecast.replica._columns import fill, may_be_unrepresentable, table_value
+from tidecast.replica._changes import doubtful_columns, table_changes
+from tidecast.replica._check import Policy, check, refuse
+from tidecast.replica._columns import fill
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
 from tidecast.replica._target import DeltaTarget
 from tidecast.spark import union
 
-_PLACE = ("topic", "partition", "offset", "commit_ts")
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
 _KEYSPACE, _VERSIONS = "tidecast.keyspace", "tidecast.versions"
@@ -65,14 +64,16 @@ class Plan:
         return union([frame.where(F.col("reason").isNotNull()).select(_LETTER) for frame in self.frames])
 
     def changes(self) -> DataFrame:
-        """Return the rows to apply, in the table's types.
+        """Return the changes to apply, in the table's types.
 
-        Out: `topic`, `partition`, `offset`, `commit_ts`; `message` bigint, in tables without a key, by which two
-        messages differ; `key` struct (see `newest`); `deleted` boolean; `after` struct, null for a delete: `row`, the
-        table's row, and `unrepresentable`, the names of the columns whose value has no form in the table. An update
-        that changes the key gives a second row that deletes the old one.
+        Out: see `table_changes`; those that cannot be applied are among them, without a key.
         """
-        return union([_changes(c, self.evolution) for c in self.accepted])
+        return union([table_changes(c, self.evolution, self.doubtful) for c in self.accepted])
+
+    @property
+    def doubtful(self) -> list[str]:
+        """The columns that may have values which the table cannot hold."""
+        return doubtful_columns(self.accepted)
 
     def virtual(self) -> list[str]:
         """Return the columns whose values no message carries, because MySQL computes them when they are read."""
@@ -165,62 +166,3 @@ def _refusal(change: TableChanges, evolution: Evolution) -> str | None:
     if change.upserts_from is not None:
         return evolution.refused.get(change.schema)
     return delete_objection(evolution, change.schema)
-
-
-def _changes(change: TableChanges, evolution: Evolution) -> DataFrame:
-    schema, shape = change.schema, evolution.shape
-    names = shape.key or ()
-
-    def key_of(side: Column) -> Column:
-        if not names:
-            return F.lit(None).cast("string").alias("key")
-        return F.struct(*(_value(side, schema, name, shape).alias(name) for name in names)).alias("key")
-
-    deleted = F.col("op") == Op.DELETE
-    after = _after(schema, evolution) if change.upserts_from is not None else _no_row(shape)
-    entry = F.struct(
-        key_of(image_of_key()).alias("key"), deleted.alias("deleted"), F.when(~deleted, after).alias("after")
-    )
-    left_behind = F.struct(
-        key_of(F.col("old")), F.lit(True).alias("deleted"), F.when(F.lit(False), after).alias("after")
-    )
-    moved = F.col("old").isNotNull() & ~deleted & (key_of(F.col("old")) != key_of(F.col("data")))
-    entries = F.when(moved, F.array(left_behind, entry)).otherwise(F.array(entry))
-    message = F.lit(None).cast("bigint") if names else F.xxhash64("timestamp", "key", "value")
-    exploded = change.good.select(*_PLACE, message.alias("message"), F.explode(entries).alias("entry"))
-    return exploded.select(*_PLACE, "message", "entry.*")
-
-
-def _value(side: Column, schema: TableSchema, name: str, shape: Shape) -> Column:
-    return table_value(side[name], schema.column(name).data_type).cast(shape.columns[name])
-
-
-def _after(schema: TableSchema, evolution: Evolution) -> Column:
-    """Return `row` and `unrepresentable` of a row of one version in the table's shape."""
-    shape, here = evolution.shape, {c.name: c for c in schema.columns}
-    data = F.col("data")
-
-    def value(name: str) -> Column:
-        if name in here:
-            return _value(data, schema, name, shape)
-        return filled(name, evolution)
-
-    row = F.struct(*(value(name).alias(name) for name in shape.columns))
-    lost = [
-        F.when(data[c.name].isNotNull() & table_value(data[c.name], c.data_type).isNull(), F.lit(c.name))
-        for c in schema.columns
-        if may_be_unrepresentable(c.data_type)
-    ]
-    unrepresentable = F.array_compact(F.array(*lost)) if lost else F.array()
-    return F.struct(row.alias("row"), unrepresentable.cast("array<string>").alias("unrepresentable"))
-
-
-def _no_row(shape: Shape) -> Column:
-    names = T.ArrayType(T.StringType())
-    return F.lit(None).cast(T.StructType([T.StructField("row", shape.struct), T.StructField("unrepresentable", names)]))
-
-
-def filled(name: str, evolution: Evolution) -> Column:
-    """Return what a row holds in a column that is younger than it; null where the default cannot be told."""
-    literal = fill(evolution.defined[name])
-    return (F.lit(None) if literal is None else literal).cast(evolution.shape.columns[name])

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -17,7 +17,7 @@ from tidecast._policy import OnError, OnMismatch
 from tidecast._progress import Progress, no_progress
 from tidecast.model import Events, TableChanges, TableSchema
 from tidecast.replica._apply import apply
-from tidecast.replica._check import Policy, count, refuse_mismatches
+from tidecast.replica._check import Checked, Policy, refuse_mismatches
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
@@ -139,10 +139,15 @@ def _stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:
 
 def _carry_out(plan: Plan, events: Events, folder: AnyPath) -> tuple[TableReport, Mapping[str, int]]:
     """Do one table's part."""
-    with _persisted(plan):
-        checked = count(plan.all_changes)
-        refused = write_dead_letters(plan.dead_letters(), folder) if checked.total > checked.applicable else {}
-        return apply(plan, checked, has_commit_ts=events.has_commit_ts, ordered=events.ordered), refused
+    refused: Counter[str] = Counter()
+
+    def set_aside(checked: Checked) -> None:
+        if checked.total > checked.applicable:
+            refused.update(write_dead_letters(plan.dead_letters(), folder))
+
+    # Of a table with a key the rows are read once, and once more where there are dead letters.
+    with nullcontext() if plan.key else _persisted(plan):
+        return apply(plan, set_aside, has_commit_ts=events.has_commit_ts, ordered=events.ordered), refused
 
 
 @contextmanager

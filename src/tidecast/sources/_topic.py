@@ -74,7 +74,7 @@ def decode_records(
     if wire.reads_avro:
         check_avro_limits(records.frame.sparkSession)
     assert wire.decode is not None
-    events = wire.decode(records.frame, DecodeOptions(records.ordered, registry, zone, history))
+    events = wire.decode(records.frame, DecodeOptions(records.ordered, registry, zone, history, kept=records.kept))
     return replace(events, tasks=1 if records.few else None)
 
 

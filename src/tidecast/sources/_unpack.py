@@ -43,4 +43,4 @@ def unpacked(records: Records, protocol: str, params: Mapping[str, str]) -> Reco
         here = located.where(F.col("location").isNull()).drop("location")
         there = fetched_claims(located.where(F.col("location").isNotNull()), storage, compression)
         frame = here.unionByName(there, allowMissingColumns=True)
-    return replace(records, frame=frame)
+    return replace(records, frame=frame, kept=records.kept or frame is not records.frame)

@@ -51,17 +51,19 @@ class Records:
     """Messages as they lie in topics: the columns of `tidecast.model.RECORD`.
 
     `ordered` says that `offset` numbers the messages of all partitions in one sequence. `few` says that one task is
-    enough for them; the frame has then one partition.
+    enough for them; the frame has then one partition. `kept` says that Spark had better keep them for whoever reads
+    them twice; else to read them again costs less, and gives the same.
     """
 
     frame: DataFrame
     ordered: bool = False
     few: bool = False
+    kept: bool = True
 
     @classmethod
-    def of(cls, frame: DataFrame, *, ordered: bool = False, few: bool) -> Records:
+    def of(cls, frame: DataFrame, *, ordered: bool = False, few: bool, kept: bool = True) -> Records:
         """Return messages; few of them in one partition, as what Spark need not move about takes it less work."""
-        return cls(frame.coalesce(1) if few else frame, ordered=ordered, few=few)
+        return cls(frame.coalesce(1) if few else frame, ordered=ordered, few=few, kept=kept)
 
 
 @dataclass(frozen=True)

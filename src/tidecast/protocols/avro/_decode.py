@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -52,12 +53,44 @@ _DDL_MESSAGE = T.StructType(
 
 @dataclass(frozen=True)
 class _Group:
-    """The messages of one pair of key and value schema; no value schema for deletes, no key schema without a key."""
+    """The messages of one pair of key and value schema; no value schema for deletes, no key schema without a key.
 
+    Those that are no rows are groups of their `kind`, without schemas.
+    """
+
+    kind: str
     key: bytes | None
     value: bytes | None
+    topics: tuple[str | None, ...]
     rows: int
-    first: int
+    first: int | None
+    watermark: int | None
+
+    @classmethod
+    def of(cls, parts: Sequence[Row]) -> _Group:
+        """Return the group that some rows are, each its messages in one topic."""
+        firsts, watermarks = ([part[name] for part in parts if part[name] is not None] for name in _LIMITS)
+        return cls(
+            parts[0]["kind"],
+            _bytes(parts[0]["key"]),
+            _bytes(parts[0]["value"]),
+            tuple(part["topic"] for part in parts),
+            sum(part["rows"] for part in parts),
+            min(firsts, default=None),
+            max(watermarks, default=None),
+        )
+
+    def mine(self) -> Column:
+        """Return whether a message belongs here; by its topic, too, so that Spark passes over files of others."""
+        key, value = _heads().values()
+        same = key.eqNullSafe(F.lit(self.key)) & value.eqNullSafe(F.lit(self.value))
+        few = len(self.topics) <= _FEW and None not in self.topics
+        return F.col("topic").isin(*self.topics) & same if few else same
+
+
+_LIMITS = ("first", "watermark")
+_FEW = 4
+"""Of how many groups each may read the source anew, and by how many topics one is told."""
 
 
 def decode(
@@ -66,41 +99,40 @@ def decode(
     *,
     ordered: bool = False,
     zone: str = "UTC",
+    kept: bool = True,
 ) -> Events:
     """Return the events of Avro messages in Confluent's framing.
 
     In: the columns of `RECORD`. `schema_of` gives the text of a registered schema, None for an unknown id.
     `zone` is the time zone of TIMESTAMP text, that of TiCDC's server. `ordered`: see `Events`.
     A row's operation is the extension's, else `c`, to be taken as an upsert; `commit_ts` is null without the
-    extension and for every delete. The messages are read once and kept by Spark: see `Events.release`.
+    extension and for every delete. Spark keeps the messages, see `Events.release`; unless they are `kept`, only where
+    more than a few groups of them would be read one by one.
     """
-    records = records.persist()
-    groups, found_in_each = _grouping()
-    heads = records.groupBy(*groups).agg(*found_in_each).collect()
-    heads.sort(key=lambda row: (row["first"] is not None, row["first"]))
-    kinds = {row["kind"] for row in heads}
+    if kept:
+        records = records.persist()
+    groups = _groups(records)
+    kinds = {group.kind for group in groups}
+    if not kept and len(groups) > _FEW:
+        kept, records = True, records.persist()
     is_change, is_watermark = _control_kinds()
     rows = records.where(~(is_change | is_watermark)) if kinds & {_SCHEMA_CHANGE, _WATERMARK} else records
-    key, value = _heads().values()
     schemas = _Schemas(schema_of)
-    found: list[tuple[_Group, Column]] = []
+    found: list[_Group] = []
     refused: list[tuple[_Group, str, str]] = []
     checksums = False
-    for row in heads:
-        if row["kind"] != _ROW:
+    for group in groups:
+        if group.kind != _ROW:
             continue
-        group = _Group(_bytes(row["key"]), _bytes(row["value"]), row["rows"], row["first"])
-        mine = key.eqNullSafe(F.lit(group.key)) & value.eqNullSafe(F.lit(group.value))
         wrong = schemas.wrong(group)
         if wrong:
             refused.append((group, *wrong))
             continue
-        found.append((group, mine))
+        found.append(group)
         checksums |= group.value is not None and schemas[group.value].checksums
 
-    def changes(one: tuple[_Group, Column]) -> TableChanges:
-        group, mine = one
-        return _changes(rows.where(mine) if len(heads) > 1 else rows, group, schemas, zone)
+    def changes(group: _Group) -> TableChanges:
+        return _changes(rows.where(group.mine()) if len(groups) > 1 else rows, group, schemas, zone)
 
     tables = parallel_map(changes, found)
     ddl, broken = _schema_changes(records.where(is_change)) if _SCHEMA_CHANGE in kinds else ((), False)
@@ -115,11 +147,11 @@ def decode(
         tables=tuple(tables),
         rejected=union(unusable) if unusable else _malformed_rows(rows.where(F.lit(False))),
         ddl=ddl,
-        watermark=max((row["watermark"] for row in heads if row["watermark"] is not None), default=None),
+        watermark=max((group.watermark for group in groups if group.watermark is not None), default=None),
         ordered=ordered,
         position="offset" if ordered else None,
         checksums=checksums,
-        cached=(records,),
+        cached=(records,) if kept else (),
     )
 
 
@@ -132,6 +164,16 @@ def _control_kinds() -> tuple[Column, Column]:
         F.coalesce(without_key & (first == F.lit(DDL)), F.lit(False)),
         F.coalesce(without_key & (first == F.lit(WATERMARK)) & is_long, F.lit(False)),
     )
+
+
+def _groups(records: DataFrame) -> list[_Group]:
+    """Return the groups of some messages in the order of their first ones."""
+    by, found_in_each = _grouping()
+    parts: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in records.groupBy("topic", *by).agg(*found_in_each).collect():
+        parts[row["kind"], _bytes(row["key"]), _bytes(row["value"])].append(row)
+    groups = map(_Group.of, parts.values())
+    return sorted(groups, key=lambda group: (group.first is not None, group.first or 0))
 
 
 @reused()
@@ -223,7 +265,7 @@ def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> Ta
     decoded = block_collapse_project(rows.select(*_record_columns(), message).select(*flat), "broken")
     frame = decoded.withColumn("bad", bad).select(*change)
     upserts_from = group.first if group.value else None
-    return TableChanges(schema, frame, group.rows, group.first, upserts_from, writer.keyspace)
+    return TableChanges(schema, frame, group.rows, group.first, upserts_from, writer.keyspace, shows_before=False)
 
 
 @reused()

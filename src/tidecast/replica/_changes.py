@@ -1,0 +1,108 @@
+"""Row changes as a table takes them: keys and rows in its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast.model import Op, TableChanges, TableSchema
+from tidecast.replica._check import image_of_key
+from tidecast.replica._columns import fill, may_be_unrepresentable, table_value
+from tidecast.replica._evolve import Evolution, Shape
+from tidecast.spark import sql_name
+
+_PLACE = ("topic", "partition", "offset", "commit_ts")
+_LOST = T.ArrayType(T.BooleanType())
+
+
+def doubtful_columns(changes: Sequence[TableChanges]) -> list[str]:
+    """Return the columns that may have values which the table cannot hold."""
+    columns = (c for change in changes for c in change.schema.columns)
+    return list(dict.fromkeys(c.name for c in columns if may_be_unrepresentable(c.data_type)))
+
+
+def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence[str]) -> DataFrame:
+    """Return the changes of one table version, which have been checked (see `check`), in the table's types.
+
+    Out: `topic`, `partition`, `offset`, `commit_ts`; `message` bigint, in tables without a key, by which two messages
+    differ; `fits` boolean, whether the change can be applied; `verdict`, `corrupted`; `key` struct (see `newest`), null
+    for one that cannot; `deleted` boolean; `after` struct, null for a delete: `row`, the table's row, and `lost`, for
+    each of the `doubtful` columns whether its value has no form in the table. An update that changes the key gives a
+    second row that deletes the old one, and has no verdict.
+    """
+    schema, shape = change.schema, evolution.shape
+    names = shape.key or ()
+    has_rows = change.upserts_from is not None
+    # Each of these is read twice, as a value and to see whether it was lost, and is dear.
+    read = [c for c in schema.columns if c.name in doubtful] if has_rows else []
+    values = {f"value of {c.name}": table_value(F.col("data")[c.name], c.data_type) for c in read}
+    frame = change.frame.withColumns({"fits": F.col("reason").isNull(), **values})
+
+    def key_of(side: Column) -> Column:
+        if not names:
+            return F.lit(None).cast("string")
+        return F.struct(*(_value(side, schema, name, shape).alias(name) for name in names))
+
+    fits, deleted = F.col("fits"), F.col("op") == F.lit(Op.DELETE)
+    after = _after(schema, evolution, doubtful) if has_rows else F.lit(None).cast(_type_of_after(shape))
+    entry = {
+        "key": F.when(fits, key_of(image_of_key())),
+        "deleted": deleted,
+        "after": F.when(fits & ~deleted, after),
+        "verdict": F.col("verdict"),
+        "corrupted": F.col("corrupted"),
+    }
+    message = F.lit(None).cast("bigint") if names else F.xxhash64("timestamp", "key", "value")
+    before = (*_PLACE, message.alias("message"), "fits")
+    if not (change.shows_before and has_rows):
+        return frame.select(*before, *_named(entry))
+    left_behind = {
+        "key": key_of(F.col("old")),
+        "deleted": F.lit(True),
+        "after": F.when(F.lit(False), after),
+        "verdict": F.lit(None).cast("string"),
+        "corrupted": F.lit(None).cast("boolean"),
+    }
+    moved = fits & F.col("old").isNotNull() & ~deleted & (key_of(F.col("old")) != key_of(F.col("data")))
+    one, two = F.struct(*_named(entry)), F.struct(*_named(left_behind))
+    entries = F.when(moved, F.array(two, one)).otherwise(F.array(one))
+    return frame.select(*before, F.explode(entries).alias("entry")).select(*_PLACE, "message", "fits", "entry.*")
+
+
+def filled(name: str, evolution: Evolution) -> Column:
+    """Return what a row holds in a column that is younger than it; null where the default cannot be told."""
+    literal = fill(evolution.defined[name])
+    return (F.lit(None) if literal is None else literal).cast(evolution.shape.columns[name])
+
+
+def _named(columns: Mapping[str, Column]) -> list[Column]:
+    return [column.alias(name) for name, column in columns.items()]
+
+
+def _value(side: Column, schema: TableSchema, name: str, shape: Shape) -> Column:
+    return table_value(side[name], schema.column(name).data_type).cast(shape.columns[name])
+
+
+def _after(schema: TableSchema, evolution: Evolution, doubtful: Sequence[str]) -> Column:
+    """Return `row` and `lost` of a row of one version in the table's shape."""
+    shape, here = evolution.shape, {c.name for c in schema.columns}
+    read = here.intersection(doubtful)
+
+    def value(name: str) -> Column:
+        if name in read:
+            return F.col(sql_name(f"value of {name}")).cast(shape.columns[name])
+        return _value(F.col("data"), schema, name, shape) if name in here else filled(name, evolution)
+
+    row = F.struct(*(value(name).alias(name) for name in shape.columns))
+    lost = (
+        F.col("data")[name].isNotNull() & F.col(sql_name(f"value of {name}")).isNull() if name in read else F.lit(False)
+        for name in doubtful
+    )
+    return F.struct(row.alias("row"), F.array(*lost).cast(_LOST).alias("lost"))
+
+
+def _type_of_after(shape: Shape) -> T.StructType:
+    return T.StructType([T.StructField("row", shape.struct), T.StructField("lost", _LOST)])
