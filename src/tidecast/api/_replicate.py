@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
 from dataclasses import replace
 from typing import overload
 
 from pyspark.sql import SparkSession
 
 from tidecast import replica
+from tidecast._errors import ConfigError
 from tidecast._policy import OnError, OnMismatch
 from tidecast._progress import Progress, no_progress
+from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
 from tidecast.replica import Replicated, parse_target
-from tidecast.sources import TopicStream, source_errors
-from tidecast.storage import AnyPath, check_exclusive, locked
+from tidecast.sources import TopicStream
+from tidecast.storage import check_exclusive, locked
 
 
 @overload
@@ -41,6 +43,9 @@ def replicate(
     dead_letters: str | None = ...,
     on_error: str = ...,
     on_mismatch: str = ...,
+    continuous: bool = ...,
+    batch_size: int | None = ...,
+    stop: threading.Event | None = ...,
     progress: Progress = ...,
     spark: SparkSession | None = ...,
 ) -> Replicated: ...
@@ -56,15 +61,24 @@ def replicate(
     dead_letters: str | None = None,
     on_error: str = "dead-letter",
     on_mismatch: str = "dead-letter",
+    continuous: bool = False,
+    batch_size: int | None = None,
+    stop: threading.Event | None = None,
     progress: Progress = no_progress,
     spark: SparkSession | None = None,
 ) -> Replicated:
-    """Apply a topic to tables, once, up to its present end, or apply events; see `tidecast.replica.replicate`.
+    """Apply a topic to tables, or apply events; see `tidecast.replica.replicate`.
 
     `source` is a URI, or events. The folder `checkpoint` keeps what has been applied of a URI's topic, so that the next
     run goes on from there; rows whose schema has not come yet wait in it. Without one every run reads the whole topic.
+
+    A topic is read once, up to its present end. `continuous` goes on with what comes later, until `stop` is set, and
+    returns what all batches did; `checkpoint` is then needed. A batch has at most `batch_size` messages of each Kafka
+    partition, and whole files. What fails in a way that may pass, such as a broker that does not answer, is tried again
+    after a while; `progress` is told of each batch.
+
     Raises TerminalError where another run uses the checkpoint, SourceChanged where the topic no longer holds what
-    follows it, and ConfigError, also for `schema_registry`, `tz`, `checkpoint` or `spark` beside events.
+    follows it, and ConfigError, also for `schema_registry`, `tz`, `checkpoint`, `continuous` or `spark` beside events.
     """
     target = parse_target(to)
     on_error, on_mismatch = OnError.parse(on_error), OnMismatch.parse(on_mismatch)
@@ -82,10 +96,12 @@ def replicate(
         )
 
     if isinstance(source, Events):
-        GivenEvents.check(source, schema_registry=schema_registry, tz=tz, checkpoint=checkpoint, spark=spark)
+        options = {"checkpoint": checkpoint, "continuous": continuous or None, "batch_size": batch_size, "stop": stop}
+        GivenEvents.check(source, schema_registry=schema_registry, tz=tz, spark=spark, **options)
         target.check(source.rejected.sparkSession)
         return apply(source)
     resume_from = folder(checkpoint, "--checkpoint")
+    _check_batches(checkpoint, batch_size, continuous=continuous)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     if resume_from is not None:
         check_exclusive(resume_from, "--checkpoint")
@@ -94,21 +110,26 @@ def replicate(
         with checked.events(progress) as events:
             return apply(events)
     progress("reading", 0, 0)
-    return _resume(checked, resume_from, apply)
-
-
-def _resume(source: TopicSource, folder: AnyPath, apply: Callable[[Events], Replicated]) -> Replicated:
-    """Apply what has come since the last run, which left its progress in a folder."""
-    with locked(folder, "let it end, or give each run a --checkpoint of its own"):
-        stream = TopicStream(source.session, source.uri, folder, registry=source.registry, zone=source.zone)
-        with source_errors(source.uri):
-            batch = stream.next()
-            if batch is None:
-                return Replicated(())
-            with batch.events as events:
-                applied = apply(events)
-            stream.commit(batch)
-    if not batch.progress.rows_waiting:
+    with locked(resume_from, "let it end, or give each run a --checkpoint of its own"):
+        stream = TopicStream(checked.session, checked.uri, resume_from, registry=checked.registry, zone=checked.zone)
+        if continuous:
+            applied = follow(stream, checked.uri, apply, progress, stop or threading.Event(), limit=batch_size)
+        else:
+            done = next_batch(stream, checked.uri, apply)
+            applied = done[1] if done else Replicated(())
+    if not stream.progress.rows_waiting:
         return applied
-    waiting = f"{batch.progress.rows_waiting:,} rows wait in {folder} for the schemas of their tables"
+    waiting = f"{stream.progress.rows_waiting:,} rows wait in {resume_from} for the schemas of their tables"
     return replace(applied, warnings=(*applied.warnings, waiting))
+
+
+def _check_batches(checkpoint: str | None, batch_size: int | None, *, continuous: bool) -> None:
+    if continuous and checkpoint is None:
+        raise ConfigError(
+            "a continuous replica has to know after a restart what it has applied",
+            hint="name a folder: --checkpoint DIR",
+        )
+    if batch_size is not None and not continuous:
+        raise ConfigError("--batch-size is for --continuous: a run up to the present end is one batch")
+    if batch_size is not None and batch_size < 1:
+        raise ConfigError("--batch-size is the number of messages of a partition, at least 1")

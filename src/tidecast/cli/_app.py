@@ -16,6 +16,7 @@ from tidecast import OnError, OnMismatch
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 from tidecast.cli import _show
 from tidecast.cli._progress import progress
+from tidecast.cli._signals import ended_by_sigterm
 from tidecast.cli._spark import HidingFormatter, hidden, runs_spark
 
 app = typer.Typer(
@@ -168,11 +169,20 @@ def replicate(
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder that keeps what was applied; the next run goes on there.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Up to the source's present end; the default.")] = True,
+    continuous: Annotated[
+        bool,
+        typer.Option("--continuous/--once", help="Go on with what comes until SIGTERM, or end at the present end."),
+    ] = False,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Of each Kafka partition, the most messages that --continuous takes at once."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check every row's checksum and apply a topic to tables; replays and restarts change nothing in the result."""
-    with progress(as_json) as step:
+    with progress(as_json) as step, ended_by_sigterm(continuous) as stop:
         result = tidecast.replicate(
             source,
             to,
@@ -182,6 +192,9 @@ def replicate(
             dead_letters=dead_letters,
             on_error=on_error,
             on_mismatch=on_mismatch,
+            continuous=continuous,
+            batch_size=batch_size,
+            stop=stop,
             progress=step,
         )
     _show.replicated(result, as_json)

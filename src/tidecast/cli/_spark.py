@@ -47,7 +47,9 @@ def runs_spark(command: Callable[..., None], *, once: bool = True) -> Callable[.
         given = {MASTER: master, REMOTE: remote}
         settings = {**_pairs(conf or ()), **{name: value for name, value in given.items() if value is not None}}
         _given.update(settings)
-        with command_settings(settings, small=once and _is_small(options.get("source"))):
+        with command_settings(
+            settings, small=once and not options.get("continuous") and _is_small(options.get("source"))
+        ):
             command(**options)
 
     own = inspect.signature(command, eval_str=True)

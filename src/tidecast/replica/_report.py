@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 
@@ -36,6 +36,15 @@ class TableReport:
         """`database.table`, for people."""
         return f"{self.database}.{self.table}"
 
+    def then(self, later: TableReport) -> TableReport:
+        """Return what this batch and a later one did to the table; the later one's warnings."""
+        return replace(
+            later,
+            **{name: getattr(self, name) + getattr(later, name) for name in _COUNTS},
+            checksums=_sum(self.checksums, later.checksums),
+            unrepresentable=_sum(self.unrepresentable, later.unrepresentable),
+        )
+
 
 @dataclass(frozen=True)
 class Replicated:
@@ -48,3 +57,22 @@ class Replicated:
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     dead_letters_in: Path | str | None = None
     warnings: tuple[str, ...] = ()
+
+    def then(self, later: Replicated) -> Replicated:
+        """Return what became of this batch and a later one, with the newest warnings of each table and of all."""
+        tables = {table.name: table for table in self.tables}
+        for table in later.tables:
+            tables[table.name] = tables[table.name].then(table) if table.name in tables else table
+        return Replicated(
+            tuple(tables.values()),
+            _sum(self.dead_letters, later.dead_letters),
+            later.dead_letters_in or self.dead_letters_in,
+            later.warnings or self.warnings,
+        )
+
+
+_COUNTS = ("rows", "upserted", "deleted", "unchanged", "refused")
+
+
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

@@ -1,0 +1,96 @@
+"""A topic applied batch after batch, until somebody says that it is enough."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidecast._errors import TransientError
+from tidecast._progress import Progress
+from tidecast._tso import to_datetime
+from tidecast.model import Events
+from tidecast.replica import Replicated
+from tidecast.sources import Batch, TopicStream, source_errors
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How long to wait, in seconds: where nothing is new, and after an error that may pass, twice as long each time."""
+
+    idle: float = 1.0
+    first_retry: float = 1.0
+    last_retry: float = 60.0
+
+    def retry(self, errors: int) -> float:
+        """Return the delay after so many errors in a row."""
+        return min(self.first_retry * 2.0 ** min(errors - 1, 30), self.last_retry)
+
+
+_WAITING = Waiting()
+
+
+def next_batch(
+    stream: TopicStream, uri: str, apply: Callable[[Events], Replicated], limit: int | None = None
+) -> tuple[Batch, Replicated] | None:
+    """Apply what is new, at most `limit` messages of a partition, and commit it; None where nothing is new."""
+    with source_errors(uri):
+        batch = stream.next(limit)
+        if batch is None:
+            return None
+        with batch.events as events:
+            applied = apply(events)
+        stream.commit(batch)
+    return batch, applied
+
+
+def follow(
+    stream: TopicStream,
+    uri: str,
+    apply: Callable[[Events], Replicated],
+    progress: Progress,
+    stop: threading.Event,
+    *,
+    limit: int | None,
+    waiting: Waiting = _WAITING,
+) -> Replicated:
+    """Apply batches as they come, each at most `limit` messages of a partition, until `stop` is set.
+
+    A batch that has begun comes to its end. An error that may pass is told in the log, and the batch is tried again:
+    nothing is committed before it is applied. Other errors go through. Returns what all batches did together.
+    """
+    total, errors = Replicated(()), 0
+    while not stop.is_set():
+        try:
+            done = next_batch(stream, uri, apply, limit)
+        except TransientError as error:
+            errors += 1
+            delay = waiting.retry(errors)
+            _log.warning("%s; trying again in %.0f s", error, delay)
+            stop.wait(delay)
+            continue
+        errors = 0
+        if done is None:
+            stop.wait(waiting.idle)
+            continue
+        batch, applied = done
+        total = total.then(applied)
+        progress(_words(batch, applied), 0, 0)
+    return total
+
+
+def _words(batch: Batch, applied: Replicated) -> str:
+    """Return what a batch did, for people."""
+    rows = sum(table.rows for table in applied.tables)
+    parts = [f"batch {batch.progress.batch}: {rows:,} row changes of {len(applied.tables)} tables"]
+    if dead := sum(applied.dead_letters.values()):
+        parts.append(f"{dead:,} dead letters")
+    if batch.progress.rows_waiting:
+        parts.append(f"{batch.progress.rows_waiting:,} rows wait for their schemas")
+    if batch.progress.watermark is not None:
+        time = to_datetime(batch.progress.watermark).isoformat(timespec="seconds")
+        parts.append(f"resolved-ts {batch.progress.watermark} ({time})")
+    return ", ".join(parts)

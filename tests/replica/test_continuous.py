@@ -1,0 +1,170 @@
+"""A replica that follows its topic: new rows and tables, errors that pass, ends of both kinds."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
+from pyspark.sql import SparkSession
+
+import tidecast
+from tidecast import replica
+from tidecast._errors import ConfigError, Unreachable
+from tidecast.api._follow import Waiting, follow
+from tidecast.model import Events, compose
+from tidecast.replica import Replicated
+from tidecast.sources import TopicStream
+from tidecast.storage import storage_path
+
+_SLOW = 180
+_T0 = compose(1_700_000_000_000)
+
+
+def waited_for(found: Callable[[], bool]) -> bool:
+    """Tell whether something comes true in time."""
+    deadline = time.monotonic() + _SLOW
+    while not found() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found()
+
+
+def rows(spark: SparkSession, folder: Path) -> list[tuple[int, ...]]:
+    """The rows of a Delta table, none where there is no table."""
+    if not (folder / "_delta_log" / "00000000000000000000.json").exists():
+        return []
+    return sorted(map(tuple, spark.read.format("delta").load(str(folder)).collect()))
+
+
+def begun(topic: GrowingTopic, name: str = "t") -> None:
+    """Let a topic begin with a table of two rows."""
+    schema = table(_T0, ID, name=name)
+    topic.grow(
+        [ddl("CREATE TABLE t", _T0, schema), row(_T0 + 1, _T0, name=name, id=1), row(_T0 + 2, _T0, name=name, id=2)]
+    )
+
+
+def test_new_rows_and_tables_come_without_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    topic, stop, told = GrowingTopic(storage_path(str(tmp_path / "topic"), "")), threading.Event(), list[str]()
+    results: list[Replicated] = []
+
+    def run() -> None:
+        result = tidecast.replicate(
+            topic.uri,
+            str(tmp_path / "tables"),
+            checkpoint=str(tmp_path / "checkpoint"),
+            continuous=True,
+            stop=stop,
+            progress=lambda text, *_: told.append(text),
+            spark=spark,
+        )
+        results.append(result)
+
+    begun(topic)
+    replicating = threading.Thread(target=run)
+    replicating.start()
+    try:
+        first, second = tmp_path / "tables" / "d" / "t", tmp_path / "tables" / "d" / "u"
+        assert waited_for(lambda: rows(spark, first) == [(1,), (2,)])
+        begun(topic, "u")
+        topic.grow([row(_T0 + 3, _T0, kind="DELETE", id=1), watermark(_T0 + 4)])
+        assert waited_for(lambda: (rows(spark, first), rows(spark, second)) == ([(2,)], [(1,), (2,)]))
+        assert waited_for(lambda: any("resolved-ts" in text for text in told))
+    finally:
+        stop.set()
+        replicating.join(_SLOW)
+    assert not replicating.is_alive()
+    (result,) = results
+    assert {t.name: (t.rows, t.upserted, t.deleted) for t in result.tables} == {"d.t": (3, 2, 1), "d.u": (2, 2, 0)}
+    assert f"resolved-ts {_T0 + 4} (2023-11-14T22:13:20+00:00)" in told[-1]
+
+
+def test_errors_that_pass_are_tried_again_and_nothing_is_lost_or_doubled(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, stop, tries = GrowingTopic(storage_path(str(tmp_path / "topic"), "")), threading.Event(), list[int]()
+    begun(topic)
+    stream = TopicStream(spark, topic.uri, storage_path(str(tmp_path / "checkpoint"), ""))
+
+    def apply(events: Events) -> Replicated:
+        tries.append(1)
+        if len(tries) == 1:
+            raise Unreachable("the broker does not answer")
+        result = replica.replicate(spark, events, str(tmp_path / "tables"))
+        if len(tries) == 2:  # applied, and then not committed
+            raise Unreachable("the store does not answer")
+        stop.set()
+        return result
+
+    with caplog.at_level(logging.WARNING):
+        done = follow(
+            stream, topic.uri, apply, lambda *_: None, stop, limit=None, waiting=Waiting(idle=0.01, first_retry=0.01)
+        )
+    assert len(tries) == 3
+    assert [t.unchanged for t in done.tables] == [2]
+    assert rows(spark, tmp_path / "tables" / "d" / "t") == [(1,), (2,)]
+    assert [r.message.partition(";")[0] for r in caplog.records] == [
+        "the broker does not answer",
+        "the store does not answer",
+    ]
+
+
+def test_the_wait_after_errors_grows_up_to_a_bound() -> None:
+    waiting = Waiting(first_retry=1, last_retry=60)
+    assert [waiting.retry(n) for n in (1, 2, 3, 6, 7, 1000)] == [1, 2, 4, 32, 60, 60]
+
+
+@pytest.mark.spark
+def test_a_killed_replica_goes_on_and_sigterm_ends_it_after_its_batch(spark: SparkSession, tmp_path: Path) -> None:
+    topic, tables = GrowingTopic(storage_path(str(tmp_path / "topic"), "")), tmp_path / "tables"
+    command = [sys.executable, "-m", "tidecast", "replicate", topic.uri, "--to", str(tables), "--tz", "UTC"]
+    command += ["--checkpoint", str(tmp_path / "checkpoint"), "--continuous", "--json"]
+
+    def started() -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+    begun(topic)
+    process = started()
+    try:
+        assert waited_for(lambda: rows(spark, tables / "d" / "t") == [(1,), (2,)])
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    topic.grow([row(_T0 + 3, _T0, id=3), row(_T0 + 4, _T0, kind="DELETE", id=1)])
+    process = started()
+    try:
+        assert waited_for(lambda: rows(spark, tables / "d" / "t") == [(2,), (3,)])
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=_SLOW)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, err
+    (report,) = json.loads(out)["tables"]
+    assert (report["table"], report["deleted"]) == ("t", 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"continuous": True}, "a continuous replica has to know"),
+        ({"batch_size": 5, "checkpoint": "c"}, "--batch-size is for --continuous"),
+        ({"batch_size": 0, "continuous": True, "checkpoint": "c"}, "at least 1"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_before_spark_starts(
+    options: dict[str, object], why: str, tmp_path: Path
+) -> None:
+    begun(GrowingTopic(storage_path(str(tmp_path / "topic"), "")))
+    with pytest.raises(ConfigError, match=why):
+        tidecast.replicate(f"file://{tmp_path}/topic?protocol=simple", str(tmp_path / "tables"), **options)  # type: ignore[call-overload]
