@@ -17,6 +17,9 @@ from tidecast.spark import ansi_enabled, reused
 
 _SOURCE = T.StructType([*RECORD.fields, T.StructField("commit_ts", T.LongType())])
 
+_HELD = ("timestamp", "key", "value", "headers")
+"""What only dead letters tell of a record."""
+
 _PLACED = [
     T.StructField("plan", T.IntegerType()),
     T.StructField("topic", T.StringType()),
@@ -37,6 +40,8 @@ ENCODED = T.StructType(
     [*_PLACED, T.StructField("reduced", T.BinaryType()), T.StructField("location", T.StringType()), *_COMMON]
 )
 """A row as a message: `source` is the record that it came from, `plan` the number of its table version in the batch.
+
+Of the record, what it held is there for rows that cannot go alone: all that is kept is moved about and sorted.
 
 `reason` and `detail` tell why it cannot go. `whole` is its value, `reduced` the one with the handle key alone and
 `location` where the whole one will lie, both null where the whole one surely fits.
@@ -94,8 +99,10 @@ def encode_rows(batch: Batch, number: int, outgoing: OutgoingTable, size: Messag
 @reused()
 def _common_columns() -> tuple[Column, ...]:
     """Return the columns of `ENCODED` that are the same for every table."""
+    stays = F.col("why").isNotNull()
+    record = (F.when(stays, F.col(name)).alias(name) if name in _HELD else name for name in _SOURCE.fieldNames())
     return (
-        F.struct(*_SOURCE.fieldNames()).alias("source"),
+        F.struct(*record).alias("source"),
         F.col("op"),
         F.col(MOVED),
         F.col("why").alias("reason"),

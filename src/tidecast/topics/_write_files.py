@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -123,10 +126,9 @@ def _counted(frame: DataFrame) -> tuple[Counter[tuple[str, int, int]], DataFrame
     if not bounds:
         counts = Counter({(row["topic"], row["partition"], 0): row["rows"] for row in rows})
         return counts, frame.withColumn("range", F.lit(0))
-    before = F.col(at)
     kinds = {"topic": pa.string(), "partition": pa.int32(), "bounds": pa.list_(pa.int64())}
     known = F.broadcast(small_table(frame.sparkSession, bounds, kinds))
-    number = F.coalesce(F.size(F.filter("bounds", lambda bound: bound < before)), F.lit(0))
+    number = _range_number(at, max(len(one) for _, _, one in bounds))
     placed = frame.join(known, ["topic", "partition"], "left").withColumn("range", number).drop("bounds")
     counts = Counter()
     for row in placed.groupBy("topic", "partition", "range").count().collect():
@@ -139,6 +141,14 @@ def _sizes(at: str) -> tuple[Column, ...]:
     """Return the number of records, and the quantiles of a column that orders them."""
     fractions = [n / _MOST_RANGES for n in range(1, _MOST_RANGES)]
     return F.count("*").alias("rows"), F.percentile_approx(at, fractions).alias("quantiles")
+
+
+@reused()
+def _range_number(at: str, most: int) -> Column:
+    """Return how many of a record's `bounds`, of which there are `most`, come before it."""
+    # A sum of comparisons: Spark runs a function over the array more slowly, and compiles no code around it.
+    passed = (F.when(F.get("bounds", F.lit(n)) < F.col(at), 1).otherwise(0) for n in range(most))
+    return reduce(add, passed)
 
 
 def _bounds(quantiles: list[int], rows: int) -> list[int]:
@@ -167,13 +177,18 @@ def _write(
 
 
 def _with_start(placed: DataFrame, ranges: list[_Range]) -> DataFrame:
-    """Return records with the offset at which their range starts."""
+    """Return records with `start`, the offset at which their range starts, and `now`, the same for all.
+
+    The time is looked up, too: one in an expression would have Spark compile it anew for every batch.
+    """
+    now = time.time_ns() // 1000
     if len(ranges) <= _FEW_RANGES:  # to look one up costs little, and no job, as a table to be joined does
-        starts = json.dumps({f"{r.topic}/{r.partition}/{r.number}": r.start for r in ranges})
-        known = F.from_json(F.lit(starts), "map<string,bigint>")
-        return placed.withColumn("start", F.try_element_at(known, F.concat_ws("/", "topic", "partition", "range")))
-    kinds = {"topic": pa.string(), "partition": pa.int32(), "range": pa.int32(), "start": pa.int64()}
-    rows = [(r.topic, r.partition, r.number, r.start) for r in ranges]
+        starts = json.dumps({f"{r.topic}/{r.partition}/{r.number}": {"start": r.start, "now": now} for r in ranges})
+        known = F.from_json(F.lit(starts), "map<string,struct<start:bigint,now:bigint>>")
+        mine = F.try_element_at(known, F.concat_ws("/", "topic", "partition", "range"))
+        return placed.withColumns({name: mine[name] for name in ("start", "now")})
+    kinds = {"topic": pa.string(), "partition": pa.int32(), "range": pa.int32(), "start": pa.int64(), "now": pa.int64()}
+    rows = [(r.topic, r.partition, r.number, r.start, now) for r in ranges]
     return placed.join(F.broadcast(small_table(placed.sparkSession, rows, kinds)), ["topic", "partition", "range"])
 
 
@@ -189,7 +204,7 @@ def _record_columns() -> tuple[Column, tuple[Column, ...]]:
         F.col("topic"),
         F.col("partition").cast("int").alias("partition"),
         (F.col("start") + F.col("n")).alias("offset"),
-        F.current_timestamp().alias("timestamp"),
+        F.timestamp_micros("now").alias("timestamp"),
         F.col("key"),
         F.col("value"),
         F.array().cast(HEADERS).alias("headers"),
