@@ -15,14 +15,17 @@ from typing import Any
 import pytest
 from golden_data import Line, Table, lines, registry_folder
 from pyspark.sql import SparkSession
+from real_numbers import read_again
 
 import tidecast
 from tidecast.inspection._plain import inspect_plain
 from tidecast.plain import TakesSpark
 from tidecast.protocols import DecodeOptions
 from tidecast.registry import Registry, open_registry
+from tidecast.spark import active_java
 
 ZONE = "Asia/Shanghai"
+JAVA_IS_SHORTEST = 19
 NAMES = ("t_all", "t_int", "t_num", "t_str", "t_bin", "t_vec", "t_zero", "t_gen", "t_cpk")
 TABLES: frozenset[Table] = frozenset({("o-r c.2", "odd té名.1"), *(("orc", name) for name in NAMES)})
 FEW: frozenset[Table] = frozenset({("orc", "t_all")})
@@ -88,6 +91,19 @@ def shown(message: tidecast.Inspected) -> dict[str, Any]:
     return {k: v for k, v in asdict(message).items() if k not in ("topic", "partition", "offset")}
 
 
+def same(mine: list[dict[str, Any]], by_spark: list[dict[str, Any]]) -> None:
+    """Check that both tell the same, in parts that a person can read."""
+    assert len(mine) == len(by_spark)
+    for one, other in zip(mine, by_spark, strict=True):
+        for column, by in zip(one["columns"], other["columns"], strict=True):
+            kind = column["type"].split("(")[0].removesuffix(" unsigned")
+            if kind in ("float", "double") and active_java() < JAVA_IS_SHORTEST:
+                for side in ("old", "new"):  # it writes some numbers with a digit too many
+                    assert read_again(column.pop(side), kind) == read_again(by.pop(side), kind)
+            assert column == by
+        assert one == other
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_are_explained_as_spark_does(
     name: str, spark: SparkSession, golden: Callable[[str], Path], tmp_path: Path
@@ -95,7 +111,7 @@ def test_rows_are_explained_as_spark_does(
     variant = Variant(name, golden, tmp_path)
     messages = variant.rows(ROWS[name])
     assert len(messages) > 10
-    assert [variant.plainly(m) for m in messages] == variant.by_spark(spark, messages)
+    same([variant.plainly(m) for m in messages], variant.by_spark(spark, messages))
 
 
 @pytest.mark.parametrize("name", CONTROL)
@@ -106,7 +122,7 @@ def test_what_is_no_row_is_explained_as_spark_does(
     # What a schema change or a bootstrap shows is for the rows that follow: each is explained by itself.
     messages = variant.control()[:60]
     assert len(messages) > 10
-    assert [variant.plainly(m) for m in messages] == variant.by_spark(spark, messages)
+    same([variant.plainly(m) for m in messages], variant.by_spark(spark, messages))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +160,7 @@ def test_damaged_messages_are_explained_as_spark_does_or_left_to_it(
             break
     assert left
     assert damaged
-    assert said == variant.by_spark(spark, damaged)
+    same(said, variant.by_spark(spark, damaged))
 
 
 def test_one_message_takes_no_java(golden: Callable[[str], Path], tmp_path: Path) -> None:

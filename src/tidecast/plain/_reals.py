@@ -8,11 +8,10 @@ import struct
 from decimal import Decimal
 from fractions import Fraction
 
-from tidecast.plain._takes_spark import need, takes_spark
+from tidecast.plain._takes_spark import TakesSpark, need, takes_spark
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _MOST_DIGITS = 400
-_LARGEST_FLOAT = 3.4028234663852886e38
 _NO_EXPONENT_FROM, _NO_EXPONENT_TO = 1e-3, 1e7
 _FLOAT_DIGITS = 9
 
@@ -75,6 +74,14 @@ def _shortest_float(size: float) -> Decimal:
         near = Decimal(f"{size:.{digits}e}")
         step = Decimal(1).scaleb(near.adjusted() - digits)
         for candidate in (near, near + step, near - step):
-            if float_of(min(float(candidate), _LARGEST_FLOAT)) == size:
+            if _is_float(float(candidate), size):
                 return candidate
     return Decimal(size)
+
+
+def _is_float(number: float, wanted: float) -> bool:
+    """Tell whether the float nearest to a number is this one."""
+    try:
+        return float_of(number) == wanted
+    except TakesSpark:
+        return False
