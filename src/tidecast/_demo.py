@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,11 +16,12 @@ from tidecast._uri import local_path
 from tidecast.api import DEAD_LETTERS, read
 from tidecast.checksum import Verdict
 from tidecast.config import ChangefeedConfig, load_config
-from tidecast.model import Events
+from tidecast.model import Events, TableChanges
 from tidecast.publish import Published, publish
 from tidecast.registry import Registry, open_registry
 from tidecast.replica import replicate
 from tidecast.runtime import QUICK, spark_session
+from tidecast.spark import parallel_map
 from tidecast.topics import open_topics
 
 _SHOP = "shop"
@@ -35,8 +36,15 @@ _OTHERS = {
 """The protocols in which the log is published beside Avro, each to one topic in a folder of its name."""
 _MARK = ".tidecast-demo"
 
-# A few thousand rows: many pieces would only cost.
-_QUICK = {**QUICK, "spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
+_QUICK = {
+    **QUICK,
+    # A few thousand rows: many pieces would only cost.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # Tables of some hundred rows need no statistics, and no sum of what is in them.
+    "spark.databricks.delta.stats.collect": "false",
+    "spark.databricks.delta.writeChecksumFile.enabled": "false",
+}
 _STAGES = 4
 
 
@@ -96,7 +104,8 @@ def demo(folder: str = "tidecast-demo", *, progress: Progress = no_progress, spa
     progress("starting Spark", 0, _STAGES)
     session = spark or SparkSession.getActiveSession() or spark_session(conf=_QUICK)
     progress("publishing as Avro", 1, _STAGES)
-    with read(session, f"{_LOG.as_uri()}?protocol=simple", tz="UTC") as log:
+    with read(session, f"{_LOG.as_uri()}?protocol=simple", tz="UTC") as read_log:
+        log = _computed(read_log)
         settings = load_config(sink, str(_CHANGEFEED), registry)
         with open_registry(registry) as schemas:
             published = _publish(log, settings, schemas)
@@ -120,6 +129,15 @@ def demo(folder: str = "tidecast-demo", *, progress: Progress = no_progress, spa
     )
     dead_letters = Counter(published.dead_letters) + Counter(applied.dead_letters)
     return Demo(str(base), source, registry, tables, others, dead_letters)
+
+
+def _computed(log: Events) -> Events:
+    """Return events whose rows have been read: Spark else plans their reading anew for each protocol."""
+
+    def kept(changes: TableChanges) -> TableChanges:
+        return replace(changes, frame=changes.frame.localCheckpoint())
+
+    return replace(log, tables=tuple(parallel_map(kept, log.tables)))
 
 
 def _publish(log: Events, settings: ChangefeedConfig, registry: Registry | None = None) -> Published:
