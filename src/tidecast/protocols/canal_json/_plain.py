@@ -35,74 +35,66 @@ _Texts = Mapping[str, str | None]
 def read_plain(value: bytes, options: DecodeOptions) -> PlainMessage:
     """Return what one message says. Raises TakesSpark for one that is not surely sound, or has several rows."""
     zone, message = zone_named(options.zone), object_of(value)
-    kind = member(message, "type", str)
+    kind, sql = member(message, "type", str), member(message, "sql", str)
+    changes_schema = member(message, "isDdl", bool) or kind in DDL_TYPES
     tidb = member(message, "_tidb", dict) or {}
-    times = {name: member(tidb, name, int) for name in ("commitTs", "watermarkTs")}
-    member(tidb, "onlyHandleKey", bool)
-    member(tidb, "claimCheckLocation", str)
-    commit_ts = times["watermarkTs" if kind == WATERMARK else "commitTs"]
-    es = member(message, "es", int)
-    since = commit_ts if commit_ts is not None else None if es is None else es * compose(1)
-    need(since is not None, "no time")
-    assert since is not None
-    check_commit_ts(since)
-    names = [member(message, name, str) for name in ("database", "table")]
-    sql = member(message, "sql", str)
-    columns, types = _texts_of(message, "sqlType"), _texts_of(message, "mysqlType")
-    keys, rows, old = (_list_of(message, name) for name in ("pkNames", "data", "old"))
+    reduced = member(tidb, "onlyHandleKey", bool) or member(tidb, "claimCheckLocation", str) is not None
+    times = [member(tidb, name, int) for name in ("commitTs", "watermarkTs")]
+    commit_ts = times[kind == WATERMARK]
+    since = _since(commit_ts, member(message, "es", int))
+    database, table = (member(message, name, str) for name in ("database", "table"))
+    parts = {name: member(message, name, list) for name in ("pkNames", "data", "old")}
+    parts |= {name: member(message, name, dict) for name in ("sqlType", "mysqlType")}
     if kind == WATERMARK:
-        need(commit_ts is not None and not member(message, "isDdl", bool), "no watermark")
+        need(commit_ts is not None and not changes_schema, "no watermark")
         return None
-    if member(message, "isDdl", bool) or kind in DDL_TYPES:
+    if changes_schema:
         need(bool(sql), "a schema change without sql")
         return None
-    need(kind in ROW_OPS and all(names), "no row of a table")
-    if tidb.get("onlyHandleKey") or tidb.get("claimCheckLocation") is not None:
+    need(kind in ROW_OPS, "another kind of message")
+    if reduced:
         return Problem(Reason.INCOMPLETE)
-    need(rows is not None and len(rows) == 1 and types is not None, "no single row")
-    assert rows is not None
-    assert types is not None
-    row = _texts(rows[0])
-    shown = list(row if columns is None else columns)
-    need(bool(types) and {*types} == {*shown} == {*row}, "columns without a type or a value")
-    need(all(isinstance(key, str) for key in keys or ()), "a key that is no name")
+    need(bool(database and table), "a row without its database and table")
+    row, types, keys = _single(parts["data"]), _texts(parts["mysqlType"]), parts["pkNames"] or ()
+    columns = list(row if parts["sqlType"] is None else parts["sqlType"])
+    need(bool(types) and {*types} == {*columns} == {*row}, "columns without a type or a value")
+    need(all(isinstance(key, str) for key in keys), "a key that is no name")
     try:
-        schema = table_schema((names[0], names[1]), since, shown, _texts(types), keys or ())
+        schema = table_schema((database, table), since, columns, types, keys)
     except InvalidSchema as error:
         return Problem(Reason.FOREIGN_SCHEMA, str(error))
-    op = ROW_OPS[kind]
-    before: _Texts | None = row if op == Op.DELETE else None
-    if op == Op.UPDATE:
-        need(old is not None and len(old) == 1, "no single row before")
-        assert old is not None
-        shown_before = _texts(old[0])
-        need({*row}.issuperset(shown_before), "a column without a type")
-        before = {**row, **shown_before}
 
-    def values(texts: _Texts | None) -> dict[str, Value] | None:
-        if texts is None:
-            return None
+    def values(texts: _Texts) -> dict[str, Value]:
         return {c.name: _value(c.data_type, texts[c.name], zone) for c in schema.columns}
 
-    return PlainRow(schema, op, commit_ts, values(before), values(None if op == Op.DELETE else row))
+    match op := ROW_OPS[kind]:
+        case Op.DELETE:
+            return PlainRow(schema, op, commit_ts, values(row), None)
+        case Op.UPDATE:
+            before = _single(parts["old"])
+            need({*row}.issuperset(before), "a column without a type")
+            return PlainRow(schema, op, commit_ts, values({**row, **before}), values(row))
+    return PlainRow(schema, op, commit_ts, None, values(row))
 
 
-def _list_of(message: Mapping[str, Any], name: str) -> Sequence[Any] | None:
-    found = message.get(name)
-    need(found is None or isinstance(found, list), f"{name} is no list")
-    return found
+def _since(commit_ts: int | None, es: int | None) -> int:
+    """Return when a message's change happened: its commit-ts, or the first one of its millisecond."""
+    if commit_ts is None and es is None:
+        takes_spark("no time")
+    since = (es or 0) * compose(1) if commit_ts is None else commit_ts
+    check_commit_ts(since)
+    return since
 
 
-def _texts_of(message: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    found = message.get(name)
-    need(found is None or isinstance(found, dict), f"{name} is no object")
-    return found
+def _single(rows: Sequence[Any] | None) -> _Texts:
+    if rows is None or len(rows) != 1:
+        takes_spark("no single row")
+    return _texts(rows[0])
 
 
 def _texts(row: object) -> _Texts:
-    need(isinstance(row, dict), "no row")
-    assert isinstance(row, dict)
-    need(all(text is None or isinstance(text, str) for text in row.values()), "a value that is no text")
+    if not isinstance(row, dict) or not all(text is None or isinstance(text, str) for text in row.values()):
+        takes_spark("a value that is no text")
     return row
 
 

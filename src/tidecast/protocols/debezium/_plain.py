@@ -75,7 +75,6 @@ def read_plain(value: bytes, options: DecodeOptions) -> PlainMessage:
     if isinstance(reading, str):
         return Problem(Reason.UNKNOWN_TABLE if schema is None else Reason.FOREIGN_SCHEMA, reading)
     table_schema, fields = reading
-    # Of what Spark has no field for, it asks for no type: a member that differs is for it to tell.
     before, after = (_image(member(payload, side, dict), fields) for side in ("before", "after"))
     deleted = op == Op.DELETE
     need((before if deleted else after) is not None, "the row is missing")
