@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import cycle, islice
 from typing import Any
 
 import pytest
@@ -68,9 +69,10 @@ def _table() -> TableSchema:
 
 
 def _rows(schema: TableSchema, count: int) -> list[dict[str, Value]]:
-    values = [drawn(strategy | st.none(), count) for strategy in VALUES.values()]
-    rows = [dict(zip([c.name for c in schema.columns], row, strict=True)) for row in zip(*values, strict=False)]
-    return [*rows, dict.fromkeys([c.name for c in schema.columns])]
+    """Return so many rows, and one of NULLs; a type of few values has them again and again."""
+    names = [c.name for c in schema.columns]
+    values = [islice(cycle(drawn(strategy | st.none(), count)), count) for strategy in VALUES.values()]
+    return [*(dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)), dict.fromkeys(names)]
 
 
 def _frame(spark: SparkSession, schema: TableSchema, rows: Sequence[dict[str, Value]]) -> DataFrame:
