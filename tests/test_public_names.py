@@ -27,10 +27,18 @@ PUBLIC = {
         replicate serve spark_session verify
     """,
     "tidecast.api": """
-        DEAD_LETTERS Events TableSummary Verified convert decode inspect plan read replicate serve verify
+        DEAD_LETTERS Events TableSummary TopicSource Verified convert decode plan read replicate serve verify
+    """,
+    "tidecast.inspection": """
+        ColumnShown Inspected inspect
     """,
     "tidecast.functions": """
         from_ticdc_avro row_checksum
+    """,
+    "tidecast.plain": """
+        PlainMessage PlainRow Problem TakesSpark Value bit_width check_commit_ts checked_decimal checked_integer
+        float_from float_of from_text in_utc is_narrow is_uint64 member need object_of real_of real_text shortest_text
+        takes_spark value_text zone_named
     """,
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
@@ -49,8 +57,8 @@ PUBLIC = {
         set_mask set_number shift_zone shortest_text signed trimmed unsigned_number unsigned_text
     """,
     "tidecast.protocols": """
-        Codec CodecOptions DecodeOptions Description Message RoutedTable WireProtocol all_protocols check_writable
-        codec_for find_protocol guess_protocol known_names protocol_named
+        Codec CodecOptions DecodeOptions Description Message RoutedTable WireProtocol all_protocols check_readable
+        check_writable codec_for find_protocol guess_protocol known_names protocol_named
     """,
     "tidecast.protocols.avro": """
         PROTOCOL AvroOptions decode decode_column encode_ddl encode_key encode_value encode_watermark key_schema
@@ -65,7 +73,7 @@ PUBLIC = {
         table_schema unencodable
     """,
     "tidecast.checksum": """
-        Verdict explain row_checksum verdict verify with_verdict
+        PlainVerdict Verdict explain plain_explain plain_verdict row_checksum verdict verify with_verdict
     """,
     "tidecast.registry": """
         Registry bounded_json open_registry subject_for
@@ -81,7 +89,7 @@ PUBLIC = {
         kafka_errors open_topics refuse_dead_letters store_claims write_dead_letters
     """,
     "tidecast.sources": """
-        Batch Progress TopicStream check_protocol check_source decode_records read_records read_topic source_errors
+        Batch Progress TopicStream check_source decode_records read_records read_topic source_errors
         unpacked
     """,
     "tidecast.routing": """

@@ -24,7 +24,6 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         TransientError,
         Unreachable,
     )
-    from tidecast._inspect import ColumnShown, Inspected
     from tidecast._policy import OnError, OnMismatch
     from tidecast.api import (
         Events,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         Verified,
         convert,
         decode,
-        inspect,
         plan,
         read,
         replicate,
@@ -40,6 +38,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         verify,
     )
     from tidecast.checksum import Verdict
+    from tidecast.inspection import ColumnShown, Inspected, inspect
     from tidecast.model import (
         Bootstrap,
         Column,
@@ -125,11 +124,11 @@ _MODULES = {
         ConfigError CorruptedData DecodeError EncodeError MissingRuntime RegistryError SchemaRefused SourceChanged
         TableRefused TerminalError TidecastError TransientError Unreachable
     """,
-    "_inspect": "ColumnShown Inspected",
     "_policy": "OnError OnMismatch",
-    "api": "Events TableSummary Verified convert decode inspect plan read replicate serve verify",
+    "api": "Events TableSummary Verified convert decode plan read replicate serve verify",
     "checksum": "Verdict",
     "functions": "functions",
+    "inspection": "ColumnShown Inspected inspect",
     "model": """
         Bootstrap Column DataType Ddl Definition Index Kind Op Reason SchemaHistory Statement TableChanges TableSchema
     """,

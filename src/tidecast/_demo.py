@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,11 +16,12 @@ from tidecast._uri import local_path
 from tidecast.api import DEAD_LETTERS, read
 from tidecast.checksum import Verdict
 from tidecast.config import ChangefeedConfig, load_config
-from tidecast.model import Events
+from tidecast.model import Events, TableChanges
 from tidecast.publish import Published, publish
 from tidecast.registry import Registry, open_registry
 from tidecast.replica import replicate
 from tidecast.runtime import QUICK, spark_session
+from tidecast.spark import parallel_map
 from tidecast.topics import open_topics
 
 _SHOP = "shop"
@@ -35,9 +36,19 @@ _OTHERS = {
 """The protocols in which the log is published beside Avro, each to one topic in a folder of its name."""
 _MARK = ".tidecast-demo"
 
-# A few thousand rows: many pieces would only cost.
-_QUICK = {**QUICK, "spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
-_STAGES = 4
+_JAVA = "spark.driver.extraJavaOptions"
+_QUICK = {
+    **QUICK,
+    # A few thousand rows: many pieces would only cost.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # Tables of some hundred rows need no statistics, and no sum of what is in them.
+    "spark.databricks.delta.stats.collect": "false",
+    "spark.databricks.delta.writeChecksumFile.enabled": "false",
+    # Java need not check the code of classes that come with Spark and tidecast: an eighth of the demo's CPU.
+    _JAVA: f"{QUICK[_JAVA]} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+}
+_STAGES = 3
 
 
 @dataclass(frozen=True)
@@ -87,24 +98,27 @@ def demo(folder: str = "tidecast-demo", *, progress: Progress = no_progress, spa
     fit.
     """
     base = _cleared(local_path(folder, "--dir").absolute())
-    sink, registry = f"{(base / _TOPICS / _SHOP).as_uri()}?protocol=avro", (base / _SCHEMAS).as_uri()
-    source = f"{sink}&topics=.*"
+    avro, registry = f"{(base / _TOPICS / _SHOP).as_uri()}?protocol=avro", (base / _SCHEMAS).as_uri()
+    others = {protocol: f"{(base / protocol / _SHOP).as_uri()}?{params}" for protocol, params in _OTHERS.items()}
+    source = f"{avro}&topics=.*"
 
     def stage(number: int) -> Progress:
         return lambda text, *_: progress(text, number, _STAGES)
 
     progress("starting Spark", 0, _STAGES)
     session = spark or SparkSession.getActiveSession() or spark_session(conf=_QUICK)
-    progress("publishing as Avro", 1, _STAGES)
-    with read(session, f"{_LOG.as_uri()}?protocol=simple", tz="UTC") as log:
-        settings = load_config(sink, str(_CHANGEFEED), registry)
-        with open_registry(registry) as schemas:
-            published = _publish(log, settings, schemas)
-        progress("publishing as Debezium and as Simple", 2, _STAGES)
-        others = tuple(_other(log, protocol, base) for protocol in _OTHERS)
-    progress("verifying every row's checksum, and applying to tables", 3, _STAGES)
+    progress("publishing as Avro, as Debezium and as Simple", 1, _STAGES)
+    configs = [load_config(avro, str(_CHANGEFEED), registry), *map(load_config, others.values())]
+    with (
+        read(session, f"{_LOG.as_uri()}?protocol=simple", tz="UTC") as read_log,
+        open_registry(registry) as schemas,
+    ):
+        log = _computed(read_log)
+        # Side by side: while one is planned, another runs.
+        published, *published_too = parallel_map(lambda config: _publish(log, config, schemas), configs)
+    progress("verifying every row's checksum, and applying to tables", 2, _STAGES)
     with read(session, source, schema_registry=registry, tz="UTC") as events:
-        applied = replicate(session, events, str(base / _TABLES), on_mismatch="fail", progress=stage(3))
+        applied = replicate(session, events, str(base / _TABLES), on_mismatch="fail", progress=stage(2))
     reports = {report.name: report for report in applied.tables}
     tables = tuple(
         DemoTable(
@@ -119,20 +133,25 @@ def demo(folder: str = "tidecast-demo", *, progress: Progress = no_progress, spa
         for (table, topic), messages in sorted(published.messages.items())
     )
     dead_letters = Counter(published.dead_letters) + Counter(applied.dead_letters)
-    return Demo(str(base), source, registry, tables, others, dead_letters)
+    topics = tuple(
+        DemoTopic(protocol, uri, done.total, done.ddl)
+        for (protocol, uri), done in zip(others.items(), published_too, strict=True)
+    )
+    return Demo(str(base), source, registry, tables, topics, dead_letters)
 
 
-def _publish(log: Events, settings: ChangefeedConfig, registry: Registry | None = None) -> Published:
-    topics = open_topics(settings.place)
-    dead_letters = Path(settings.place.path).parent / DEAD_LETTERS
-    return publish(log, settings, topics, registry, zone="UTC", dead_letters=dead_letters)
+def _computed(log: Events) -> Events:
+    """Return events whose rows have been read: Spark else plans their reading anew for each protocol."""
+
+    def kept(changes: TableChanges) -> TableChanges:
+        return replace(changes, frame=changes.frame.localCheckpoint())
+
+    return replace(log, tables=tuple(parallel_map(kept, log.tables)))
 
 
-def _other(log: Events, protocol: str, base: Path) -> DemoTopic:
-    """Publish the log in a protocol that needs no registry."""
-    sink = f"{(base / protocol / _SHOP).as_uri()}?{_OTHERS[protocol]}"
-    done = _publish(log, load_config(sink))
-    return DemoTopic(protocol, sink, done.total, done.ddl)
+def _publish(log: Events, config: ChangefeedConfig, registry: Registry) -> Published:
+    dead_letters = Path(config.place.path).parent / DEAD_LETTERS
+    return publish(log, config, open_topics(config.place), registry, zone="UTC", dead_letters=dead_letters)
 
 
 def _cleared(base: Path) -> Path:

@@ -38,6 +38,14 @@ def _as_single(value: Decimal) -> float:
         return math.inf
 
 
+def read_again(text: str | None, kind: str) -> float | None:
+    """Return the number of a text of Java's, a `float` or a `double`, which Java before 19 writes with spare digits."""
+    if text is None:
+        return None
+    number = float(text)
+    return single(int.from_bytes(struct.pack("<f", number), "little")) if kind == "float" else number
+
+
 def shortest_single(value: float) -> str:
     """Return the shortest text of a float, by trying the numbers around it with ever more digits."""
     for digits in range(9):

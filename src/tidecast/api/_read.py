@@ -12,8 +12,8 @@ from tidecast._errors import ConfigError
 from tidecast.api._events import Events
 from tidecast.api._source import TopicSource, registry_at, zone_of
 from tidecast.model import RECORD, SchemaHistory
-from tidecast.protocols import known_names
-from tidecast.sources import check_protocol, decode_records, read_topic, unpacked
+from tidecast.protocols import check_readable, known_names
+from tidecast.sources import decode_records, read_topic, unpacked
 from tidecast.topics import Records
 
 _OPTIONAL = ("headers",)
@@ -72,7 +72,7 @@ def decode(
 
 def _protocol(name: str) -> str:
     try:
-        return check_protocol(name)
+        return check_readable(name)
     except ConfigError as error:
         hint = f"protocol is one of {', '.join(known_names(readable=True))}"
         raise ConfigError(error.message, code=error.code, hint=hint) from None

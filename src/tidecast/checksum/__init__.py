@@ -1,7 +1,18 @@
 """TiCDC's row checksum as a column expression, and the verdict per row."""
 
+from tidecast.checksum._plain import PlainVerdict, plain_explain, plain_verdict
 from tidecast.checksum._row import explain, row_checksum
 from tidecast.checksum._verdict import Verdict, verdict
 from tidecast.checksum._verify import verify, with_verdict
 
-__all__ = ["Verdict", "explain", "row_checksum", "verdict", "verify", "with_verdict"]
+__all__ = [
+    "PlainVerdict",
+    "Verdict",
+    "explain",
+    "plain_explain",
+    "plain_verdict",
+    "row_checksum",
+    "verdict",
+    "verify",
+    "with_verdict",
+]

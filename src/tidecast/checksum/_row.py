@@ -17,7 +17,7 @@ def row_checksum(schema: TableSchema, row: Column) -> Column:
     no bytes; virtual columns take no part. A value outside of its column's type, such as an unknown ENUM element, gives
     bytes that no valid value gives. Where column ids are unknown, columns count in the order of the schema.
     """
-    taken = [piece for column in _taking_part(schema) for piece in pieces(column.data_type, row[column.name])]
+    taken = [piece for column in taking_part(schema) for piece in pieces(column.data_type, row[column.name])]
     return F.when(row.isNotNull(), F.crc32(F.concat_ws("", *taken).cast("binary")))
 
 
@@ -28,11 +28,12 @@ def explain(schema: TableSchema, row: Column) -> list[tuple[str, Column]]:
     """
     return [
         (column.name, F.hex(F.concat(*pieces(column.data_type, row[column.name])).cast("binary")))
-        for column in _taking_part(schema)
+        for column in taking_part(schema)
         if pieces(column.data_type, row[column.name])
     ]
 
 
-def _taking_part(schema: TableSchema) -> list[TableColumn]:
+def taking_part(schema: TableSchema) -> list[TableColumn]:
+    """Return the columns that take part, in the checksum's order."""
     columns = [c for c in schema.columns if not c.virtual]
     return sorted(columns, key=lambda c: c.id or 0) if all(c.id is not None for c in columns) else columns

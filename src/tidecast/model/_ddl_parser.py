@@ -10,10 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
-
-from sqlglot import TokenError, TokenType, tokenize
-from sqlglot.dialects.mysql import MySQL
+from typing import NamedTuple
 
 Name = tuple[str | None, str]
 """Database, where the statement has it, and table."""
@@ -24,7 +21,6 @@ _TYPES: dict[tuple[str, ...], str] = {
     **{("ADD", what): "CINDEX" for what in ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT")},
     **{("DROP", what): "DINDEX" for what in ("PRIMARY", "INDEX", "KEY", "FOREIGN")},
 }
-_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
 _TIDB_CLAUSE = re.compile(r"('(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`)|/\*T!?(?:\[\w+\])?(.*?)\*/", re.S)
 _REMEMBERED = 1_000
 _SUBJECTS = ("TABLE", "VIEW", "DATABASE", "SCHEMA", "INDEX", "TABLES", "SEQUENCE")
@@ -97,29 +93,14 @@ def ddl_type(statement: Statement) -> str:
 
 
 class _Token(NamedTuple):
-    """A name, a literal or a mark; `word` is the upper-case text of what is not quoted, else empty."""
+    """A name, a literal or a mark; `word` is the upper-case text of what is not quoted, else empty.
+
+    `type` is sqlglot's.
+    """
 
     text: str
     word: str
-    type: TokenType
-
-
-class _WithoutEscapes(MySQL):
-    class Tokenizer(MySQL.Tokenizer):
-        STRING_ESCAPES: ClassVar[list[str]] = ["'", '"']
-
-
-def _tokens(sql: str, dialect: type[MySQL]) -> list[_Token]:
-    tokens = tokenize(sql, read=dialect)
-    if len(tokens) > 1 and tokens[0].token_type is TokenType.RENAME:
-        tokens[1:] = tokenize(tokens[1].text, read=dialect)  # what follows RENAME comes as one token
-    found = []
-    for token in tokens:
-        if token.token_type in _QUOTED:
-            found.append(_Token(token.text, "", token.token_type))
-        elif token.token_type is not TokenType.SEMICOLON:
-            found += (_Token(text, text.upper(), token.token_type) for text in token.text.split())
-    return found
+    type: str
 
 
 @lru_cache(_REMEMBERED)
@@ -130,12 +111,15 @@ def read_statement(sql: str, *, tidb_clauses: bool = False) -> Statement | None:
     TiCDC prints the options of ENUM and SET as they are; one that ends with a backslash makes a statement that it
     cannot read itself.
     """
+    from tidecast.model._ddl_tokens import split  # programs that read no statement need not wait for it
+
     if tidb_clauses:
         sql = _TIDB_CLAUSE.sub(lambda found: found[1] or f" {found[2]} ", sql)
-    for dialect in (MySQL, _WithoutEscapes):
+    for escapes in (True, False):
         try:
-            return replace(_Reader(_tokens(sql, dialect)).statement(), sound=dialect is MySQL)
-        except (TokenError, IndexError, ValueError):
+            tokens = [_Token(*token) for token in split(sql, escapes=escapes)]
+            return replace(_Reader(tokens).statement(), sound=escapes)
+        except (IndexError, ValueError):
             continue
     return None
 
@@ -267,7 +251,7 @@ class _Reader:
             depth += {"(": 1, ")": -1}.get(token.word, 0)
             if depth < 0:
                 break
-            if depth == 0 and token.type is TokenType.COMMA:
+            if depth == 0 and token.type == "COMMA":
                 yield part
                 part = []
             else:
@@ -320,7 +304,7 @@ def _definition(tokens: Sequence[_Token], had_name: str | None = None) -> Defini
     name, kind, *rest = tokens
     bracketed = bool(rest) and rest[0].word == "("
     end = next(n for n, t in enumerate(rest) if t.word == ")") if bracketed else 0
-    arguments = tuple(int(t.text) for t in rest[:end] if t.type is TokenType.NUMBER)
+    arguments = tuple(int(t.text) for t in rest[:end] if t.type == "NUMBER")
     default = comment = None
     automatic, generated = False, ""
     for n, token in enumerate(rest, 1):
@@ -353,14 +337,14 @@ def _literal(tokens: Sequence[_Token]) -> str | None:
     sign = ""
     for token in tokens:
         match token.type:
-            case TokenType.INTRODUCER | TokenType.L_PAREN:
+            case "INTRODUCER" | "L_PAREN":
                 continue
-            case TokenType.DASH:
+            case "DASH":
                 sign = "-"
-            case TokenType.STRING | TokenType.NUMBER:
+            case "STRING" | "NUMBER":
                 return sign + token.text
-            case TokenType.BIT_STRING | TokenType.HEX_STRING:
-                return str(int(token.text, 2 if token.type is TokenType.BIT_STRING else 16))
+            case "BIT_STRING" | "HEX_STRING":
+                return str(int(token.text, 2 if token.type == "BIT_STRING" else 16))
             case _:
                 return "CURRENT_TIMESTAMP" if token.word in _NOW else None
     return None

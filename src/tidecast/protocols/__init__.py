@@ -4,6 +4,7 @@ from tidecast.protocols._codec import Codec, CodecOptions, Message, RoutedTable
 from tidecast.protocols._protocol import DecodeOptions, Description, WireProtocol
 from tidecast.protocols._register import (
     all_protocols,
+    check_readable,
     check_writable,
     codec_for,
     find_protocol,
@@ -21,6 +22,7 @@ __all__ = [
     "RoutedTable",
     "WireProtocol",
     "all_protocols",
+    "check_readable",
     "check_writable",
     "codec_for",
     "find_protocol",

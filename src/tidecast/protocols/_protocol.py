@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 
 from tidecast._errors import ConfigError
 from tidecast.model import Events, SchemaHistory
+from tidecast.plain import PlainMessage, takes_spark
 from tidecast.protocols._codec import Codec, CodecOptions
 from tidecast.registry import Registry
 
@@ -57,6 +58,10 @@ def _none_too_large(options: CodecOptions) -> bool:
     return False
 
 
+def _never_plain(value: bytes, options: DecodeOptions) -> PlainMessage:
+    takes_spark("the protocol has no reader in Python")
+
+
 def _nothing_like(value: bytes) -> bool:
     return False
 
@@ -68,6 +73,7 @@ class WireProtocol:
     `name` is TiCDC's spelling, `title` that of texts for people, `aliases` are further names in URIs. It is read
     where it has `decode`, from the columns of `tidecast.model.RECORD`, and written where it has `codec`. `describe`
     explains one message by its key and value; `looks_like` tells of a value whether it is one of this protocol's.
+    `read_plain` reads a value without Spark, or raises `tidecast.plain.TakesSpark`.
     `wrong_options` are TiCDC's objections to a changefeed's options, in its words.
 
     What it can do: `needs_registry`; `reads_avro`, whether messages may be Avro; `one_table_per_topic`;
@@ -84,6 +90,7 @@ class WireProtocol:
     codec: CodecFactory | None = None
     describe: Callable[[bytes | None, bytes | None], Description] = lambda key, value: Description()
     looks_like: Callable[[bytes], bool] = _nothing_like
+    read_plain: Callable[[bytes, DecodeOptions], PlainMessage] = _never_plain
     wrong_options: Callable[[CodecOptions], Iterable[str]] = _nothing_wrong
     needs_registry: bool = False
     reads_avro: bool = False

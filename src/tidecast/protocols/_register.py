@@ -58,6 +58,17 @@ def guess_protocol(value: bytes) -> WireProtocol:
     return next((p for p in all_protocols() if p.looks_like(value)), protocol_named(_LIKELIEST))
 
 
+def check_readable(protocol: str) -> str:
+    """Return a protocol's name in lower case. Raises ConfigError for one that is not read here."""
+    if protocol.lower() not in known_names(readable=True):
+        raise ConfigError(
+            f"unknown '{protocol}' message protocol for a source" if protocol else "the source names no protocol",
+            code="CDC:ErrSinkUnknownProtocol",
+            hint=f"write ?protocol=… behind it: one of {', '.join(known_names(readable=True))}",
+        )
+    return protocol.lower()
+
+
 def check_writable(name: str) -> None:
     """Raise ConfigError for a protocol of TiCDC's that is not written here."""
     _codec_factory(name)

@@ -196,6 +196,14 @@ _SQL = {
 QUICK: Mapping[str, str] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # With a shuffle each job would become several, to learn what little there is between them.
+    "spark.sql.adaptive.enabled": "false",
+    # Spark writes each plan out as text, for a page that no command opens.
+    "spark.sql.maxPlanStringLength": "0",
+    "spark.sql.debug.maxToStringFields": "0",
+    # What Spark does to each plan for filters that follow from others, and to check its own rules.
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
 }
 """What makes a session quick for some thousand rows, and slow for more: code, and code well compiled, pays late."""

@@ -2,7 +2,6 @@
 
 from tidecast.sources._stream import Batch, Progress, TopicStream
 from tidecast.sources._topic import (
-    check_protocol,
     check_source,
     decode_records,
     read_records,
@@ -15,7 +14,6 @@ __all__ = [
     "Batch",
     "Progress",
     "TopicStream",
-    "check_protocol",
     "check_source",
     "decode_records",
     "read_records",

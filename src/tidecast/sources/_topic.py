@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tidecast._errors import ConfigError
 from tidecast._uri import parse_place, redact_uri
 from tidecast.model import Events, SchemaHistory
-from tidecast.protocols import DecodeOptions, known_names, protocol_named
+from tidecast.protocols import DecodeOptions, check_readable, protocol_named
 from tidecast.registry import Registry
 from tidecast.runtime import check_avro_limits, unknown_zone
 from tidecast.sources._unpack import check_compression, unpacked
@@ -57,7 +57,7 @@ def check_source(uri: str, registry: Registry | None) -> str:
 
 def protocol_of(uri: str) -> str:
     """Return the protocol that a source's URI names. Raises ConfigError for none, or one that is not read here."""
-    return check_protocol(parse_place(uri).params.get("protocol", ""))
+    return check_readable(parse_place(uri).params.get("protocol", ""))
 
 
 def decode_records(
@@ -70,23 +70,12 @@ def decode_records(
 ) -> Events:
     """Return the events of messages in a protocol; `history` is what earlier messages have shown of schemas."""
     check_spark_zone(records.frame.sparkSession, zone)
-    wire = protocol_named(check_protocol(protocol))
+    wire = protocol_named(check_readable(protocol))
     if wire.reads_avro:
         check_avro_limits(records.frame.sparkSession)
     assert wire.decode is not None
     events = wire.decode(records.frame, DecodeOptions(records.ordered, registry, zone, history, kept=records.kept))
     return replace(events, tasks=1 if records.few else None)
-
-
-def check_protocol(protocol: str) -> str:
-    """Return a protocol's name in lower case. Raises ConfigError for one that is not read here."""
-    if protocol.lower() not in known_names(readable=True):
-        raise ConfigError(
-            f"unknown '{protocol}' message protocol for a source" if protocol else "the source names no protocol",
-            code="CDC:ErrSinkUnknownProtocol",
-            hint=f"write ?protocol=… behind it: one of {', '.join(known_names(readable=True))}",
-        )
-    return protocol.lower()
 
 
 def check_spark_zone(spark: SparkSession, zone: str) -> None:

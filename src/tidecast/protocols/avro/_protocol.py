@@ -9,6 +9,7 @@ from tidecast.protocols._protocol import DecodeOptions, WireProtocol, missing_re
 from tidecast.protocols.avro._codec import AvroCodec, wrong_options
 from tidecast.protocols.avro._decode import decode
 from tidecast.protocols.avro._describe import describe, looks_like
+from tidecast.protocols.avro._plain import read_plain
 
 
 def _decode(records: DataFrame, options: DecodeOptions) -> Events:
@@ -26,6 +27,7 @@ PROTOCOL = WireProtocol(
     codec=AvroCodec,
     describe=describe,
     looks_like=looks_like,
+    read_plain=read_plain,
     wrong_options=wrong_options,
     needs_registry=True,
     reads_avro=True,

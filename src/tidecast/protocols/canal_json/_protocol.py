@@ -9,6 +9,7 @@ from tidecast.protocols._protocol import DecodeOptions, WireProtocol
 from tidecast.protocols.canal_json._decode import decode
 from tidecast.protocols.canal_json._describe import describe, looks_like
 from tidecast.protocols.canal_json._message import claim_check_location
+from tidecast.protocols.canal_json._plain import read_plain
 
 
 def _decode(records: DataFrame, options: DecodeOptions) -> Events:
@@ -21,6 +22,7 @@ PROTOCOL = WireProtocol(
     decode=_decode,
     describe=describe,
     looks_like=looks_like,
+    read_plain=read_plain,
     compressed=True,
     large_messages=lambda options: options.enable_tidb_extension,
     claim_check_location=claim_check_location,

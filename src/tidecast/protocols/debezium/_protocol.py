@@ -11,6 +11,7 @@ from tidecast.protocols._protocol import DecodeOptions, WireProtocol
 from tidecast.protocols.debezium._codec import DebeziumCodec
 from tidecast.protocols.debezium._decode import decode
 from tidecast.protocols.debezium._describe import describe, looks_like
+from tidecast.protocols.debezium._plain import read_plain
 
 
 def _decode(records: DataFrame, options: DecodeOptions) -> Events:
@@ -23,5 +24,11 @@ def _decode(records: DataFrame, options: DecodeOptions) -> Events:
 
 
 PROTOCOL = WireProtocol(
-    "debezium", "Debezium", decode=_decode, codec=DebeziumCodec, describe=describe, looks_like=looks_like
+    "debezium",
+    "Debezium",
+    decode=_decode,
+    codec=DebeziumCodec,
+    describe=describe,
+    looks_like=looks_like,
+    read_plain=read_plain,
 )

@@ -10,6 +10,7 @@ from tidecast.protocols.simple._claim import claim_check_location
 from tidecast.protocols.simple._codec import SimpleCodec, wrong_options
 from tidecast.protocols.simple._decode import decode
 from tidecast.protocols.simple._describe import describe, looks_like
+from tidecast.protocols.simple._plain import read_plain
 
 
 def _decode(records: DataFrame, options: DecodeOptions) -> Events:
@@ -23,6 +24,7 @@ PROTOCOL = WireProtocol(
     codec=SimpleCodec,
     describe=describe,
     looks_like=looks_like,
+    read_plain=read_plain,
     wrong_options=wrong_options,
     reads_avro=True,
     bootstraps=True,

@@ -1,0 +1,64 @@
+"""Messages explained for a person."""
+
+from __future__ import annotations
+
+import base64 as base64_module
+import binascii
+
+from pyspark.sql import SparkSession
+
+from tidecast._errors import ConfigError
+from tidecast._progress import Progress, no_progress
+from tidecast.inspection._inspected import Inspected
+from tidecast.inspection._plain import inspect_plain
+from tidecast.plain import TakesSpark
+from tidecast.protocols import DecodeOptions, check_readable, guess_protocol, protocol_named
+from tidecast.registry import open_registry
+from tidecast.runtime import check_zone, local_zone
+
+
+def inspect(
+    source: str | None = None,
+    *,
+    limit: int = 10,
+    hex: str | None = None,  # noqa: A002 - named as the option is
+    base64: str | None = None,
+    protocol: str | None = None,
+    schema_registry: str | None = None,
+    tz: str | None = None,
+    progress: Progress = no_progress,
+    spark: SparkSession | None = None,
+) -> list[Inspected]:
+    """Explain the first `limit` messages of a source, or one message given in hexadecimal or base64.
+
+    One message that is sound takes no Spark. Raises ConfigError for a wrong URI or text, Unreachable and RegistryError.
+    """
+    if source is not None:
+        from tidecast.inspection._events import (
+            inspect_topic,
+        )  # Spark's side of tidecast, for which one message waits not
+
+        return inspect_topic(source, limit, schema_registry=schema_registry, tz=tz, progress=progress, spark=spark)
+    value = _message(hex, base64)
+    name = check_readable(protocol or guess_protocol(value).name)
+    registry = open_registry(schema_registry) if schema_registry else None
+    zone = check_zone(tz or local_zone())
+    protocol_named(name).check_registry(registry)
+    progress("reading", 0, 0)
+    try:
+        return [inspect_plain(value, name, DecodeOptions(ordered=True, registry=registry, zone=zone))]
+    except TakesSpark:
+        from tidecast.inspection._events import inspect_message
+
+        return inspect_message(value, name, registry=registry, zone=zone, progress=progress, spark=spark)
+
+
+def _message(hexed: str | None, base64_text: str | None) -> bytes:
+    """Return a message given as text. Raises ConfigError for another text."""
+    try:
+        if hexed is not None:
+            return bytes.fromhex(hexed)
+        return base64_module.b64decode(base64_text or "", validate=True)
+    except (ValueError, binascii.Error):
+        kind = "hexadecimal" if hexed is not None else "base64"
+        raise ConfigError(f"the message is not {kind}") from None

@@ -1,0 +1,95 @@
+"""What is told of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tidecast.model import Op, Reason, to_datetime
+from tidecast.protocols import protocol_named
+
+_OPS = {Op.CREATE: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
+_MUTE = (Reason.BAD_JSON, Reason.BAD_MESSAGE, Reason.BAD_MAGIC)
+"""Why a message cannot even tell what it is."""
+
+
+@dataclass(frozen=True)
+class ColumnShown:
+    """A column of a row: its type, its value before and after as text, and the bytes that the checksum takes."""
+
+    name: str
+    type: str
+    old: str | None
+    new: str | None
+    checked: str | None
+
+
+@dataclass
+class Inspected:
+    """One message, explained. `problem` tells why it cannot be read."""
+
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    protocol: str
+    type: str = ""
+    table: str = ""
+    commit_ts: int | None = None
+    time: str | None = None
+    key_schema_id: int | None = None
+    value_schema_id: int | None = None
+    sql: str | None = None
+    columns: list[ColumnShown] = field(default_factory=list)
+    verdict: str | None = None
+    expected: int | None = None
+    actual: int | None = None
+    corrupted: bool | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a message lies; one that was given alone lies nowhere."""
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = 0
+
+
+@dataclass(frozen=True)
+class RowShown:
+    """What is told of a row that could be read."""
+
+    op: str
+    table: str
+    commit_ts: int | None
+    columns: Sequence[ColumnShown]
+    verdict: str
+    expected: int | None
+    actual: int | None
+    corrupted: bool
+
+
+def problem_text(reason: str, detail: str | None) -> str:
+    """Return why a message cannot be used, in a line."""
+    return f"{reason}: {detail}" if detail else str(reason)
+
+
+def explained(
+    place: Place, key: bytes | None, value: bytes | None, protocol: str, row: RowShown | None, problem: str | None
+) -> Inspected:
+    """Return what is told of a message, from its row if it has one, and else from what it says of itself."""
+    shown = Inspected(place.topic, place.partition, place.offset, protocol, problem=problem)
+    own = protocol_named(protocol).describe(key, value)
+    shown.key_schema_id, shown.value_schema_id = own.key_schema_id, own.value_schema_id
+    if row is not None:
+        shown.type, shown.table, shown.commit_ts = _OPS[Op(row.op)], row.table, row.commit_ts
+        shown.columns = list(row.columns)
+        shown.verdict, shown.corrupted = row.verdict, row.corrupted
+        shown.expected, shown.actual = row.expected, row.actual
+    elif value and not (problem or "").startswith(_MUTE):
+        shown.type, shown.table, shown.commit_ts, shown.sql = own.type, own.table, own.commit_ts, own.sql
+        shown.columns = [ColumnShown(name, kind, None, None, None) for name, kind in own.columns]
+    if shown.commit_ts:
+        shown.time = to_datetime(shown.commit_ts).isoformat(timespec="milliseconds")
+    return shown

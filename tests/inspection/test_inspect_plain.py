@@ -1,0 +1,197 @@
+"""One message explained in Python alone: what Spark says of it, for every protocol, and no Java."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_data import Line, Table, lines, registry_folder
+from pyspark.sql import SparkSession
+from real_numbers import read_again
+
+import tidecast
+from tidecast.inspection._plain import inspect_plain
+from tidecast.plain import TakesSpark
+from tidecast.protocols import DecodeOptions
+from tidecast.registry import Registry, open_registry
+from tidecast.spark import active_java
+
+ZONE = "Asia/Shanghai"
+JAVA_IS_SHORTEST = 19
+NAMES = ("t_all", "t_int", "t_num", "t_str", "t_bin", "t_vec", "t_zero", "t_gen", "t_cpk")
+TABLES: frozenset[Table] = frozenset({("o-r c.2", "odd té名.1"), *(("orc", name) for name in NAMES)})
+FEW: frozenset[Table] = frozenset({("orc", "t_all")})
+NUMBERS: frozenset[Table] = frozenset({("orc", "t_num")})
+
+ROWS = {
+    "avro-checksum": TABLES,
+    "avro-checksum-corrupt": FEW | NUMBERS,
+    "avro": FEW | NUMBERS,
+    "canal-json-compatible": TABLES,
+    "canal-json-ext": FEW,
+    "debezium-ext": TABLES,
+    "debezium": FEW | NUMBERS,
+    "simple-json": TABLES,
+    "simple-avro": TABLES,
+    "simple-json-handlekey": FEW | {("orc", "t_long")},
+    "simple-avro-handlekey": FEW | {("orc", "t_long")},
+}
+CONTROL = ("avro-watermark", "canal-json-ext", "debezium-ext", "simple-json", "simple-avro")
+
+
+class Variant:
+    """A golden file's messages, without their keys: one that is given alone has none."""
+
+    def __init__(self, name: str, golden: Callable[[str], Path], folder: Path) -> None:
+        self.protocol = "canal-json" if name.startswith("canal-json") else name.partition("-")[0]
+        self.messages = [m for m in lines(golden(f"{name}.jsonl.gz")) if m["value"] is not None]
+        self._folder = folder
+        self._url: str | None = None
+        self.registry: Registry | None = None
+        if self.protocol == "avro":
+            schemas = "avro" if name == "avro-watermark" else name.removesuffix("-corrupt")
+            self._url = registry_folder(golden(f"{schemas}.schemas.jsonl.gz"), folder / "schemas")
+            self.registry = open_registry(self._url)
+
+    def rows(self, tables: Collection[Table]) -> list[bytes]:
+        return [value(m) for m in self.messages if m["kind"] == "dml" and (m["db"], m["table"]) in tables]
+
+    def control(self) -> list[bytes]:
+        return [value(m) for m in self.messages if m["kind"] != "dml"]
+
+    def plainly(self, message: bytes) -> dict[str, Any]:
+        """Return what Python says of a message. Raises TakesSpark."""
+        options = DecodeOptions(ordered=True, registry=self.registry, zone=ZONE)
+        return shown(inspect_plain(message, self.protocol, options))
+
+    def by_spark(self, spark: SparkSession, messages: list[bytes]) -> list[dict[str, Any]]:
+        """Return what Spark says of messages, which are read together: each by itself would take hours."""
+        file = self._folder / "topic.jsonl"
+        written = (json.dumps({"topic": "t", "partition": 0, "value": base64.b64encode(m).decode()}) for m in messages)
+        file.write_text("".join(f"{line}\n" for line in written))
+        source = f"file://{file}?protocol={self.protocol}"
+        found = tidecast.inspect(source, limit=len(messages), schema_registry=self._url, tz=ZONE, spark=spark)
+        return [shown(one) for one in found]
+
+
+def value(message: Line) -> bytes:
+    return base64.b64decode(message["value"])
+
+
+def shown(message: tidecast.Inspected) -> dict[str, Any]:
+    """Return what is told of a message, but for its place."""
+    return {k: v for k, v in asdict(message).items() if k not in ("topic", "partition", "offset")}
+
+
+def same(mine: list[dict[str, Any]], by_spark: list[dict[str, Any]]) -> None:
+    """Check that both tell the same, in parts that a person can read."""
+    assert len(mine) == len(by_spark)
+    for one, other in zip(mine, by_spark, strict=True):
+        for column, by in zip(one["columns"], other["columns"], strict=True):
+            kind = column["type"].split("(")[0].removesuffix(" unsigned")
+            if kind in ("float", "double") and active_java() < JAVA_IS_SHORTEST:
+                for side in ("old", "new"):  # it writes some numbers with a digit too many
+                    assert read_again(column.pop(side), kind) == read_again(by.pop(side), kind)
+            assert column == by
+        assert one == other
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_explained_as_spark_does(
+    name: str, spark: SparkSession, golden: Callable[[str], Path], tmp_path: Path
+) -> None:
+    variant = Variant(name, golden, tmp_path)
+    messages = variant.rows(ROWS[name])
+    assert len(messages) > 3
+    same([variant.plainly(m) for m in messages], variant.by_spark(spark, messages))
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_what_is_no_row_is_explained_as_spark_does(
+    name: str, spark: SparkSession, golden: Callable[[str], Path], tmp_path: Path
+) -> None:
+    variant = Variant(name, golden, tmp_path)
+    # What a schema change or a bootstrap shows is for the rows that follow: each is explained by itself.
+    messages = variant.control()[:60]
+    assert len(messages) > 10
+    same([variant.plainly(m) for m in messages], variant.by_spark(spark, messages))
+
+
+@pytest.mark.parametrize(
+    "name", ["avro", "avro-checksum", "canal-json-ext", "debezium-ext", "simple-json", "simple-avro"]
+)
+def test_all_golden_messages_are_explained_without_spark(
+    name: str, golden: Callable[[str], Path], tmp_path: Path
+) -> None:
+    variant = Variant(name, golden, tmp_path)
+    for message in map(value, variant.messages):
+        assert variant.plainly(message)["type"]
+
+
+@pytest.mark.parametrize("name", ["avro-checksum", "canal-json-ext", "debezium-ext", "simple-json", "simple-avro"])
+def test_damaged_messages_are_explained_as_spark_does_or_left_to_it(
+    name: str, spark: SparkSession, golden: Callable[[str], Path], tmp_path: Path
+) -> None:
+    variant, r = Variant(name, golden, tmp_path), random.Random(7)
+    messages = variant.rows(FEW)
+    damaged: list[bytes] = []
+    said: list[dict[str, Any]] = []
+    left = 0
+    for n in range(400):
+        message = bytearray(messages[n % len(messages)])
+        # In JSON most flips make another name or type, which is a table of its own to Spark.
+        at = r.randrange(5, len(message)) if name == "avro-checksum" else r.randrange(len(message) - 60, len(message))
+        message[at] ^= 1 << r.randrange(8)
+        try:
+            said.append(variant.plainly(bytes(message)))
+        except TakesSpark:
+            left += 1
+            continue
+        damaged.append(bytes(message))
+        if len(damaged) == (200 if name == "avro-checksum" else 8):
+            break
+    assert left
+    assert damaged
+    same(said, variant.by_spark(spark, damaged))
+
+
+def test_one_message_takes_no_java(golden: Callable[[str], Path], tmp_path: Path) -> None:
+    variant = Variant("avro-checksum", golden, tmp_path)
+    message = variant.rows(FEW)[0]
+    program = f"""
+import atexit, sys
+def told():
+    from pyspark import SparkContext
+    print('Java:', SparkContext._gateway, *({{'sqlglot', 'tidecast.api'}} & sys.modules.keys()))
+atexit.register(told)
+from tidecast.cli import main
+sys.argv = ['tidecast', 'inspect', '--hex', '{message.hex()}', '--schema-registry', '{variant._url}', '--tz', '{ZONE}']
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "avro INSERT orc.t_all" in done.stdout
+    assert "checksum: match" in done.stdout
+    assert done.stdout.splitlines()[-1] == "Java: None"
+
+
+def test_a_row_whose_table_nothing_tells(spark: SparkSession, golden: Callable[[str], Path], tmp_path: Path) -> None:
+    variant = Variant("debezium-noschema", golden, tmp_path)
+    message = variant.rows(FEW)[3]  # alone: of several Spark tells the commit-ts of the first
+    same([variant.plainly(message)], variant.by_spark(spark, [message]))
+    assert variant.plainly(message)["problem"].startswith("unknown-table: no schema of orc.t_all before commit-ts ")
+
+
+def test_what_is_odd_is_left_to_spark(spark: SparkSession) -> None:
+    twice = b'{"version":1,"version":1,"type":"WATERMARK","commitTs":1,"buildTs":1}'
+    with pytest.raises(TakesSpark, match="twice"):
+        inspect_plain(twice, "simple", DecodeOptions())
+    (said,) = tidecast.inspect(hex=twice.hex(), protocol="simple", tz="UTC", spark=spark)
+    assert (said.type, said.commit_ts, said.problem) == ("WATERMARK", 1, None)
