@@ -124,7 +124,7 @@ def decode(
     for group in groups:
         if group.kind != _ROW:
             continue
-        wrong = schemas.wrong(group)
+        wrong = schemas.wrong(group.key, group.value)
         if wrong:
             refused.append((group, *wrong))
             continue
@@ -223,14 +223,14 @@ class _Schemas:
             return Reason.FOREIGN_SCHEMA, str(invalid)
         return writer
 
-    def wrong(self, group: _Group) -> tuple[str, str] | None:
-        """Return why the messages of a group cannot be read, None where they can."""
-        for head in (group.key, group.value):
+    def wrong(self, key: bytes | None, value: bytes | None) -> tuple[str, str] | None:
+        """Return why messages whose key and value begin so cannot be read, None where they can."""
+        for head in (key, value):
             known = self._look_up(head) if head is not None else None
             if isinstance(known, tuple):
                 return known
-        if group.key and group.value:
-            keys, columns = self[group.key].columns, {c.name for c in self[group.value].columns}
+        if key and value:
+            keys, columns = self[key].columns, {c.name for c in self[value].columns}
             if not columns.issuperset(c.name for c in keys):
                 return Reason.FOREIGN_SCHEMA, "the key's columns are not among the value's"
         return None

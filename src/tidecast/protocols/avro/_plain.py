@@ -33,7 +33,7 @@ from tidecast.plain import (
 )
 from tidecast.protocols._protocol import DecodeOptions, missing_registry
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
-from tidecast.protocols.avro._decode import _Group, _Schemas
+from tidecast.protocols.avro._decode import _Schemas
 from tidecast.protocols.avro._read_schema import Field, WriterSchema
 from tidecast.protocols.avro._schema import CHECKSUM, COMMIT_TS, CORRUPTED, OP
 from tidecast.protocols.avro._wire import HEADER_LENGTH, MAGIC, avro_type, branches, is_narrow_decimal
@@ -63,7 +63,7 @@ def read_plain(value: bytes, options: DecodeOptions) -> PlainMessage:
         return problem
     schemas = _Schemas(options.registry.schema)
     head = value[:HEADER_LENGTH]
-    if wrong := schemas.wrong(_Group(None, head, 1, 0)):
+    if wrong := schemas.wrong(None, head):
         return Problem(Reason(wrong[0]), wrong[1])
     return _row(schemas[head], int.from_bytes(head[len(MAGIC) :], "big"), value[HEADER_LENGTH:], zone)
 
