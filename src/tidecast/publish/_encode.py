@@ -65,7 +65,7 @@ FITTED = T.StructType(
 def encode_rows(batch: Batch, number: int, outgoing: OutgoingTable, size: MessageSize) -> DataFrame:
     """Return the messages of one table version, the `number`-th of the batch (see `ENCODED`)."""
     frame, table = outgoing.changes.frame, outgoing.table
-    if batch.config.output_raw_change_event:
+    if batch.config.output_raw_change_event or not outgoing.changes.shows_before:
         frame = frame.withColumn(MOVED, F.lit(False))
     else:
         frame = split_key_updates(frame, table.schema)

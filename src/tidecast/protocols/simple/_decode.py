@@ -81,7 +81,10 @@ def decode(
         schema, mine = schemas.of(_key(group)), _is_of(_key(group)) & (F.col("avro") == group["avro"])
         sides = [side for side, types in _SIDES.items() if {*types} & {*group["types"]}]
         frame = _rows(parsed.where(_is_row() & mine), schema, group["avro"], sides, zone)
-        return TableChanges(schema, frame, group["rows"], group["rows_from"], group["upserts_from"])
+        updates = "UPDATE" in group["types"]
+        return TableChanges(
+            schema, frame, group["rows"], group["rows_from"], group["upserts_from"], shows_before=updates
+        )
 
     tables = parallel_map(changes, (group for group in with_rows if _key(group) in schemas.history))
     tables.sort(key=lambda t: (t.rows_from is None, t.rows_from))
