@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -115,7 +116,11 @@ def count(spark: SparkSession, step: Step, base: Path, names: Sequence[str]) -> 
     """Return what commands do in a step, by name."""
     write_topics(spark, step.rows, base, tables=step.tables)
     known, rows = commands(spark, base), step.rows * step.tables
-    return {name: asdict(counted(spark, known[name], rows, step.warm)) for name in names}
+    found = {}
+    for name in names:
+        print(f"{name}: {step.tables} × {step.rows:,} rows", file=sys.stderr, flush=True)
+        found[name] = asdict(counted(spark, known[name], rows, step.warm))
+    return found
 
 
 def show(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 Line = Mapping[str, Any]
 
@@ -30,6 +30,8 @@ PANELS = {
     "spilled_bytes": ("spilled to disk, MiB", 2.0**20),
 }
 FROM_ZERO = ("peak_bytes", "spilled_bytes")
+NOTHING = 0.1
+"""Where all values of a panel are zero, it ends below this."""
 
 
 def read(path: Path) -> list[Line]:
@@ -57,7 +59,7 @@ def _draw(parameter: str, lines: Iterable[Line], folder: Path) -> Path:
     for axes, (name, (title, unit)) in zip(panels, PANELS.items(), strict=True):
         for command, points in _curves(parameter, name, lines).items():
             axes.plot(list(points), [value / unit for value in points.values()], marker="o", label=command)
-        _label(axes, parameter, sorted({int(line[parameter]) for line in lines}), title, name)
+        _label(axes, parameter, sorted({int(line[parameter]) for line in lines}), title, name in FROM_ZERO)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     target = folder / f"growth-{parameter}.png"
@@ -73,8 +75,7 @@ def _curves(parameter: str, name: str, lines: Iterable[Line]) -> dict[str, dict[
     return {command: {at: median(values[at]) for at in sorted(values)} for command, values in found.items()}
 
 
-def _label(axes: Axes, parameter: str, values: list[int], title: str, name: str) -> None:
-    axes.set_title(title, fontsize="medium")
+def _label(axes: Axes, parameter: str, values: list[int], title: str, from_zero: bool) -> None:
     axes.set_xlabel(AXES[parameter])
     axes.set_ylabel(title)
     axes.grid(visible=True, alpha=0.3)
@@ -82,13 +83,14 @@ def _label(axes: Axes, parameter: str, values: list[int], title: str, name: str)
         axes.set_xscale("log")
         axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(values, [_short(value) for value in values])
-    if name in FROM_ZERO:
-        axes.set_ylim(bottom=0)
-    elif parameter in LOGARITHMIC:
+    if parameter in LOGARITHMIC and not from_zero:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
     else:
-        axes.set_ylim(bottom=0)
+        most = axes.get_ylim()[1]
+        axes.set_ylim(0, 1.05 * most if most > NOTHING else 1)
 
 
 def _short(number: int) -> str:

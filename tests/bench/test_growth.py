@@ -60,17 +60,15 @@ def test_each_parameter_has_a_picture(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
 def test_growth_is_measured(tmp_path: Path) -> None:
-    cores = {"1", str(len(os.sched_getaffinity(0)))}
-    given = ["cores", "--cores", *cores, "--base-rows=20", "--only=verify", f"--to={tmp_path}"]
+    given = ["cores", "--cores", "1", "--base-rows=20", "--only=verify", f"--to={tmp_path}"]
     subprocess.run([sys.executable, "-m", "bench.growth", *given], check=True)
     with (tmp_path / "growth.csv").open() as file:
         lines = list(csv.DictReader(file))
-    assert {line["cores"] for line in lines} == cores
-    assert {(line["parameter"], line["command"], line["rows"]) for line in lines} == {("cores", "verify", "20")}
-    for line in lines:
-        assert float(line["seconds"]) > 0
-        assert float(line["cpu_seconds"]) > 0.1
-        assert int(line["peak_bytes"]) > 100 << 20
-        assert int(line["spilled_bytes"]) == 0
-        assert int(line["jobs"]) > 0
+    (line,) = lines
+    assert [line[name] for name in ("parameter", "command", "rows", "cores")] == ["cores", "verify", "20", "1"]
+    assert float(line["seconds"]) > 0
+    assert 0.1 < float(line["cpu_seconds"]) < 1.1 * float(line["seconds"]) + 1  # one core has no more
+    assert int(line["peak_bytes"]) > 100 << 20
+    assert int(line["spilled_bytes"]) == 0
+    assert int(line["jobs"]) > 0
     assert (tmp_path / "images" / "growth-cores.png").exists()
