@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from bench import __main__ as program
 from bench.bounds import Step, below, exceeded, least_ratios, steps
+from bench.commands import contestants
 
 STEP = Step(10, most={"verify": {"jobs": 3, "calls": 400}, "replicate": {"spilled": 0}})
 
@@ -56,6 +58,12 @@ def test_the_bounds_that_are_there_can_be_read() -> None:
     assert steps()["fifty-tables"].tables == 50
     assert steps()["whole-commands"].most["verify"] == {"spilled": 0}
     assert set(least_ratios()) <= set(program.RACES)
+
+
+def test_every_bound_of_a_ratio_is_of_two_who_race(spark: SparkSession, tmp_path: Path) -> None:
+    racing = {one.name: one for one in contestants(spark, tmp_path)}
+    for name, peers in least_ratios()["commands"].items():
+        assert set(peers) <= set(racing[name].beside) <= set(racing)
 
 
 BROKEN = """
