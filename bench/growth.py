@@ -162,15 +162,16 @@ def main() -> None:
     failed: list[str] = []
     if not options.draw:
         grown = grow(sizes(Size(options.base_rows, cores=cores), values), chosen, options.rounds, failed)
-        write(options.to / CSV, set(values), grown)
+        write(options.to / CSV, values, chosen, grown)
     draw(options.to / CSV, options.to / PICTURES)
     if failed:
         raise SystemExit("\n".join(failed))
 
 
-def write(path: Path, parameters: Collection[str], lines: Iterable[Line]) -> None:
-    """Put lines into a CSV, each as soon as it is there, in place of what these parameters had in it."""
-    kept = [line for line in read(path) if line["parameter"] not in parameters] if path.exists() else []
+def write(path: Path, parameters: Collection[str], chosen: Collection[str], lines: Iterable[Line]) -> None:
+    """Put lines into a CSV, each as soon as it is there, in place of those of the same parameters and commands."""
+    known = read(path) if path.exists() else []
+    kept = [line for line in known if line["parameter"] not in parameters or line["command"] not in chosen]
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

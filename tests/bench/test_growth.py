@@ -33,11 +33,13 @@ def _line(parameter: str, rows: int, seconds: float, command: str = "verify") ->
 
 def test_what_is_measured_anew_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "made" / "growth.csv"
-    write(path, {"rows", "tables"}, [_line("rows", 10, 1.5), _line("tables", 10, 2.5)])
-    write(path, {"rows"}, [_line("rows", 20, 3.5)])
-    assert [(line["parameter"], line["rows"], line["seconds"]) for line in read(path)] == [
-        ("tables", "10", "2.5"),
-        ("rows", "20", "3.5"),
+    before = [_line("rows", 10, 1), _line("rows", 10, 2, "replicate"), _line("tables", 10, 3)]
+    write(path, ["rows", "tables"], ["verify", "replicate"], before)
+    write(path, ["rows"], ["verify"], [_line("rows", 20, 4)])
+    assert [(line["parameter"], line["command"], line["rows"], line["seconds"]) for line in read(path)] == [
+        ("rows", "replicate", "10", "2"),
+        ("tables", "verify", "10", "3"),
+        ("rows", "verify", "20", "4"),
     ]
 
 
@@ -51,7 +53,7 @@ def test_a_curve_has_the_medians_in_order() -> None:
 
 def test_each_parameter_has_a_picture(tmp_path: Path) -> None:
     path = tmp_path / "growth.csv"
-    write(path, (), [_line(name, rows, rows / 10) for name in ("rows", "cores") for rows in (10, 20)])
+    write(path, (), (), [_line(name, rows, rows / 10) for name in ("rows", "cores") for rows in (10, 20)])
     pictures = draw(path, tmp_path / "images")
     assert [picture.name for picture in pictures] == ["growth-rows.png", "growth-cores.png"]
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
