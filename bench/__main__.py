@@ -36,7 +36,8 @@ def main() -> None:
         parser.error(f"no such program here: {', '.join(sorted(unknown))}")
     sizes = [f"--{name}={value}" for name in ("rows", "rounds") if (value := getattr(options, name)) is not None]
     given = dict.fromkeys(RACES, sizes) | {COUNTERS: ["--bounds", str(options.bounds)]}
-    found = {name: _run(name, given[name]) for name in options.programs or known}
+    wrong: list[str] = []
+    found = {name: _run(name, given[name], wrong) for name in options.programs or known}
     races = {name: one["results"] for name, one in found.items() if one and name != COUNTERS}
     counts = found.get(COUNTERS) or {}
     if options.json:
@@ -46,7 +47,6 @@ def main() -> None:
             race.show(races)
         if counts:
             counters.show(counts)
-    wrong = [f"{name}: failed" for name, one in found.items() if one is None]
     if options.check:
         steps, ratios = bounds.steps(options.bounds), bounds.least_ratios(options.bounds)
         wrong += [line for name, one in counts.items() for line in bounds.exceeded(name, steps[name], one)]
@@ -55,12 +55,14 @@ def main() -> None:
         raise SystemExit("\n".join(wrong))
 
 
-def _run(name: str, options: list[str]) -> Any:
-    """Return what a program prints, None where it fails."""
+def _run(name: str, options: list[str], wrong: list[str]) -> Any:
+    """Return what a program prints, None where that is nothing, and say it where it fails."""
     print(f"bench.{name}", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", f"bench.{name}", "--json", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    return json.loads(done.stdout) if done.returncode == 0 else None
+    if done.returncode:
+        wrong.append(f"{name}: failed")
+    return json.loads(done.stdout) if done.stdout else None
 
 
 if __name__ == "__main__":

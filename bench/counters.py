@@ -112,15 +112,13 @@ def counted(spark: SparkSession, run: Run, rows: int = 1, warm: int = Step.warm)
     return found
 
 
-def count(spark: SparkSession, step: Step, base: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return what commands do in a step, by name."""
+def count(spark: SparkSession, step: Step, base: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return names of commands with what each does in a step, as soon as it is known."""
     write_topics(spark, step.rows, base, tables=step.tables)
     known, rows = commands(spark, base), step.rows * step.tables
-    found = {}
     for name in names:
         print(f"{name}: {step.tables} × {step.rows:,} rows", file=sys.stderr, flush=True)
-        found[name] = asdict(counted(spark, known[name], rows, step.warm))
-    return found
+        yield name, asdict(counted(spark, known[name], rows, step.warm))
 
 
 def show(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
@@ -157,19 +155,21 @@ def main() -> None:
         chosen = {f"{options.tables} × {options.rows:,} rows": Step(options.rows, options.tables)}
     spark = spark_session("bench", conf=SETTINGS)
     base = Path(tempfile.mkdtemp(prefix="tidecast-bench-"))
-    results = {}
+    results: dict[str, dict[str, dict[str, Any]]] = {}
     try:
         for name, step in chosen.items():
             named = [command for command in step.most or commands(spark, base) if options.only in command]
-            results[name] = count(spark, step, base / name.replace(" ", "-"), named)
+            found = results[name] = {}
+            for command, counters in count(spark, step, base / name.replace(" ", "-"), named):
+                found[command] = counters
             shutil.rmtree(base / name.replace(" ", "-"), ignore_errors=True)
-    finally:
-        spark.stop()
+    finally:  # what is known is told even where Java has ended
+        if options.json:
+            print(json.dumps(results))
+        else:
+            show(results)
         shutil.rmtree(base, ignore_errors=True)
-    if options.json:
-        print(json.dumps(results))
-    else:
-        show(results)
+    spark.stop()
     wrong = [line for name in chosen for line in exceeded(name, chosen[name], results[name])]
     if options.check and wrong:
         raise SystemExit("\n".join(wrong))

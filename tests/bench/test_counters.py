@@ -14,7 +14,7 @@ TRIED = ("verify", "replicate", "convert to debezium", "convert to simple-avro")
 
 def test_a_small_step_stays_within_its_bounds(compiled: SparkSession, tmp_path: Path) -> None:
     step = bounds.steps()["small-step"]
-    found = counters.count(compiled, step, tmp_path, TRIED)
+    found = dict(counters.count(compiled, step, tmp_path, TRIED))
     assert bounds.exceeded("small-step", step, found) == []
     assert all(one["jobs"] and one["calls"] for one in found.values())  # something was counted
 
