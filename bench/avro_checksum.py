@@ -17,6 +17,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
+from bench.topics import HEADER
 from tidecast.checksum import Verdict, row_checksum, verdict
 from tidecast.expressions import MAX_LENGTH
 from tidecast.model import RECORD, TableChanges
@@ -29,7 +30,6 @@ OPTIONS = avro.AvroOptions(
     checksum=True,
 )
 SCHEMA_ID = 1
-HEADER = 5
 
 FASTAVRO_READ, FASTAVRO_WRITE = "fastavro: schemaless_reader", "fastavro: schemaless_writer"
 SPARK_READ = "Spark: from_avro"

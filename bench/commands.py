@@ -1,133 +1,135 @@
-"""Whole commands, from one topic in files to another or to a Delta table, beside Spark jobs written by hand."""
+"""Whole commands, from one topic in files to another or to a Delta table, beside Spark jobs written by hand.
+
+A peer reads the same messages with one `from_avro` or one `from_json`, and writes as much: nothing, a Delta table of
+the newest row of each key, or a topic of what `to_json` makes of the rows.
+"""
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-import tidecast
-from bench.orders import COMMIT_TS, SCHEMA, inserted_rows
-from bench.race import Contestant, consume, race, report, show
+from bench.debezium import PAYLOAD
+from bench.orders import SCHEMA
+from bench.race import Contestant, chosen, consume, parser, race, report, tell
+from bench.runs import SINKS, Runs, anew
+from bench.simple import MESSAGE
+from bench.topics import FIRST, HEADER, OPTIONS, write_topics
 from tidecast.expressions import MAX_LENGTH
 from tidecast.model import RECORD
-from tidecast.protocols import avro
-from tidecast.protocols.avro import AvroOptions
-from tidecast.registry import open_registry
+from tidecast.protocols.avro import value_schema
 from tidecast.runtime import spark_session
 
-OPTIONS = AvroOptions(enable_tidb_extension=True, checksum=True)
-HEADER = 5
-FILES = 3
-TSO_STEP = 1 << 18
-BARE, BY_HAND, TO_PARQUET = "Spark: from_avro", "Spark: from_avro, newest, Delta", "Spark: from_avro, to_json, Parquet"
+
+@dataclass
+class _ByHand:
+    """Spark jobs on a topic: `message` is read of a value, which has the row at `row` and its commit-ts at `ts`."""
+
+    reader: str
+    topic: Callable[[], Path]
+    message: Column
+    row: str
+    ts: str
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Return the messages with their offsets."""
+        records = spark.read.schema(RECORD).parquet(str(self.topic()))
+        return records.select("offset", self.message.alias("message"))
+
+    def contestants(self, spark: SparkSession, base: Path) -> list[Contestant]:
+        """Return those who read alone, write a Delta table, and write a topic."""
+
+        def to_delta(folder: Path) -> None:
+            newest = F.max_by(self.row, F.struct(self.ts, "offset")).alias("row")
+            rows = self.read(spark).groupBy(f"{self.row}.id").agg(newest).select("row.*")
+            rows.write.format("delta").save(str(folder))
+
+        def to_json(folder: Path) -> None:
+            self.read(spark).select(F.to_json("message").alias("value")).write.parquet(str(folder))
+
+        return [
+            Contestant(self.alone, lambda: consume(self.read(spark).select("message.*"))),
+            Contestant(self.delta, anew(base, f"{self.row}-by-hand", to_delta)),
+            Contestant(self.parquet, anew(base, f"{self.row}-as-json", to_json)),
+        ]
+
+    @property
+    def alone(self) -> str:
+        """The name of who reads alone."""
+        return f"Spark: {self.reader}"
+
+    @property
+    def delta(self) -> str:
+        """The name of who writes the newest row of each key to a Delta table."""
+        return f"Spark: {self.reader}, newest, Delta"
+
+    @property
+    def parquet(self) -> str:
+        """The name of who writes JSON to Parquet."""
+        return f"Spark: {self.reader}, to_json, Parquet"
 
 
-def write_topic(spark: SparkSession, rows: int, folder: Path, registry: Path, name: str = SCHEMA.table) -> str:
-    """Write rows of a table as a topic of Avro messages; return the text of their schema."""
-    opened, schema = open_registry(registry.as_uri()), replace(SCHEMA, table=name)
-    text = avro.value_schema(schema, OPTIONS)
-    key_id = opened.register(f"{name}-key", avro.key_schema(schema, OPTIONS))
-    value_id = opened.register(f"{name}-value", text)
-    changes = inserted_rows(spark, rows).withColumn("commit_ts", F.lit(COMMIT_TS) + F.col("n") * TSO_STEP)
-    columns = {
-        "topic": F.lit(name),
-        "partition": F.lit(0),
-        "offset": F.col("n"),
-        "timestamp": F.current_timestamp(),
-        "key": avro.encode_key(schema, key_id, OPTIONS),
-        "value": avro.encode_value(schema, value_id, OPTIONS),
-    }
-    records = changes.select(*(columns.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
-    records.repartitionByRange(FILES, "offset").sortWithinPartitions("offset").write.parquet(str(folder / name))
-    return text
-
-
-def contestants(spark: SparkSession, rows: int, base: Path) -> list[Contestant]:
-    """Return the commands and their peers, ready to run."""
-    registry = base / "registry"
-    text = write_topic(spark, rows, base, registry)
-    source, schemas = f"file://{base}/orders?protocol=avro", registry.as_uri()
-    tables, hand, parquet = (base / name for name in ("tables", "hand", "parquet"))
-
-    def read() -> DataFrame:
-        row = from_avro(F.substring("value", HEADER + 1, MAX_LENGTH), text, {"mode": "PERMISSIVE"})
-        return spark.read.schema(RECORD).parquet(str(base / "orders")).select("offset", row.alias("row"))
-
-    def anew(folder: Path, work: Callable[[], object]) -> Callable[[], None]:
-        def run() -> None:
-            shutil.rmtree(folder, ignore_errors=True)
-            work()
-
-        return run
-
-    def by_hand() -> None:
-        order = F.struct("row._tidb_commit_ts", "offset")
-        newest = read().groupBy("row.id").agg(F.max_by("row", order).alias("row")).select("row.*")
-        newest.write.format("delta").save(str(hand))
-
-    def to_parquet() -> None:
-        read().select(F.to_json("row").alias("value")).write.parquet(str(parquet))
-
-    def replicate() -> object:
-        return tidecast.replicate(source, str(tables), schema_registry=schemas, tz="UTC", spark=spark)
-
-    def convert(name: str, options: str) -> Contestant:
-        folder = base / name
-        target = f"{folder.as_uri()}/registry" if "avro&" in options else None
-
-        def work() -> object:
-            sink = f"file://{folder}/orders?{options}"
-            return tidecast.convert(
-                source, sink, source_schema_registry=schemas, schema_registry=target, tz="UTC", spark=spark
-            )
-
-        return Contestant(f"convert to {name}", anew(folder, work), {TO_PARQUET: 0.5})
-
+def contestants(spark: SparkSession, base: Path) -> list[Contestant]:
+    """Return the commands and their peers, ready to run on the topics of a folder."""
+    runs, text = Runs(spark, base), F.col("value").cast("string")
+    values, schema = F.substring("value", HEADER + 1, MAX_LENGTH), value_schema(SCHEMA, OPTIONS)
+    by_avro = _ByHand(
+        "from_avro",
+        lambda: base / "topics" / FIRST,
+        from_avro(values, schema, {"mode": "PERMISSIVE"}),
+        "message",
+        "message._tidb_commit_ts",
+    )
+    by_simple = _ByHand(
+        "from_json of Simple",
+        lambda: runs.folder("simple") / f"shop_{FIRST}",
+        F.from_json(text, MESSAGE),
+        "message.data",
+        "message.commitTs",
+    )
+    by_debezium = _ByHand(
+        "from_json of Debezium",
+        lambda: runs.folder("debezium") / f"shop_{FIRST}",
+        F.from_json(text, PAYLOAD),
+        "message.payload.after",
+        "message.payload.source.commit_ts",
+    )
     return [
-        Contestant(
-            "verify",
-            lambda: tidecast.verify(source, schema_registry=schemas, tz="UTC", spark=spark),
-            {BARE: 0.8},
-        ),
-        Contestant(BARE, lambda: consume(read().select("row.*"))),
-        Contestant("replicate", anew(tables, replicate), {BY_HAND: 1.0}),
-        Contestant("replicate, nothing new", replicate),
-        Contestant(BY_HAND, anew(hand, by_hand)),
-        convert("debezium", "protocol=debezium"),
-        convert("simple", "protocol=simple"),
-        convert("simple-avro", "encoding-format=avro&protocol=simple"),
-        convert("avro", "protocol=avro&enable-tidb-extension=true"),
-        Contestant(TO_PARQUET, anew(parquet, to_parquet)),
+        Contestant("verify", runs.verify(), {by_avro.alone: 0.8}),
+        Contestant("replicate", runs.replicate(), {by_avro.delta: 1.0}),
+        Contestant("replicate again", runs.again(checkpoint=False)),
+        *(Contestant(f"convert to {name}", runs.convert(name), {by_avro.parquet: 0.5}) for name in SINKS),
+        *by_avro.contestants(spark, base),
+        Contestant("verify simple", runs.verify("simple"), {by_simple.alone: 0.5}),
+        Contestant("replicate simple", runs.replicate("simple"), {by_simple.delta: 0.5}),
+        Contestant("convert simple to debezium", runs.convert("debezium", "simple"), {by_simple.parquet: 0.5}),
+        *by_simple.contestants(spark, base),
+        Contestant("verify debezium", runs.verify("debezium"), {by_debezium.alone: 0.5}),
+        Contestant("replicate debezium", runs.replicate("debezium"), {by_debezium.delta: 0.5}),
+        *by_debezium.contestants(spark, base)[:2],
     ]
 
 
 def main() -> None:
     """Be the program."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=300_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="", help="those whose name has this in it, and their peers")
-    options = parser.parse_args()
+    options = parser(__doc__, rows=300_000, rounds=3).parse_args()
     spark = spark_session("bench")
     base = Path(tempfile.mkdtemp(prefix="tidecast-bench-"))
     try:
-        everybody = contestants(spark, options.rows, base)
-        chosen = [one for one in everybody if options.only in one.name]
-        peers = {name for one in chosen for name in one.beside}
-        racing = [one for one in everybody if one in chosen or one.name in peers]
+        racing = chosen(contestants(spark, base), options.only)
+        write_topics(spark, options.rows, base)
         race(racing, options.rounds)
-        show(report(racing, options.rows))
     finally:
         spark.stop()
         shutil.rmtree(base, ignore_errors=True)
+    tell(report(racing), options)
 
 
 if __name__ == "__main__":

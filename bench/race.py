@@ -6,7 +6,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,9 @@ from tidecast.runtime import spark_session
 
 _WIDTH = 110  # or else a narrow terminal, or none, costs digits
 
+Results = list[dict[str, Any]]
+"""By contestant: its name, its seconds and, beside each peer, the ratio that is reached and the one that is meant."""
+
 
 @dataclass
 class Contestant:
@@ -30,14 +33,10 @@ class Contestant:
     one_in: int = 1
     seconds: list[float] = field(default_factory=list)
 
-    @property
-    def median(self) -> float:
-        """The middle one of its times."""
-        return statistics.median(self.seconds)
-
-    def rate(self, rows: int) -> float:
-        """How many rows it does in a second, if all have so many."""
-        return rows / self.one_in / self.median
+    def ratios(self, peer: Contestant) -> list[float]:
+        """Return how many times as fast as a peer it did a row, round by round."""
+        rounds = zip(self.seconds, peer.seconds, strict=True)
+        return [theirs * peer.one_in / (ours * self.one_in) for ours, theirs in rounds]
 
 
 def consume(frame: DataFrame) -> None:
@@ -45,23 +44,33 @@ def consume(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
+def parser(about: str | None, rows: int, rounds: int) -> argparse.ArgumentParser:
+    """Return the options that all programs have."""
+    made = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
+    made.add_argument("--rows", type=int, default=rows)
+    made.add_argument("--rounds", type=int, default=rounds)
+    made.add_argument("--only", default="", help="those whose name has this in it, and their peers")
+    made.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    return made
+
+
 def run(about: str | None, rows: int, contestants: Callable[[DataFrame], Sequence[Contestant]]) -> None:
     """Be the program of a benchmark: make the contestants from the changes of a table, and let them race."""
-    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=rows)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--ansi", action="store_true", help="with spark.sql.ansi.enabled")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    options = parser.parse_args()
+    arguments = parser(about, rows, rounds=5)
+    arguments.add_argument("--ansi", action="store_true", help="with spark.sql.ansi.enabled")
+    options = arguments.parse_args()
     spark = spark_session("bench", cores=1, conf={"spark.sql.ansi.enabled": str(options.ansi).lower()})
-    racing = contestants(inserted_rows(spark, options.rows).cache())
+    racing = chosen(contestants(inserted_rows(spark, options.rows).cache()), options.only)
     race(racing, options.rounds)
-    results = report(racing, options.rows)
     spark.stop()
-    if options.json:
-        print(json.dumps({"rows": options.rows, "rounds": options.rounds, "ansi": options.ansi, "results": results}))
-    else:
-        show(results)
+    tell(report(racing), options)
+
+
+def chosen(contestants: Sequence[Contestant], only: str) -> list[Contestant]:
+    """Return those whose name has a text in it, and their peers."""
+    named = [one for one in contestants if only in one.name]
+    peers = {name for one in named for name in one.beside}
+    return [one for one in contestants if one in named or one.name in peers]
 
 
 def race(contestants: Sequence[Contestant], rounds: int) -> None:
@@ -74,42 +83,56 @@ def race(contestants: Sequence[Contestant], rounds: int) -> None:
                 one.seconds.append(time.perf_counter() - start)
 
 
-def report(contestants: Sequence[Contestant], rows: int) -> list[dict[str, Any]]:
-    """Return each contestant's median, rows a second, and how it did beside others."""
+def report(contestants: Sequence[Contestant]) -> Results:
+    """Return each contestant's seconds, and how it did beside its peers."""
     by_name = {one.name: one for one in contestants}
     return [
         {
             "name": one.name,
-            "seconds": round(one.median, 3),
-            "rows_per_second": round(one.rate(rows)),
+            "seconds": _spread(one.seconds),
             "beside": [
                 {
-                    "name": other,
-                    "times_as_fast": round(one.rate(rows) / by_name[other].rate(rows), 2),
+                    "name": peer,
+                    "ratio": (ratio := _spread(one.ratios(by_name[peer]))),
                     "target": target,
-                    "met": one.rate(rows) / by_name[other].rate(rows) >= target,
+                    "met": ratio["median"] >= target,
                 }
-                for other, target in one.beside.items()
+                for peer, target in one.beside.items()
             ],
         }
         for one in contestants
     ]
 
 
-def show(results: list[dict[str, Any]]) -> None:
-    """Print the results for a person."""
-    table = Table("", "median, s", "rows/s", "times as fast", "target", "")
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    found = {"min": min(values), "median": statistics.median(values), "max": max(values)}
+    return {name: round(value, 3) for name, value in found.items()}
+
+
+def tell(results: Results, options: argparse.Namespace) -> None:
+    """Print what a program found, as its options say."""
+    if options.json:
+        given = {name: value for name, value in vars(options).items() if name != "json"}
+        print(json.dumps({**given, "results": results}))
+    else:
+        show({"": results})
+
+
+def show(programs: Mapping[str, Results]) -> None:
+    """Print a table of the results of programs, by their names."""
+    table = Table("", "s", "min", "median", "max", "target", "")
     for column in table.columns:
         column.no_wrap = True
-    for one in results:
-        table.add_row(one["name"], f"{one['seconds']:.3f}", f"{one['rows_per_second']:,}")
-        for other in one["beside"]:
-            table.add_row(
-                f"  beside {other['name']}",
-                "",
-                "",
-                f"{other['times_as_fast']:.2f}",
-                f"{other['target']:.1f}",
-                "met" if other["met"] else "missed",
-            )
+    for column in table.columns[1:-1]:
+        column.justify = "right"
+    for program, results in programs.items():
+        table.add_section()
+        if program:
+            table.add_row(f"[bold]{program}")
+        for one in results:
+            table.add_row(one["name"], f"{one['seconds']['median']:.3f}")
+            for other in one["beside"]:
+                ratio = (f"{value:.2f}" for value in other["ratio"].values())
+                met = "met" if other["met"] else "missed"
+                table.add_row(f"  times as fast as {other['name']}", "", *ratio, f"{other['target']:.1f}", met)
     Console(width=max(Console().width, _WIDTH)).print(table)

@@ -6,7 +6,6 @@ turn, so that what else the machine does meets both; compare ratios, not seconds
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro, to_avro
 
 from bench.orders import SCHEMA, inserted_rows
-from bench.race import Contestant, consume, race
+from bench.race import Contestant, Results, consume, parser, race, report, tell
 from tidecast.checksum import _bytes
 from tidecast.expressions import _real_text, has_any, unsigned_number
 from tidecast.protocols import debezium, simple
@@ -36,6 +35,8 @@ from tidecast.spark import block_collapse_project, called, evaluated_once, java_
 
 FEW = 10
 """Python writes one in so many rows."""
+
+PLAIN, GAINS = "plain form", 1.0
 
 Pair = tuple[str, Callable[[], object], Callable[[], object], int]
 """What it is called, the trick, the plain form, and that this one does one in so many rows."""
@@ -167,21 +168,19 @@ def _messages(changes: DataFrame) -> Iterator[Pair]:
 
 def main() -> None:
     """Be the program."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=500_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="", help="the tricks with this text in their names")
-    options = parser.parse_args()
+    options = parser(__doc__, rows=500_000, rounds=5).parse_args()
     spark = spark_session("bench", cores=1, conf={"spark.sql.ansi.enabled": "false"})
     changes = inserted_rows(spark, options.rows).cache()
-    print(f"Java {java_version(spark)}, {options.rows} rows; times as fast as the plain form:")
-    pairs = chain(_numbers(spark, options.rows), _texts(changes), _plans(changes), _messages(changes))
-    for name, trick, plain, one_in in (pair for pair in pairs if options.only in pair[0]):
-        racing = [Contestant(name, trick), Contestant("plain", plain, one_in=one_in)]
-        race(racing, options.rounds)
-        rates = [one.rate(options.rows) for one in racing]
-        print(f"{rates[0] / rates[1]:8.2f}  {name}", flush=True)
+    results: Results = []
+    for name, trick, plain, one_in in chain(
+        _numbers(spark, options.rows), _texts(changes), _plans(changes), _messages(changes)
+    ):
+        if options.only in name:
+            racing = [Contestant(name, trick, {PLAIN: GAINS}), Contestant(PLAIN, plain, one_in=one_in)]
+            race(racing, options.rounds)
+            results += report(racing)[:1]
     spark.stop()
+    tell(results, options)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a small step costs in counts that no other load changes: Spark jobs, and calls from Python to Java."""
+"""What commands cost in counts that no other load changes: Spark jobs, calls from Python to Java, bytes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bench import commands, counters
+from bench import bounds, counters
+from bench.runs import commands
 
 TRIED = ("verify", "replicate", "convert to debezium", "convert to simple-avro")
 
 
 def test_a_small_step_stays_within_its_bounds(compiled: SparkSession, tmp_path: Path) -> None:
-    commands.write_topic(compiled, 10, tmp_path / "topics", tmp_path / "registry")
-    runs = counters.commands(compiled, tmp_path)
-    found = {name: counters.counted(compiled, runs[name]) for name in TRIED}
-    assert counters.exceeded(found) == []
-    assert all(one.jobs and one.calls for one in found.values())  # something was counted
-    assert found["replicate"].jobs > 4  # and what threads do for the tables, in which the caller's job group holds
+    step = bounds.steps()["small-step"]
+    found = dict(counters.count(compiled, step, tmp_path, TRIED))
+    assert bounds.exceeded("small-step", step, found) == []
+    assert all(one["jobs"] and one["calls"] for one in found.values())  # something was counted
+
+
+def test_every_bound_is_that_of_a_command(spark: SparkSession, tmp_path: Path) -> None:
+    named = {command for step in bounds.steps().values() for command in step.most}
+    assert named <= set(commands(spark, tmp_path))

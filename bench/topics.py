@@ -1,0 +1,76 @@
+"""Topics of Avro in files, which whole commands read."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from bench.orders import COMMIT_TS, SCHEMA, inserted_rows, table
+from tidecast.expressions import MAX_LENGTH
+from tidecast.model import RECORD
+from tidecast.protocols import avro
+from tidecast.protocols.avro import AvroOptions
+from tidecast.registry import open_registry
+
+OPTIONS = AvroOptions(enable_tidb_extension=True, checksum=True)
+FIRST = SCHEMA.table
+HEADER = 5
+"""Bytes of a message that name its schema."""
+
+_NO_SCHEMA = 0
+_FILES = 3
+_TSO_STEP = 1 << 18
+
+
+def write_topics(
+    spark: SparkSession,
+    rows: int,
+    base: Path,
+    *,
+    tables: int = 1,
+    columns: int = len(SCHEMA.columns),
+    versions: int = 1,
+) -> None:
+    """Write so many rows of each table to `base`/topics, and the tables' schemas to `base`/registry.
+
+    The first topic is `FIRST`. Each version of a table has as many rows as any other, and files of its own. All tables
+    have the same rows, so that these are encoded once.
+    """
+    registry, rough = open_registry((base / "registry").as_uri()), base / "encoded"
+    for version in range(1, versions + 1):
+        first, end = (rows * n // versions for n in (version - 1, version))
+        _encoded(spark, columns, version, first, end).write.parquet(str(rough / str(version)))
+        encoded = spark.read.parquet(str(rough / str(version)))
+        for n in range(tables):
+            name = f"{FIRST}{n or ''}"
+            schema = table(columns, name=name, version=version)
+            key_id = registry.register(f"{name}-key", avro.key_schema(schema, OPTIONS))
+            value_id = registry.register(f"{name}-value", avro.value_schema(schema, OPTIONS))
+            known = {
+                "topic": F.lit(name),
+                "partition": F.lit(0),
+                "offset": F.col("offset"),
+                "timestamp": F.current_timestamp(),
+                "key": F.concat(_header(key_id), F.substring("key", HEADER + 1, MAX_LENGTH)),
+                "value": F.concat(_header(value_id), F.substring("value", HEADER + 1, MAX_LENGTH)),
+            }
+            records = encoded.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
+            ordered = records.repartitionByRange(_FILES, "offset").sortWithinPartitions("offset")
+            ordered.write.mode("append").parquet(str(base / "topics" / name))
+    shutil.rmtree(rough)
+
+
+def _encoded(spark: SparkSession, columns: int, version: int, first: int, end: int) -> DataFrame:
+    """Return offsets, keys and values of rows, whose schema has no number yet."""
+    schema = table(columns, version=version)
+    changes = inserted_rows(spark, end - first, schema, first)
+    key, value = avro.encode_key(schema, _NO_SCHEMA, OPTIONS), avro.encode_value(schema, _NO_SCHEMA, OPTIONS)
+    changes = changes.withColumn("commit_ts", F.lit(COMMIT_TS) + F.col("n") * _TSO_STEP)
+    return changes.select(F.col("n").alias("offset"), key.alias("key"), value.alias("value"))
+
+
+def _header(schema_id: int) -> Column:
+    return F.lit(b"\0" + schema_id.to_bytes(HEADER - 1))
