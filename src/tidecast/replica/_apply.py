@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 from tidecast._errors import TableRefused
 from tidecast.checksum import Verdict
 from tidecast.model import Kind
+from tidecast.replica._alter import evolve
 from tidecast.replica._check import Checked
 from tidecast.replica._columns import may_be_unrepresentable
 from tidecast.replica._order import newest, without_repeats
-from tidecast.replica._plan import Plan, filled
+from tidecast.replica._plan import Plan
 from tidecast.replica._report import TableReport
 from tidecast.spark import sql_column, sql_name
 
@@ -32,23 +33,10 @@ def apply(plan: Plan, checked: Checked, *, has_commit_ts: bool, ordered: bool) -
     """
     if not (plan.accepted and plan.evolution.shape.columns):
         return _report(plan, checked, unchanged=checked.applicable)
-    if plan.evolution.changes:
-        _rewrite(plan)
-    if plan.present and plan.notes:
-        plan.place.remember(plan.notes)
+    evolve(plan)
     if plan.key:
         return _merge(plan, checked, has_commit_ts=has_commit_ts, ordered=ordered)
     return _append(plan, checked)
-
-
-def _rewrite(plan: Plan) -> None:
-    """Give the present table its new columns and wider types; its rows get the new columns' defaults."""
-    assert plan.present is not None
-    columns = [
-        (F.col(sql_name(name)).cast(kind) if name in plan.present.columns else filled(name, plan.evolution)).alias(name)
-        for name, kind in plan.evolution.shape.columns.items()
-    ]
-    plan.place.rewrite(plan.place.read().select(columns))
 
 
 def _merge(plan: Plan, checked: Checked, *, has_commit_ts: bool, ordered: bool) -> TableReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, TableRefused
 from tidecast.replica._evolve import Shape
@@ -21,6 +23,7 @@ from tidecast.storage import AnyPath, RemotePath, entries, files_below, spark_ou
 _CATALOGS, _OWN_CATALOG = "spark.sql.catalog.", "spark_catalog"
 _OURS, _KEY = "tidecast.", "tidecast.key"
 _MAPPING = {"delta.columnMapping.mode": "name"}
+_WIDENING = "delta.enableTypeWidening"
 _LONG_LOG = {"delta.logRetentionDuration": "interval 365 days"}
 _UNMAPPED = set(" ,;{}()\n\t=")
 _VARIABLE, _SUBSTITUTES = "${", "spark.sql.variable.substitute"
@@ -158,11 +161,31 @@ class DeltaTarget:
         row = history.orderBy(F.desc("version")).select("userMetadata").first()
         return row[0] if row else None
 
+    def takes(self, names: Iterable[str]) -> bool:
+        """Tell whether `add`, `rename` and `drop` can be told these names: Spark looks for variables in them."""
+        return self.spark.conf.get(_SUBSTITUTES) == "false" or not any(_VARIABLE in name for name in names)
+
+    def add(self, columns: Mapping[str, T.DataType]) -> None:
+        """Add columns, in one commit and without a new file: they are null in the rows that are there."""
+        self._map(list(columns))
+        defined = ", ".join(f"{sql_name(name)} {kind.simpleString()}" for name, kind in columns.items())
+        self.spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({defined})")
+
+    @property
+    def widens(self) -> bool:
+        """Whether `widen` may be used: readers must know type widening then, so the table's owner can forbid it."""
+        return self._properties().get(_WIDENING) != "false"
+
+    def widen(self, columns: Mapping[str, T.DataType]) -> None:
+        """Give columns wider types (see `is_widening`), in one commit each and without a new file."""
+        if self._properties().get(_WIDENING) != "true":
+            self.remember({_WIDENING: "true"})
+        for name, kind in columns.items():
+            self.spark.sql(f"ALTER TABLE {self.name} ALTER COLUMN {sql_name(name)} TYPE {kind.simpleString()}")
+
     def rewrite(self, rows: DataFrame) -> None:
         """Replace the table's rows and columns in one commit; `rows` may read the table itself."""
-        mapping = _mapping(rows.columns)
-        if mapping.items() - self._properties().items():
-            self.remember(mapping)
+        self._map(rows.columns)
         # `saveAsTable` and `writeTo` would replace the table's properties too.
         location = self._detail("location")
         rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(location)
@@ -172,6 +195,12 @@ class DeltaTarget:
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in notes.items())
         self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({properties})")
 
+    def _map(self, names: list[str]) -> None:
+        """Let the table have columns of these names."""
+        mapping = _mapping(names)
+        if mapping.items() - self._properties().items():
+            self.remember(mapping)
+
     def _properties(self) -> dict[str, str]:
         properties: dict[str, str] = self._detail("properties")
         return properties
@@ -180,6 +209,19 @@ class DeltaTarget:
         row = self.spark.sql(f"DESCRIBE DETAIL {self.name}").select(name).first()
         assert row is not None
         return row[0]
+
+
+def is_widening(old: T.DataType, new: T.DataType) -> bool:
+    """Tell whether Delta can give a column a wider type without a new file. Source: Other documents, Delta protocol."""
+    if isinstance(new, T.DecimalType):
+        digits = old.precision - old.scale if isinstance(old, T.DecimalType) else _DIGITS.get(old, math.inf)
+        scale = old.scale if isinstance(old, T.DecimalType) else 0
+        return new.precision - new.scale >= digits and new.scale >= scale
+    return (old, new) in _WIDENINGS
+
+
+_DIGITS: dict[T.DataType, float] = {T.IntegerType(): 10, T.LongType(): 20}
+_WIDENINGS = [(T.IntegerType(), T.LongType()), (T.FloatType(), T.DoubleType())]
 
 
 def _has_commit(folder: AnyPath) -> bool:
