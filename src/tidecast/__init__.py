@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         Unreachable,
     )
     from tidecast._inspect import ColumnShown, Inspected
-    from tidecast._policy import OnError, OnMismatch
+    from tidecast._policy import OnDdl, OnError, OnMismatch
     from tidecast.api import (
         Events,
         TableSummary,
@@ -80,6 +80,7 @@ __all__ = [
     "Inspected",
     "Kind",
     "MissingRuntime",
+    "OnDdl",
     "OnError",
     "OnMismatch",
     "Op",
@@ -126,7 +127,7 @@ _MODULES = {
         TableRefused TerminalError TidecastError TransientError Unreachable
     """,
     "_inspect": "ColumnShown Inspected",
-    "_policy": "OnError OnMismatch",
+    "_policy": "OnDdl OnError OnMismatch",
     "api": "Events TableSummary Verified convert decode inspect plan read replicate serve verify",
     "checksum": "Verdict",
     "functions": "functions",

@@ -6,16 +6,23 @@ import json
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from delta_log import DeltaLog
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaProtocolError
 from growing_topic import ID, GrowingTopic, ddl, row, table
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 import tidecast
+from tidecast._errors import ConfigError, TableRefused
+from tidecast._policy import OnDdl
+from tidecast.model import Column, DataType, TableSchema
+from tidecast.replica._evolve import reconcile, steps
 from tidecast.replica._target import DeltaTarget, is_widening
 
 Said = dict[str, Any]
@@ -35,10 +42,12 @@ class Replica:
         self.letters = folder / "to" / "_dead_letters"
         self._ts = 0
 
-    def change(self, sql: str, *columns: Said, **more: Any) -> int:
+    def change(self, sql: str, *columns: Said, key: str = "id") -> int:
         """Send a schema change; return the version that it makes."""
         self._ts += 10
-        self.topic.grow([ddl(sql, self._ts, table(self._ts, *columns, **more))])
+        said = table(self._ts, *columns)
+        said["indexes"] = [{**index, "columns": [key]} for index in said["indexes"]]
+        self.topic.grow([ddl(sql, self._ts, said)])
         return self._ts
 
     def put(self, version: int, **data: Any) -> None:
@@ -169,27 +178,24 @@ class Crash(Exception):
 
 
 def crashing(monkeypatch: pytest.MonkeyPatch, after: int) -> Callable[[], int]:
-    """Let the run end before its n-th statement that alters or writes a table; return a counter of them."""
+    """Let a run end before its n-th commit on a table that is there; return a counter of them."""
     seen = 0
 
     def counting(name: str) -> None:
         real = getattr(DeltaTarget, name)
 
-        def step(self: DeltaTarget, *given: Any, **named: Any) -> Any:
+        def step(self: DeltaTarget, *given: Any) -> Any:
             nonlocal seen
             seen += 1
             if seen > after:
                 raise Crash
-            return real(self, *given, **named)
+            return real(self, *given)
 
         monkeypatch.setattr(DeltaTarget, name, step)
 
-    for name in STEPS:
+    for name in ("_alter", "rewrite"):
         counting(name)
     return lambda: seen
-
-
-STEPS = ("remember", "add", "widen", "rewrite")
 
 
 @pytest.mark.parametrize("default", [None, "7"], ids=["metadata", "rewritten"])
@@ -225,3 +231,156 @@ def test_a_half_done_change_is_completed(
     else:
         pytest.fail("it never ended")
     assert steps() >= 2
+
+
+def test_half_done_renames_are_completed(replica: Replica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two columns exchange their names, another one takes that of a column that is dropped, and the key has a new one.
+
+    The rows come again, too, those of the old version by the old names.
+    """
+    before = (ID, column("a"), column("b"), column("c"), column("d"))
+    after = ({**ID, "name": "k"}, column("b"), column("a"), column("c"))
+    for topic, ddl_too in ((replica, False), (changed := Replica(replica._spark, tmp_path / "changed"), True)):
+        first = topic.change("CREATE TABLE `d`.`t`", *before)
+        topic.put(first, id=1, a=10, b=20, c=30, d=40)
+        topic.put(first, id=2, a=11, b=21, c=31, d=41)
+        if ddl_too:
+            names = {"id": "k", "a": "b", "b": "a"}
+            renames = ", ".join(f"RENAME COLUMN `{old}` TO `{new}`" for old, new in names.items())
+            swapped = (after[0], column("b"), column("a"), column("c"), column("d"))
+            topic.change(f"ALTER TABLE `d`.`t` {renames}", *swapped, key="k")
+            topic.change("ALTER TABLE `d`.`t` DROP COLUMN `c`", *swapped[:3], column("d"), key="k")
+            sql = "ALTER TABLE `d`.`t` CHANGE COLUMN `d` `c` INT"
+            topic.put(topic.change(sql, *after, key="k"), k=2, b=12, a=22, c=42)
+    expected = [{"k": 1, "b": 10, "a": 20, "c": 40}, {"k": 2, "b": 12, "a": 22, "c": 42}]
+
+    for ended in range(12):
+        to = str(tmp_path / f"to-{ended}")
+        replica.run(to)
+        (file,) = replica.log(to).files
+        with monkeypatch.context() as patch:
+            steps = crashing(patch, ended)
+            try:
+                changed.run(to, ddl="evolve")
+            except Crash:
+                pass
+            else:
+                break
+        changed.run(to, ddl="evolve")
+        assert changed.rows(to) == expected
+        assert file in changed.log(to).ever
+        assert len(changed.log(to).ever) == 2
+    else:
+        pytest.fail("it never ended")
+    assert steps() == 8
+    assert changed.rows(to) == expected
+
+
+# --- dropped and renamed columns ------------------------------------------------------------------------------------
+
+
+def test_dropped_and_renamed_columns_touch_no_file(replica: Replica) -> None:
+    """By schema changes alone, without a row; rows of older versions come late, under the names that they had."""
+    first = replica.change("CREATE TABLE `d`.`t`", ID, column("a"), column("b", default="5"))
+    replica.put(first, id=1, a=10, b=100)
+    replica.run(ddl="evolve")
+    files = replica.log().files
+    assert DeltaTable(replica.path()).protocol().min_reader_version == 1
+    replica.change("ALTER TABLE `d`.`t` RENAME COLUMN `A` TO `aa`", ID, column("aa"), column("b", default="5"))
+    replica.run(ddl="evolve")
+    assert replica.rows() == [{"id": 1, "aa": 10, "b": 100}]
+    replica.change("ALTER TABLE `d`.`t` DROP COLUMN `b`", ID, column("aa"))
+    replica.run(ddl="evolve")
+    assert replica.rows() == [{"id": 1, "aa": 10}]
+    last = replica.change("ALTER TABLE `d`.`t` ADD COLUMN `b` INT", ID, column("aa"), column("b"))
+    replica.run(ddl="evolve")
+    assert replica.log().files == replica.log().ever == files
+    replica.put(first, id=2, a=20, b=200)
+    replica.put(last, id=3, aa=30, b=300)
+    for _ in range(2):
+        replica.run(ddl="evolve")
+        assert replica.rows() == [
+            {"id": 1, "aa": 10, "b": None},
+            {"id": 2, "aa": 20, "b": None},
+            {"id": 3, "aa": 30, "b": 300},
+        ]
+    assert replica.refused() == []
+    with pytest.raises(DeltaProtocolError, match="columnMapping"):  # and no nulls
+        DeltaTable(replica.path()).to_pyarrow_table()
+    query = QueryBuilder().register("t", DeltaTable(replica.path())).execute("SELECT aa FROM t ORDER BY id")
+    assert pa.table(query.read_all()).to_pydict() == {"aa": [10, 20, 30]}
+
+
+@pytest.mark.parametrize("session", ["true", "false"], indirect=True, ids=["ansi", "no-ansi"])
+def test_what_each_policy_makes_of_a_rename_and_a_drop(session: SparkSession, replica: Replica) -> None:
+    before = (ID, column("a"), column("b", default="5"), column("n", "bigint"))
+    after = (ID, column("aa"), column("n"), column("x", default="9"))
+    replica.put(replica.change("CREATE TABLE `d`.`t`", *before), id=1, a=10, b=100, n=7)
+    for to in ("lenient", "ignore", "exception", "try_evolve"):
+        replica.run(to)
+    sql = "ALTER TABLE `d`.`t` RENAME COLUMN `a` TO `aa`, DROP COLUMN `b`, ADD COLUMN `x` INT DEFAULT 9"
+    last = replica.change(sql, *after)
+    replica.put(last, id=2, aa=20, n=8, x=80)
+
+    with pytest.raises(TableRefused, match=r"d\.t: its schema changed: column a renamed to aa"):
+        replica.run("exception", ddl="exception")
+    for _ in range(2):
+        done = {to: replica.run(to, ddl=to) for to in ("lenient", "ignore", "try_evolve")}
+        kept = {"id": 1, "a": 10, "b": 100, "n": 7, "aa": None, "x": 9}
+        assert replica.rows("lenient") == [kept, {"id": 2, "a": None, "b": None, "n": 8, "aa": 20, "x": 80}]
+        assert replica.rows("ignore") == [
+            {"id": 1, "a": 10, "b": 100, "n": 7},
+            {"id": 2, "a": None, "b": None, "n": 8},
+        ]
+        assert replica.rows("try_evolve") == [{"id": 1, "aa": 10, "n": 7, "x": 9}, {"id": 2, "aa": 20, "n": 8, "x": 80}]
+    assert all(not one.dead_letters for one in done.values())
+    # What was ignored is made up for when the topic is read again.
+    replica.run("ignore", ddl="try_evolve")
+    assert replica.rows("ignore") == replica.rows("try_evolve")
+
+    wrong = replica.change("ALTER TABLE `d`.`t` MODIFY COLUMN `x` JSON", *after[:3], column("x", "json"))
+    replica.put(wrong, id=3, aa=30, n=9, x=1)
+    with pytest.raises(TableRefused, match="column x changed from int to"):
+        replica.run("try_evolve", ddl="evolve")
+    assert replica.run("try_evolve", ddl="try_evolve").dead_letters == {"schema-change": 1}
+
+
+def test_an_unknown_policy(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"ddl is .eager. .one of evolve, try_evolve, lenient, ignore, exception"):
+        tidecast.replicate(f"{tmp_path}/topic?protocol=simple", str(tmp_path), ddl="eager")
+
+
+def random_change(random: Random, columns: dict[str, int], last_id: int) -> tuple[dict[str, int], dict[str, str]]:
+    """Return the ids of a table's columns after a statement, and those that it renames, the old name by the new one."""
+    left = [name for name in columns if random.random() > 0.2]
+    some = random.sample(left, random.randint(0, len(left)))
+    free = [name for name in "abcdef" if name not in columns]
+    now = dict(zip(some, random.sample([*some, *free], len(some)), strict=True))
+    after = {now.get(name, name): columns[name] for name in left}
+    added = [name for name in "abcdef" if name not in {*after, *columns} and random.random() < 0.2]
+    return after | {n: last_id + i for i, n in enumerate(added, 1)}, {new: old for old, new in now.items()}
+
+
+def test_columns_keep_their_rows_through_any_renames() -> None:
+    """TiDB's ids of columns are the plain twin: a table finds them by its moves, and takes the same steps."""
+    random = Random(7)
+    for _ in range(300):
+        ids, renamed = [{"k": 0, "a": 1}], dict[int, dict[str, str]]()
+        for number in range(1, random.randint(2, 7)):
+            columns, former = random_change(random, {n: i for n, i in ids[-1].items() if n != "k"}, number * 10)
+            ids.append({"k": 0, **columns})
+            renamed[number] = {new: old for new, old in former.items() if new != old}
+        versions = [
+            TableSchema("d", "t", 1, number, tuple(Column(name, DataType("int")) for name in columns))
+            for number, columns in enumerate(ids)
+        ]
+        done = reconcile(versions, None, renamed=renamed, on_ddl=OnDdl.EVOLVE)
+        assert done.refused == {}
+        last = {i: name for name, i in ids[-1].items()}
+        for version, columns in zip(versions, ids, strict=True):
+            assert done.lineage.names(version) == {name: last[i] for name, i in columns.items() if i in last}
+        held = dict(ids[0])
+        for old, new in steps(held, done.memory.moves):
+            held |= {new: held.pop(old)}
+            held.pop("", None)
+        assert held == {last[i]: i for i in ids[0].values() if i in last}

@@ -1,7 +1,7 @@
 """A Delta table read from its log with pyarrow alone, for table features that delta-rs does not know.
 
 It knows column mapping by name and type widening, and refuses what else a reader must know.
-Source: Delta transaction log protocol, column mapping, type widening.
+Source: Other documents, Delta protocol.
 """
 
 from __future__ import annotations

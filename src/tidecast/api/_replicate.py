@@ -9,7 +9,7 @@ from typing import overload
 from pyspark.sql import SparkSession
 
 from tidecast import replica
-from tidecast._policy import OnError, OnMismatch
+from tidecast._policy import OnDdl, OnError, OnMismatch
 from tidecast._progress import Progress, no_progress
 from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
@@ -26,6 +26,7 @@ def replicate(
     dead_letters: str | None = ...,
     on_error: str = ...,
     on_mismatch: str = ...,
+    ddl: str = ...,
     progress: Progress = ...,
 ) -> Replicated: ...
 
@@ -41,6 +42,7 @@ def replicate(
     dead_letters: str | None = ...,
     on_error: str = ...,
     on_mismatch: str = ...,
+    ddl: str = ...,
     progress: Progress = ...,
     spark: SparkSession | None = ...,
 ) -> Replicated: ...
@@ -56,6 +58,7 @@ def replicate(
     dead_letters: str | None = None,
     on_error: str = "dead-letter",
     on_mismatch: str = "dead-letter",
+    ddl: str = "lenient",
     progress: Progress = no_progress,
     spark: SparkSession | None = None,
 ) -> Replicated:
@@ -67,7 +70,7 @@ def replicate(
     follows it, and ConfigError, also for `schema_registry`, `tz`, `checkpoint` or `spark` beside events.
     """
     target = parse_target(to)
-    on_error, on_mismatch = OnError.parse(on_error), OnMismatch.parse(on_mismatch)
+    on_error, on_mismatch, on_ddl = OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnDdl.parse(ddl, "ddl")
     dead_letter_folder = folder(dead_letters, "--dead-letters")
 
     def apply(events: Events) -> Replicated:
@@ -78,6 +81,7 @@ def replicate(
             dead_letters=dead_letter_folder,
             on_error=on_error,
             on_mismatch=on_mismatch,
+            ddl=on_ddl,
             progress=progress,
         )
 

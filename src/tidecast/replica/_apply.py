@@ -31,9 +31,9 @@ def apply(plan: Plan, checked: Checked, *, has_commit_ts: bool, ordered: bool) -
 
     Applying the same changes again changes nothing, not even the table's version.
     """
+    evolve(plan)
     if not (plan.accepted and plan.evolution.shape.columns):
         return _report(plan, checked, unchanged=checked.applicable)
-    evolve(plan)
     if plan.key:
         return _merge(plan, checked, has_commit_ts=has_commit_ts, ordered=ordered)
     return _append(plan, checked)
@@ -248,6 +248,7 @@ def _report(
     reported += [
         f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()
     ]
+    reported += [f"column {name}: kept, and null in new rows, as the source has it no longer" for name in plan.kept()]
     reported += [f"column {name}: null, its values are computed when read and in no message" for name in plan.virtual()]
     return TableReport(
         plan.database,

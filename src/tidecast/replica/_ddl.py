@@ -1,10 +1,14 @@
-"""Schema changes that row changes do not show: tables and partitions that are emptied, dropped or renamed."""
+"""Schema changes that stop a run, and those that are not carried out: tables and partitions that are emptied, dropped
+or renamed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tidecast._errors import TableRefused
+from tidecast._policy import OnDdl
 from tidecast.model import Ddl
+from tidecast.replica._plan import Plan
 
 _STATEMENTS = {(verb, subject) for verb in ("DROP", "TRUNCATE", "RENAME") for subject in ("TABLE", "DATABASE")}
 _CLAUSES = {("RENAME",), ("DROP", "PARTITION"), ("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")}
@@ -25,3 +29,18 @@ def _moves_rows(change: Ddl) -> bool:
     if (statement.verb, statement.subject) == ("ALTER", "TABLE"):
         return not _CLAUSES.isdisjoint(statement.actions)
     return (statement.verb, statement.subject) in _STATEMENTS
+
+
+def stop_at_schema_changes(changes: Iterable[Ddl], plans: Iterable[Plan], on_ddl: OnDdl) -> None:
+    """Raise TableRefused for a schema change that stops the run: any, or one that the tables cannot follow."""
+    if on_ddl not in (OnDdl.EXCEPTION, OnDdl.EVOLVE):
+        return
+    for plan in plans:
+        said = list(plan.evolution.refused.values()) or ([plan.evolution.clash] if plan.evolution.clash else [])
+        if on_ddl is OnDdl.EXCEPTION:
+            said += plan.evolution.news
+        if said:
+            hint = f"--ddl is {on_ddl}; with {OnDdl.LENIENT} the run goes on"
+            raise TableRefused(f"its schema changed: {said[0]}", where=f"{plan.database}.{plan.table}", hint=hint)
+    if stopping := not_carried_out(changes):
+        raise TableRefused(stopping[0], hint=f"--ddl is {on_ddl}; with {OnDdl.LENIENT} the run goes on")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
@@ -10,7 +10,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
+from tidecast import model
+from tidecast._policy import OnDdl
+from tidecast.model import RECORD, Ddl, Op, Reason, TableChanges, TableSchema
 from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._check import Policy, check, image_of_key, refuse
 from tidecast.replica._columns import fill, may_be_unrepresentable, table_value
@@ -78,10 +80,15 @@ class Plan:
         """Return the columns whose values no message carries, because MySQL computes them when they are read."""
         return list(dict.fromkeys(c.name for change in self.accepted for c in change.schema.columns if c.virtual))
 
+    def kept(self) -> Sequence[str]:
+        """Return the columns that were gone from the source with this batch, and stay in the table."""
+        return list(dict.fromkeys(self.evolution.kept))
+
     def unfilled(self) -> list[str]:
         """Return the columns that older rows lack and whose default cannot be told."""
-        lacking = [c.schema for c in self.accepted if c.upserts_from is not None]
-        shapes = [{c.name for c in s.columns} for s in lacking] + ([set(self.present.columns)] if self.present else [])
+        lacking, lineage = [c.schema for c in self.accepted if c.upserts_from is not None], self.evolution.lineage
+        shapes = [{*lineage.names(s).values(), *lineage.gone(s)} for s in lacking]
+        shapes += [set(self.evolution.moved.columns)] if self.evolution.moved else []
         defined = self.evolution.defined
         return [n for n in defined if any(n not in names for names in shapes) and fill(defined[n]) is None]
 
@@ -89,16 +96,18 @@ class Plan:
 def plan(
     place: DeltaTarget,
     changes: Sequence[TableChanges],
-    ddl_schemas: Iterable[TableSchema],
+    schema_changes: Sequence[Ddl],
     *,
     has_commit_ts: bool,
     policy: Policy,
+    on_ddl: OnDdl,
 ) -> Plan:
-    """Return what the changes of one table mean for it. `ddl_schemas` are its versions by schema changes alone.
+    """Return what the changes of one table, and of its schema, mean for it; there may be none of its rows.
 
     `has_commit_ts`: see `Events`.
     """
-    schema, key = changes[0].schema, changes[0].schema.handle_key
+    by_ddl = [change.schema for change in schema_changes if change.schema]
+    schema = changes[0].schema if changes else by_ddl[0]
     there = place.present()
     present, notes = (there.shape, there.notes) if there else (None, dict[str, str]())
     keyspace = unquote(notes.get(_KEYSPACE, "")) or next((c.keyspace for c in changes if c.keyspace), None)
@@ -108,16 +117,25 @@ def plan(
     fit = [c for c in mine if all(c is not unusable for unusable, _, _ in unfit)]
     # A group of deletes may show nothing of its table but the key; it is no version of its own.
     versions = [c.schema for c in fit if c.upserts_from is not None]
+    # A table may have been dropped and made anew before its first row; that concerns no row.
+    known = [memory.newest.version] if memory.newest and present and has_commit_ts else []
+    first = min([*(v.version for v in versions), *known], default=None)
+    versions += [v for v in by_ddl if first is not None and v.version >= first]
     if versions:
-        # A table may have been dropped and made anew before its first row; that concerns no row.
-        first = min(v.version for v in versions)
         evolution = reconcile(
-            [*versions, *(v for v in ddl_schemas if v.version >= first)], present, memory, has_commit_ts=has_commit_ts
+            versions,
+            present,
+            memory,
+            has_commit_ts=has_commit_ts,
+            renamed={c.schema.version: c.statement.former_names for c in schema_changes if c.schema and c.statement},
+            on_ddl=on_ddl,
         )
     elif present is None:
         evolution = Evolution(Shape())
     else:
-        evolution = Evolution(replace(present, key=key) if present.key is None else present, memory=memory)
+        key = schema.handle_key
+        shape = replace(present, key=key) if present.key is None and changes else present
+        evolution = Evolution(shape, memory=memory, moved=present)
     evolution = with_wider_key(evolution, [c.schema for c in fit if c.upserts_from is None])
     accepted, refused = [], list[Refused]()
     for change in fit:
@@ -141,7 +159,7 @@ def plan(
 
 
 def refusing(changes: Sequence[TableChanges], cause: str) -> Plan:
-    """Return a plan by which all changes of a table go to the dead letters, and nothing is done to the table."""
+    """Return a plan by which all changes of a table, at least one, go to the dead letters; nothing else is done."""
     schema, nowhere = changes[0].schema, DeltaTarget(changes[0].frame.sparkSession, "")
     refused = tuple((refuse(change, cause), Reason.TABLE_REFUSED, cause) for change in changes)
     return Plan(schema.database, schema.table, nowhere, None, Evolution(Shape()), (), refused)
@@ -169,12 +187,12 @@ def _refusal(change: TableChanges, evolution: Evolution) -> str | None:
 
 def _changes(change: TableChanges, evolution: Evolution) -> DataFrame:
     schema, shape = change.schema, evolution.shape
-    names = shape.key or ()
+    names, there = shape.key or (), _there(schema, evolution)
 
     def key_of(side: Column) -> Column:
         if not names:
             return F.lit(None).cast("string").alias("key")
-        return F.struct(*(_value(side, schema, name, shape).alias(name) for name in names)).alias("key")
+        return F.struct(*(_value(side, there[name], shape.columns[name]).alias(name) for name in names)).alias("key")
 
     deleted = F.col("op") == Op.DELETE
     after = _after(schema, evolution) if change.upserts_from is not None else _no_row(shape)
@@ -191,24 +209,30 @@ def _changes(change: TableChanges, evolution: Evolution) -> DataFrame:
     return exploded.select(*_PLACE, "message", "entry.*")
 
 
-def _value(side: Column, schema: TableSchema, name: str, shape: Shape) -> Column:
-    return table_value(side[name], schema.column(name).data_type).cast(shape.columns[name])
+def _there(schema: TableSchema, evolution: Evolution) -> dict[str, model.Column]:
+    """Return a version's columns by their names in the table."""
+    names = evolution.lineage.names(schema)
+    return {names[c.name]: c for c in schema.columns if c.name in names}
+
+
+def _value(side: Column, column: model.Column, kind: T.DataType) -> Column:
+    return table_value(side[column.name], column.data_type).cast(kind)
 
 
 def _after(schema: TableSchema, evolution: Evolution) -> Column:
     """Return `row` and `unrepresentable` of a row of one version in the table's shape."""
-    shape, here = evolution.shape, {c.name: c for c in schema.columns}
+    shape, there, gone = evolution.shape, _there(schema, evolution), evolution.lineage.gone(schema)
     data = F.col("data")
 
     def value(name: str) -> Column:
-        if name in here:
-            return _value(data, schema, name, shape)
-        return filled(name, evolution)
+        if name in there:
+            return _value(data, there[name], shape.columns[name])
+        return F.lit(None).cast(shape.columns[name]) if name in gone else filled(name, evolution)
 
     row = F.struct(*(value(name).alias(name) for name in shape.columns))
     lost = [
         F.when(data[c.name].isNotNull() & table_value(data[c.name], c.data_type).isNull(), F.lit(c.name))
-        for c in schema.columns
+        for c in there.values()
         if may_be_unrepresentable(c.data_type)
     ]
     unrepresentable = F.array_compact(F.array(*lost)) if lost else F.array()
@@ -222,5 +246,5 @@ def _no_row(shape: Shape) -> Column:
 
 def filled(name: str, evolution: Evolution) -> Column:
     """Return what a row holds in a column that is younger than it; null where the default cannot be told."""
-    literal = fill(evolution.defined[name])
+    literal = fill(evolution.defined[name]) if name in evolution.defined else None
     return (F.lit(None) if literal is None else literal).cast(evolution.shape.columns[name])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,7 +22,11 @@ from tidecast.storage import AnyPath, RemotePath, entries, files_below, spark_ou
 
 _CATALOGS, _OWN_CATALOG = "spark.sql.catalog.", "spark_catalog"
 _OURS, _KEY = "tidecast.", "tidecast.key"
-_MAPPING = {"delta.columnMapping.mode": "name"}
+_RENAMING, _RENAMED_KEY = "tidecast.renaming", "tidecast.renamed-key"
+_MODE = "delta.columnMapping.mode"
+_MAPPING = {_MODE: "name", "delta.feature.timestampNtz": "supported"}
+"""Column mapping alone makes a table of reader version 2, in which delta-rs does not see it and reads nulls with
+pyarrow; a feature that needs version 3 makes it look."""
 _WIDENING = "delta.enableTypeWidening"
 _LONG_LOG = {"delta.logRetentionDuration": "interval 365 days"}
 _UNMAPPED = set(" ,;{}()\n\t=")
@@ -52,8 +56,8 @@ class Target:
             hint = f"write a folder as ./{self.catalog}, or set {_CATALOGS}{self.catalog}"
             raise ConfigError(f"--to: Spark has no catalog {self.catalog!r}", hint=hint)
 
-    def table(self, spark: SparkSession, database: str, table: str) -> DeltaTarget:
-        """Return the place of a table. A catalog's database is made if need be.
+    def table(self, spark: SparkSession, database: str, table: str, *, make_database: bool = True) -> DeltaTarget:
+        """Return the place of a table. A catalog's database is made if need be, unless `make_database` is false.
 
         Raises TableRefused for a name that no place can have.
         """
@@ -64,7 +68,8 @@ class Target:
         if _VARIABLE in f"{database} {table}" and spark.conf.get(_SUBSTITUTES) != "false":
             hint = f"set {_SUBSTITUTES}=false, or replicate to a folder"
             raise TableRefused(f"Spark would put a variable's value in place of {_VARIABLE}…}} in a name", hint=hint)
-        spark.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name(self.catalog)}.{sql_name(database)}")
+        if make_database:
+            spark.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name(self.catalog)}.{sql_name(database)}")
         return DeltaTarget(spark, ".".join(map(sql_name, (self.catalog, database, table))))
 
 
@@ -111,14 +116,21 @@ class DeltaTarget:
     path: AnyPath | None = None
 
     def present(self) -> TableState | None:
-        """Return what is there, None where there is no table."""
-        if self.path is not None and not _has_commit(self.path):
+        """Return what is there, None where there is no table; finish what `follow` has begun on it."""
+        if not self.exists():
             return None
-        if self.path is None and not self.spark.catalog.tableExists(self.name):
-            return None
+        if begun := self._properties().get(_RENAMING):
+            self._finish(json.loads(unquote(begun)))
         notes = {name: value for name, value in self._properties().items() if name.startswith(_OURS)}
-        key = tuple(json.loads(notes[_KEY])) if _KEY in notes else None
-        return TableState(Shape({f.name: f.dataType for f in self.read().schema.fields}, key), notes)
+        said = unquote(notes.get(_RENAMED_KEY, "null"))
+        key = json.loads(notes.get(_KEY, "null") if said == "null" else said)
+        return TableState(
+            Shape({f.name: f.dataType for f in self.read().schema.fields}, None if key is None else tuple(key)), notes
+        )
+
+    def exists(self) -> bool:
+        """Tell whether there is a table."""
+        return self.spark.catalog.tableExists(self.name) if self.path is None else _has_commit(self.path)
 
     def read(self) -> DataFrame:
         """Return the table's rows."""
@@ -169,7 +181,31 @@ class DeltaTarget:
         """Add columns, in one commit and without a new file: they are null in the rows that are there."""
         self._map(list(columns))
         defined = ", ".join(f"{sql_name(name)} {kind.simpleString()}" for name, kind in columns.items())
-        self.spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({defined})")
+        self._alter(f"ADD COLUMNS ({defined})")
+
+    def follow(self, steps: Sequence[tuple[str, str]], key: tuple[str, ...] | None, notes: Mapping[str, str]) -> None:
+        """Rename and drop columns (see `steps`), in one commit each and without a new file; keep the key, and notes.
+
+        What is to be done is kept with the table first: `present` finishes it where this ends halfway.
+        """
+        begun = {"columns": self.read().columns, "steps": steps, "key": key}
+        mapped = self._properties().get(_MODE) == _MAPPING[_MODE]
+        self.remember({**notes, _RENAMING: _quoted(begun), **({} if mapped else _MAPPING)})
+        self._finish(begun)
+
+    def _finish(self, begun: Mapping[str, Any]) -> None:
+        states = [list(begun["columns"])]
+        for old, new in begun["steps"]:
+            states.append([new if name == old else name for name in states[-1] if name != old or new])
+        there = self.read().columns
+        if there not in states:
+            hint = "undo it, or remove the property tidecast.renaming"
+            raise TableRefused("somebody else changed its columns while they were being renamed", hint=hint)
+        # Where two states look the same, so do their columns: renames leave each in its place.
+        for old, new in begun["steps"][states.index(there) :]:
+            what = f"RENAME COLUMN {sql_name(old)} TO {sql_name(new)}" if new else f"DROP COLUMNS ({sql_name(old)})"
+            self._alter(what)
+        self.remember({_RENAMED_KEY: _quoted(begun["key"]), _RENAMING: ""})
 
     @property
     def widens(self) -> bool:
@@ -181,7 +217,7 @@ class DeltaTarget:
         if self._properties().get(_WIDENING) != "true":
             self.remember({_WIDENING: "true"})
         for name, kind in columns.items():
-            self.spark.sql(f"ALTER TABLE {self.name} ALTER COLUMN {sql_name(name)} TYPE {kind.simpleString()}")
+            self._alter(f"ALTER COLUMN {sql_name(name)} TYPE {kind.simpleString()}")
 
     def rewrite(self, rows: DataFrame) -> None:
         """Replace the table's rows and columns in one commit; `rows` may read the table itself."""
@@ -193,12 +229,16 @@ class DeltaTarget:
     def remember(self, notes: Mapping[str, str]) -> None:
         """Keep notes with the table, in one commit. None has a single quote or a backslash."""
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in notes.items())
-        self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({properties})")
+        self._alter(f"SET TBLPROPERTIES ({properties})")
+
+    def _alter(self, what: str) -> None:
+        """Change the table's metadata in one commit."""
+        self.spark.sql(f"ALTER TABLE {self.name} {what}")
 
     def _map(self, names: list[str]) -> None:
         """Let the table have columns of these names."""
         mapping = _mapping(names)
-        if mapping.items() - self._properties().items():
+        if mapping and self._properties().get(_MODE) != mapping[_MODE]:
             self.remember(mapping)
 
     def _properties(self) -> dict[str, str]:
@@ -241,6 +281,11 @@ def _of_one_write(files: Iterable[PurePosixPath]) -> list[PurePosixPath]:
     by_id: dict[str, PurePosixPath] = {}
     data = [(file, found[1]) for file in files if (found := _DATA.fullmatch(file.name)) and file.suffix != ".crc"]
     return [file for file, write in data if by_id.setdefault(write, file) != file]
+
+
+def _quoted(said: object) -> str:
+    """Return a value as JSON without single quotes and backslashes; `unquote` undoes it."""
+    return quote(json.dumps(said), safe=' ",:[]{}()')
 
 
 def _mapping(names: list[str]) -> dict[str, str]:
