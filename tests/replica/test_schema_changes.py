@@ -68,6 +68,11 @@ class Replica:
         assert found == self.log(to, name).rows()
         return found
 
+    def journal(self, to: str) -> list[tuple[str, str, str | None]]:
+        """What became of each schema change."""
+        rows = DeltaTable(self._folder / to / "_tidecast" / "schema_changes").to_pyarrow_table().sort_by("commit_ts")
+        return [(row["type"], row["outcome"], row["cause"]) for row in rows.to_pylist()]
+
     def refused(self) -> list[str]:
         """The causes of the dead letters."""
         lines = [line for file in self.letters.glob("*.jsonl") for line in file.read_text().splitlines()]
@@ -343,6 +348,14 @@ def test_what_each_policy_makes_of_a_rename_and_a_drop(session: SparkSession, re
     with pytest.raises(TableRefused, match="column x changed from int to"):
         replica.run("try_evolve", ddl="evolve")
     assert replica.run("try_evolve", ddl="try_evolve").dead_letters == {"schema-change": 1}
+
+    made = ("create table", "applied", None)
+    stay = "kept, and null in new rows: a, b"
+    assert replica.journal("lenient") == [made, ("multi schema change", "applied", stay)]
+    assert replica.journal("ignore") == [made, ("multi schema change", "ignored", "--ddl is ignore")]
+    assert replica.journal("exception") == [made]
+    refused = ("modify column", "refused", "column x changed from int to string")
+    assert replica.journal("try_evolve") == [made, ("multi schema change", "applied", None), refused]
 
 
 def test_an_unknown_policy(tmp_path: Path) -> None:

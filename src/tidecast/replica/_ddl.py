@@ -19,10 +19,11 @@ def not_carried_out(changes: Iterable[Ddl]) -> tuple[str, ...]:
 
     One whose SQL cannot be read may be such a change.
     """
-    return tuple(f"not carried out on the tables: {change.sql}" for change in changes if _moves_rows(change))
+    return tuple(f"not carried out on the tables: {change.sql}" for change in changes if moves_rows(change))
 
 
-def _moves_rows(change: Ddl) -> bool:
+def moves_rows(change: Ddl) -> bool:
+    """Tell whether a schema change moves or removes rows without a row change for each of them."""
     statement = change.statement
     if statement is None:
         return True

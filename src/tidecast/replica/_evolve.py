@@ -57,9 +57,9 @@ class Evolution:
     `shape` is the one that it must have, without columns where there is nothing to put into a table; `memory` is what
     it shall remember, `lineage` by which columns rows have in it. `defined` has each column as the version defines it
     where it came first. `refused` has, for each version whose rows cannot be applied, the cause; `clash` is the cause
-    where the present table takes nothing at all. `moves` are to be made on the present table first, `moved` is its
-    shape then, and `changes` tells that it lacks columns or room even so. `news` says, for people, what the batch's
-    versions changed, `kept` which columns were gone from the source with it.
+    where the present table takes nothing at all. `moves` are what became of columns, `moved` is what the present table
+    looks like after them, and `changes` tells that it lacks columns or room even so. `news` says, for people, what the
+    batch's versions changed, `kept` which columns were gone from the source with it.
     """
 
     shape: Shape
@@ -121,7 +121,7 @@ def reconcile(
     shape = replace(line.shape, columns={name: line.shape.columns[name] for name in ordered})
     kept = [name for move in line.moves for name in move.kept]
     if moved is None:
-        return Evolution(shape, first, refused, taken, news=line.news, kept=kept)
+        return Evolution(shape, first, refused, taken, moves=line.moves, news=line.news, kept=kept)
     merged = _widened(moved, shape)
     changes = merged.columns != moved.columns
     return Evolution(

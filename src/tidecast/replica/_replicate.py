@@ -19,6 +19,7 @@ from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._apply import apply
 from tidecast.replica._check import Checked, Policy, count, refuse_mismatches
 from tidecast.replica._ddl import not_carried_out, stop_at_schema_changes
+from tidecast.replica._journal import write_journal
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
@@ -65,7 +66,8 @@ def replicate(
     a column that is gone from the source, or renamed there, stays, null in new rows; a change that the table cannot
     follow sends its rows to the dead letters. With `"try_evolve"` columns are dropped and renamed, too, and `"evolve"`
     does the same, but stops the run at a change that a table cannot follow. With `"ignore"` tables stay as they are,
-    and with `"exception"` any change stops the run before any table is touched.
+    and with `"exception"` any change stops the run before any table is touched. What became of each schema change that
+    the messages tell is a row of the table `_tidecast/schema_changes` beside the tables.
 
     `progress` is told each table's name, and how many of how many tables are done.
 
@@ -86,6 +88,7 @@ def replicate(
         if change.schema:
             ddl_by_name[change.schema.database, change.schema.table].append(change)
     reports: dict[Name, TableReport] = {}
+    failed: dict[Name, str] = {}
 
     def plan_of(name: Name) -> Plan | None:
         changes = by_name.get(name, [])
@@ -110,6 +113,7 @@ def replicate(
             cause, name = _cause(error), (plan.database, plan.table)
             if policy.on_error is OnError.FAIL or on_ddl is OnDdl.EVOLVE or not plan.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
+            failed[name] = cause
             return _carry_out(refusing(by_name[name], cause), events, folder)
 
     planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
@@ -128,6 +132,9 @@ def replicate(
                 reports[report.database, report.table] = report
                 dead_letter_counts.update(refused)
                 progress(report.name, done, len(plans))
+    if events.ddl:
+        named = {(one.database, one.table): one for one in plans}
+        write_journal(spark, target.journal(spark), events.ddl, named, failed, on_ddl)
     tables = tuple(reports[one.database, one.table] for one in plans if one.all_changes or one.evolution.news)
     dead_letters_in = folder if isinstance(folder, Path) else str(folder)
     return Replicated(

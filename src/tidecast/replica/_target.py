@@ -32,6 +32,7 @@ _LONG_LOG = {"delta.logRetentionDuration": "interval 365 days"}
 _UNMAPPED = set(" ,;{}()\n\t=")
 _VARIABLE, _SUBSTITUTES = "${", "spark.sql.variable.substitute"
 _MAX_SEGMENT = 255
+_JOURNAL = ("_tidecast", "schema_changes")
 _COMMIT = re.compile(r"\d{20}\.(json|checkpoint)")
 _DATA = re.compile(r"\.?part-\d{5}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[.-]c\d{3}[^/]*\.parquet(\.crc)?")
 _PREFIX = 2  # letters of the folders in which Delta spreads files of tables with column mapping
@@ -56,18 +57,25 @@ class Target:
             hint = f"write a folder as ./{self.catalog}, or set {_CATALOGS}{self.catalog}"
             raise ConfigError(f"--to: Spark has no catalog {self.catalog!r}", hint=hint)
 
+    def journal(self, spark: SparkSession) -> DeltaTarget:
+        """Return the place of the schema journal, beside the tables. A database of this name lies elsewhere."""
+        if self.folder:
+            return _in_folder(spark, self.folder / _JOURNAL[0] / _JOURNAL[1])
+        return self._in_catalog(spark, *_JOURNAL)
+
     def table(self, spark: SparkSession, database: str, table: str, *, make_database: bool = True) -> DeltaTarget:
         """Return the place of a table. A catalog's database is made if need be, unless `make_database` is false.
 
         Raises TableRefused for a name that no place can have.
         """
         if self.folder:
-            folder = self.folder / _segment(database) / _segment(table)
-            path = spark_output(folder) if isinstance(folder, RemotePath) else str(folder)
-            return DeltaTarget(spark, f"delta.{sql_name(path)}", folder)
+            return _in_folder(spark, self.folder / _segment(database) / _segment(table))
         if _VARIABLE in f"{database} {table}" and spark.conf.get(_SUBSTITUTES) != "false":
             hint = f"set {_SUBSTITUTES}=false, or replicate to a folder"
             raise TableRefused(f"Spark would put a variable's value in place of {_VARIABLE}…}} in a name", hint=hint)
+        return self._in_catalog(spark, database, table, make_database=make_database)
+
+    def _in_catalog(self, spark: SparkSession, database: str, table: str, *, make_database: bool = True) -> DeltaTarget:
         if make_database:
             spark.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name(self.catalog)}.{sql_name(database)}")
         return DeltaTarget(spark, ".".join(map(sql_name, (self.catalog, database, table))))
@@ -85,6 +93,11 @@ def parse_target(to: str) -> Target:
     if not to:
         raise ConfigError("no place for tables is given", hint="a folder, or a Spark catalog")
     return Target(None, to)
+
+
+def _in_folder(spark: SparkSession, folder: AnyPath) -> DeltaTarget:
+    path = spark_output(folder) if isinstance(folder, RemotePath) else str(folder)
+    return DeltaTarget(spark, f"delta.{sql_name(path)}", folder)
 
 
 def _segment(name: str) -> str:
