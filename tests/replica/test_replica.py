@@ -929,10 +929,12 @@ def test_a_spark_catalog(spark: SparkSession, tmp_path: Path) -> None:
             done = replicate(spark, events, "spark_catalog", dead_letters=tmp_path / "letters")
         rows = [row.asDict() for row in spark.table("spark_catalog.orc.t_misc").collect()]
         assert_rows_equal(map(in_plain, rows), map(in_plain, final_state()["orc", "t_misc"]), "orc.t_misc")
+        assert spark.table("_tidecast.schema_changes").count() == len({c.sql for c in events.ddl})
         assert spark.table("orc.t_nokey").count() == len(without_unapplied_deletes(("orc", "t_nokey")))
         assert {t.where for t in done.tables} == {"`spark_catalog`.`orc`.`t_misc`", "`spark_catalog`.`orc`.`t_nokey`"}
     finally:
-        spark.sql("DROP DATABASE IF EXISTS spark_catalog.orc CASCADE")
+        for database in ("orc", "_tidecast"):
+            spark.sql(f"DROP DATABASE IF EXISTS spark_catalog.{database} CASCADE")
 
 
 @pytest.mark.parametrize("to", ["", "ftp://host/tables"])

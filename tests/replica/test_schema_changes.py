@@ -316,8 +316,7 @@ def test_dropped_and_renamed_columns_touch_no_file(replica: Replica) -> None:
     assert pa.table(query.read_all()).to_pydict() == {"aa": [10, 20, 30]}
 
 
-@pytest.mark.parametrize("session", ["true", "false"], indirect=True, ids=["ansi", "no-ansi"])
-def test_what_each_policy_makes_of_a_rename_and_a_drop(session: SparkSession, replica: Replica) -> None:
+def test_what_each_policy_makes_of_a_rename_and_a_drop(replica: Replica) -> None:
     before = (ID, column("a"), column("b", default="5"), column("n", "bigint"))
     after = (ID, column("aa"), column("n"), column("x", default="9"))
     replica.put(replica.change("CREATE TABLE `d`.`t`", *before), id=1, a=10, b=100, n=7)

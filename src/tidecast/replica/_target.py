@@ -132,9 +132,11 @@ class DeltaTarget:
         """Return what is there, None where there is no table; finish what `follow` has begun on it."""
         if not self.exists():
             return None
-        if begun := self._properties().get(_RENAMING):
+        properties = self._properties()
+        if begun := properties.get(_RENAMING):
             self._finish(json.loads(unquote(begun)))
-        notes = {name: value for name, value in self._properties().items() if name.startswith(_OURS)}
+            properties = self._properties()
+        notes = {name: value for name, value in properties.items() if name.startswith(_OURS)}
         said = unquote(notes.get(_RENAMED_KEY, "null"))
         key = json.loads(notes.get(_KEY, "null") if said == "null" else said)
         return TableState(
