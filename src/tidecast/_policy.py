@@ -45,3 +45,8 @@ class OnDdl(_Choice):
     LENIENT = "lenient"
     IGNORE = "ignore"
     EXCEPTION = "exception"
+
+    @property
+    def moves_columns(self) -> bool:
+        """Whether tables lose what the source loses: columns, names, and the rows of a table that is emptied."""
+        return self in (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE, OnDdl.EXCEPTION)

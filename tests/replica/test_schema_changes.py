@@ -357,6 +357,33 @@ def test_what_each_policy_makes_of_a_rename_and_a_drop(replica: Replica) -> None
     assert replica.journal("try_evolve") == [made, ("multi schema change", "applied", None), refused]
 
 
+def test_a_truncated_table_is_emptied_once(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows from before it that come again stay away, also after a run that ended between its steps."""
+    first = replica.change("CREATE TABLE `d`.`t`", ID, column("a"))
+    replica.put(first, id=1, a=1)
+    replica.put(first, id=2, a=2)
+    replica.run("lenient")
+    replica.run()
+    replica._ts += 10
+    replica.topic.grow([ddl("TRUNCATE TABLE `d`.`t`", replica._ts, table(first, ID, column("a")))])
+    replica.put(first, id=2, a=3)
+    with monkeypatch.context() as patch:
+        crashing(patch, 0)
+        with pytest.raises(Crash):
+            replica.run(ddl="evolve")
+    assert replica.rows() == []
+    for _ in range(2):
+        replica.run(ddl="evolve")
+        assert replica.rows() == [{"id": 2, "a": 3}]
+    (warning,) = replica.run("lenient").warnings
+    assert "not carried out" in warning
+    assert replica.rows("lenient") == [{"id": 1, "a": 1}, {"id": 2, "a": 3}]
+    assert [row[:2] for row in replica.journal("to")] == [("create table", "applied"), ("truncate table", "applied")]
+    assert replica.journal("lenient")[1][1] == "ignored"
+    with pytest.raises(TableRefused, match="it was emptied"):
+        replica.run("lenient", ddl="exception")
+
+
 def test_an_unknown_policy(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"ddl is .eager. .one of evolve, try_evolve, lenient, ignore, exception"):
         tidecast.replicate(f"{tmp_path}/topic?protocol=simple", str(tmp_path), ddl="eager")

@@ -181,11 +181,11 @@ class _Rules:
         if self.sure:  # one that is only spelled in another way needs no statement: tables have room for one of them
             spelled = {name: by_lower[name.lower()] for name in now - {*old, *pairs} if name.lower() in by_lower}
             pairs |= {name: was for name, was in spelled.items() if was not in now}
-        if self.on_ddl is OnDdl.LENIENT:
+        if not self.on_ddl.moves_columns:
             # Its old name stays as a column, unless the source uses it again.
             pairs = {n: was for n, was in pairs.items() if was in now or was.lower() == n.lower()}
         gone = tuple(name for name in old if name not in {*now, *pairs.values()})
-        drops = self.sure and self.on_ddl is not OnDdl.LENIENT
+        drops = self.sure and self.on_ddl.moves_columns
         return Move(
             version.version,
             tuple((c.name, pairs[c.name]) for c in version.columns if c.name in pairs),
@@ -231,7 +231,7 @@ def _news(before: TableSchema, version: TableSchema, move: Move) -> list[str]:
         was = old.get(renamed.get(column.name, column.name))
         if was is None or (column.name in renamed.values() and column.name not in renamed):
             said.append(f"column {column.name} added")
-        elif was != column.data_type:
+        elif table_type(was) != table_type(column.data_type):
             said.append(f"column {column.name} changed from {was} to {column.data_type}")
     return said
 

@@ -9,11 +9,9 @@ from pyspark.sql import types as T
 
 from tidecast._policy import OnDdl
 from tidecast.model import Ddl, ddl_action
-from tidecast.replica._ddl import moves_rows
+from tidecast.replica._ddl import Name, carried_out, moves_rows
 from tidecast.replica._plan import Plan
 from tidecast.replica._target import DeltaTarget
-
-Name = tuple[str, str]
 
 APPLIED, IGNORED, REFUSED = "applied", "ignored", "refused"
 
@@ -69,7 +67,9 @@ def _outcome(
     change: Ddl, plans: Mapping[Name, Plan], failed: Mapping[Name, str], on_ddl: OnDdl
 ) -> tuple[str, str | None]:
     """Return what was made of a schema change, and why where it was not simply applied."""
-    name = (change.database, change.table)
+    name = change.database, change.table
+    if carried_out(change, plans, on_ddl):
+        return (REFUSED, failed[name]) if name in failed else (APPLIED, None)
     if moves_rows(change):
         return IGNORED, "what moves or removes rows without a row change is not carried out"
     if change.schema is None:

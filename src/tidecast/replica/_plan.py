@@ -23,7 +23,7 @@ from tidecast.spark import union
 _PLACE = ("topic", "partition", "offset", "commit_ts")
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
-_KEYSPACE, _VERSIONS = "tidecast.keyspace", "tidecast.versions"
+_KEYSPACE, _VERSIONS, _EMPTIED = "tidecast.keyspace", "tidecast.versions", "tidecast.emptied"
 
 Refused = tuple[TableChanges, Reason, str]
 
@@ -34,7 +34,8 @@ class Plan:
 
     `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
     the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
-    are files where the table shall lie, of a write that was not finished.
+    are files where the table shall lie, of a write that was not finished. Rows up to `emptied`, a TSO, are no more, as
+    the table was emptied then; `empties` tells that those in the present table are to be removed.
     """
 
     database: str
@@ -46,6 +47,8 @@ class Plan:
     refused: tuple[Refused, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
     unfinished: Sequence[str] = ()
+    emptied: int = 0
+    empties: bool = False
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -74,7 +77,7 @@ class Plan:
         table's row, and `unrepresentable`, the names of the columns whose value has no form in the table. An update
         that changes the key gives a second row that deletes the old one.
         """
-        return union([_changes(c, self.evolution) for c in self.accepted])
+        return union([_changes(c, self.evolution, self.emptied) for c in self.accepted])
 
     def virtual(self) -> list[str]:
         """Return the columns whose values no message carries, because MySQL computes them when they are read."""
@@ -145,6 +148,10 @@ def plan(
             accepted.append(check(change, policy))
     shall = {_KEYSPACE: quote(keyspace)} if keyspace else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
+    before = emptied = int(notes.get(_EMPTIED, 0))
+    if on_ddl.moves_columns and has_commit_ts and evolution.shape.key and not evolution.clash:
+        emptied = max([before, *(c.commit_ts for c in schema_changes if c.empties)])
+    shall |= {_EMPTIED: str(emptied)} if emptied else {}
     return Plan(
         schema.database,
         schema.table,
@@ -155,6 +162,8 @@ def plan(
         tuple((check(change, policy, (reason, cause)), reason, cause) for change, reason, cause in (*unfit, *refused)),
         {name: value for name, value in shall.items() if notes.get(name) != value},
         () if there else place.unfinished(),
+        emptied,
+        emptied > before,
     )
 
 
@@ -185,7 +194,7 @@ def _refusal(change: TableChanges, evolution: Evolution) -> str | None:
     return delete_objection(evolution, change.schema)
 
 
-def _changes(change: TableChanges, evolution: Evolution) -> DataFrame:
+def _changes(change: TableChanges, evolution: Evolution, emptied: int) -> DataFrame:
     schema, shape = change.schema, evolution.shape
     names, there = shape.key or (), _there(schema, evolution)
 
@@ -205,7 +214,8 @@ def _changes(change: TableChanges, evolution: Evolution) -> DataFrame:
     moved = F.col("old").isNotNull() & ~deleted & (key_of(F.col("old")) != key_of(F.col("data")))
     entries = F.when(moved, F.array(left_behind, entry)).otherwise(F.array(entry))
     message = F.lit(None).cast("bigint") if names else F.xxhash64("timestamp", "key", "value")
-    exploded = change.good.select(*_PLACE, message.alias("message"), F.explode(entries).alias("entry"))
+    rows = change.good.where(F.col("commit_ts") > emptied) if emptied else change.good
+    exploded = rows.select(*_PLACE, message.alias("message"), F.explode(entries).alias("entry"))
     return exploded.select(*_PLACE, "message", "entry.*")
 
 

@@ -18,7 +18,7 @@ from tidecast._progress import Progress, no_progress
 from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._apply import apply
 from tidecast.replica._check import Checked, Policy, count, refuse_mismatches
-from tidecast.replica._ddl import not_carried_out, stop_at_schema_changes
+from tidecast.replica._ddl import Name, carried_out, not_carried_out, stop_at_schema_changes
 from tidecast.replica._journal import write_journal
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
@@ -35,8 +35,6 @@ _OF_A_TABLE = ("22", "42601", "42602", "42622", "42701", "42702", "42703", "4270
 
 _VIOLATED = re.compile(r"\[DELTA_(VIOLATE_CONSTRAINT_WITH_VALUES|NOT_NULL_CONSTRAINT_VIOLATED)\] .*")
 """Delta's errors at rows that a constraint of the table forbids; Spark gives them no state."""
-
-Name = tuple[str, str]
 
 
 def replicate(
@@ -118,7 +116,8 @@ def replicate(
 
     planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
     plans = [one for one in planned if one is not None]
-    stop_at_schema_changes(events.ddl, plans, on_ddl)
+    named = {(one.database, one.table): one for one in plans}
+    stop_at_schema_changes(events.ddl, named, on_ddl)
     with ExitStack() as stack:
         if policy.stops:
             for one in plans:
@@ -133,12 +132,15 @@ def replicate(
                 dead_letter_counts.update(refused)
                 progress(report.name, done, len(plans))
     if events.ddl:
-        named = {(one.database, one.table): one for one in plans}
         write_journal(spark, target.journal(spark), events.ddl, named, failed, on_ddl)
-    tables = tuple(reports[one.database, one.table] for one in plans if one.all_changes or one.evolution.news)
+    shown = [one for one in plans if one.all_changes or one.evolution.news or one.empties]
+    tables = tuple(reports[one.database, one.table] for one in shown)
     dead_letters_in = folder if isinstance(folder, Path) else str(folder)
     return Replicated(
-        tables, dict(dead_letter_counts), dead_letters_in if dead_letter_counts else None, not_carried_out(events.ddl)
+        tables,
+        dict(dead_letter_counts),
+        dead_letters_in if dead_letter_counts else None,
+        not_carried_out(change for change in events.ddl if not carried_out(change, named, on_ddl)),
     )
 
 
