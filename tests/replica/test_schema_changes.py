@@ -357,6 +357,17 @@ def test_what_each_policy_makes_of_a_rename_and_a_drop(replica: Replica) -> None
     assert replica.journal("try_evolve") == [made, ("multi schema change", "applied", None), refused]
 
 
+def test_renames_in_debezium_messages(spark: SparkSession, replica: Replica, tmp_path: Path) -> None:
+    replica.put(replica.change("CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY, `a` INT)", ID, column("a")), id=1, a=10)
+    sql = "ALTER TABLE `d`.`t` CHANGE COLUMN `a` `aa` INT"
+    replica.put(replica.change(sql, ID, column("aa")), id=2, aa=20)
+    topic = f"file://{tmp_path}/debezium/topic?protocol=debezium"
+    tidecast.convert(replica.topic.uri, topic, tz="UTC", spark=spark)
+    for _ in range(2):
+        tidecast.replicate(topic, str(tmp_path / "to"), tz="UTC", spark=spark, ddl="evolve")
+        assert replica.rows() == [{"id": 1, "aa": 10}, {"id": 2, "aa": 20}]
+
+
 def test_a_truncated_table_is_emptied_once(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows from before it that come again stay away, also after a run that ended between its steps."""
     first = replica.change("CREATE TABLE `d`.`t`", ID, column("a"))
