@@ -1096,11 +1096,14 @@ def test_a_column_that_is_gone_is_the_policy_s_choice() -> None:
     }.items():
         made = reconcile([first], None, on_ddl=on_ddl)
         for present, memory in ((None, AppliedVersions()), (made.shape, made.memory)):
-            done = reconcile([first, last], present, memory, on_ddl=on_ddl)
+            done = reconcile([first, last], present, memory, renamed={2: {}}, on_ddl=on_ddl)
             assert sorted(done.shape.columns) == sorted(columns)
             assert done.lineage.names(first).get("a") == ("a" if "a" in columns else None)
             assert set(done.lineage.gone(last)) == {"a"} & {*columns}
             assert done.refused == {}
+    # Without a statement it may have been renamed to what is new.
+    assert reconcile([first, last], None, on_ddl=OnDdl.EVOLVE).kept == ["a"]
+    assert reconcile([first, schema_of(2, id=INT)], None, on_ddl=OnDdl.EVOLVE).kept == []
 
 
 def test_a_version_from_before_a_table_s_first_one() -> None:

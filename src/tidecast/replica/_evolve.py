@@ -185,7 +185,9 @@ class _Rules:
             # Its old name stays as a column, unless the source uses it again.
             pairs = {n: was for n, was in pairs.items() if was in now or was.lower() == n.lower()}
         gone = tuple(name for name in old if name not in {*now, *pairs.values()})
-        drops = self.sure and self.on_ddl.moves_columns
+        # Without a statement, what is gone may have been renamed to what is new.
+        told = version.version in self.renamed or now <= {*old, *pairs}
+        drops = self.sure and told and self.on_ddl.moves_columns
         return Move(
             version.version,
             tuple((c.name, pairs[c.name]) for c in version.columns if c.name in pairs),
