@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         TransientError,
         Unreachable,
     )
-    from tidecast._policy import OnError, OnMismatch
+    from tidecast._policy import OnDdl, OnError, OnMismatch
     from tidecast.api import (
         Events,
         TableSummary,
@@ -79,6 +79,7 @@ __all__ = [
     "Inspected",
     "Kind",
     "MissingRuntime",
+    "OnDdl",
     "OnError",
     "OnMismatch",
     "Op",
@@ -124,7 +125,7 @@ _MODULES = {
         ConfigError CorruptedData DecodeError EncodeError MissingRuntime RegistryError SchemaRefused SourceChanged
         TableRefused TerminalError TidecastError TransientError Unreachable
     """,
-    "_policy": "OnError OnMismatch",
+    "_policy": "OnDdl OnError OnMismatch",
     "api": "Events TableSummary Verified convert decode plan read replicate serve verify",
     "checksum": "Verdict",
     "functions": "functions",

@@ -13,12 +13,12 @@ class _Choice(StrEnum):
     """The words that an option takes, which is named as the class: `OnError` is `on-error`."""
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the member of that name. Raises ConfigError for any other."""
+    def parse(cls, text: str, option: str = "") -> Self:
+        """Return the member of that name. Raises ConfigError for any other, in which `option` may name the option."""
         try:
             return cls(text)
         except ValueError:
-            option = re.sub(r"\B(?=[A-Z])", "-", cls.__name__).lower()
+            option = option or re.sub(r"\B(?=[A-Z])", "-", cls.__name__).lower()
             raise ConfigError(f"{option} is {text!r}", hint=f"one of {', '.join(cls)}") from None
 
 
@@ -35,3 +35,18 @@ class OnMismatch(_Choice):
     DEAD_LETTER = "dead-letter"
     APPLY = "apply"
     FAIL = "fail"
+
+
+class OnDdl(_Choice):
+    """What to do with a change of a table's schema. Source: Other documents, Flink CDC's schema evolution."""
+
+    EVOLVE = "evolve"
+    TRY_EVOLVE = "try_evolve"
+    LENIENT = "lenient"
+    IGNORE = "ignore"
+    EXCEPTION = "exception"
+
+    @property
+    def moves_columns(self) -> bool:
+        """Whether tables lose what the source loses: columns, names, and the rows of a table that is emptied."""
+        return self in (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE, OnDdl.EXCEPTION)

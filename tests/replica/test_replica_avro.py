@@ -29,9 +29,9 @@ def test_a_delete_by_a_key_of_another_type_deletes_nothing(
     topic.register(1, id=INT)
     topic.register(2, id=INT, a=TEXT)
     topic.register(3, id=other)
-    topic.register(4, id=other, b=TEXT)
+    topic.register(4, id=other, a=NUMBER)
     topic.put(1, 2, id=5, a="precious")
-    topic.put(3, 4, id=key, b="new")
+    topic.put(3, 4, id=key, a=6)
     topic.delete(3, id=key)
     topic.replicate()
     assert topic.rows() == [(5, "precious")]

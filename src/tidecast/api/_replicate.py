@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tidecast import replica
 from tidecast._errors import ConfigError
-from tidecast._policy import OnError, OnMismatch
+from tidecast._policy import OnDdl, OnError, OnMismatch
 from tidecast._progress import Progress, no_progress
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder
@@ -28,6 +28,7 @@ def replicate(
     dead_letters: str | None = ...,
     on_error: str = ...,
     on_mismatch: str = ...,
+    ddl: str = ...,
     progress: Progress = ...,
 ) -> Replicated: ...
 
@@ -43,6 +44,7 @@ def replicate(
     dead_letters: str | None = ...,
     on_error: str = ...,
     on_mismatch: str = ...,
+    ddl: str = ...,
     continuous: bool = ...,
     batch_size: int | None = ...,
     stop: threading.Event | None = ...,
@@ -61,6 +63,7 @@ def replicate(
     dead_letters: str | None = None,
     on_error: str = "dead-letter",
     on_mismatch: str = "dead-letter",
+    ddl: str = "lenient",
     continuous: bool = False,
     batch_size: int | None = None,
     stop: threading.Event | None = None,
@@ -81,7 +84,7 @@ def replicate(
     follows it, and ConfigError, also for `schema_registry`, `tz`, `checkpoint`, `continuous` or `spark` beside events.
     """
     target = parse_target(to)
-    on_error, on_mismatch = OnError.parse(on_error), OnMismatch.parse(on_mismatch)
+    on_error, on_mismatch, on_ddl = OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnDdl.parse(ddl, "ddl")
     dead_letter_folder = folder(dead_letters, "--dead-letters")
 
     def apply(events: Events) -> Replicated:
@@ -92,6 +95,7 @@ def replicate(
             dead_letters=dead_letter_folder,
             on_error=on_error,
             on_mismatch=on_mismatch,
+            ddl=on_ddl,
             progress=progress,
         )
 

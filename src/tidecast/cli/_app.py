@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import tidecast
-from tidecast import OnError, OnMismatch
+from tidecast import OnDdl, OnError, OnMismatch
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 from tidecast.cli import _show
 from tidecast.cli._progress import progress
@@ -166,6 +166,9 @@ def replicate(
         OnMismatch,
         typer.Option(help="Set rows that do not fit their checksums aside, apply them all the same, or stop at one."),
     ] = OnMismatch.DEAD_LETTER,
+    ddl: Annotated[
+        OnDdl, typer.Option(help="Which schema changes the tables follow, and which of them stop the run.")
+    ] = OnDdl.LENIENT,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder that keeps what was applied; the next run goes on there.")
     ] = None,
@@ -192,6 +195,7 @@ def replicate(
             dead_letters=dead_letters,
             on_error=on_error,
             on_mismatch=on_mismatch,
+            ddl=ddl,
             continuous=continuous,
             batch_size=batch_size,
             stop=stop,

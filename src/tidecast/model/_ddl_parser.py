@@ -71,6 +71,12 @@ class Statement:
     sound: bool = True
     modifiers: tuple[str, ...] = ()
 
+    @property
+    def former_names(self) -> dict[str, str]:
+        """The old name of each column that it renames, by the new one; both in lower case, as it may spell them."""
+        renamed = {d.name.lower(): d.had_name.lower() for d in self.definitions.values() if d.had_name != d.name}
+        return renamed | {new.lower(): old.lower() for new, old in self.renamed_columns.items()}
+
 
 def ddl_type(statement: Statement) -> str:
     """Return TiCDC's type of a schema change, as its other protocols name it."""

@@ -151,8 +151,7 @@ def _former(columns: Iterable[Column], statement: Statement | None) -> Mapping[s
     old = {c.name.lower(): c for c in columns}
     if statement is None:
         return old
-    renamed = {d.name.lower(): d.had_name.lower() for d in statement.definitions.values() if d.had_name != d.name}
-    renamed |= {new.lower(): was.lower() for new, was in statement.renamed_columns.items()}
+    renamed = statement.former_names
     same = {name: column for name, column in old.items() if name not in renamed.values()}
     return same | {new: old[was] for new, was in renamed.items() if was in old}
 

@@ -7,7 +7,7 @@ column that it lacks, and a type that changed from one batch to the next shows i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import astuple, dataclass, field, replace
 from urllib.parse import quote, unquote
 
@@ -17,11 +17,34 @@ from tidecast.model import TableSchema
 
 
 @dataclass(frozen=True)
+class Move:
+    """What became of columns of the table with a version.
+
+    `renamed` are pairs of a new and an old name, `dropped` columns that the table has lost, `kept` those that it keeps
+    although the version and what follows it lack them.
+    """
+
+    version: int
+    renamed: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+    @property
+    def changes_columns(self) -> bool:
+        """Whether the table's columns are others afterwards."""
+        return bool(self.renamed or self.dropped)
+
+
+@dataclass(frozen=True)
 class AppliedVersions:
-    """The newest version, its columns' defaults being those they came with, and a fingerprint of each version."""
+    """The newest version, its columns' defaults being those they came with, and a fingerprint of each version.
+
+    `moves` tell how columns of older versions are called in the table, in the order in which they were made.
+    """
 
     newest: TableSchema | None = None
     known: tuple[str, ...] = field(default_factory=tuple)
+    moves: tuple[Move, ...] = field(default_factory=tuple)
 
     def knows(self, version: TableSchema, *, has_commit_ts: bool) -> bool:
         """Tell whether the table has taken this version. `has_commit_ts`: versions are numbered by time.
@@ -35,13 +58,48 @@ class AppliedVersions:
             return looks == _fingerprint(self.newest)
         return looks in self.known
 
-    def after(self, versions: Sequence[TableSchema]) -> AppliedVersions:
+    def names(self, version: TableSchema) -> dict[str, str]:
+        """Return how the table calls a version's columns, by their names there; without those that it has lost."""
+        names = {c.name: c.name for c in version.columns}
+        for move in self.moves:
+            if move.version > version.version:
+                renamed = {old: new for new, old in move.renamed}
+                names = {was: renamed.get(now, now) for was, now in names.items() if now not in move.dropped}
+        return names
+
+    def current(self, version: TableSchema) -> TableSchema:
+        """Return a version with the names that its columns have in the table."""
+        names = self.names(version)
+        if all(names.get(c.name) == c.name for c in version.columns):
+            return version
+        return replace(
+            version,
+            columns=tuple(replace(c, name=names[c.name]) for c in version.columns if c.name in names),
+            indexes=tuple(
+                replace(i, columns=tuple(names[c] for c in i.columns))
+                for i in version.indexes
+                if set(i.columns) <= set(names)
+            ),
+        )
+
+    @property
+    def kept(self) -> Set[str]:
+        """The columns that the table keeps although a version lacked them."""
+        return {name for move in self.moves for name in move.kept}
+
+    def gone(self, version: TableSchema) -> Set[str]:
+        """Return the kept columns that are null in a version's rows, as the source had them no longer."""
+        lost = {name for move in self.moves if move.version <= version.version for name in move.kept}
+        return lost - set(self.names(version).values())
+
+    def after(self, versions: Sequence[TableSchema], moves: Sequence[Move] = ()) -> AppliedVersions:
         """Return the memory after versions that follow each other, the first being the newest one known so far."""
         known = dict.fromkeys([*self.known, *map(_fingerprint, versions)])
-        firsts = {c.name: c for version in reversed(versions) for c in version.columns}
+        moved = replace(self, moves=(*self.moves, *moves))
+        firsts = {c.name: c for version in reversed(versions) for c in moved.current(version).columns}
         last = versions[-1]
         columns = [replace(c, nullable=firsts[c.name].nullable, default=firsts[c.name].default) for c in last.columns]
-        return AppliedVersions(replace(last, columns=tuple(columns)), tuple(known))
+        return AppliedVersions(replace(last, columns=tuple(columns)), tuple(known), moved.moves)
 
     def text(self) -> str:
         """Return the memory as a text without single quotes and backslashes, from which `from_text` makes it."""

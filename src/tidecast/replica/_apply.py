@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from tidecast._errors import TableRefused
 from tidecast.checksum import Verdict
 from tidecast.model import Kind
-from tidecast.replica._changes import filled
+from tidecast.replica._alter import evolve
 from tidecast.replica._check import TALLIES, Checked, count, sums_of_tallies, tallies
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan
@@ -31,27 +31,14 @@ def apply(plan: Plan, set_aside: Callable[[Checked], None], *, has_commit_ts: bo
     `set_aside` is told how many changes there are, before any is applied. Applying the same changes again changes
     nothing, not even the table's version.
     """
+    evolve(plan)
     if not (plan.accepted and plan.evolution.shape.columns):
         checked = count(plan.all_changes)
         set_aside(checked)
         return _report(plan, checked, unchanged=checked.applicable)
-    if plan.evolution.changes:
-        _rewrite(plan)
-    if plan.present and plan.notes:
-        plan.place.remember(plan.notes)
     if plan.key:
         return _merge(plan, set_aside, has_commit_ts=has_commit_ts, ordered=ordered)
     return _append(plan, set_aside)
-
-
-def _rewrite(plan: Plan) -> None:
-    """Give the present table its new columns and wider types; its rows get the new columns' defaults."""
-    assert plan.present is not None
-    columns = [
-        (F.col(sql_name(name)).cast(kind) if name in plan.present.columns else filled(name, plan.evolution)).alias(name)
-        for name, kind in plan.evolution.shape.columns.items()
-    ]
-    plan.place.rewrite(plan.place.read().select(columns))
 
 
 def _merge(plan: Plan, set_aside: Callable[[Checked], None], *, has_commit_ts: bool, ordered: bool) -> TableReport:
@@ -152,7 +139,7 @@ def _append(plan: Plan, set_aside: Callable[[Checked], None]) -> TableReport:
     end = F.element_at(F.from_json(F.lit(json.dumps(applied)), "map<string,bigint>"), line)
     checked = count(plan.all_changes)
     set_aside(checked)
-    changes = plan.changes().where("fits")
+    changes = plan.changes().where("applies")
     rows = changes.where(~F.col("deleted")).select("*", F.col("after.row").alias("row"))
     fresh = without_repeats(rows).where(F.col("offset") > F.coalesce(end, F.lit(-1))).persist()
     try:
@@ -266,6 +253,7 @@ def _report(
     reported += [
         f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()
     ]
+    reported += [f"column {name}: kept, and null in new rows, as the source has it no longer" for name in plan.kept()]
     reported += [f"column {name}: null, its values are computed when read and in no message" for name in plan.virtual()]
     return TableReport(
         plan.database,

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidecast import model
 from tidecast.model import Op, TableChanges, TableSchema
 from tidecast.replica._check import image_of_key
 from tidecast.replica._columns import fill, may_be_unrepresentable, table_value
@@ -24,39 +25,45 @@ def doubtful_columns(changes: Sequence[TableChanges]) -> list[str]:
     return list(dict.fromkeys(c.name for c in columns if may_be_unrepresentable(c.data_type)))
 
 
-def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence[str]) -> DataFrame:
+def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence[str], emptied: int = 0) -> DataFrame:
     """Return the changes of one table version, which have been checked (see `check`), in the table's types.
 
     Out: `topic`, `partition`, `offset`, `commit_ts`; `message` bigint, in tables without a key, by which two messages
-    differ; `fits` boolean, whether the change can be applied; `verdict`, `corrupted`; `key` struct (see `newest`), null
-    for one that cannot; `deleted` boolean; `after` struct, null for a delete: `row`, the table's row, and `lost`, for
-    each of the `doubtful` columns whether its value has no form in the table. An update that changes the key gives a
-    second row that deletes the old one, and has no verdict.
+    differ; `fits` boolean, whether the change can be applied, and `applies`, whether it is to be: not what came up to
+    the commit-ts `emptied`; `verdict`, `corrupted`; `key` struct (see `newest`), null for one that does not apply;
+    `deleted` boolean; `after` struct, null for a delete: `row`, the table's row, and `lost`, for each of the `doubtful`
+    columns whether its value has no form in the table. An update that changes the key gives a second row that deletes
+    the old one, and has no verdict.
     """
     schema, shape = change.schema, evolution.shape
-    names = shape.key or ()
+    names, there = shape.key or (), _there(schema, evolution)
     has_rows = change.upserts_from is not None
-    # Each of these is read twice, as a value and to see whether it was lost, and is dear.
-    read = [c for c in schema.columns if c.name in doubtful] if has_rows else []
-    values = {f"value of {c.name}": table_value(F.col("data")[c.name], c.data_type) for c in read}
-    frame = change.frame.withColumns({"fits": F.col("reason").isNull(), **values})
+    fits = F.col("reason").isNull()
+    columns = {
+        "fits": fits,
+        "applies": fits & F.coalesce(F.col("commit_ts") > emptied, F.lit(False)) if emptied else fits,
+    }
+    if has_rows:  # each of these is read twice, as a value and to see whether it was lost, and is dear
+        read = (c for c in there.values() if c.name in doubtful)
+        columns |= {f"value of {c.name}": table_value(F.col("data")[c.name], c.data_type) for c in read}
+    frame = change.frame.withColumns(columns)
 
     def key_of(side: Column) -> Column:
         if not names:
             return F.lit(None).cast("string")
-        return F.struct(*(_value(side, schema, name, shape).alias(name) for name in names))
+        return F.struct(*(_value(side, there[name], shape.columns[name]).alias(name) for name in names))
 
-    fits, deleted = F.col("fits"), F.col("op") == F.lit(Op.DELETE)
+    applies, deleted = F.col("applies"), F.col("op") == F.lit(Op.DELETE)
     after = _after(schema, evolution, doubtful) if has_rows else F.lit(None).cast(_type_of_after(shape))
     entry = {
-        "key": F.when(fits, key_of(image_of_key())),
+        "key": F.when(applies, key_of(image_of_key())),
         "deleted": deleted,
-        "after": F.when(fits & ~deleted, after),
+        "after": F.when(applies & ~deleted, after),
         "verdict": F.col("verdict"),
         "corrupted": F.col("corrupted"),
     }
     message = F.lit(None).cast("bigint") if names else F.xxhash64("timestamp", "key", "value")
-    before = (*_PLACE, message.alias("message"), "fits")
+    before = (*_PLACE, message.alias("message"), "fits", "applies")
     if not (change.shows_before and has_rows):
         return frame.select(*before, *_named(entry))
     left_behind = {
@@ -66,15 +73,17 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
         "verdict": F.lit(None).cast("string"),
         "corrupted": F.lit(None).cast("boolean"),
     }
-    moved = fits & F.col("old").isNotNull() & ~deleted & (key_of(F.col("old")) != key_of(F.col("data")))
+    moved = applies & F.col("old").isNotNull() & ~deleted & (key_of(F.col("old")) != key_of(F.col("data")))
     one, two = F.struct(*_named(entry)), F.struct(*_named(left_behind))
     entries = F.when(moved, F.array(two, one)).otherwise(F.array(one))
-    return frame.select(*before, F.explode(entries).alias("entry")).select(*_PLACE, "message", "fits", "entry.*")
+    return frame.select(*before, F.explode(entries).alias("entry")).select(
+        *_PLACE, "message", "fits", "applies", "entry.*"
+    )
 
 
 def filled(name: str, evolution: Evolution) -> Column:
     """Return what a row holds in a column that is younger than it; null where the default cannot be told."""
-    literal = fill(evolution.defined[name])
+    literal = fill(evolution.defined[name]) if name in evolution.defined else None
     return (F.lit(None) if literal is None else literal).cast(evolution.shape.columns[name])
 
 
@@ -82,21 +91,30 @@ def _named(columns: Mapping[str, Column]) -> list[Column]:
     return [column.alias(name) for name, column in columns.items()]
 
 
-def _value(side: Column, schema: TableSchema, name: str, shape: Shape) -> Column:
-    return table_value(side[name], schema.column(name).data_type).cast(shape.columns[name])
+def _there(schema: TableSchema, evolution: Evolution) -> dict[str, model.Column]:
+    """Return a version's columns by their names in the table."""
+    names = evolution.lineage.names(schema)
+    return {names[c.name]: c for c in schema.columns if c.name in names}
+
+
+def _value(side: Column, column: model.Column, kind: T.DataType) -> Column:
+    return table_value(side[column.name], column.data_type).cast(kind)
 
 
 def _after(schema: TableSchema, evolution: Evolution, doubtful: Sequence[str]) -> Column:
     """Return `row` and `lost` of a row of one version in the table's shape."""
-    shape, here = evolution.shape, {c.name for c in schema.columns}
-    read = here.intersection(doubtful)
+    shape, there, gone = evolution.shape, _there(schema, evolution), evolution.lineage.gone(schema)
+    read = {c.name for c in there.values()}.intersection(doubtful)
 
-    def value(name: str) -> Column:
-        if name in read:
-            return F.col(sql_name(f"value of {name}")).cast(shape.columns[name])
-        return _value(F.col("data"), schema, name, shape) if name in here else filled(name, evolution)
+    def value(name: str, kind: T.DataType) -> Column:
+        if name not in there:
+            return F.lit(None).cast(kind) if name in gone else filled(name, evolution)
+        column = there[name]
+        if column.name in read:
+            return F.col(sql_name(f"value of {column.name}")).cast(kind)
+        return _value(F.col("data"), column, kind)
 
-    row = F.struct(*(value(name).alias(name) for name in shape.columns))
+    row = F.struct(*(value(name, kind).alias(name) for name, kind in shape.columns.items()))
     lost = (
         F.col("data")[name].isNotNull() & F.col(sql_name(f"value of {name}")).isNull() if name in read else F.lit(False)
         for name in doubtful

@@ -68,6 +68,11 @@ def fill(column: model.Column) -> Column | None:
     return table_value(literal, column.data_type).cast(table_type(column.data_type))
 
 
+def fills(column: model.Column) -> bool:
+    """Tell whether rows that are older than an added column hold a value in it, and not null."""
+    return fill(column) is not None and not (column.default is None and column.nullable)
+
+
 def _implicit(data_type: DataType) -> str | int | None:
     """Return the value that MySQL gives to NOT NULL columns without a default; None where it has no form."""
     kind = data_type.kind

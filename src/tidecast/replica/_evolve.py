@@ -1,24 +1,26 @@
 """From the versions of a table to one shape that holds the rows of all of them.
 
-Applicable are added columns and wider types. A column that is gone or renamed, a type that cannot hold the old
-values, values that MySQL changed without saying so, and another key are not, yet: from such a version on, a
-table's rows are refused.
+Columns may be added, dropped and renamed, and types may become wider; what becomes of a column that is gone is the
+user's choice (see `OnDdl`). A type that cannot hold the old values, values that MySQL changed without saying so, and
+another key are not applicable: from such a version on, a table's rows are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import types as T
 
 from tidecast import model
+from tidecast._policy import OnDdl
 from tidecast.expressions import bit_width
 from tidecast.model import DataType, Kind, TableSchema
-from tidecast.replica._applied_versions import AppliedVersions
+from tidecast.replica._applied_versions import AppliedVersions, Move
 from tidecast.replica._columns import table_type
 
 _NOTHING = AppliedVersions()
+_NEVER: Mapping[int, Mapping[str, str]] = {}
 _TOO_OLD = "a version from before those in the table, which does not fit them"
 
 _ROUNDED = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
@@ -53,9 +55,11 @@ class Evolution:
     """What a batch makes of a table.
 
     `shape` is the one that it must have, without columns where there is nothing to put into a table; `memory` is what
-    it shall remember. `defined` has each column as the version defines it where it came first. `refused` has, for each
-    version whose rows cannot be applied, the cause; `clash` is the cause where the present table takes nothing at all.
-    `changes` tells that the present table must be rewritten.
+    it shall remember, `lineage` by which columns rows have in it. `defined` has each column as the version defines it
+    where it came first. `refused` has, for each version whose rows cannot be applied, the cause; `clash` is the cause
+    where the present table takes nothing at all. `moves` are what became of columns, `moved` is what the present table
+    looks like after them, and `changes` tells that it lacks columns or room even so. `news` says, for people, what the
+    batch's versions changed, `kept` which columns were gone from the source with it.
     """
 
     shape: Shape
@@ -64,6 +68,16 @@ class Evolution:
     memory: AppliedVersions = _NOTHING
     clash: str | None = None
     changes: bool = False
+    moves: tuple[Move, ...] = ()
+    moved: Shape | None = None
+    news: Sequence[str] = field(default=(), compare=False)
+    kept: Sequence[str] = field(default=(), compare=False)
+    read_by: AppliedVersions | None = None
+
+    @property
+    def lineage(self) -> AppliedVersions:
+        """By which names the columns of each version lie in the table."""
+        return self.read_by or self.memory
 
 
 def reconcile(
@@ -72,6 +86,8 @@ def reconcile(
     memory: AppliedVersions = _NOTHING,
     *,
     has_commit_ts: bool = True,
+    renamed: Mapping[int, Mapping[str, str]] = _NEVER,
+    on_ddl: OnDdl = OnDdl.LENIENT,
 ) -> Evolution:
     """Return the shape that holds the rows of all versions of a table, and which versions it cannot hold.
 
@@ -79,26 +95,61 @@ def reconcile(
     show when a column was first there. `present` is the table as it lies there, None where there is none, and `memory`
     what it remembers. A version that it knows, or that lacks columns which come later in the batch, is an older one, so
     that a topic may be applied again from its start. `has_commit_ts` tells that versions are numbered by time; else
-    they are so mostly, and the order in which they came counts where it fits better.
+    they are so mostly, and the order in which they came counts where it fits better. `renamed` has the columns that
+    statements rename, by the number of the version that they make, see `Statement.former_names`.
     """
     given = list(dict.fromkeys(versions))
+    if on_ddl is OnDdl.IGNORE:
+        return _unevolved(given, present, memory)
+    rules = _Rules(on_ddl, renamed if has_commit_ts else _NEVER, has_commit_ts)
     fresh = [v for v in given if not memory.knows(v, has_commit_ts=has_commit_ts)]
     last = [memory.newest] if memory.newest else []
     numbered = sorted([*last, *fresh], key=lambda v: v.version)
     after = numbered[numbered.index(last[0]) :] if last else numbered
-    lines = [_line(numbered), _line(after if has_commit_ts else [*last, *fresh])]
-    line = max(lines, key=lambda one: (set(last) <= set(one.accepted), len(one.accepted)))
+    lines = [_line(order, memory, rules) for order in (numbered, after if has_commit_ts else [*last, *fresh])]
+    line = max(lines, key=lambda one: (set(last) <= set(one.accepted), len(one.accepted), -len(one.moves)))
     refused = {v: line.refused.get(v, _TOO_OLD) for v in fresh if v not in line.accepted}
-    if present is not None and (cause := _clash(present, line.shape)):
-        return Evolution(present, {}, dict.fromkeys(given, cause), memory, clash=cause)
-    first = {c.name: c for version in reversed(line.accepted) for c in version.columns}
+    taken = memory.after(line.accepted, line.moves) if set(line.accepted) - set(last) else memory
+    moved = present
+    if present is not None:
+        moved = _following(present, line.moves)
+        if cause := _clash(moved, line.shape, taken.kept):
+            return Evolution(present, {}, dict.fromkeys(given, cause), memory, clash=cause)
+    first = {c.name: c for version in reversed(line.accepted) for c in taken.current(version).columns}
     # Columns may be added FIRST or AFTER others: the newest version has the order.
-    shape = replace(line.shape, columns={c.name: line.shape.columns[c.name] for c in line.accepted[-1].columns})
-    taken = memory.after(line.accepted) if set(line.accepted) - set(last) else memory
-    if present is None:
-        return Evolution(shape, first, refused, taken)
-    merged = _widened(present, shape)
-    return Evolution(merged, first, refused, taken, changes=merged.columns != present.columns)
+    ordered = dict.fromkeys([*(c.name for c in line.accepted[-1].columns), *line.shape.columns])
+    shape = replace(line.shape, columns={name: line.shape.columns[name] for name in ordered})
+    kept = [name for move in line.moves for name in move.kept]
+    if moved is None:
+        return Evolution(shape, first, refused, taken, moves=line.moves, news=line.news, kept=kept)
+    merged = _widened(moved, shape)
+    changes = merged.columns != moved.columns
+    return Evolution(
+        merged, first, refused, taken, changes=changes, moves=line.moves, moved=moved, news=line.news, kept=kept
+    )
+
+
+def _unevolved(given: Sequence[TableSchema], present: Shape | None, memory: AppliedVersions) -> Evolution:
+    """Return an evolution that changes nothing: rows lose the columns that the table lacks, and lack those it has."""
+    first = memory.newest or min(given, key=lambda v: v.version)
+    shape = present or _shape_of(first)
+    refused = {v: cause for v in given if (cause := _unfit(shape, memory.current(v)))}
+    lacking = [(v, tuple(set(shape.columns) - set(memory.names(v).values()))) for v in given]
+    gone = tuple(Move(v.version, kept=names) for v, names in lacking if names and v.version > first.version)
+    remembered = memory if memory.newest or present else memory.after([first])
+    defined = {c.name: c for c in first.columns}
+    return Evolution(
+        shape, defined, refused, remembered, moved=present, read_by=replace(memory, moves=(*memory.moves, *gone))
+    )
+
+
+def _unfit(shape: Shape, version: TableSchema) -> str | None:
+    by = _shape_of(version)
+    wider = {n: kind for n, kind in by.columns.items() if n in shape.columns and not holds(shape.columns[n], kind)}
+    return _clash(replace(shape, columns={}), by) or next(
+        (f"column {n} changed from {shape.columns[n].simpleString()} to {k.simpleString()}" for n, k in wider.items()),
+        None,
+    )
 
 
 @dataclass(frozen=True)
@@ -108,19 +159,83 @@ class _Line:
     accepted: Sequence[TableSchema]
     refused: Mapping[TableSchema, str]
     shape: Shape
+    moves: tuple[Move, ...]
+    news: Sequence[str]
 
 
-def _line(versions: Sequence[TableSchema]) -> _Line:
+@dataclass(frozen=True)
+class _Rules:
+    """What is made of columns that are gone with a version."""
+
+    on_ddl: OnDdl
+    renamed: Mapping[int, Mapping[str, str]]
+    sure: bool
+    """Whether a version that lacks a column is surely a later one."""
+
+    def move(self, before: TableSchema, version: TableSchema) -> Move:
+        """Return what becomes of the columns of one version with the next."""
+        old, now = [c.name for c in before.columns], {c.name for c in version.columns}
+        by_lower = {name.lower(): name for name in old}
+        former = self.renamed.get(version.version, {}) if self.sure else {}
+        pairs = {name: by_lower[was] for name in now if (was := former.get(name.lower())) and was in by_lower}
+        if self.sure:  # one that is only spelled in another way needs no statement: tables have room for one of them
+            spelled = {name: by_lower[name.lower()] for name in now - {*old, *pairs} if name.lower() in by_lower}
+            pairs |= {name: was for name, was in spelled.items() if was not in now}
+        if not self.on_ddl.moves_columns:
+            # Its old name stays as a column, unless the source uses it again.
+            pairs = {n: was for n, was in pairs.items() if was in now or was.lower() == n.lower()}
+        gone = tuple(name for name in old if name not in {*now, *pairs.values()})
+        # Without a statement, what is gone may have been renamed to what is new.
+        told = version.version in self.renamed or now <= {*old, *pairs}
+        drops = self.sure and told and self.on_ddl.moves_columns
+        return Move(
+            version.version,
+            tuple((c.name, pairs[c.name]) for c in version.columns if c.name in pairs),
+            dropped=gone if drops else (),
+            kept=() if drops else gone,
+        )
+
+
+def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rules) -> _Line:
+    """Follow versions in their order. Columns that are gone before the newest one that is known are not followed."""
     accepted, refused = list(versions[:1]), dict[TableSchema, str]()
-    shape = _shape_of(versions[0])
+    moves, news = list[Move](), list[str]()
+    kept = set(memory.kept)
+    before = memory.current(versions[0])
+    shape = _shape_of(before)
+    settled = memory.newest in (None, versions[0])
     for version in versions[1:]:
-        cause = next(iter(refused.values()), None) or _objection(shape, accepted[-1], version)
+        there = memory.current(version)
+        move = rules.move(before, there) if settled else Move(version.version)
+        cause = next(iter(refused.values()), None) or _objection(shape, before, there, move, kept)
         if cause:
             refused[version] = cause
-        else:
-            accepted.append(version)
-            shape = _widened(shape, _shape_of(version))
-    return _Line(accepted, refused, shape)
+            continue
+        accepted.append(version)
+        if settled:
+            news += _news(before, there, move)
+        if move.changes_columns or move.kept:
+            moves.append(move)
+            kept |= {*move.kept}
+        shape, before = _widened(_following(shape, [move]), _shape_of(there)), there
+        settled |= version == memory.newest
+    return _Line(accepted, refused, shape, tuple(moves), news)
+
+
+def _news(before: TableSchema, version: TableSchema, move: Move) -> list[str]:
+    """Say what a version changed, for people."""
+    renamed = dict(move.renamed)
+    old = {c.name: c.data_type for c in before.columns}
+    said = [f"column {was} renamed to {now}" for now, was in move.renamed]
+    said += [f"column {name} dropped" for name in move.dropped]
+    said += [f"column {name} dropped or renamed" for name in move.kept]
+    for column in version.columns:
+        was = old.get(renamed.get(column.name, column.name))
+        if was is None or (column.name in renamed.values() and column.name not in renamed):
+            said.append(f"column {column.name} added")
+        elif table_type(was) != table_type(column.data_type):
+            said.append(f"column {column.name} changed from {was} to {column.data_type}")
+    return said
 
 
 def with_wider_key(evolution: Evolution, deletes: Iterable[TableSchema]) -> Evolution:
@@ -128,7 +243,7 @@ def with_wider_key(evolution: Evolution, deletes: Iterable[TableSchema]) -> Evol
     shape = evolution.shape
     if evolution.refused or shape.key is None:
         return evolution
-    for version in deletes:
+    for version in map(evolution.lineage.current, deletes):
         keys = {name: table_type(version.column(name).data_type) for name in version.handle_key}
         there = {name: shape.columns.get(name) for name in keys}
         if set(keys) == set(shape.key) and all(here and holds(keys[name], here) for name, here in there.items()):
@@ -136,8 +251,49 @@ def with_wider_key(evolution: Evolution, deletes: Iterable[TableSchema]) -> Evol
     return replace(evolution, shape=shape, changes=evolution.changes or shape.columns != evolution.shape.columns)
 
 
+def _following(shape: Shape, moves: Iterable[Move]) -> Shape:
+    """Return a shape after its columns were dropped and renamed."""
+    for move in moves:
+        now = {old: new for new, old in move.renamed}
+        columns = {now.get(n, n): kind for n, kind in shape.columns.items() if n not in move.dropped}
+        shape = Shape(columns, shape.key and tuple(now.get(n, n) for n in shape.key))
+    return shape
+
+
+def steps(columns: Iterable[str], moves: Iterable[Move]) -> list[tuple[str, str]]:
+    """Return what is to be done to a table with these columns, one after the other: pairs of an old and a new name.
+
+    No new name says that the column is dropped. A name that is still in use is taken by way of another one.
+    """
+    there, done = list(columns), list[tuple[str, str]]()
+
+    def rename(old: str, new: str) -> None:
+        done.append((old, new))
+        there[there.index(old)] = new
+
+    for move in moves:
+        for name in move.dropped:
+            if name in there:
+                done.append((name, ""))
+                there.remove(name)
+        waiting = []
+        for new, old in [(new, old) for new, old in move.renamed if old in there]:
+            if new.lower() in {name.lower() for name in there}:
+                waiting.append((new, _ASIDE.format(new)))
+                rename(old, waiting[-1][1])
+            else:
+                rename(old, new)
+        for new, aside in waiting:
+            rename(aside, new)
+    return done
+
+
+_ASIDE = "_tidecast {}"
+
+
 def delete_objection(evolution: Evolution, version: TableSchema) -> str | None:
     """Return why deletes of a version cannot be applied, None where they can. They may show the key alone."""
+    version = evolution.lineage.current(version)
     shape, key = evolution.shape, version.handle_key
     if evolution.clash:
         return evolution.clash
@@ -190,15 +346,22 @@ def _widened(shape: Shape, by: Shape) -> Shape:
     return Shape({name: wider(name) for name in names}, by.key if shape.key is None else shape.key)
 
 
-def _objection(shape: Shape, before: TableSchema, version: TableSchema) -> str | None:
+def _objection(shape: Shape, before: TableSchema, version: TableSchema, move: Move, kept: Set[str]) -> str | None:
     """Return why a version's rows cannot be put beside those of the version before it."""
-    cause = _clash(shape, _shape_of(version))
+    taken = {name for name, _ in move.renamed} & ({*shape.columns, *kept} - {c.name for c in before.columns})
+    if taken:
+        return f"column {min(taken)} was renamed to what a column is called that the table keeps"
+    cause = _clash(_following(shape, [move]), _shape_of(version), kept | {*move.kept})
     if cause:
         return cause
+    now = {old: new for new, old in move.renamed}
     for old in before.columns:
-        how = _alters(old.data_type, version.column(old.name).data_type)
+        name = now.get(old.name, old.name)
+        if name not in {c.name for c in version.columns}:
+            continue
+        how = _alters(old.data_type, version.column(name).data_type)
         if how:
-            return f"column {old.name} {how}, in rows too that no message shows"
+            return f"column {name} {how}, in rows too that no message shows"
     return None
 
 
@@ -222,12 +385,14 @@ def _stored(data_type: DataType) -> int:
     return bit_width(data_type) if data_type.kind is Kind.BIT else 0
 
 
-def _clash(shape: Shape, by: Shape) -> str | None:
-    """Return why a table of one shape cannot become one that holds rows of another shape."""
+def _clash(shape: Shape, by: Shape, kept: Set[str] = frozenset()) -> str | None:
+    """Return why a table of one shape, with columns `kept` for itself, cannot become one that holds another's rows."""
     if shape.key is not None and set(shape.key) != set(by.key or ()):
         return f"the key changed from {_key(shape.key)} to {_key(by.key)}"
     for name, here in shape.columns.items():
         there = by.columns.get(name)
+        if there is None and name in kept:
+            continue
         if there is None:
             return f"column {name} is gone or was renamed"
         if not (holds(here, there) or holds(there, here)):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidecast.model import RECORD, Reason, TableChanges, TableSchema
+from tidecast._policy import OnDdl
+from tidecast.model import RECORD, Ddl, Reason, TableChanges
 from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._changes import doubtful_columns, table_changes
 from tidecast.replica._check import Policy, check, refuse
@@ -20,7 +21,7 @@ from tidecast.spark import union
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
-_KEYSPACE, _VERSIONS = "tidecast.keyspace", "tidecast.versions"
+_KEYSPACE, _VERSIONS, _EMPTIED = "tidecast.keyspace", "tidecast.versions", "tidecast.emptied"
 
 Refused = tuple[TableChanges, Reason, str]
 
@@ -31,7 +32,8 @@ class Plan:
 
     `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
     the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
-    are files where the table shall lie, of a write that was not finished.
+    are files where the table shall lie, of a write that was not finished. Rows up to `emptied`, a TSO, are no more, as
+    the table was emptied then; `empties` tells that those in the present table are to be removed.
     """
 
     database: str
@@ -43,6 +45,8 @@ class Plan:
     refused: tuple[Refused, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
     unfinished: Sequence[str] = ()
+    emptied: int = 0
+    empties: bool = False
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -68,7 +72,7 @@ class Plan:
 
         Out: see `table_changes`; those that cannot be applied are among them, without a key.
         """
-        return union([table_changes(c, self.evolution, self.doubtful) for c in self.accepted])
+        return union([table_changes(c, self.evolution, self.doubtful, self.emptied) for c in self.accepted])
 
     @property
     def doubtful(self) -> list[str]:
@@ -79,10 +83,15 @@ class Plan:
         """Return the columns whose values no message carries, because MySQL computes them when they are read."""
         return list(dict.fromkeys(c.name for change in self.accepted for c in change.schema.columns if c.virtual))
 
+    def kept(self) -> Sequence[str]:
+        """Return the columns that were gone from the source with this batch, and stay in the table."""
+        return list(dict.fromkeys(self.evolution.kept))
+
     def unfilled(self) -> list[str]:
         """Return the columns that older rows lack and whose default cannot be told."""
-        lacking = [c.schema for c in self.accepted if c.upserts_from is not None]
-        shapes = [{c.name for c in s.columns} for s in lacking] + ([set(self.present.columns)] if self.present else [])
+        lacking, lineage = [c.schema for c in self.accepted if c.upserts_from is not None], self.evolution.lineage
+        shapes = [{*lineage.names(s).values(), *lineage.gone(s)} for s in lacking]
+        shapes += [set(self.evolution.moved.columns)] if self.evolution.moved else []
         defined = self.evolution.defined
         return [n for n in defined if any(n not in names for names in shapes) and fill(defined[n]) is None]
 
@@ -90,16 +99,18 @@ class Plan:
 def plan(
     place: DeltaTarget,
     changes: Sequence[TableChanges],
-    ddl_schemas: Iterable[TableSchema],
+    schema_changes: Sequence[Ddl],
     *,
     has_commit_ts: bool,
     policy: Policy,
+    on_ddl: OnDdl,
 ) -> Plan:
-    """Return what the changes of one table mean for it. `ddl_schemas` are its versions by schema changes alone.
+    """Return what the changes of one table, and of its schema, mean for it; there may be none of its rows.
 
     `has_commit_ts`: see `Events`.
     """
-    schema, key = changes[0].schema, changes[0].schema.handle_key
+    by_ddl = [change.schema for change in schema_changes if change.schema]
+    schema = changes[0].schema if changes else by_ddl[0]
     there = place.present()
     present, notes = (there.shape, there.notes) if there else (None, dict[str, str]())
     keyspace = unquote(notes.get(_KEYSPACE, "")) or next((c.keyspace for c in changes if c.keyspace), None)
@@ -109,16 +120,25 @@ def plan(
     fit = [c for c in mine if all(c is not unusable for unusable, _, _ in unfit)]
     # A group of deletes may show nothing of its table but the key; it is no version of its own.
     versions = [c.schema for c in fit if c.upserts_from is not None]
+    # A table may have been dropped and made anew before its first row; that concerns no row.
+    known = [memory.newest.version] if memory.newest and present and has_commit_ts else []
+    first = min([*(v.version for v in versions), *known], default=None)
+    versions += [v for v in by_ddl if first is not None and v.version >= first]
     if versions:
-        # A table may have been dropped and made anew before its first row; that concerns no row.
-        first = min(v.version for v in versions)
         evolution = reconcile(
-            [*versions, *(v for v in ddl_schemas if v.version >= first)], present, memory, has_commit_ts=has_commit_ts
+            versions,
+            present,
+            memory,
+            has_commit_ts=has_commit_ts,
+            renamed={c.schema.version: c.statement.former_names for c in schema_changes if c.schema and c.statement},
+            on_ddl=on_ddl,
         )
     elif present is None:
         evolution = Evolution(Shape())
     else:
-        evolution = Evolution(replace(present, key=key) if present.key is None else present, memory=memory)
+        key = schema.handle_key
+        shape = replace(present, key=key) if present.key is None and changes else present
+        evolution = Evolution(shape, memory=memory, moved=present)
     evolution = with_wider_key(evolution, [c.schema for c in fit if c.upserts_from is None])
     accepted, refused = [], list[Refused]()
     for change in fit:
@@ -128,6 +148,10 @@ def plan(
             accepted.append(check(change, policy))
     shall = {_KEYSPACE: quote(keyspace)} if keyspace else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
+    before = emptied = int(notes.get(_EMPTIED, 0))
+    if on_ddl.moves_columns and has_commit_ts and evolution.shape.key and not evolution.clash:
+        emptied = max([before, *(c.commit_ts for c in schema_changes if c.empties)])
+    shall |= {_EMPTIED: str(emptied)} if emptied else {}
     return Plan(
         schema.database,
         schema.table,
@@ -138,11 +162,13 @@ def plan(
         tuple((check(change, policy, (reason, cause)), reason, cause) for change, reason, cause in (*unfit, *refused)),
         {name: value for name, value in shall.items() if notes.get(name) != value},
         () if there else place.unfinished(),
+        emptied,
+        emptied > before,
     )
 
 
 def refusing(changes: Sequence[TableChanges], cause: str) -> Plan:
-    """Return a plan by which all changes of a table go to the dead letters, and nothing is done to the table."""
+    """Return a plan by which all changes of a table, at least one, go to the dead letters; nothing else is done."""
     schema, nowhere = changes[0].schema, DeltaTarget(changes[0].frame.sparkSession, "")
     refused = tuple((refuse(change, cause), Reason.TABLE_REFUSED, cause) for change in changes)
     return Plan(schema.database, schema.table, nowhere, None, Evolution(Shape()), (), refused)

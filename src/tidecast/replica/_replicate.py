@@ -13,12 +13,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._policy import OnError, OnMismatch
+from tidecast._policy import OnDdl, OnError, OnMismatch
 from tidecast._progress import Progress, no_progress
-from tidecast.model import Events, TableChanges, TableSchema
+from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._apply import apply
 from tidecast.replica._check import Checked, Policy, refuse_mismatches
-from tidecast.replica._ddl import not_carried_out
+from tidecast.replica._ddl import Name, carried_out, not_carried_out, stop_at_schema_changes
+from tidecast.replica._journal import write_journal
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
@@ -35,8 +36,6 @@ _OF_A_TABLE = ("22", "42601", "42602", "42622", "42701", "42702", "42703", "4270
 _VIOLATED = re.compile(r"\[DELTA_(VIOLATE_CONSTRAINT_WITH_VALUES|NOT_NULL_CONSTRAINT_VIOLATED)\] .*")
 """Delta's errors at rows that a constraint of the table forbids; Spark gives them no state."""
 
-Name = tuple[str, str]
-
 
 def replicate(
     spark: SparkSession,
@@ -46,6 +45,7 @@ def replicate(
     dead_letters: AnyPath | None = None,
     on_error: str = OnError.DEAD_LETTER,
     on_mismatch: str = OnMismatch.DEAD_LETTER,
+    ddl: str = OnDdl.LENIENT,
     progress: Progress = no_progress,
 ) -> Replicated:
     """Bring tables up to a batch of events; the same batch again, or a longer one of the same topic, is safe.
@@ -60,12 +60,20 @@ def replicate(
     message that cannot be applied; with `on_mismatch="apply"` it is applied, with `"fail"` it stops the run before any
     table is touched. A later row of the same key is applied in any case.
 
+    `ddl` says what is done where a table's schema changes: with `"lenient"` columns are added, types become wider, and
+    a column that is gone from the source, or renamed there, stays, null in new rows; a change that the table cannot
+    follow sends its rows to the dead letters. With `"try_evolve"` columns are dropped and renamed, too, and `"evolve"`
+    does the same, but stops the run at a change that a table cannot follow. With `"ignore"` tables stay as they are,
+    and with `"exception"` any change stops the run before any table is touched. What became of each schema change that
+    the messages tell is a row of the table `_tidecast/schema_changes` beside the tables.
+
     `progress` is told each table's name, and how many of how many tables are done.
 
-    Raises ConfigError for a wrong option, or a catalog without `dead_letters`; DecodeError for a message and
-    CorruptedData for a mismatch that stops the run. Source: Changefeeds, delivery; Avro protocol, row checksum.
+    Raises ConfigError for a wrong option, or a catalog without `dead_letters`; DecodeError for a message, CorruptedData
+    for a mismatch and TableRefused for a schema change that stops the run. Source: Changefeeds, delivery; Avro
+    protocol, row checksum; Other documents, Flink CDC's schema evolution.
     """
-    policy = Policy(OnError.parse(on_error), OnMismatch.parse(on_mismatch))
+    policy, on_ddl = Policy(OnError.parse(on_error), OnMismatch.parse(on_mismatch)), OnDdl.parse(ddl, "ddl")
     target = parse_target(to)
     folder = dead_letters or (target.folder / _DEAD_LETTERS if target.folder else None)
     if folder is None:
@@ -73,30 +81,41 @@ def replicate(
     by_name: dict[Name, list[TableChanges]] = defaultdict(list)
     for changes in events.tables:
         by_name[changes.schema.database, changes.schema.table].append(changes)
-    ddl_schemas: dict[Name, list[TableSchema]] = defaultdict(list)
+    ddl_by_name: dict[Name, list[Ddl]] = defaultdict(list)
     for change in events.ddl:
         if change.schema:
-            ddl_schemas[change.schema.database, change.schema.table].append(change.schema)
+            ddl_by_name[change.schema.database, change.schema.table].append(change)
     reports: dict[Name, TableReport] = {}
+    failed: dict[Name, str] = {}
 
-    def plan_of(name: Name) -> Plan:
-        changes = by_name[name]
+    def plan_of(name: Name) -> Plan | None:
+        changes = by_name.get(name, [])
         try:
-            place = target.table(spark, *name)
-            return plan(place, changes, ddl_schemas[name], has_commit_ts=events.has_commit_ts, policy=policy)
+            place = target.table(spark, *name, make_database=bool(changes))
+            if changes or place.exists():
+                schema_changes, timed = ddl_by_name.get(name, []), events.has_commit_ts
+                return plan(place, changes, schema_changes, has_commit_ts=timed, policy=policy, on_ddl=on_ddl)
         except Exception as error:
-            return refusing(changes, _cause(error))
+            cause = _cause(error)
+            if changes:
+                return refusing(changes, cause)
+            raise TableRefused(cause, where=".".join(name)) from error
+        return None
 
     def carry_out(plan: Plan) -> tuple[TableReport, Mapping[str, int]]:
         try:
             return _carry_out(plan, events, folder)
         except Exception as error:
             cause, name = _cause(error), (plan.database, plan.table)
-            if policy.on_error is OnError.FAIL or not plan.accepted:
+            if policy.on_error is OnError.FAIL or on_ddl is OnDdl.EVOLVE or not plan.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
+            failed[name] = cause
             return _carry_out(refusing(by_name[name], cause), events, folder)
 
-    plans = parallel_map(plan_of, by_name)
+    planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
+    plans = [one for one in planned if one is not None]
+    named = {(one.database, one.table): one for one in plans}
+    stop_at_schema_changes(events.ddl, named, on_ddl)
     with ExitStack() as stack:
         if policy.stops:
             for one in plans:
@@ -110,10 +129,16 @@ def replicate(
                 reports[report.database, report.table] = report
                 dead_letter_counts.update(refused)
                 progress(report.name, done, len(plans))
-    tables = tuple(reports[name] for name in by_name)
+    if events.ddl:
+        write_journal(spark, target.journal(spark), events.ddl, named, failed, on_ddl)
+    shown = [one for one in plans if one.all_changes or one.evolution.news or one.empties]
+    tables = tuple(reports[one.database, one.table] for one in shown)
     dead_letters_in = folder if isinstance(folder, Path) else str(folder)
     return Replicated(
-        tables, dict(dead_letter_counts), dead_letters_in if dead_letter_counts else None, not_carried_out(events.ddl)
+        tables,
+        dict(dead_letter_counts),
+        dead_letters_in if dead_letter_counts else None,
+        not_carried_out(change for change in events.ddl if not carried_out(change, named, on_ddl)),
     )
 
 
@@ -131,10 +156,11 @@ def _cause(error: Exception) -> str:
 
 def _stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:
     """Raise for the first message that stops the run."""
-    if policy.stops_at_mismatch and plans:
-        refuse_mismatches([change for p in plans for change in p.all_changes])
+    changes = [change for p in plans for change in p.all_changes]
+    if policy.stops_at_mismatch and changes:
+        refuse_mismatches(changes)
     if policy.on_error is OnError.FAIL:
-        refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans)]))
+        refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans if p.all_changes)]))
 
 
 def _carry_out(plan: Plan, events: Events, folder: AnyPath) -> tuple[TableReport, Mapping[str, int]]:

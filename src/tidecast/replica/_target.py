@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, TableRefused
 from tidecast.replica._evolve import Shape
@@ -20,11 +22,17 @@ from tidecast.storage import AnyPath, RemotePath, entries, files_below, spark_ou
 
 _CATALOGS, _OWN_CATALOG = "spark.sql.catalog.", "spark_catalog"
 _OURS, _KEY = "tidecast.", "tidecast.key"
-_MAPPING = {"delta.columnMapping.mode": "name"}
+_RENAMING, _RENAMED_KEY = "tidecast.renaming", "tidecast.renamed-key"
+_MODE = "delta.columnMapping.mode"
+_MAPPING = {_MODE: "name", "delta.feature.timestampNtz": "supported"}
+"""Column mapping alone makes a table of reader version 2, in which delta-rs does not see it and reads nulls with
+pyarrow; a feature that needs version 3 makes it look."""
+_WIDENING = "delta.enableTypeWidening"
 _LONG_LOG = {"delta.logRetentionDuration": "interval 365 days"}
 _UNMAPPED = set(" ,;{}()\n\t=")
 _VARIABLE, _SUBSTITUTES = "${", "spark.sql.variable.substitute"
 _MAX_SEGMENT = 255
+_JOURNAL = ("_tidecast", "schema_changes")
 _COMMIT = re.compile(r"\d{20}\.(json|checkpoint)")
 _DATA = re.compile(r"\.?part-\d{5}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[.-]c\d{3}[^/]*\.parquet(\.crc)?")
 _PREFIX = 2  # letters of the folders in which Delta spreads files of tables with column mapping
@@ -49,19 +57,27 @@ class Target:
             hint = f"write a folder as ./{self.catalog}, or set {_CATALOGS}{self.catalog}"
             raise ConfigError(f"--to: Spark has no catalog {self.catalog!r}", hint=hint)
 
-    def table(self, spark: SparkSession, database: str, table: str) -> DeltaTarget:
-        """Return the place of a table. A catalog's database is made if need be.
+    def journal(self, spark: SparkSession) -> DeltaTarget:
+        """Return the place of the schema journal, beside the tables. A database of this name lies elsewhere."""
+        if self.folder:
+            return _in_folder(spark, self.folder / _JOURNAL[0] / _JOURNAL[1])
+        return self._in_catalog(spark, *_JOURNAL)
+
+    def table(self, spark: SparkSession, database: str, table: str, *, make_database: bool = True) -> DeltaTarget:
+        """Return the place of a table. A catalog's database is made if need be, unless `make_database` is false.
 
         Raises TableRefused for a name that no place can have.
         """
         if self.folder:
-            folder = self.folder / _segment(database) / _segment(table)
-            path = spark_output(folder) if isinstance(folder, RemotePath) else str(folder)
-            return DeltaTarget(spark, f"delta.{sql_name(path)}", folder)
+            return _in_folder(spark, self.folder / _segment(database) / _segment(table))
         if _VARIABLE in f"{database} {table}" and spark.conf.get(_SUBSTITUTES) != "false":
             hint = f"set {_SUBSTITUTES}=false, or replicate to a folder"
             raise TableRefused(f"Spark would put a variable's value in place of {_VARIABLE}…}} in a name", hint=hint)
-        spark.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name(self.catalog)}.{sql_name(database)}")
+        return self._in_catalog(spark, database, table, make_database=make_database)
+
+    def _in_catalog(self, spark: SparkSession, database: str, table: str, *, make_database: bool = True) -> DeltaTarget:
+        if make_database:
+            spark.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name(self.catalog)}.{sql_name(database)}")
         return DeltaTarget(spark, ".".join(map(sql_name, (self.catalog, database, table))))
 
 
@@ -77,6 +93,11 @@ def parse_target(to: str) -> Target:
     if not to:
         raise ConfigError("no place for tables is given", hint="a folder, or a Spark catalog")
     return Target(None, to)
+
+
+def _in_folder(spark: SparkSession, folder: AnyPath) -> DeltaTarget:
+    path = spark_output(folder) if isinstance(folder, RemotePath) else str(folder)
+    return DeltaTarget(spark, f"delta.{sql_name(path)}", folder)
 
 
 def _segment(name: str) -> str:
@@ -108,14 +129,23 @@ class DeltaTarget:
     path: AnyPath | None = None
 
     def present(self) -> TableState | None:
-        """Return what is there, None where there is no table."""
-        if self.path is not None and not _has_commit(self.path):
+        """Return what is there, None where there is no table; finish what `follow` has begun on it."""
+        if not self.exists():
             return None
-        if self.path is None and not self.spark.catalog.tableExists(self.name):
-            return None
-        notes = {name: value for name, value in self._properties().items() if name.startswith(_OURS)}
-        key = tuple(json.loads(notes[_KEY])) if _KEY in notes else None
-        return TableState(Shape({f.name: f.dataType for f in self.read().schema.fields}, key), notes)
+        properties = self._properties()
+        if begun := properties.get(_RENAMING):
+            self._finish(json.loads(unquote(begun)))
+            properties = self._properties()
+        notes = {name: value for name, value in properties.items() if name.startswith(_OURS)}
+        said = unquote(notes.get(_RENAMED_KEY, "null"))
+        key = json.loads(notes.get(_KEY, "null") if said == "null" else said)
+        return TableState(
+            Shape({f.name: f.dataType for f in self.read().schema.fields}, None if key is None else tuple(key)), notes
+        )
+
+    def exists(self) -> bool:
+        """Tell whether there is a table."""
+        return self.spark.catalog.tableExists(self.name) if self.path is None else _has_commit(self.path)
 
     def read(self) -> DataFrame:
         """Return the table's rows."""
@@ -158,11 +188,59 @@ class DeltaTarget:
         row = history.orderBy(F.desc("version")).select("userMetadata").first()
         return row[0] if row else None
 
+    def takes(self, names: Iterable[str]) -> bool:
+        """Tell whether `add`, `rename` and `drop` can be told these names: Spark looks for variables in them."""
+        return self.spark.conf.get(_SUBSTITUTES) == "false" or not any(_VARIABLE in name for name in names)
+
+    def add(self, columns: Mapping[str, T.DataType]) -> None:
+        """Add columns, in one commit and without a new file: they are null in the rows that are there."""
+        self._map(list(columns))
+        defined = ", ".join(f"{sql_name(name)} {kind.simpleString()}" for name, kind in columns.items())
+        self._alter(f"ADD COLUMNS ({defined})")
+
+    def follow(self, steps: Sequence[tuple[str, str]], key: tuple[str, ...] | None, notes: Mapping[str, str]) -> None:
+        """Rename and drop columns (see `steps`), in one commit each and without a new file; keep the key, and notes.
+
+        What is to be done is kept with the table first: `present` finishes it where this ends halfway.
+        """
+        begun = {"columns": self.read().columns, "steps": steps, "key": key}
+        mapped = self._properties().get(_MODE) == _MAPPING[_MODE]
+        self.remember({**notes, _RENAMING: _quoted(begun), **({} if mapped else _MAPPING)})
+        self._finish(begun)
+
+    def _finish(self, begun: Mapping[str, Any]) -> None:
+        states = [list(begun["columns"])]
+        for old, new in begun["steps"]:
+            states.append([new if name == old else name for name in states[-1] if name != old or new])
+        there = self.read().columns
+        if there not in states:
+            hint = "undo it, or remove the property tidecast.renaming"
+            raise TableRefused("somebody else changed its columns while they were being renamed", hint=hint)
+        # Where two states look the same, so do their columns: renames leave each in its place.
+        for old, new in begun["steps"][states.index(there) :]:
+            what = f"RENAME COLUMN {sql_name(old)} TO {sql_name(new)}" if new else f"DROP COLUMNS ({sql_name(old)})"
+            self._alter(what)
+        self.remember({_RENAMED_KEY: _quoted(begun["key"]), _RENAMING: ""})
+
+    @property
+    def widens(self) -> bool:
+        """Whether `widen` may be used: readers must know type widening then, so the table's owner can forbid it."""
+        return self._properties().get(_WIDENING) != "false"
+
+    def widen(self, columns: Mapping[str, T.DataType]) -> None:
+        """Give columns wider types (see `is_widening`), in one commit each and without a new file."""
+        if self._properties().get(_WIDENING) != "true":
+            self.remember({_WIDENING: "true"})
+        for name, kind in columns.items():
+            self._alter(f"ALTER COLUMN {sql_name(name)} TYPE {kind.simpleString()}")
+
+    def empty(self) -> None:
+        """Remove all rows, in one commit."""
+        self.spark.sql(f"DELETE FROM {self.name}")
+
     def rewrite(self, rows: DataFrame) -> None:
         """Replace the table's rows and columns in one commit; `rows` may read the table itself."""
-        mapping = _mapping(rows.columns)
-        if mapping.items() - self._properties().items():
-            self.remember(mapping)
+        self._map(rows.columns)
         # `saveAsTable` and `writeTo` would replace the table's properties too.
         location = self._detail("location")
         rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(location)
@@ -170,7 +248,17 @@ class DeltaTarget:
     def remember(self, notes: Mapping[str, str]) -> None:
         """Keep notes with the table, in one commit. None has a single quote or a backslash."""
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in notes.items())
-        self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({properties})")
+        self._alter(f"SET TBLPROPERTIES ({properties})")
+
+    def _alter(self, what: str) -> None:
+        """Change the table's metadata in one commit."""
+        self.spark.sql(f"ALTER TABLE {self.name} {what}")
+
+    def _map(self, names: list[str]) -> None:
+        """Let the table have columns of these names."""
+        mapping = _mapping(names)
+        if mapping and self._properties().get(_MODE) != mapping[_MODE]:
+            self.remember(mapping)
 
     def _properties(self) -> dict[str, str]:
         properties: dict[str, str] = self._detail("properties")
@@ -180,6 +268,19 @@ class DeltaTarget:
         row = self.spark.sql(f"DESCRIBE DETAIL {self.name}").select(name).first()
         assert row is not None
         return row[0]
+
+
+def is_widening(old: T.DataType, new: T.DataType) -> bool:
+    """Tell whether Delta can give a column a wider type without a new file. Source: Other documents, Delta protocol."""
+    if isinstance(new, T.DecimalType):
+        digits = old.precision - old.scale if isinstance(old, T.DecimalType) else _DIGITS.get(old, math.inf)
+        scale = old.scale if isinstance(old, T.DecimalType) else 0
+        return new.precision - new.scale >= digits and new.scale >= scale
+    return (old, new) in _WIDENINGS
+
+
+_DIGITS: dict[T.DataType, float] = {T.IntegerType(): 10, T.LongType(): 20}
+_WIDENINGS = [(T.IntegerType(), T.LongType()), (T.FloatType(), T.DoubleType())]
 
 
 def _has_commit(folder: AnyPath) -> bool:
@@ -199,6 +300,11 @@ def _of_one_write(files: Iterable[PurePosixPath]) -> list[PurePosixPath]:
     by_id: dict[str, PurePosixPath] = {}
     data = [(file, found[1]) for file in files if (found := _DATA.fullmatch(file.name)) and file.suffix != ".crc"]
     return [file for file, write in data if by_id.setdefault(write, file) != file]
+
+
+def _quoted(said: object) -> str:
+    """Return a value as JSON without single quotes and backslashes; `unquote` undoes it."""
+    return quote(json.dumps(said), safe=' ",:[]{}()')
 
 
 def _mapping(names: list[str]) -> dict[str, str]:

@@ -1,0 +1,59 @@
+"""A present table brought to a batch's columns and types: as metadata where the format can, else by new files."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from tidecast._errors import TableRefused
+from tidecast.replica._changes import filled
+from tidecast.replica._columns import fills
+from tidecast.replica._evolve import Shape, steps
+from tidecast.replica._plan import Plan
+from tidecast.replica._target import is_widening
+from tidecast.spark import sql_name
+
+
+def evolve(plan: Plan) -> None:
+    """Give a present table the columns, names and types of its evolution; its rows get new columns' defaults.
+
+    What the table shall remember is written first. Which columns are to be added and widened is told by those that are
+    there, and a table keeps what is to be renamed and dropped: a run that ends halfway is completed by the next one,
+    whatever that one's batch shows.
+    """
+    evolution = plan.evolution
+    if plan.present is None or evolution.moved is None or evolution.clash:
+        return
+    if plan.empties:  # before this is noted: rows that came after it are not there yet
+        plan.place.empty()
+    to_do = steps(plan.present.columns, evolution.moves)
+    if not plan.place.takes(name for pair in to_do for name in pair):
+        raise TableRefused("a column is renamed or dropped in whose name Spark would look for a variable")
+    if to_do:
+        plan.place.follow(to_do, evolution.moved.key, plan.notes)
+    elif plan.notes:
+        plan.place.remember(plan.notes)
+    if evolution.changes:
+        _grow(plan, evolution.moved)
+
+
+def _grow(plan: Plan, present: Shape) -> None:
+    """Add the columns that the table lacks, and widen those that are too narrow."""
+    there, shall, defined = present.columns, plan.evolution.shape.columns, plan.evolution.defined
+    added = {name: kind for name, kind in shall.items() if name not in there}
+    wider = {name: kind for name, kind in shall.items() if name in there and kind != there[name]}
+    if (
+        any(name in defined and fills(defined[name]) for name in added)
+        or not all(is_widening(there[name], kind) for name, kind in wider.items())
+        or not plan.place.takes([*added, *wider])
+        or (wider and not plan.place.widens)
+    ):
+        columns = [
+            (F.col(sql_name(name)).cast(kind) if name in there else filled(name, plan.evolution)).alias(name)
+            for name, kind in shall.items()
+        ]
+        plan.place.rewrite(plan.place.read().select(columns))
+        return
+    if added:
+        plan.place.add(added)
+    if wider:
+        plan.place.widen(wider)

@@ -1,0 +1,436 @@
+"""Schema changes of a topic on the tables that are there: which files they touch, and what every reader sees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from delta_log import DeltaLog
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaProtocolError
+from growing_topic import ID, GrowingTopic, ddl, row, table
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+import tidecast
+from tidecast._errors import ConfigError, TableRefused
+from tidecast._policy import OnDdl
+from tidecast.model import Column, DataType, TableSchema
+from tidecast.replica._evolve import reconcile, steps
+from tidecast.replica._target import DeltaTarget, is_widening
+
+Said = dict[str, Any]
+
+
+def column(name: str, kind: str = "int", length: int = 11, scale: int = 0, **more: Any) -> Said:
+    data_type = {"mysqlType": kind, "charset": "binary", "collate": "binary", "length": length, "decimal": scale}
+    return {"name": name, "dataType": data_type, "nullable": True, "default": None, **more}
+
+
+class Replica:
+    """A growing topic of the table `d.t`, and the tables that it becomes."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark, self._folder = spark, folder
+        self.topic = GrowingTopic(folder / "topic")
+        self.letters = folder / "to" / "_dead_letters"
+        self._ts = 0
+
+    def change(self, sql: str, *columns: Said, key: str = "id") -> int:
+        """Send a schema change; return the version that it makes."""
+        self._ts += 10
+        said = table(self._ts, *columns)
+        said["indexes"] = [{**index, "columns": [key]} for index in said["indexes"]]
+        self.topic.grow([ddl(sql, self._ts, said)])
+        return self._ts
+
+    def put(self, version: int, **data: Any) -> None:
+        self._ts += 1
+        self.topic.grow([row(self._ts, version, **data)])
+
+    def run(self, to: str = "to", **options: Any) -> tidecast.Replicated:
+        """Apply the whole topic."""
+        return tidecast.replicate(self.topic.uri, str(self._folder / to), spark=self._spark, tz="UTC", **options)
+
+    def log(self, to: str = "to", name: str = "t") -> DeltaLog:
+        return DeltaLog(self._folder / to / "d" / name)
+
+    def rows(self, to: str = "to", name: str = "t") -> list[Said]:
+        """The table's rows as Spark reads them, which must be those that its log and files say."""
+        frame = self._spark.read.format("delta").load(str(self._folder / to / "d" / name))
+        found = sorted((r.asDict() for r in frame.collect()), key=lambda r: str(next(iter(r.values()))))
+        assert found == self.log(to, name).rows()
+        return found
+
+    def journal(self, to: str) -> list[tuple[str, str, str | None]]:
+        """What became of each schema change."""
+        rows = DeltaTable(self._folder / to / "_tidecast" / "schema_changes").to_pyarrow_table().sort_by("commit_ts")
+        return [(row["type"], row["outcome"], row["cause"]) for row in rows.to_pylist()]
+
+    def refused(self) -> list[str]:
+        """The causes of the dead letters."""
+        lines = [line for file in self.letters.glob("*.jsonl") for line in file.read_text().splitlines()]
+        return [json.loads(line)["detail"] for line in lines]
+
+    def path(self, to: str = "to") -> str:
+        return str(self._folder / to / "d" / "t")
+
+
+@pytest.fixture
+def replica(spark: SparkSession, tmp_path: Path) -> Replica:
+    return Replica(spark, tmp_path)
+
+
+# --- added columns and wider types ----------------------------------------------------------------------------------
+
+
+def test_added_columns_touch_no_file(replica: Replica) -> None:
+    first = replica.change("CREATE TABLE `d`.`t`", ID)
+    replica.put(first, id=1)
+    replica.run()
+    (file,) = replica.log().files
+    second = replica.change("ALTER TABLE `d`.`t` ADD COLUMN `a` INT", ID, column("a"))
+    replica.put(second, id=2, a=20)
+    for _ in range(2):
+        replica.run()
+        assert replica.rows() == [{"id": 1, "a": None}, {"id": 2, "a": 20}]
+    assert file in replica.log().files
+    assert len(replica.log().ever) == 2
+    assert DeltaTable(replica.path()).to_pyarrow_table().num_rows == 2
+
+
+def test_a_column_with_a_default_is_written_into_older_rows(replica: Replica) -> None:
+    first = replica.change("CREATE TABLE `d`.`t`", ID)
+    replica.put(first, id=1)
+    replica.run()
+    replica.put(replica.change("ALTER …", ID, column("a", default="7"), column("b")), id=2, a=20)
+    replica.run()
+    assert replica.rows() == [{"id": 1, "a": 7, "b": None}, {"id": 2, "a": 20, "b": None}]
+
+
+@pytest.mark.parametrize("session", ["true", "false"], indirect=True, ids=["ansi", "no-ansi"])
+def test_wider_types_touch_no_file(session: SparkSession, replica: Replica) -> None:
+    narrow = (ID, column("a"), column("d", "decimal", 6, 2), column("f", "float", 12), column("n", "int"))
+    wide = (
+        ID,
+        column("a", "bigint"),
+        column("d", "decimal", 9, 3),
+        column("f", "double"),
+        column("n", "decimal", 12, 1),
+    )
+    replica.put(replica.change("CREATE …", *narrow), id=1, a=2**31 - 1, d="12.34", f="1.5", n="-4")
+    replica.run()
+    (file,) = replica.log().files
+    replica.put(replica.change("ALTER …", *wide), id=2, a=2**40, d="123456.789", f="0.1", n="1.5")
+    for _ in range(2):
+        replica.run()
+        assert replica.rows() == [
+            {"id": 1, "a": 2**31 - 1, "d": Decimal("12.340"), "f": 1.5, "n": Decimal("-4.0")},
+            {"id": 2, "a": 2**40, "d": Decimal("123456.789"), "f": 0.1, "n": Decimal("1.5")},
+        ]
+    assert file in replica.log().files
+    assert replica.log().types()["a"] == "long"
+
+
+def test_the_owner_of_a_table_can_forbid_type_widening(spark: SparkSession, replica: Replica) -> None:
+    replica.put(replica.change("CREATE …", ID, column("a")), id=1, a=1)
+    replica.run()
+    spark.sql(f"ALTER TABLE delta.`{replica.path()}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'false')")
+    replica.put(replica.change("ALTER …", ID, column("a", "bigint")), id=2, a=2**40)
+    replica.run()
+    assert DeltaTable(replica.path()).to_pyarrow_table().sort_by("id").to_pylist() == [
+        {"id": 1, "a": 1},
+        {"id": 2, "a": 2**40},
+    ]
+
+
+TYPES: list[T.DataType] = [
+    T.IntegerType(),
+    T.LongType(),
+    T.FloatType(),
+    T.DoubleType(),
+    T.StringType(),
+    T.DecimalType(9, 0),
+    T.DecimalType(10, 0),
+    T.DecimalType(12, 2),
+    T.DecimalType(19, 0),
+    T.DecimalType(20, 0),
+    T.DecimalType(23, 3),
+]
+
+
+def test_delta_takes_the_widenings_that_are_said_to_be_some(spark: SparkSession, tmp_path: Path) -> None:
+    pairs = [(old, new) for old in TYPES for new in TYPES if old != new and is_widening(old, new)]
+    schema = T.StructType([T.StructField(f"c{n}", old) for n, (old, _) in enumerate(pairs)])
+    place = DeltaTarget(spark, f"delta.`{tmp_path}/t`", tmp_path / "t")
+    place.create(spark.createDataFrame([], schema), (), {})
+    place.widen({f"c{n}": new for n, (_, new) in enumerate(pairs)})
+    assert [field.dataType for field in place.read().schema] == [new for _, new in pairs]
+    assert len(pairs) > 10
+
+
+# --- runs that end halfway ------------------------------------------------------------------------------------------
+
+
+class Crash(Exception):
+    """A run that ends."""
+
+
+def crashing(monkeypatch: pytest.MonkeyPatch, after: int) -> Callable[[], int]:
+    """Let a run end before its n-th commit on a table that is there; return a counter of them."""
+    seen = 0
+
+    def counting(name: str) -> None:
+        real = getattr(DeltaTarget, name)
+
+        def step(self: DeltaTarget, *given: Any) -> Any:
+            nonlocal seen
+            seen += 1
+            if seen > after:
+                raise Crash
+            return real(self, *given)
+
+        monkeypatch.setattr(DeltaTarget, name, step)
+
+    for name in ("_alter", "rewrite"):
+        counting(name)
+    return lambda: seen
+
+
+@pytest.mark.parametrize("default", [None, "7"], ids=["metadata", "rewritten"])
+@pytest.mark.parametrize("late", [False, True], ids=["the same topic again", "an older row first"])
+def test_a_half_done_change_is_completed(
+    replica: Replica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, default: str | None, late: bool
+) -> None:
+    """After whichever step a run ends, the next one comes to the same table."""
+    before, after = (ID, column("w")), (ID, column("w", "bigint"), column("a", default=default))
+    first = replica.change("CREATE …", *before)
+    replica.put(first, id=1, w=1)
+    changed = Replica(replica._spark, tmp_path / "changed")
+    changed.change("CREATE …", *before)
+    changed.put(first, id=1, w=1)
+    changed.put(changed.change("ALTER …", *after), id=2, w=2**40, a=5)
+    expected = [{"id": 1, "w": 1, "a": default and int(default)}, {"id": 2, "w": 2**40, "a": 5}]
+
+    for ended in range(9):
+        to = str(tmp_path / f"to-{ended}")
+        replica.run(to)
+        with monkeypatch.context() as patch:
+            steps = crashing(patch, ended)
+            try:
+                changed.run(to)
+            except Crash:
+                pass
+            else:
+                break
+        if late:
+            replica.run(to)
+        changed.run(to)
+        assert changed.rows(to) == expected
+    else:
+        pytest.fail("it never ended")
+    assert steps() >= 2
+
+
+def test_half_done_renames_are_completed(replica: Replica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two columns exchange their names, another one takes that of a column that is dropped, and the key has a new one.
+
+    The rows come again, too, those of the old version by the old names.
+    """
+    before = (ID, column("a"), column("b"), column("c"), column("d"))
+    after = ({**ID, "name": "k"}, column("b"), column("a"), column("c"))
+    for topic, ddl_too in ((replica, False), (changed := Replica(replica._spark, tmp_path / "changed"), True)):
+        first = topic.change("CREATE TABLE `d`.`t`", *before)
+        topic.put(first, id=1, a=10, b=20, c=30, d=40)
+        topic.put(first, id=2, a=11, b=21, c=31, d=41)
+        if ddl_too:
+            names = {"id": "k", "a": "b", "b": "a"}
+            renames = ", ".join(f"RENAME COLUMN `{old}` TO `{new}`" for old, new in names.items())
+            swapped = (after[0], column("b"), column("a"), column("c"), column("d"))
+            topic.change(f"ALTER TABLE `d`.`t` {renames}", *swapped, key="k")
+            topic.change("ALTER TABLE `d`.`t` DROP COLUMN `c`", *swapped[:3], column("d"), key="k")
+            sql = "ALTER TABLE `d`.`t` CHANGE COLUMN `d` `c` INT"
+            topic.put(topic.change(sql, *after, key="k"), k=2, b=12, a=22, c=42)
+    expected = [{"k": 1, "b": 10, "a": 20, "c": 40}, {"k": 2, "b": 12, "a": 22, "c": 42}]
+
+    for ended in range(12):
+        to = str(tmp_path / f"to-{ended}")
+        replica.run(to)
+        (file,) = replica.log(to).files
+        with monkeypatch.context() as patch:
+            steps = crashing(patch, ended)
+            try:
+                changed.run(to, ddl="evolve")
+            except Crash:
+                pass
+            else:
+                break
+        changed.run(to, ddl="evolve")
+        assert changed.rows(to) == expected
+        assert file in changed.log(to).ever
+        assert len(changed.log(to).ever) == 2
+    else:
+        pytest.fail("it never ended")
+    assert steps() == 8
+    assert changed.rows(to) == expected
+
+
+# --- dropped and renamed columns ------------------------------------------------------------------------------------
+
+
+def test_dropped_and_renamed_columns_touch_no_file(replica: Replica) -> None:
+    """By schema changes alone, without a row; rows of older versions come late, under the names that they had."""
+    first = replica.change("CREATE TABLE `d`.`t`", ID, column("a"), column("b", default="5"))
+    replica.put(first, id=1, a=10, b=100)
+    replica.run(ddl="evolve")
+    files = replica.log().files
+    assert DeltaTable(replica.path()).protocol().min_reader_version == 1
+    replica.change("ALTER TABLE `d`.`t` RENAME COLUMN `A` TO `aa`", ID, column("aa"), column("b", default="5"))
+    replica.run(ddl="evolve")
+    assert replica.rows() == [{"id": 1, "aa": 10, "b": 100}]
+    replica.change("ALTER TABLE `d`.`t` DROP COLUMN `b`", ID, column("aa"))
+    replica.run(ddl="evolve")
+    assert replica.rows() == [{"id": 1, "aa": 10}]
+    last = replica.change("ALTER TABLE `d`.`t` ADD COLUMN `b` INT", ID, column("aa"), column("b"))
+    replica.run(ddl="evolve")
+    assert replica.log().files == replica.log().ever == files
+    replica.put(first, id=2, a=20, b=200)
+    replica.put(last, id=3, aa=30, b=300)
+    for _ in range(2):
+        replica.run(ddl="evolve")
+        assert replica.rows() == [
+            {"id": 1, "aa": 10, "b": None},
+            {"id": 2, "aa": 20, "b": None},
+            {"id": 3, "aa": 30, "b": 300},
+        ]
+    assert replica.refused() == []
+    with pytest.raises(DeltaProtocolError, match="columnMapping"):  # and no nulls
+        DeltaTable(replica.path()).to_pyarrow_table()
+    query = QueryBuilder().register("t", DeltaTable(replica.path())).execute("SELECT aa FROM t ORDER BY id")
+    assert pa.table(query.read_all()).to_pydict() == {"aa": [10, 20, 30]}
+
+
+def test_what_each_policy_makes_of_a_rename_and_a_drop(replica: Replica) -> None:
+    before = (ID, column("a"), column("b", default="5"), column("n", "bigint"))
+    after = (ID, column("aa"), column("n"), column("x", default="9"))
+    replica.put(replica.change("CREATE TABLE `d`.`t`", *before), id=1, a=10, b=100, n=7)
+    for to in ("lenient", "ignore", "exception", "try_evolve"):
+        replica.run(to)
+    sql = "ALTER TABLE `d`.`t` RENAME COLUMN `a` TO `aa`, DROP COLUMN `b`, ADD COLUMN `x` INT DEFAULT 9"
+    last = replica.change(sql, *after)
+    replica.put(last, id=2, aa=20, n=8, x=80)
+
+    with pytest.raises(TableRefused, match=r"d\.t: its schema changed: column a renamed to aa"):
+        replica.run("exception", ddl="exception")
+    for _ in range(2):
+        done = {to: replica.run(to, ddl=to) for to in ("lenient", "ignore", "try_evolve")}
+        kept = {"id": 1, "a": 10, "b": 100, "n": 7, "aa": None, "x": 9}
+        assert replica.rows("lenient") == [kept, {"id": 2, "a": None, "b": None, "n": 8, "aa": 20, "x": 80}]
+        assert replica.rows("ignore") == [
+            {"id": 1, "a": 10, "b": 100, "n": 7},
+            {"id": 2, "a": None, "b": None, "n": 8},
+        ]
+        assert replica.rows("try_evolve") == [{"id": 1, "aa": 10, "n": 7, "x": 9}, {"id": 2, "aa": 20, "n": 8, "x": 80}]
+    assert all(not one.dead_letters for one in done.values())
+    # What was ignored is made up for when the topic is read again.
+    replica.run("ignore", ddl="try_evolve")
+    assert replica.rows("ignore") == replica.rows("try_evolve")
+
+    wrong = replica.change("ALTER TABLE `d`.`t` MODIFY COLUMN `x` JSON", *after[:3], column("x", "json"))
+    replica.put(wrong, id=3, aa=30, n=9, x=1)
+    with pytest.raises(TableRefused, match="column x changed from int to"):
+        replica.run("try_evolve", ddl="evolve")
+    assert replica.run("try_evolve", ddl="try_evolve").dead_letters == {"schema-change": 1}
+
+    made = ("create table", "applied", None)
+    stay = "kept, and null in new rows: a, b"
+    assert replica.journal("lenient") == [made, ("multi schema change", "applied", stay)]
+    assert replica.journal("ignore") == [made, ("multi schema change", "ignored", "--ddl is ignore")]
+    assert replica.journal("exception") == [made]
+    refused = ("modify column", "refused", "column x changed from int to string")
+    assert replica.journal("try_evolve") == [made, ("multi schema change", "applied", None), refused]
+
+
+def test_renames_in_debezium_messages(spark: SparkSession, replica: Replica, tmp_path: Path) -> None:
+    replica.put(replica.change("CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY, `a` INT)", ID, column("a")), id=1, a=10)
+    sql = "ALTER TABLE `d`.`t` CHANGE COLUMN `a` `aa` INT"
+    replica.put(replica.change(sql, ID, column("aa")), id=2, aa=20)
+    topic = f"file://{tmp_path}/debezium/topic?protocol=debezium"
+    tidecast.convert(replica.topic.uri, topic, tz="UTC", spark=spark)
+    for _ in range(2):
+        tidecast.replicate(topic, str(tmp_path / "to"), tz="UTC", spark=spark, ddl="evolve")
+        assert replica.rows() == [{"id": 1, "aa": 10}, {"id": 2, "aa": 20}]
+
+
+def test_a_truncated_table_is_emptied_once(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows from before it that come again stay away, also after a run that ended between its steps."""
+    first = replica.change("CREATE TABLE `d`.`t`", ID, column("a"))
+    replica.put(first, id=1, a=1)
+    replica.put(first, id=2, a=2)
+    replica.run("lenient")
+    replica.run()
+    replica._ts += 10
+    replica.topic.grow([ddl("TRUNCATE TABLE `d`.`t`", replica._ts, table(first, ID, column("a")))])
+    replica.put(first, id=2, a=3)
+    with monkeypatch.context() as patch:
+        crashing(patch, 0)
+        with pytest.raises(Crash):
+            replica.run(ddl="evolve")
+    assert replica.rows() == []
+    for _ in range(2):
+        replica.run(ddl="evolve")
+        assert replica.rows() == [{"id": 2, "a": 3}]
+    (warning,) = replica.run("lenient").warnings
+    assert "not carried out" in warning
+    assert replica.rows("lenient") == [{"id": 1, "a": 1}, {"id": 2, "a": 3}]
+    assert [row[:2] for row in replica.journal("to")] == [("create table", "applied"), ("truncate table", "applied")]
+    assert replica.journal("lenient")[1][1] == "ignored"
+    with pytest.raises(TableRefused, match="it was emptied"):
+        replica.run("lenient", ddl="exception")
+
+
+def test_an_unknown_policy(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"ddl is .eager. .one of evolve, try_evolve, lenient, ignore, exception"):
+        tidecast.replicate(f"{tmp_path}/topic?protocol=simple", str(tmp_path), ddl="eager")
+
+
+def random_change(random: Random, columns: dict[str, int], last_id: int) -> tuple[dict[str, int], dict[str, str]]:
+    """Return the ids of a table's columns after a statement, and those that it renames, the old name by the new one."""
+    left = [name for name in columns if random.random() > 0.2]
+    some = random.sample(left, random.randint(0, len(left)))
+    free = [name for name in "abcdef" if name not in columns]
+    now = dict(zip(some, random.sample([*some, *free], len(some)), strict=True))
+    after = {now.get(name, name): columns[name] for name in left}
+    added = [name for name in "abcdef" if name not in {*after, *columns} and random.random() < 0.2]
+    return after | {n: last_id + i for i, n in enumerate(added, 1)}, {new: old for old, new in now.items()}
+
+
+def test_columns_keep_their_rows_through_any_renames() -> None:
+    """TiDB's ids of columns are the plain twin: a table finds them by its moves, and takes the same steps."""
+    random = Random(7)
+    for _ in range(300):
+        ids, renamed = [{"k": 0, "a": 1}], dict[int, dict[str, str]]()
+        for number in range(1, random.randint(2, 7)):
+            columns, former = random_change(random, {n: i for n, i in ids[-1].items() if n != "k"}, number * 10)
+            ids.append({"k": 0, **columns})
+            renamed[number] = {new: old for new, old in former.items() if new != old}
+        versions = [
+            TableSchema("d", "t", 1, number, tuple(Column(name, DataType("int")) for name in columns))
+            for number, columns in enumerate(ids)
+        ]
+        done = reconcile(versions, None, renamed=renamed, on_ddl=OnDdl.EVOLVE)
+        assert done.refused == {}
+        last = {i: name for name, i in ids[-1].items()}
+        for version, columns in zip(versions, ids, strict=True):
+            assert done.lineage.names(version) == {name: last[i] for name, i in columns.items() if i in last}
+        held = dict(ids[0])
+        for old, new in steps(held, done.memory.moves):
+            held |= {new: held.pop(old)}
+            held.pop("", None)
+        assert held == {last[i]: i for i in ids[0].values() if i in last}
