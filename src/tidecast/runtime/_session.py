@@ -188,6 +188,8 @@ _SQL = {
     "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
     # Ten thousand messages, as many as go to Python at once by default, may be as many megabytes.
     "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
+    # As many messages as Spark keeps in one piece by default, 10,000, would be more than the heap where they are large.
+    "spark.sql.inMemoryColumnarStorage.batchSize": "1000",
     # A name such as `${env:HOME}` in a message is a name.
     "spark.sql.variable.substitute": "false",
 }
