@@ -17,7 +17,7 @@ from rich.table import Table
 from bench.orders import inserted_rows
 from tidecast.runtime import spark_session
 
-_WIDTH = 110  # or else a narrow terminal, or none, costs digits
+_WIDTH = 130  # or else a narrow terminal, or none, costs digits
 
 Results = list[dict[str, Any]]
 """By contestant: its name, its seconds and, beside each peer, the ratio that is reached and the one that is meant."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -98,6 +99,26 @@ def demo(folder: str = "tidecast-demo", *, progress: Progress = no_progress, spa
     fit.
     """
     base = _cleared(local_path(folder, "--dir").absolute())
+    progress("starting Spark", 0, _STAGES)
+    with _session(spark) as session:
+        return _in_session(session, base, progress)
+
+
+@contextmanager
+def _session(given: SparkSession | None) -> Iterator[SparkSession]:
+    """Give a session; one of our own ends afterwards, as its settings are for a few rows."""
+    running = given or SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    session = spark_session(conf=_QUICK)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _in_session(session: SparkSession, base: Path, progress: Progress) -> Demo:
     avro, registry = f"{(base / _TOPICS / _SHOP).as_uri()}?protocol=avro", (base / _SCHEMAS).as_uri()
     others = {protocol: f"{(base / protocol / _SHOP).as_uri()}?{params}" for protocol, params in _OTHERS.items()}
     source = f"{avro}&topics=.*"
@@ -105,8 +126,6 @@ def demo(folder: str = "tidecast-demo", *, progress: Progress = no_progress, spa
     def stage(number: int) -> Progress:
         return lambda text, *_: progress(text, number, _STAGES)
 
-    progress("starting Spark", 0, _STAGES)
-    session = spark or SparkSession.getActiveSession() or spark_session(conf=_QUICK)
     progress("publishing as Avro, as Debezium and as Simple", 1, _STAGES)
     configs = [load_config(avro, str(_CHANGEFEED), registry), *map(load_config, others.values())]
     with (

@@ -48,5 +48,5 @@ class OnDdl(_Choice):
 
     @property
     def moves_columns(self) -> bool:
-        """Whether tables lose what the source loses: columns, names, and the rows of a table that is emptied."""
+        """Whether tables lose what the source loses: columns and names."""
         return self in (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE, OnDdl.EXCEPTION)

@@ -195,3 +195,10 @@ def test_what_is_odd_is_left_to_spark(spark: SparkSession) -> None:
         inspect_plain(twice, "simple", DecodeOptions())
     (said,) = tidecast.inspect(hex=twice.hex(), protocol="simple", tz="UTC", spark=spark)
     assert (said.type, said.commit_ts, said.problem) == ("WATERMARK", 1, None)
+
+
+@pytest.mark.parametrize("number", ["1e9999999999999999999", "1" * 1500, "0." + "1" * 1500])
+def test_numbers_beyond_all_bounds_are_left_to_spark(number: str) -> None:
+    message = f'{{"version":1,"type":"WATERMARK","commitTs":1,"buildTs":1,"more":{number}}}'
+    with pytest.raises(TakesSpark):
+        inspect_plain(message.encode(), "simple", DecodeOptions())

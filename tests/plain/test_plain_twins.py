@@ -168,7 +168,26 @@ TEXTS: dict[DataType, st.SearchStrategy[str]] = {
     DataType("set", elements=ELEMENTS): st.integers(0, 20).map(str),
     DataType("varchar", "utf8mb4"): texts,
 }
-ODD = ["", " 1", "1 ", "+1", "01", "1.0", "1e3", "-0", "x", "NaN", "Infinity", "1_0", "٣", "0x1", "1d", "1.", ".5"]
+ODD = [
+    "",
+    " 1",
+    "1 ",
+    "+1",
+    "01",
+    "1.0",
+    "1e3",
+    "-0",
+    "x",
+    "NaN",
+    "Infinity",
+    "1_0",
+    "٣",
+    "0x1",
+    "1d",
+    "1.",
+    ".5",
+    "1e-99999999",
+]
 
 
 @pytest.mark.parametrize("data_type", TEXTS, ids=str)

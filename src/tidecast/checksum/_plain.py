@@ -73,7 +73,7 @@ def _text(data_type: DataType, value: Any) -> bytes:
 
 
 def _short_text(data_type: DataType, value: Any) -> bytes:
-    need(len(value) <= _MOST_SHORT, "a text too long for its type")
+    need(len(value.encode()) <= _MOST_SHORT, "a text too long for its type")
     return _text(data_type, value)
 
 

@@ -21,8 +21,9 @@ def ended_by_sigterm(waits: bool = True) -> Iterator[threading.Event | None]:
     earlier = signal.getsignal(signal.SIGTERM)
 
     def end(*_: object) -> None:
-        stop.set()
         signal.signal(signal.SIGTERM, earlier)
+        # In another thread: the signal may come while this one holds the event's lock.
+        threading.Thread(target=stop.set).start()
 
     signal.signal(signal.SIGTERM, end)
     try:

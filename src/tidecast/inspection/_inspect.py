@@ -34,9 +34,8 @@ def inspect(
     One message that is sound takes no Spark. Raises ConfigError for a wrong URI or text, Unreachable and RegistryError.
     """
     if source is not None:
-        from tidecast.inspection._events import (
-            inspect_topic,
-        )  # Spark's side of tidecast, for which one message waits not
+        # It needs Spark, which one message does not wait for.
+        from tidecast.inspection._events import inspect_topic
 
         return inspect_topic(source, limit, schema_registry=schema_registry, tz=tz, progress=progress, spark=spark)
     value = _message(hex, base64)

@@ -56,12 +56,6 @@ class Ddl:
         return (database, table) if database else None
 
     @property
-    def empties(self) -> bool:
-        """Whether it removes all rows of a table, which stays."""
-        statement = self.statement
-        return statement is not None and (statement.verb, statement.subject) == ("TRUNCATE", "TABLE")
-
-    @property
     def is_view(self) -> bool:
         """Whether it is about a view."""
         return self.statement is not None and self.statement.subject == "VIEW"

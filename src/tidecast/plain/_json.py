@@ -8,6 +8,9 @@ from typing import Any
 
 from tidecast.plain._takes_spark import TakesSpark, need
 
+_MOST_DIGITS, _LONGEST_NAME = 400, 1_000
+"""Far from where Spark's reader gives up."""
+
 
 def object_of(value: bytes) -> dict[str, Any]:
     """Return the members of a message that is one JSON object in UTF-8; numbers with a point are decimals.
@@ -16,9 +19,13 @@ def object_of(value: bytes) -> dict[str, Any]:
     """
     try:
         found = json.loads(
-            value.decode("utf-8"), object_pairs_hook=_members, parse_float=Decimal, parse_constant=_constant
+            value.decode("utf-8"),
+            object_pairs_hook=_members,
+            parse_float=_decimal,
+            parse_int=_integer,
+            parse_constant=_constant,
         )
-    except (ValueError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise TakesSpark(str(error)) from None
     need(isinstance(found, dict), "no object")
     return found  # type: ignore[no-any-return]
@@ -36,10 +43,21 @@ def member(members: dict[str, Any], name: str, kind: type, *, bits: int = 64) ->
     return value
 
 
+def _decimal(text: str) -> Decimal:
+    need(len(text) <= _MOST_DIGITS, "a number that is too long")
+    return Decimal(text)
+
+
+def _integer(text: str) -> int:
+    need(len(text) <= _MOST_DIGITS, "a number that is too long")
+    return int(text)
+
+
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     need(len(members) == len(pairs), "a member comes twice")
     for name, value in pairs:
+        need(len(name) <= _LONGEST_NAME, "a name that is too long")
         _check_text(name)
         if isinstance(value, str):
             _check_text(value)

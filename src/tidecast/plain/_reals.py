@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from tidecast.plain._takes_spark import TakesSpark, need, takes_spark
 
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 _MOST_DIGITS = 400
 _NO_EXPONENT_FROM, _NO_EXPONENT_TO = 1e-3, 1e7
 _FLOAT_DIGITS = 9

@@ -23,8 +23,6 @@ def evolve(plan: Plan) -> None:
     evolution = plan.evolution
     if plan.present is None or evolution.moved is None or evolution.clash:
         return
-    if plan.empties:  # before this is noted: rows that came after it are not there yet
-        plan.place.empty()
     to_do = steps(plan.present.columns, evolution.moves)
     if not plan.place.takes(name for pair in to_do for name in pair):
         raise TableRefused("a column is renamed or dropped in whose name Spark would look for a variable")

@@ -139,7 +139,7 @@ def _append(plan: Plan, set_aside: Callable[[Checked], None]) -> TableReport:
     end = F.element_at(F.from_json(F.lit(json.dumps(applied)), "map<string,bigint>"), line)
     checked = count(plan.all_changes)
     set_aside(checked)
-    changes = plan.changes().where("applies")
+    changes = plan.changes().where("fits")
     rows = changes.where(~F.col("deleted")).select("*", F.col("after.row").alias("row"))
     fresh = without_repeats(rows).where(F.col("offset") > F.coalesce(end, F.lit(-1))).persist()
     try:
@@ -254,6 +254,10 @@ def _report(
         f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()
     ]
     reported += [f"column {name}: kept, and null in new rows, as the source has it no longer" for name in plan.kept()]
+    reported += [
+        f"column {name}: was gone from the source and has come again; rows that no message shows keep what they had"
+        for name in plan.evolution.again
+    ]
     reported += [f"column {name}: null, its values are computed when read and in no message" for name in plan.virtual()]
     return TableReport(
         plan.database,

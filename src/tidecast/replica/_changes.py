@@ -25,24 +25,19 @@ def doubtful_columns(changes: Sequence[TableChanges]) -> list[str]:
     return list(dict.fromkeys(c.name for c in columns if may_be_unrepresentable(c.data_type)))
 
 
-def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence[str], emptied: int = 0) -> DataFrame:
+def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence[str]) -> DataFrame:
     """Return the changes of one table version, which have been checked (see `check`), in the table's types.
 
     Out: `topic`, `partition`, `offset`, `commit_ts`; `message` bigint, in tables without a key, by which two messages
-    differ; `fits` boolean, whether the change can be applied, and `applies`, whether it is to be: not what came up to
-    the commit-ts `emptied`; `verdict`, `corrupted`; `key` struct (see `newest`), null for one that does not apply;
-    `deleted` boolean; `after` struct, null for a delete: `row`, the table's row, and `lost`, for each of the `doubtful`
-    columns whether its value has no form in the table. An update that changes the key gives a second row that deletes
-    the old one, and has no verdict.
+    differ; `fits` boolean, whether the change can be applied; `verdict`, `corrupted`; `key` struct (see `newest`), null
+    for one that cannot; `deleted` boolean; `after` struct, null for a delete: `row`, the table's row, and `lost`, for
+    each of the `doubtful` columns whether its value has no form in the table. An update that changes the key gives a
+    second row that deletes the old one, and has no verdict.
     """
     schema, shape = change.schema, evolution.shape
     names, there = shape.key or (), _there(schema, evolution)
     has_rows = change.upserts_from is not None
-    fits = F.col("reason").isNull()
-    columns = {
-        "fits": fits,
-        "applies": fits & F.coalesce(F.col("commit_ts") > emptied, F.lit(False)) if emptied else fits,
-    }
+    columns = {"fits": F.col("reason").isNull()}
     if has_rows:  # each of these is read twice, as a value and to see whether it was lost, and is dear
         read = (c for c in there.values() if c.name in doubtful)
         columns |= {f"value of {c.name}": table_value(F.col("data")[c.name], c.data_type) for c in read}
@@ -53,17 +48,17 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
             return F.lit(None).cast("string")
         return F.struct(*(_value(side, there[name], shape.columns[name]).alias(name) for name in names))
 
-    applies, deleted = F.col("applies"), F.col("op") == F.lit(Op.DELETE)
+    fits, deleted = F.col("fits"), F.col("op") == F.lit(Op.DELETE)
     after = _after(schema, evolution, doubtful) if has_rows else F.lit(None).cast(_type_of_after(shape))
     entry = {
-        "key": F.when(applies, key_of(image_of_key())),
+        "key": F.when(fits, key_of(image_of_key())),
         "deleted": deleted,
-        "after": F.when(applies & ~deleted, after),
+        "after": F.when(fits & ~deleted, after),
         "verdict": F.col("verdict"),
         "corrupted": F.col("corrupted"),
     }
     message = F.lit(None).cast("bigint") if names else F.xxhash64("timestamp", "key", "value")
-    before = (*_PLACE, message.alias("message"), "fits", "applies")
+    before = (*_PLACE, message.alias("message"), "fits")
     if not (change.shows_before and has_rows):
         return frame.select(*before, *_named(entry))
     left_behind = {
@@ -73,12 +68,10 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
         "verdict": F.lit(None).cast("string"),
         "corrupted": F.lit(None).cast("boolean"),
     }
-    moved = applies & F.col("old").isNotNull() & ~deleted & (key_of(F.col("old")) != key_of(F.col("data")))
+    moved = fits & F.col("old").isNotNull() & ~deleted & (key_of(F.col("old")) != key_of(F.col("data")))
     one, two = F.struct(*_named(entry)), F.struct(*_named(left_behind))
     entries = F.when(moved, F.array(two, one)).otherwise(F.array(one))
-    return frame.select(*before, F.explode(entries).alias("entry")).select(
-        *_PLACE, "message", "fits", "applies", "entry.*"
-    )
+    return frame.select(*before, F.explode(entries).alias("entry")).select(*_PLACE, "message", "fits", "entry.*")
 
 
 def filled(name: str, evolution: Evolution) -> Column:

@@ -20,7 +20,11 @@ from tidecast.spark import evaluated_once, reused, union
 
 _PLACE = ("topic", "partition", "offset")
 
-_TALLIES = {f"{can} {verdict}": (verdict, can == "fits") for can in ("fits", "refused") for verdict in Verdict}
+# Rows of a table that is refused as a whole have no verdict, nor has the second row of an update that changes a key.
+_TALLIES: Mapping[str, tuple[Verdict | None, bool]] = {
+    **{f"fits {verdict}": (verdict, True) for verdict in Verdict},
+    **{f"refused {verdict}": (verdict, False) for verdict in (*Verdict, None)},
+}
 _CORRUPTED = "corrupted rows"
 TALLIES = (*_TALLIES, _CORRUPTED)
 """The columns of `tallies`."""
@@ -168,7 +172,7 @@ def tallies() -> tuple[Column, ...]:
     fits = F.col("fits")
     return (
         *(
-            F.count_if((F.col("verdict") == verdict) & (fits if can else ~fits)).alias(name)
+            F.count_if(F.col("verdict").eqNullSafe(F.lit(verdict)) & (fits if can else ~fits)).alias(name)
             for name, (verdict, can) in _TALLIES.items()
         ),
         F.count_if("corrupted").alias(_CORRUPTED),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from tidecast._errors import TableRefused
 from tidecast._policy import OnDdl
-from tidecast.model import Ddl
+from tidecast.model import Ddl, Reason
 from tidecast.replica._plan import Plan
 
 Name = tuple[str, str]
@@ -34,22 +34,17 @@ def moves_rows(change: Ddl) -> bool:
     return (statement.verb, statement.subject) in _STATEMENTS
 
 
-def carried_out(change: Ddl, plans: Mapping[Name, Plan], on_ddl: OnDdl) -> bool:
-    """Tell whether a schema change removes rows from the tables as it did at the source."""
-    plan = plans.get((change.database, change.table))
-    return change.empties and on_ddl.moves_columns and (plan is None or change.commit_ts <= plan.emptied)
-
-
 def stop_at_schema_changes(changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: OnDdl) -> None:
     """Raise TableRefused for a schema change that stops the run: any, or one that the tables cannot follow."""
     if on_ddl not in (OnDdl.EXCEPTION, OnDdl.EVOLVE):
         return
     hint = f"--ddl is {on_ddl}; with {OnDdl.LENIENT} the run goes on"
     for name, plan in plans.items():
-        said = list(plan.evolution.refused.values()) or ([plan.evolution.clash] if plan.evolution.clash else [])
+        said = [*plan.evolution.refused.values(), *([plan.evolution.clash] if plan.evolution.clash else [])]
+        said += [cause for _, reason, cause in plan.refused if reason is Reason.SCHEMA_CHANGE]
         if on_ddl is OnDdl.EXCEPTION:
-            said += [*plan.evolution.news, *(["it was emptied"] if plan.empties else [])]
+            said += plan.evolution.news
         if said:
             raise TableRefused(f"its schema changed: {said[0]}", where=".".join(name), hint=hint)
-    if stopping := not_carried_out(c for c in changes if not carried_out(c, plans, on_ddl)):
+    if stopping := not_carried_out(changes):
         raise TableRefused(stopping[0], hint=hint)

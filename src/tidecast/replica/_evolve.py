@@ -59,7 +59,8 @@ class Evolution:
     where it came first. `refused` has, for each version whose rows cannot be applied, the cause; `clash` is the cause
     where the present table takes nothing at all. `moves` are what became of columns, `moved` is what the present table
     looks like after them, and `changes` tells that it lacks columns or room even so. `news` says, for people, what the
-    batch's versions changed, `kept` which columns were gone from the source with it.
+    batch's versions changed, `kept` which columns were gone from the source with it, and `again` which of those that
+    the table keeps have come back, as other columns maybe.
     """
 
     shape: Shape
@@ -72,6 +73,7 @@ class Evolution:
     moved: Shape | None = None
     news: Sequence[str] = field(default=(), compare=False)
     kept: Sequence[str] = field(default=(), compare=False)
+    again: Sequence[str] = field(default=(), compare=False)
     read_by: AppliedVersions | None = None
 
     @property
@@ -100,9 +102,9 @@ def reconcile(
     """
     given = list(dict.fromkeys(versions))
     if on_ddl is OnDdl.IGNORE:
-        return _unevolved(given, present, memory)
+        return _unevolved(given, present, memory, renamed)
     rules = _Rules(on_ddl, renamed if has_commit_ts else _NEVER, has_commit_ts)
-    fresh = [v for v in given if not memory.knows(v, has_commit_ts=has_commit_ts)]
+    fresh = _fresh(given, memory, has_commit_ts=has_commit_ts)
     last = [memory.newest] if memory.newest else []
     numbered = sorted([*last, *fresh], key=lambda v: v.version)
     after = numbered[numbered.index(last[0]) :] if last else numbered
@@ -120,20 +122,48 @@ def reconcile(
     ordered = dict.fromkeys([*(c.name for c in line.accepted[-1].columns), *line.shape.columns])
     shape = replace(line.shape, columns={name: line.shape.columns[name] for name in ordered})
     kept = [name for move in line.moves for name in move.kept]
-    if moved is None:
-        return Evolution(shape, first, refused, taken, moves=line.moves, news=line.news, kept=kept)
-    merged = _widened(moved, shape)
-    changes = merged.columns != moved.columns
-    return Evolution(
-        merged, first, refused, taken, changes=changes, moves=line.moves, moved=moved, news=line.news, kept=kept
+    evolution = Evolution(
+        shape, first, refused, taken, moves=line.moves, moved=moved, news=line.news, kept=kept, again=line.again
     )
+    if moved is None:
+        return evolution
+    merged = _widened(moved, shape)
+    return replace(evolution, shape=merged, changes=merged.columns != moved.columns)
 
 
-def _unevolved(given: Sequence[TableSchema], present: Shape | None, memory: AppliedVersions) -> Evolution:
-    """Return an evolution that changes nothing: rows lose the columns that the table lacks, and lack those it has."""
+def _fresh(given: Sequence[TableSchema], memory: AppliedVersions, *, has_commit_ts: bool) -> list[TableSchema]:
+    """Return the versions that a table has not taken.
+
+    One that looks like the newest is it once more, from another message, unless another version lies between them.
+    """
+    unknown = [v for v in given if not memory.knows(v, has_commit_ts=has_commit_ts)]
+    if memory.newest is None or not has_commit_ts:
+        return unknown
+    next_one = min((v.version for v in unknown if v.version > memory.newest.version), default=None)
+    return [v for v in given if v in unknown or (next_one is not None and v.version > next_one)]
+
+
+def _unevolved(
+    given: Sequence[TableSchema],
+    present: Shape | None,
+    memory: AppliedVersions,
+    renamed: Mapping[int, Mapping[str, str]],
+) -> Evolution:
+    """Return an evolution that changes nothing: rows lose the columns that the table lacks, and lack those it has.
+
+    From a statement on that gives a column a name which the table has, that name means another column.
+    """
     first = memory.newest or min(given, key=lambda v: v.version)
     shape = present or _shape_of(first)
-    refused = {v: cause for v in given if (cause := _unfit(shape, memory.current(v)))}
+    names = {name.lower() for name in shape.columns}
+    reused = [(number, sorted(names & set(former))) for number, former in renamed.items() if number > first.version]
+    until, taken = min(((number, found[0]) for number, found in reused if found), default=(None, ""))
+    refused = {
+        v: cause
+        for v in given
+        if (cause := _unfit(shape, memory.current(v), memory.current(first)))
+        or (cause := f"{taken} is another column now" if until is not None and v.version >= until else None)
+    }
     lacking = [(v, tuple(set(shape.columns) - set(memory.names(v).values()))) for v in given]
     gone = tuple(Move(v.version, kept=names) for v, names in lacking if names and v.version > first.version)
     remembered = memory if memory.newest or present else memory.after([first])
@@ -143,8 +173,12 @@ def _unevolved(given: Sequence[TableSchema], present: Shape | None, memory: Appl
     )
 
 
-def _unfit(shape: Shape, version: TableSchema) -> str | None:
+def _unfit(shape: Shape, version: TableSchema, first: TableSchema) -> str | None:
     by = _shape_of(version)
+    types = {c.name: c.data_type for c in first.columns if c.name in shape.columns}
+    altered = ((c.name, _alters(types[c.name], c.data_type)) for c in version.columns if c.name in types)
+    if found := next(((name, how) for name, how in altered if how), None):
+        return f"column {found[0]} {found[1]}, in rows too that no message shows"
     wider = {n: kind for n, kind in by.columns.items() if n in shape.columns and not holds(shape.columns[n], kind)}
     return _clash(replace(shape, columns={}), by) or next(
         (f"column {n} changed from {shape.columns[n].simpleString()} to {k.simpleString()}" for n, k in wider.items()),
@@ -161,6 +195,7 @@ class _Line:
     shape: Shape
     moves: tuple[Move, ...]
     news: Sequence[str]
+    again: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -199,7 +234,7 @@ class _Rules:
 def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rules) -> _Line:
     """Follow versions in their order. Columns that are gone before the newest one that is known are not followed."""
     accepted, refused = list(versions[:1]), dict[TableSchema, str]()
-    moves, news = list[Move](), list[str]()
+    moves, news, again = list[Move](), list[str](), list[str]()
     kept = set(memory.kept)
     before = memory.current(versions[0])
     shape = _shape_of(before)
@@ -214,12 +249,13 @@ def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rule
         accepted.append(version)
         if settled:
             news += _news(before, there, move)
+            again += sorted(kept & {c.name for c in there.columns} - {c.name for c in before.columns})
         if move.changes_columns or move.kept:
             moves.append(move)
             kept |= {*move.kept}
         shape, before = _widened(_following(shape, [move]), _shape_of(there)), there
         settled |= version == memory.newest
-    return _Line(accepted, refused, shape, tuple(moves), news)
+    return _Line(accepted, refused, shape, tuple(moves), news, again)
 
 
 def _news(before: TableSchema, version: TableSchema, move: Move) -> list[str]:
@@ -248,7 +284,9 @@ def with_wider_key(evolution: Evolution, deletes: Iterable[TableSchema]) -> Evol
         there = {name: shape.columns.get(name) for name in keys}
         if set(keys) == set(shape.key) and all(here and holds(keys[name], here) for name, here in there.items()):
             shape = _widened(shape, Shape(keys))
-    return replace(evolution, shape=shape, changes=evolution.changes or shape.columns != evolution.shape.columns)
+    if shape.columns == evolution.shape.columns:
+        return evolution
+    return replace(evolution, shape=shape, changes=True, news=[*evolution.news, "its key became wider"])
 
 
 def _following(shape: Shape, moves: Iterable[Move]) -> Shape:

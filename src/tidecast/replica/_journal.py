@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 
 from tidecast._policy import OnDdl
 from tidecast.model import Ddl, ddl_action
-from tidecast.replica._ddl import Name, carried_out, moves_rows
+from tidecast.replica._ddl import Name, moves_rows
 from tidecast.replica._plan import Plan
 from tidecast.replica._target import DeltaTarget
 
@@ -68,8 +68,6 @@ def _outcome(
 ) -> tuple[str, str | None]:
     """Return what was made of a schema change, and why where it was not simply applied."""
     name = change.database, change.table
-    if carried_out(change, plans, on_ddl):
-        return (REFUSED, failed[name]) if name in failed else (APPLIED, None)
     if moves_rows(change):
         return IGNORED, "what moves or removes rows without a row change is not carried out"
     if change.schema is None:

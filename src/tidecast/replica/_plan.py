@@ -21,7 +21,7 @@ from tidecast.spark import union
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
-_KEYSPACE, _VERSIONS, _EMPTIED = "tidecast.keyspace", "tidecast.versions", "tidecast.emptied"
+_KEYSPACE, _VERSIONS = "tidecast.keyspace", "tidecast.versions"
 
 Refused = tuple[TableChanges, Reason, str]
 
@@ -32,8 +32,7 @@ class Plan:
 
     `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
     the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
-    are files where the table shall lie, of a write that was not finished. Rows up to `emptied`, a TSO, are no more, as
-    the table was emptied then; `empties` tells that those in the present table are to be removed.
+    are files where the table shall lie, of a write that was not finished.
     """
 
     database: str
@@ -45,8 +44,6 @@ class Plan:
     refused: tuple[Refused, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
     unfinished: Sequence[str] = ()
-    emptied: int = 0
-    empties: bool = False
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -72,7 +69,7 @@ class Plan:
 
         Out: see `table_changes`; those that cannot be applied are among them, without a key.
         """
-        return union([table_changes(c, self.evolution, self.doubtful, self.emptied) for c in self.accepted])
+        return union([table_changes(c, self.evolution, self.doubtful) for c in self.accepted])
 
     @property
     def doubtful(self) -> list[str]:
@@ -139,7 +136,8 @@ def plan(
         key = schema.handle_key
         shape = replace(present, key=key) if present.key is None and changes else present
         evolution = Evolution(shape, memory=memory, moved=present)
-    evolution = with_wider_key(evolution, [c.schema for c in fit if c.upserts_from is None])
+    if on_ddl is not OnDdl.IGNORE:
+        evolution = with_wider_key(evolution, [c.schema for c in fit if c.upserts_from is None])
     accepted, refused = [], list[Refused]()
     for change in fit:
         if cause := _refusal(change, evolution):
@@ -148,10 +146,6 @@ def plan(
             accepted.append(check(change, policy))
     shall = {_KEYSPACE: quote(keyspace)} if keyspace else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
-    before = emptied = int(notes.get(_EMPTIED, 0))
-    if on_ddl.moves_columns and has_commit_ts and evolution.shape.key and not evolution.clash:
-        emptied = max([before, *(c.commit_ts for c in schema_changes if c.empties)])
-    shall |= {_EMPTIED: str(emptied)} if emptied else {}
     return Plan(
         schema.database,
         schema.table,
@@ -162,8 +156,6 @@ def plan(
         tuple((check(change, policy, (reason, cause)), reason, cause) for change, reason, cause in (*unfit, *refused)),
         {name: value for name, value in shall.items() if notes.get(name) != value},
         () if there else place.unfinished(),
-        emptied,
-        emptied > before,
     )
 
 

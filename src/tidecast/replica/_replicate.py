@@ -18,7 +18,7 @@ from tidecast._progress import Progress, no_progress
 from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._apply import apply
 from tidecast.replica._check import Checked, Policy, refuse_mismatches
-from tidecast.replica._ddl import Name, carried_out, not_carried_out, stop_at_schema_changes
+from tidecast.replica._ddl import Name, not_carried_out, stop_at_schema_changes
 from tidecast.replica._journal import write_journal
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
@@ -96,7 +96,7 @@ def replicate(
                 schema_changes, timed = ddl_by_name.get(name, []), events.has_commit_ts
                 return plan(place, changes, schema_changes, has_commit_ts=timed, policy=policy, on_ddl=on_ddl)
         except Exception as error:
-            cause = _cause(error)
+            failed[name] = cause = _cause(error)
             if changes:
                 return refusing(changes, cause)
             raise TableRefused(cause, where=".".join(name)) from error
@@ -131,14 +131,14 @@ def replicate(
                 progress(report.name, done, len(plans))
     if events.ddl:
         write_journal(spark, target.journal(spark), events.ddl, named, failed, on_ddl)
-    shown = [one for one in plans if one.all_changes or one.evolution.news or one.empties]
+    shown = [one for one in plans if one.all_changes or one.evolution.news]
     tables = tuple(reports[one.database, one.table] for one in shown)
     dead_letters_in = folder if isinstance(folder, Path) else str(folder)
     return Replicated(
         tables,
         dict(dead_letter_counts),
         dead_letters_in if dead_letter_counts else None,
-        not_carried_out(change for change in events.ddl if not carried_out(change, named, on_ddl)),
+        not_carried_out(events.ddl),
     )
 
 

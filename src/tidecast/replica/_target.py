@@ -234,10 +234,6 @@ class DeltaTarget:
         for name, kind in columns.items():
             self._alter(f"ALTER COLUMN {sql_name(name)} TYPE {kind.simpleString()}")
 
-    def empty(self) -> None:
-        """Remove all rows, in one commit."""
-        self.spark.sql(f"DELETE FROM {self.name}")
-
     def rewrite(self, rows: DataFrame) -> None:
         """Replace the table's rows and columns in one commit; `rows` may read the table itself."""
         self._map(rows.columns)

@@ -112,7 +112,7 @@ def settings_of(
     if _is_local(chosen.get(MASTER, "local")):
         ours |= _local(cores or _usable_cores())
         if is_small():
-            ours = _merged(ours, QUICK)
+            ours = _merged(ours, _quick(chosen.get(_JAVA_OPTIONS, "")))
     return _merged(_in_time(ours), outside, given)
 
 
@@ -209,6 +209,18 @@ QUICK: Mapping[str, str] = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
 }
 """What makes a session quick for some thousand rows, and slow for more: code, and code well compiled, pays late."""
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+
+def _quick(java_options: str) -> Mapping[str, str]:
+    """Return `QUICK` beside the options of Java that somebody else gave: Java takes one garbage collector."""
+    if not _COLLECTOR.search(java_options):
+        return QUICK
+    return {**QUICK, _JAVA_OPTIONS: QUICK[_JAVA_OPTIONS].replace(" -XX:+UseSerialGC", "")}
+
+
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 
 # What the driver's Java has when we start it, wherever its executors are.
 _DRIVER = {

@@ -88,10 +88,12 @@ def _row(writer: WriterSchema, schema_id: int, body: bytes, zone: dt.tzinfo) -> 
         else:
             values[field.column.name] = None if raw is None else _value(field, field.column.data_type, raw, zone)
     op, commit_ts, checksum = extension.get(OP, Op.CREATE), extension.get(COMMIT_TS), extension.get(CHECKSUM) or None
-    need(op in set(Op), "another operation")
+    need(isinstance(op, str) and op in set(Op), "another operation")
     if commit_ts is not None:
+        need(type(commit_ts) is int, "a commit-ts of another type")
         check_commit_ts(commit_ts)
-    need(checksum is None or _CHECKSUM.fullmatch(checksum) is not None, "a checksum that is no number")
+    if checksum is not None:
+        need(isinstance(checksum, str) and _CHECKSUM.fullmatch(checksum) is not None, "a checksum that is no number")
     return PlainRow(
         writer.table_schema(schema_id, ()),
         Op(op),
@@ -111,9 +113,9 @@ def _record(writer: WriterSchema, body: bytes) -> list[Any]:
     names = [f"f{n}" for n in range(len(writer.fields))]
     types = [_wire_type(f.type) for f in writer.fields]
     record = [{"name": name, "type": kind} for name, kind in zip(names, types, strict=True)]
-    schema = fastavro.parse_schema({"type": "record", "name": "row", "fields": record})
     again = io.BytesIO()
     try:
+        schema = fastavro.parse_schema({"type": "record", "name": "row", "fields": record})
         found: Any = fastavro.schemaless_reader(io.BytesIO(body), schema, schema)
         fastavro.schemaless_writer(again, schema, found)
         same = again.getvalue() == body

@@ -10,7 +10,7 @@ from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, TableSc
 _TYPE = re.compile(r"(?P<name>[a-z]+)(?:\((?P<arguments>.*)\))?(?P<signs>(?: unsigned| zerofill)*)", re.I | re.S)
 _ELEMENTS = re.compile(r"'(?:[^']|'')*'(?:,'(?:[^']|'')*')*", re.S)
 _ELEMENT = re.compile(r"'((?:[^']|'')*)'", re.S)
-_NUMBERS = re.compile(r"[0-9]+(?:,[0-9]+)?")
+_NUMBERS = re.compile(r"[0-9]{1,10}(?:,[0-9]{1,10})?")
 
 _UTF8 = ("utf8mb4", "utf8mb4_bin")
 _MOST_BITS, _MOST_DIGITS = 64, 6

@@ -207,6 +207,7 @@ def _moment(unit: dt.timedelta, count: int) -> dt.datetime:
 
 
 def _time(field: Field, raw: Any) -> str:
+    need(raw != -_LONG, "a number whose absolute value has no 64 bits")
     seconds, micros = divmod(abs(_long(raw)), 1_000_000)
     clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     return f"{'-' if raw < 0 else ''}{clock}{_fraction(micros, 6, field, field.digits)}"
