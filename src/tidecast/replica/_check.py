@@ -23,7 +23,8 @@ _PLACE = ("topic", "partition", "offset")
 # Rows of a table that is refused as a whole have no verdict, nor has the second row of an update that changes a key.
 _TALLIES: Mapping[str, tuple[Verdict | None, bool]] = {
     **{f"fits {verdict}": (verdict, True) for verdict in Verdict},
-    **{f"refused {verdict}": (verdict, False) for verdict in (*Verdict, None)},
+    **{f"refused {verdict}": (verdict, False) for verdict in Verdict},
+    "refused unchecked": (None, False),
 }
 _CORRUPTED = "corrupted rows"
 TALLIES = (*_TALLIES, _CORRUPTED)
