@@ -19,7 +19,17 @@ from strategies import drawn, fixed, moments, texts
 from tidecast.checksum import explain, plain_explain, plain_verdict, row_checksum
 from tidecast.expressions import from_text, shift_zone
 from tidecast.model import Column, DataType, TableSchema, row_type, spark_type
-from tidecast.plain import TakesSpark, Value, float_from, in_utc, real_text, shortest_text, value_text, zone_named
+from tidecast.plain import (
+    TakesSpark,
+    Value,
+    float_from,
+    in_utc,
+    real_of,
+    real_text,
+    shortest_text,
+    value_text,
+    zone_named,
+)
 from tidecast.plain import from_text as plain_from_text
 from tidecast.spark import active_java
 
@@ -240,3 +250,10 @@ def test_a_text_between_two_floats_is_left_to_spark() -> None:
     assert float_from("1.4e-45") == 1.401298464324817e-45
     with pytest.raises(TakesSpark, match="between two floats"):
         float_from("16777217")
+
+
+@pytest.mark.parametrize("text", ["1e-99999999", "1e99999999", "1e" + "9" * 30])
+def test_an_exponent_beyond_all_floats_is_left_to_spark(text: str) -> None:
+    for read in (float_from, real_of):
+        with pytest.raises(TakesSpark):
+            read(text)
