@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.expressions._numbers import bit_bytes, enum_element, set_elements, unsigned_number, unsigned_text
+from tidecast.expressions._numbers import bit_bytes, bounded, enum_element, set_elements, unsigned_number, unsigned_text
 from tidecast.model import DataType, Kind, spark_type
 
 
@@ -34,6 +34,11 @@ def _cast(data_type: DataType, text: Column) -> Column:
     return text.try_cast(spark_type(data_type))
 
 
+def _decimal(data_type: DataType, text: Column) -> Column:
+    is_number = isinstance(spark_type(data_type), T.DecimalType)  # others stay text
+    return _cast(data_type, bounded(text) if is_number else text)
+
+
 def _integer(data_type: DataType, text: Column) -> Column:
     return unsigned_number(text) if isinstance(spark_type(data_type), T.DecimalType) else _cast(data_type, text)
 
@@ -47,7 +52,7 @@ _READERS: dict[Kind, Callable[[DataType, Column], Column]] = {
     Kind.YEAR: _cast,
     Kind.FLOAT: _cast,
     Kind.DOUBLE: _cast,
-    Kind.DECIMAL: _cast,
+    Kind.DECIMAL: _decimal,
     Kind.BIT: bit_bytes,
     Kind.ENUM: enum_element,
     Kind.SET: _set,

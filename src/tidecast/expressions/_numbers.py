@@ -13,6 +13,7 @@ from tidecast.model import DataType, Kind
 _UINT64_MAX = (1 << 64) - 1
 _UINT64_BYTES = 8
 _SURELY_INT64 = 18
+_LONG_EXPONENT = "[eE][+-]?[0-9]{4}"
 
 
 def as_listed(data_type: DataType, value: Column) -> Column:
@@ -83,9 +84,17 @@ def bit_bytes(data_type: DataType, text: Column) -> Column:
     return F.when(F.length(hexed) <= digits, F.unhex(F.lpad(hexed, digits, "0")))
 
 
+def bounded(text: Column) -> Column:
+    """Return the text of a number, null for one whose exponent has more than three digits.
+
+    Spark writes 1e-99999999 out before it rounds it, which takes minutes; nothing that MySQL has is written so.
+    """
+    return F.when(~text.rlike(_LONG_EXPONENT), text)
+
+
 def unsigned_text(text: Column) -> Column:
     """Return an unsigned 64-bit number's text, null for anything else: `conv` raises on more bits."""
-    number = text.try_cast("decimal(20,0)")
+    number = bounded(text).try_cast("decimal(20,0)")
     return F.when((number >= 0) & (number <= F.lit(Decimal(_UINT64_MAX))), text)
 
 
@@ -95,7 +104,7 @@ def unsigned_number(text: Column) -> Column:
     A number is written in one way: Spark takes blanks, a sign, zeros in front, a fraction or an exponent as well. The
     short way took as long as the other in the last measurement (0.9 times as fast), and may go.
     """
-    short, long = text.try_cast("bigint"), text.try_cast("decimal(20,0)")
+    short, long = text.try_cast("bigint"), bounded(text).try_cast("decimal(20,0)")
     quick = F.when((short >= 0) & (short.cast("string") == text), short.cast("decimal(20,0)"))
     fits = (long >= 0) & (long <= F.lit(Decimal(_UINT64_MAX))) & (long.cast("string") == text)
     return F.when(F.octet_length(text) <= _SURELY_INT64, quick).otherwise(F.when(fits, long))
