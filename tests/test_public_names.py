@@ -36,14 +36,14 @@ PUBLIC = {
         from_ticdc_avro row_checksum
     """,
     "tidecast.plain": """
-        PlainMessage PlainRow Problem TakesSpark Value bit_width check_commit_ts checked_decimal checked_integer
+        PlainMessage PlainRow Problem TakesSpark Value check_commit_ts checked_decimal checked_integer
         float_from float_of from_text in_utc is_narrow is_uint64 member need object_of real_of real_text shortest_text
         takes_spark value_text zone_named
     """,
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
         MAX_DECIMAL_PRECISION Name
-        Op RECORD Reason SchemaHistory SchemaKey Statement TableChanges TableSchema checked compose ddl_action
+        Op RECORD Reason SchemaHistory SchemaKey Statement TableChanges TableSchema bit_width checked compose ddl_action
         ddl_type is_tso physical_ms physical_ms_of read_statement row_type sanitize spark_type to_datetime
     """,
     "tidecast.spark": """
@@ -52,7 +52,7 @@ PUBLIC = {
         with_looked_up
     """,
     "tidecast.expressions": """
-        MAX_LENGTH as_listed bit_bytes bit_number bit_width decimal_text enum_element enum_number from_text has_any
+        MAX_LENGTH as_listed bit_bytes bit_number decimal_text enum_element enum_number from_text has_any
         is_parsed set_elements
         set_mask set_number shift_zone shortest_text signed trimmed unsigned_number unsigned_text
     """,

@@ -8,7 +8,7 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.model import DataType, Kind
+from tidecast.model import DataType, Kind, bit_width
 
 _UINT64_MAX = (1 << 64) - 1
 _UINT64_BYTES = 8
@@ -65,11 +65,6 @@ def set_elements(data_type: DataType, mask: Column) -> Column:
 def signed(unsigned: int) -> Column:
     """Return 64 bits as the bigint that has them."""
     return F.lit(unsigned - (1 << 64) if unsigned >> 63 else unsigned).cast("bigint")
-
-
-def bit_width(data_type: DataType) -> int:
-    """Return how many bytes every value of a BIT has."""
-    return (max(data_type.length, 1) + 7) // 8
 
 
 def bit_number(bits: Column) -> Column:

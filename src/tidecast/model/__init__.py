@@ -9,7 +9,7 @@ from tidecast.model._history import InvalidSchema, SchemaHistory, checked
 from tidecast.model._names import sanitize
 from tidecast.model._schema import Column, Index, SchemaKey, TableSchema
 from tidecast.model._tso import is_tso, physical_ms_of
-from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, spark_type
+from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, bit_width, spark_type
 
 __all__ = [
     "CHECKSUM",
@@ -34,6 +34,7 @@ __all__ = [
     "Statement",
     "TableChanges",
     "TableSchema",
+    "bit_width",
     "checked",
     "compose",
     "ddl_action",

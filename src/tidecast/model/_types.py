@@ -124,3 +124,8 @@ def spark_type(data_type: DataType) -> T.DataType:
             return T.DecimalType(data_type.length, data_type.decimal)
         case kind:
             return _SPARK.get(kind, T.StringType())
+
+
+def bit_width(data_type: DataType) -> int:
+    """Return how many bytes every value of a BIT has."""
+    return (max(data_type.length, 1) + 7) // 8

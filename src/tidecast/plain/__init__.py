@@ -5,7 +5,6 @@ Each function is the twin of a Spark expression, and takes only what is surely s
 
 from tidecast.plain._from_text import (
     Value,
-    bit_width,
     checked_decimal,
     checked_integer,
     from_text,
@@ -25,7 +24,6 @@ __all__ = [
     "Problem",
     "TakesSpark",
     "Value",
-    "bit_width",
     "check_commit_ts",
     "checked_decimal",
     "checked_integer",

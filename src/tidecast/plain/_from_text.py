@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import TypeAlias
 
-from tidecast.model import MAX_DECIMAL_PRECISION, DataType, Kind
+from tidecast.model import MAX_DECIMAL_PRECISION, DataType, Kind, bit_width
 from tidecast.plain._reals import float_from, real_of
 from tidecast.plain._takes_spark import need
 
@@ -52,11 +52,6 @@ def is_narrow(data_type: DataType) -> bool:
 def is_uint64(data_type: DataType) -> bool:
     """Tell whether a type is BIGINT UNSIGNED."""
     return data_type.mysql_type == "bigint" and data_type.unsigned
-
-
-def bit_width(data_type: DataType) -> int:
-    """Return how many bytes every value of a BIT has."""
-    return (max(data_type.length, 1) + 7) // 8
 
 
 def _as_is(data_type: DataType, text: str) -> str:

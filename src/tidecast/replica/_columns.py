@@ -19,8 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast import model
-from tidecast.expressions import bit_width
-from tidecast.model import DataType, Kind, spark_type
+from tidecast.model import DataType, Kind, bit_width, spark_type
 
 _TEMPORAL: dict[Kind, T.DataType] = {
     Kind.DATE: T.DateType(),

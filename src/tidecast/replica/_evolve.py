@@ -14,8 +14,7 @@ from pyspark.sql import types as T
 
 from tidecast import model
 from tidecast._policy import OnDdl
-from tidecast.expressions import bit_width
-from tidecast.model import DataType, Kind, TableSchema
+from tidecast.model import DataType, Kind, TableSchema, bit_width
 from tidecast.replica._applied_versions import AppliedVersions, Move
 from tidecast.replica._columns import table_type
 

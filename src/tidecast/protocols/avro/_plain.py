@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import fastavro
 
-from tidecast.model import DataType, Kind, Op, Reason
+from tidecast.model import DataType, Kind, Op, Reason, bit_width
 from tidecast.plain import (
     PlainMessage,
     PlainRow,
     Problem,
     TakesSpark,
     Value,
-    bit_width,
     check_commit_ts,
     checked_decimal,
     checked_integer,

@@ -8,9 +8,9 @@ from decimal import Decimal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.expressions import bit_width, shift_zone, unsigned_number
+from tidecast.expressions import shift_zone, unsigned_number
 from tidecast.model import CHECKSUM as CHECKSUM_TYPE
-from tidecast.model import DataType, Kind, Op
+from tidecast.model import DataType, Kind, Op, bit_width
 from tidecast.protocols.avro import _wide
 from tidecast.protocols.avro._read_schema import Field, WriterSchema
 from tidecast.protocols.avro._schema import CHECKSUM, CHECKSUM_VERSION, CORRUPTED

@@ -9,8 +9,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.expressions import bit_width, shortest_text
-from tidecast.model import MAX_DECIMAL_PRECISION, DataType, Kind, spark_type
+from tidecast.expressions import shortest_text
+from tidecast.model import MAX_DECIMAL_PRECISION, DataType, Kind, bit_width, spark_type
 from tidecast.protocols.debezium._decode_schema import Field
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds
 

@@ -18,9 +18,9 @@ from zoneinfo import ZoneInfo
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.expressions import bit_width, shift_zone
+from tidecast.expressions import shift_zone
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, spark_type
+from tidecast.model import DataType, Kind, bit_width, spark_type
 from tidecast.protocols.debezium._json import Json
 from tidecast.protocols.debezium._options import DebeziumOptions
 

@@ -8,9 +8,9 @@ from decimal import Decimal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast.expressions import bit_width, shift_zone, trimmed
+from tidecast.expressions import shift_zone, trimmed
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind
+from tidecast.model import DataType, Kind, bit_width
 from tidecast.protocols.debezium import _json
 from tidecast.protocols.debezium._defaults import (
     EPOCH_TEXT,

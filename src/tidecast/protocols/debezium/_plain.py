@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
-from tidecast.model import InvalidSchema, Kind, Op, Reason, read_statement
+from tidecast.model import InvalidSchema, Kind, Op, Reason, bit_width, read_statement
 from tidecast.plain import (
     PlainMessage,
     PlainRow,
     Problem,
     TakesSpark,
     Value,
-    bit_width,
     check_commit_ts,
     checked_decimal,
     checked_integer,
