@@ -21,9 +21,9 @@ import tidecast
 from tidecast import replica
 from tidecast._errors import ConfigError, Unreachable
 from tidecast.api._follow import Waiting, follow
-from tidecast.model import Events, compose
+from tidecast.model import compose
 from tidecast.replica import Replicated
-from tidecast.sources import TopicStream
+from tidecast.sources import Batch, TopicStream
 from tidecast.storage import storage_path
 
 _SLOW = 180
@@ -95,11 +95,11 @@ def test_errors_that_pass_are_tried_again_and_nothing_is_lost_or_doubled(
     begun(topic)
     stream = TopicStream(spark, topic.uri, storage_path(str(tmp_path / "checkpoint"), ""))
 
-    def apply(events: Events) -> Replicated:
+    def apply(batch: Batch) -> Replicated:
         tries.append(1)
         if len(tries) == 1:
             raise Unreachable("the broker does not answer")
-        result = replica.replicate(spark, events, str(tmp_path / "tables"))
+        result = replica.replicate(spark, batch.events, str(tmp_path / "tables"))
         if len(tries) == 2:  # applied, and then not committed
             raise Unreachable("the store does not answer")
         stop.set()

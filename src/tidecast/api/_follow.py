@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from tidecast._errors import TransientError
 from tidecast._progress import Progress
 from tidecast._tso import to_datetime
-from tidecast.model import Events
 from tidecast.replica import Replicated
 from tidecast.sources import Batch, TopicStream, source_errors
 
@@ -34,15 +33,15 @@ _WAITING = Waiting()
 
 
 def next_batch(
-    stream: TopicStream, uri: str, apply: Callable[[Events], Replicated], limit: int | None = None
+    stream: TopicStream, uri: str, apply: Callable[[Batch], Replicated], limit: int | None = None
 ) -> tuple[Batch, Replicated] | None:
     """Apply what is new, at most `limit` messages of a partition, and commit it; None where nothing is new."""
     with source_errors(uri):
         batch = stream.next(limit)
         if batch is None:
             return None
-        with batch.events as events:
-            applied = apply(events)
+        with batch.events:
+            applied = apply(batch)
         stream.commit(batch)
     return batch, applied
 
@@ -50,7 +49,7 @@ def next_batch(
 def follow(
     stream: TopicStream,
     uri: str,
-    apply: Callable[[Events], Replicated],
+    apply: Callable[[Batch], Replicated],
     progress: Progress,
     stop: threading.Event,
     *,

@@ -10,14 +10,17 @@ from pyspark.sql import SparkSession
 
 from tidecast import replica
 from tidecast._errors import ConfigError
+from tidecast._go import parse_duration
 from tidecast._policy import OnDdl, OnError, OnMismatch
 from tidecast._progress import Progress, no_progress
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
-from tidecast.replica import Replicated, parse_target
-from tidecast.sources import TopicStream
+from tidecast.replica import AppliedKeys, Replicated, parse_target
+from tidecast.sources import Batch, TopicStream
 from tidecast.storage import check_exclusive, locked
+
+_KEYS, _REPLAY_WINDOW = "keys", "24h"
 
 
 @overload
@@ -47,6 +50,7 @@ def replicate(
     ddl: str = ...,
     continuous: bool = ...,
     batch_size: int | None = ...,
+    replay_window: str | None = ...,
     stop: threading.Event | None = ...,
     progress: Progress = ...,
     spark: SparkSession | None = ...,
@@ -66,6 +70,7 @@ def replicate(
     ddl: str = "lenient",
     continuous: bool = False,
     batch_size: int | None = None,
+    replay_window: str | None = None,
     stop: threading.Event | None = None,
     progress: Progress = no_progress,
     spark: SparkSession | None = None,
@@ -75,19 +80,23 @@ def replicate(
     `source` is a URI, or events. The folder `checkpoint` keeps what has been applied of a URI's topic, so that the next
     run goes on from there; rows whose schema has not come yet wait in it. Without one every run reads the whole topic.
 
+    With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for
+    `replay_window` of commit-ts, a duration such as "30m"; the default is "24h".
+
     A topic is read once, up to its present end. `continuous` goes on with what comes later, until `stop` is set, and
     returns what all batches did; `checkpoint` is then needed. A batch has at most `batch_size` messages of each Kafka
     partition, and whole files. What fails in a way that may pass, such as a broker that does not answer, is tried again
     after a while; `progress` is told of each batch.
 
     Raises TerminalError where another run uses the checkpoint, SourceChanged where the topic no longer holds what
-    follows it, and ConfigError, also for `schema_registry`, `tz`, `checkpoint`, `continuous` or `spark` beside events.
+    follows it, and ConfigError, also for `schema_registry`, `tz`, `checkpoint`, `continuous` or `spark` beside events,
+    and for `replay_window` without a checkpoint.
     """
     target = parse_target(to)
     on_error, on_mismatch, on_ddl = OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnDdl.parse(ddl, "ddl")
     dead_letter_folder = folder(dead_letters, "--dead-letters")
 
-    def apply(events: Events) -> Replicated:
+    def apply(events: Events, applied: AppliedKeys | None = None) -> Replicated:
         return replica.replicate(
             events.rejected.sparkSession,
             events,
@@ -96,16 +105,19 @@ def replicate(
             on_error=on_error,
             on_mismatch=on_mismatch,
             ddl=on_ddl,
+            applied=applied,
             progress=progress,
         )
 
     if isinstance(source, Events):
         options = {"checkpoint": checkpoint, "continuous": continuous or None, "batch_size": batch_size, "stop": stop}
+        options["replay_window"] = replay_window
         GivenEvents.check(source, schema_registry=schema_registry, tz=tz, spark=spark, **options)
         target.check(source.rejected.sparkSession)
         return apply(source)
     resume_from = folder(checkpoint, "--checkpoint")
     _check_batches(checkpoint, batch_size, continuous=continuous)
+    window = _replay_window(checkpoint, replay_window)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     if resume_from is not None:
         check_exclusive(resume_from, "--checkpoint")
@@ -113,13 +125,19 @@ def replicate(
     if resume_from is None:
         with checked.events(progress) as events:
             return apply(events)
+    keys = resume_from / _KEYS
+
+    def apply_batch(batch: Batch) -> Replicated:
+        number, watermarks = batch.progress.batch, batch.progress.watermarks
+        return apply(batch.events, AppliedKeys(keys, number, window, watermarks))
+
     progress("reading", 0, 0)
     with locked(resume_from, "let it end, or give each run a --checkpoint of its own"):
         stream = TopicStream(checked.session, checked.uri, resume_from, registry=checked.registry, zone=checked.zone)
         if continuous:
-            applied = follow(stream, checked.uri, apply, progress, stop or threading.Event(), limit=batch_size)
+            applied = follow(stream, checked.uri, apply_batch, progress, stop or threading.Event(), limit=batch_size)
         else:
-            done = next_batch(stream, checked.uri, apply)
+            done = next_batch(stream, checked.uri, apply_batch)
             applied = done[1] if done else Replicated(())
     if not stream.progress.rows_waiting:
         return applied
@@ -137,3 +155,16 @@ def _check_batches(checkpoint: str | None, batch_size: int | None, *, continuous
         raise ConfigError("--batch-size is for --continuous: a run up to the present end is one batch")
     if batch_size is not None and batch_size < 1:
         raise ConfigError("--batch-size is the number of messages of a partition, at least 1")
+
+
+def _replay_window(checkpoint: str | None, text: str | None) -> int:
+    """Return the milliseconds that a text says."""
+    if text is not None and checkpoint is None:
+        raise ConfigError("--replay-window is for a replica that goes on", hint="name a folder: --checkpoint DIR")
+    try:
+        milliseconds = parse_duration(text or _REPLAY_WINDOW) // 1_000_000
+    except ValueError as error:
+        raise ConfigError(f"--replay-window: {error}") from None
+    if milliseconds < 0:
+        raise ConfigError(f"--replay-window is a duration of 0 or more, and not {text}")
+    return milliseconds

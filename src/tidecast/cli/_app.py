@@ -182,6 +182,14 @@ def replicate(
             min=1, metavar="N", help="Of each Kafka partition, the most messages that --continuous takes at once."
         ),
     ] = None,
+    replay_window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="With --checkpoint: for how long of commit-ts a key is remembered, which what TiCDC sends again sets "
+            "not back. By default 24h.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check every row's checksum and apply a topic to tables; replays and restarts change nothing in the result."""
@@ -198,6 +206,7 @@ def replicate(
             ddl=ddl,
             continuous=continuous,
             batch_size=batch_size,
+            replay_window=replay_window,
             stop=stop,
             progress=step,
         )

@@ -1,7 +1,8 @@
 """Topics to tables: order, reconcile, apply; what cannot be applied goes to the dead letters."""
 
+from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._replicate import replicate
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
 
-__all__ = ["Replicated", "TableReport", "parse_target", "replicate"]
+__all__ = ["AppliedKeys", "Replicated", "TableReport", "parse_target", "replicate"]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import reduce
 from operator import and_
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidecast._errors import TableRefused
 from tidecast.checksum import Verdict
 from tidecast.model import Kind
 from tidecast.replica._alter import evolve
-from tidecast.replica._check import TALLIES, Checked, count, sums_of_tallies, tallies
+from tidecast.replica._applied_keys import AppliedKeys, TableKeys
+from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan
 from tidecast.replica._report import TableReport
@@ -25,11 +28,18 @@ _INSERT, _UPDATE, _DELETE = "i", "u", "d"
 _CHANGE = "_tidecast change"
 
 
-def apply(plan: Plan, set_aside: Callable[[Checked], None], *, has_commit_ts: bool, ordered: bool) -> TableReport:
+def apply(
+    plan: Plan,
+    set_aside: Callable[[Checked], None],
+    *,
+    has_commit_ts: bool,
+    ordered: bool,
+    applied: AppliedKeys | None = None,
+) -> TableReport:
     """Bring one table up to its changes; return what was done. `has_commit_ts`, `ordered`: see `Events`.
 
     `set_aside` is told how many changes there are, before any is applied. Applying the same changes again changes
-    nothing, not even the table's version.
+    nothing, not even the table's version. `applied` are the keys of the batches before: no older change sets one back.
     """
     evolve(plan)
     if not (plan.accepted and plan.evolution.shape.columns):
@@ -37,38 +47,30 @@ def apply(plan: Plan, set_aside: Callable[[Checked], None], *, has_commit_ts: bo
         set_aside(checked)
         return _report(plan, checked, unchanged=checked.applicable)
     if plan.key:
-        return _merge(plan, set_aside, has_commit_ts=has_commit_ts, ordered=ordered)
+        fields = [T.StructField(name, plan.evolution.shape.columns[name]) for name in plan.key]
+        keys = applied.of(plan.database, plan.table, T.StructType(fields)) if applied else None
+        return _merge(plan, set_aside, keys, has_commit_ts=has_commit_ts, ordered=ordered)
     return _append(plan, set_aside)
 
 
-def _merge(plan: Plan, set_aside: Callable[[Checked], None], *, has_commit_ts: bool, ordered: bool) -> TableReport:
+def _merge(
+    plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | None, *, has_commit_ts: bool, ordered: bool
+) -> TableReport:
     # Changes that cannot be applied have no key, so that they make one group, which is counted and left out.
     changes = newest(plan.changes(), has_commit_ts=has_commit_ts, also=tallies())
-    if plan.present is None:
-        action = F.when(_has_key() & ~F.col("deleted"), F.lit(_INSERT))
-        actions = changes.withColumn("action", action)
-    else:
-        actions = _with_action(plan, changes)
-    actions = actions.persist()
-    try:
-        done = actions.agg(
-            F.count_if(_has_key()).alias("keys"),
-            F.count_if(F.col("action").isin(_INSERT, _UPDATE)).alias("upserted"),
-            F.count_if(F.col("action") == _DELETE).alias("deleted"),
-            F.count_if(_has_key() & (F.col("first_place") != F.col("last_place"))).alias("scattered"),
-            F.array_sort(F.array_distinct(F.flatten(F.collect_set(_topics())))).alias("topics"),
-            *_count_unrepresentable(plan, F.col("after")),
-            *sums_of_tallies(),
-        ).collect()[0]
+    with ExitStack() as kept:
+        actions, done = _counted(plan, _with_action(plan, changes), keys, kept)
+        if keys and plan.present is not None and (marked := keys.mark_repeated(actions, done)):
+            actions, done = _counted(plan, _without_repeated(marked), keys, kept)
         checked = Checked.of(done) + count([change for change, _, _ in plan.refused])
         set_aside(checked)
+        if keys:
+            keys.add(actions, done)
         if plan.present is None:
             rows = actions.where(F.col("action").isNotNull()).select("after.row.*")
             plan.place.create(rows, plan.key, plan.notes)
         elif done["upserted"] or done["deleted"]:
             _execute(plan, actions.where(F.col("action").isNotNull()))
-    finally:
-        actions.unpersist()
     warnings = _of_several_topics(plan, done["topics"])
     if done["scattered"] and not (has_commit_ts or ordered):
         warnings.append(
@@ -82,8 +84,28 @@ def _merge(plan: Plan, set_aside: Callable[[Checked], None], *, has_commit_ts: b
     )
 
 
+def _counted(plan: Plan, actions: DataFrame, keys: TableKeys | None, kept: ExitStack) -> tuple[DataFrame, Row]:
+    """Let Spark keep the actions, and return them and what they come to."""
+    actions = actions.persist()
+    kept.callback(actions.unpersist)
+    (done,) = actions.agg(
+        F.count_if(_has_key()).alias("keys"),
+        F.count_if(F.col("action").isin(_INSERT, _UPDATE)).alias("upserted"),
+        F.count_if(F.col("action") == _DELETE).alias("deleted"),
+        F.count_if(_has_key() & (F.col("first_place") != F.col("last_place"))).alias("scattered"),
+        F.array_sort(F.array_distinct(F.flatten(F.collect_set(_topics())))).alias("topics"),
+        *_count_unrepresentable(plan, F.col("after")),
+        *sums_of_tallies(),
+        *(keys.asked() if keys else ()),
+    ).collect()
+    return actions, done
+
+
 def _with_action(plan: Plan, changes: DataFrame) -> DataFrame:
-    """Add what each change does to the present table: `action`, null where it changes nothing."""
+    """Add `action`, what each change does to the table, null for nothing, and `present`, whether the key is in it."""
+    if plan.present is None:
+        action = F.when(_has_key() & ~F.col("deleted"), F.lit(_INSERT))
+        return changes.withColumns({"action": action, "present": F.lit(False)})
     row_columns = (F.col(sql_name(name)) for name in plan.evolution.shape.columns)
     there = plan.place.read().select(F.struct(*row_columns).alias("there"))
     mine = reduce(and_, (F.col("there")[n].eqNullSafe(F.col("key")[n]) for n in plan.key), _has_key())
@@ -94,8 +116,15 @@ def _with_action(plan: Plan, changes: DataFrame) -> DataFrame:
         .when(present.isNull(), F.lit(_INSERT))
         .when(~same, F.lit(_UPDATE))
     )
-    columns = ("key", "after", "first_place", "last_place", *TALLIES)
-    return changes.join(there, mine, "left").select(*columns, F.when(_has_key(), action).alias("action"))
+    action = F.when(_has_key(), action)
+    joined = changes.join(there, mine, "left")
+    return joined.select(*changes.columns, action.alias("action"), present.isNotNull().alias("present"))
+
+
+def _without_repeated(changes: DataFrame) -> DataFrame:
+    """Let changes that are `repeated` do nothing, but for the delete before one."""
+    left = F.when(F.col("after_delete") & F.col("present"), F.lit(_DELETE))
+    return changes.withColumn("action", F.when(F.col("repeated"), left).otherwise(F.col("action")))
 
 
 def _has_key() -> Column:

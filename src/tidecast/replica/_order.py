@@ -13,29 +13,54 @@ def newest(changes: DataFrame, *, has_commit_ts: bool, also: Sequence[Column] = 
     """Return the newest change of each key, and what else each key's changes shall be asked for, as aggregates.
 
     In: `key` struct, `deleted` boolean, `after` (anything), `topic`, `partition`, `offset`, `commit_ts`. Out: `key`,
-    `deleted`, `after`, and the first and the last of the places, structs of `topic` and `partition`, that the key's
-    changes came from: `first_place`, `last_place`.
+    `deleted`, `after`; `first_place` and `last_place`, the first and the last of the places, structs of `topic` and
+    `partition`, that the key's changes came from; and, for `AppliedKeys`:
+
+    - `time` struct, by which changes of a key are compared: `commit_ts`, the highest that was read, and `later`
+      boolean, whether it comes after another change of this commit-ts;
+    - `timed` boolean: the newest change itself has that commit-ts;
+    - `after_delete` boolean: it follows a delete that has none.
 
     `has_commit_ts`: every change has its commit-ts, which decides; at one commit-ts a delete comes before an insert or
-    update. Else the partition's order does: a delete, which has no commit-ts, ends what came before it, and between two
-    deletes the commit-ts decides where there is one, so that a replay that ends halfway sets nothing back.
+    update. Else the partition's order does: a delete, which has no commit-ts, ends what came before it, and what
+    follows is newer, unless its commit-ts is lower than one before the delete: then it is a repetition.
     Source: Changefeeds, delivery.
     """
-    if has_commit_ts:
-        order = F.struct("commit_ts", ~F.col("deleted"), "offset")
-        aged = changes
-    else:
-        so_far = Window.partitionBy("key").orderBy("offset").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-        aged = changes.withColumn("generation", F.count_if("deleted").over(so_far))
-        order = F.struct("generation", "commit_ts", "offset")
+    placed = _by_commit_ts(changes) if has_commit_ts else _by_offset(changes)
     place = F.struct("topic", "partition")
-    grouped = aged.groupBy("key").agg(
-        F.max_by(F.struct("deleted", "after"), order).alias("newest"),
+    grouped = placed.groupBy("key").agg(
+        F.max_by(F.struct("deleted", "after", "time", "timed", "after_delete"), "order").alias("newest"),
         F.min(place).alias("first_place"),
         F.max(place).alias("last_place"),
         *also,
     )
-    return grouped.select("newest.deleted", "newest.after", *(name for name in grouped.columns if name != "newest"))
+    return grouped.select("newest.*", *(name for name in grouped.columns if name != "newest"))
+
+
+def _by_commit_ts(changes: DataFrame) -> DataFrame:
+    time = F.struct("commit_ts", (~F.col("deleted")).alias("later"))
+    return changes.withColumns(
+        {"time": time, "timed": F.lit(True), "after_delete": F.lit(False), "order": F.struct(time, "offset")}
+    )
+
+
+def _by_offset(changes: DataFrame) -> DataFrame:
+    so_far = Window.partitionBy("key").orderBy("offset").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    deleted, commit_ts, highest = F.col("deleted"), F.col("commit_ts"), F.col("highest")
+    placed = changes.withColumns(
+        {"highest": F.max("commit_ts").over(so_far), "generation": F.count_if("deleted").over(so_far)}
+    )
+    # Nothing tells whether a delete is new or a repetition, so it counts. As a repetition may begin with it, what has
+    # the commit-ts of the last row before it counts, too.
+    rank = F.when(deleted, 1).when(commit_ts < highest, 0).otherwise(2)
+    time = F.struct(highest.alias("commit_ts"), F.lit(False).alias("later"))
+    return placed.select(
+        *changes.columns,
+        time.alias("time"),
+        F.coalesce(commit_ts == highest, F.lit(False)).alias("timed"),
+        (~deleted & (F.col("generation") > 0)).alias("after_delete"),
+        F.struct("generation", rank, F.coalesce(commit_ts, highest), "offset").alias("order"),
+    )
 
 
 def without_repeats(rows: DataFrame) -> DataFrame:

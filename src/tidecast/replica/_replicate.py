@@ -16,6 +16,7 @@ from tidecast._errors import ConfigError, TableRefused
 from tidecast._policy import OnDdl, OnError, OnMismatch
 from tidecast._progress import Progress, no_progress
 from tidecast.model import Ddl, Events, TableChanges
+from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._apply import apply
 from tidecast.replica._check import Checked, Policy, refuse_mismatches
 from tidecast.replica._ddl import Name, not_carried_out, stop_at_schema_changes
@@ -46,6 +47,7 @@ def replicate(
     on_error: str = OnError.DEAD_LETTER,
     on_mismatch: str = OnMismatch.DEAD_LETTER,
     ddl: str = OnDdl.LENIENT,
+    applied: AppliedKeys | None = None,
     progress: Progress = no_progress,
 ) -> Replicated:
     """Bring tables up to a batch of events; the same batch again, or a longer one of the same topic, is safe.
@@ -66,6 +68,9 @@ def replicate(
     does the same, but stops the run at a change that a table cannot follow. With `"ignore"` tables stay as they are,
     and with `"exception"` any change stops the run before any table is touched. What became of each schema change that
     the messages tell is a row of the table `_tidecast/schema_changes` beside the tables.
+
+    `applied` are the keys of the batches before of the same topic: a change that is older than the one that a key was
+    brought to changes nothing. Without them that holds within the batch alone.
 
     `progress` is told each table's name, and how many of how many tables are done.
 
@@ -104,13 +109,13 @@ def replicate(
 
     def carry_out(plan: Plan) -> tuple[TableReport, Mapping[str, int]]:
         try:
-            return _carry_out(plan, events, folder)
+            return _carry_out(plan, events, folder, applied)
         except Exception as error:
             cause, name = _cause(error), (plan.database, plan.table)
             if policy.on_error is OnError.FAIL or on_ddl is OnDdl.EVOLVE or not plan.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
             failed[name] = cause
-            return _carry_out(refusing(by_name[name], cause), events, folder)
+            return _carry_out(refusing(by_name[name], cause), events, folder, applied)
 
     planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
     plans = [one for one in planned if one is not None]
@@ -163,7 +168,9 @@ def _stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:
         refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans if p.all_changes)]))
 
 
-def _carry_out(plan: Plan, events: Events, folder: AnyPath) -> tuple[TableReport, Mapping[str, int]]:
+def _carry_out(
+    plan: Plan, events: Events, folder: AnyPath, applied: AppliedKeys | None
+) -> tuple[TableReport, Mapping[str, int]]:
     """Do one table's part."""
     refused: Counter[str] = Counter()
 
@@ -173,7 +180,8 @@ def _carry_out(plan: Plan, events: Events, folder: AnyPath) -> tuple[TableReport
 
     # Of a table with a key the rows are read once, and once more where there are dead letters.
     with nullcontext() if plan.key else _persisted(plan):
-        return apply(plan, set_aside, has_commit_ts=events.has_commit_ts, ordered=events.ordered), refused
+        report = apply(plan, set_aside, has_commit_ts=events.has_commit_ts, ordered=events.ordered, applied=applied)
+    return report, refused
 
 
 @contextmanager

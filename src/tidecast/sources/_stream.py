@@ -23,6 +23,7 @@ from tidecast.model import RECORD, Events, Reason, SchemaHistory, TableChanges, 
 from tidecast.registry import Registry
 from tidecast.sources._topic import decode_records, protocol_of
 from tidecast.sources._unpack import unpacked
+from tidecast.spark import number_at
 from tidecast.storage import AnyPath, StateFile, remove_tree, spark_input, spark_output
 from tidecast.topics import Int64, Offsets, Records, check_written, count_rows, open_topics
 
@@ -248,10 +249,10 @@ def _without_replays(events: Events, before: Progress, waiting: DataFrame | None
     if not before.watermarks:
         return events
     place = F.lit("") if ordered else _place()
-    replayed = F.col("reason").isNull() & (F.col("commit_ts") <= _looked_up(before.watermarks, place))
+    replayed = F.col("reason").isNull() & (F.col("commit_ts") <= number_at(before.watermarks, place))
     if waiting is not None:
         ends = waiting.groupBy(place.alias("place")).agg(F.max("offset").alias("end")).collect()
-        waited = F.col("offset") <= _looked_up({row["place"]: row["end"] for row in ends}, place)
+        waited = F.col("offset") <= number_at({row["place"]: row["end"] for row in ends}, place)
         replayed &= ~F.coalesce(waited, F.lit(False))
     fresh = ~F.coalesce(replayed, F.lit(False))
     known, last = set(before.tables), max(before.watermarks.values())
@@ -267,10 +268,6 @@ def _without_replays(events: Events, before: Progress, waiting: DataFrame | None
 
 def _place() -> Column:
     return F.concat_ws("/", "topic", "partition")
-
-
-def _looked_up(numbers: Mapping[str, int], name: Column) -> Column:
-    return F.try_element_at(F.from_json(F.lit(json.dumps(numbers)), "map<string,bigint>"), name)
 
 
 def _watermarks(events: Events, records: Records) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
@@ -100,6 +101,11 @@ def small_table(spark: SparkSession, rows: Sequence[tuple[object, ...]], kinds: 
     arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds.values(), strict=True)]
     table = pa.Table.from_arrays(arrays, names=list(kinds))
     return spark.createDataFrame(table, from_arrow_schema(table.schema))  # Spark Connect infers none of an empty table
+
+
+def number_at(numbers: Mapping[str, int], name: Column) -> Column:
+    """Return the number under a name, null where there is none."""
+    return F.try_element_at(F.from_json(F.lit(json.dumps(numbers)), "map<string,bigint>"), name)
 
 
 def with_looked_up(

@@ -1,0 +1,177 @@
+"""Keys whose changes come again, cut by the ends of batches: none is set back."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from growing_topic import ID, GrowingTopic, ddl, table, watermark
+from growing_topic import row as change
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+import tidecast
+from tidecast.model import compose
+from tidecast.replica import AppliedKeys
+from tidecast.replica._applied_keys import TableKeys
+from tidecast.replica._order import newest
+from tidecast.storage import storage_path
+
+_BATCHES = 18  # more than are merged into one
+_DAY = 24 * 3600 * 1000
+_KEY = T.StructType([T.StructField("id", T.IntegerType())])
+_CHANGES = (
+    "key struct<id: int>, deleted boolean, after int, topic string, partition int, offset bigint, commit_ts bigint"
+)
+_T0 = compose(1_700_000_000_000)
+
+
+@dataclass
+class Schedule:
+    """What happened to one key, by number: its commit-ts, and whether it was a delete; and how TiCDC sent it.
+
+    `sent` are the numbers in the order in which they came, each with its batch.
+    """
+
+    history: list[tuple[int, bool]]
+    sent: list[tuple[int, int]]
+    table: int | None = None
+    last: int = -1
+    reached: int = -1
+
+
+def schedules(seed: int, count: int) -> Iterator[Schedule]:
+    """Give schedules: TiCDC stops anywhere, and begins again anywhere before that, until all was sent."""
+    rand = random.Random(seed)
+    for _ in range(count):
+        ts, present, history = rand.randrange(40), False, list[tuple[int, bool]]()
+        for _ in range(rand.randint(1, 8)):
+            deleted = present and rand.random() < 0.4
+            # A transaction deletes before it inserts, both at its commit-ts.
+            ts += 0 if history and history[-1][1] and rand.random() < 0.5 else rand.randint(1, 9)
+            history.append((_T0 + ts, deleted))
+            present = not deleted
+        order, at = list[int](), 0
+        for _ in range(rand.randint(0, 3)):
+            end = rand.randint(at, len(history))
+            order += range(at, end)
+            at = rand.randint(0, end)
+        order += range(at, len(history))
+        batches = sorted(rand.randrange(_BATCHES) for _ in order)
+        yield Schedule(history, list(zip(order, batches, strict=True)))
+
+
+def batch_of(spark: SparkSession, every: list[Schedule], batch: int, *, has_commit_ts: bool) -> DataFrame:
+    """Return what came of all schedules in one batch; each is a key of its own."""
+    rows = []
+    for key, schedule in enumerate(every):
+        for offset, (number, when) in enumerate(schedule.sent):
+            if when == batch:
+                commit_ts, deleted = schedule.history[number]
+                told = None if deleted and not has_commit_ts else commit_ts
+                rows.append(((key,), deleted, None if deleted else number, "t", 0, offset, told))
+    return spark.createDataFrame(rows, _CHANGES)
+
+
+def apply(keys: TableKeys, changes: DataFrame, every: list[Schedule], *, has_commit_ts: bool) -> int:
+    """Apply a batch to the schedules' tables, and remember it; return how many changes were left out."""
+    found = newest(changes, has_commit_ts=has_commit_ts).persist()
+    (asked,) = found.agg(*keys.asked()).collect()
+    marked = keys.mark_repeated(found, asked)
+    left = 0
+    for row in (found if marked is None else marked).collect():
+        schedule = every[row["key"]["id"]]
+        if marked is None or not row["repeated"]:
+            schedule.table = row["after"]
+        else:
+            left += 1
+            schedule.table = None if row["after_delete"] else schedule.table
+    keys.add(found, asked)
+    found.unpersist()
+    return left
+
+
+def of_batch(folder: Path, batch: int, window: int = _DAY, **watermarks: int) -> TableKeys:
+    return AppliedKeys(folder, batch, window, watermarks).of("d", "t", _KEY)
+
+
+@pytest.mark.parametrize("has_commit_ts", [True, False])
+def test_no_key_is_set_back_however_its_changes_are_repeated(
+    has_commit_ts: bool, spark: SparkSession, tmp_path: Path
+) -> None:
+    seed = random.randrange(1_000_000)
+    every = list(schedules(seed, 3000))
+    left = 0
+    for batch in range(_BATCHES):
+        changes = batch_of(spark, every, batch, has_commit_ts=has_commit_ts)
+        left += apply(of_batch(tmp_path, batch), changes, every, has_commit_ts=has_commit_ts)
+        for key, schedule in enumerate(every):
+            sent = [number for number, when in schedule.sent if when == batch]
+            if not sent:
+                continue
+            schedule.reached, schedule.last = max(schedule.reached, *sent), sent[-1]
+            deleted = schedule.history[schedule.reached][1]
+            right = {None if deleted else schedule.reached}
+            if not has_commit_ts and schedule.last < schedule.reached:
+                # A delete may be a new one, and the last row before one may be that after it.
+                right |= {None, max(n for n in range(schedule.reached + 1) if not schedule.history[n][1])}
+            assert schedule.table in right, f"seed {seed}, key {key}, batch {batch}: {schedule}"
+    assert left > 100
+    assert len(list(tmp_path.glob("*/*"))) < _BATCHES
+
+
+def one(spark: SparkSession, *rows: tuple[int, bool, int]) -> DataFrame:
+    """Return newest changes: a key, whether it was deleted, and its commit-ts."""
+    changes = [
+        ((key,), deleted, None if deleted else ts, "t", 0, n, _T0 + ts) for n, (key, deleted, ts) in enumerate(rows)
+    ]
+    return newest(spark.createDataFrame(changes, _CHANGES), has_commit_ts=True)
+
+
+def repeated(keys: TableKeys, changes: DataFrame) -> list[int] | None:
+    (asked,) = changes.agg(*keys.asked()).collect()
+    marked = keys.mark_repeated(changes, asked)
+    keys.add(changes, asked)
+    return None if marked is None else sorted(row["key"]["id"] for row in marked.where("repeated").collect())
+
+
+def test_a_key_is_forgotten_after_the_window(spark: SparkSession, tmp_path: Path) -> None:
+    second = 1 << 18
+    assert repeated(of_batch(tmp_path, 1, window=1000), one(spark, (1, False, 5))) is None
+    assert repeated(of_batch(tmp_path, 2, window=1000), one(spark, (1, False, 4), (2, False, 4))) == [1]
+    assert repeated(of_batch(tmp_path, 3, window=1000), one(spark, (3, False, 2000 * second))) is None
+    assert repeated(of_batch(tmp_path, 4, window=1000), one(spark, (1, False, 4), (3, False, 6))) == [3]
+
+
+def test_only_what_no_watermark_covers_is_remembered(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows up to the watermark of their partition are left out when they come again, before any key is looked at."""
+    there = {"t/0": _T0 + 5}
+    assert repeated(of_batch(tmp_path, 1, **there), one(spark, (1, False, 4), (2, False, 5))) is None
+    assert not list(tmp_path.glob("*"))
+    assert repeated(of_batch(tmp_path, 2, **there), one(spark, (1, False, 5), (2, True, 6))) is None
+    assert repeated(of_batch(tmp_path, 3, **{"t/1": _T0 + 9}), one(spark, (1, False, 4), (2, False, 5))) == [2]
+    assert repeated(of_batch(tmp_path, 4, **{"": _T0 + 9}), one(spark, (1, False, 3), (2, False, 7))) == [1]
+
+
+def test_a_row_that_comes_again_in_a_later_run_sets_the_table_not_back(spark: SparkSession, tmp_path: Path) -> None:
+    topic = GrowingTopic(storage_path(str(tmp_path / "topic"), ""))
+    schema = table(_T0, ID, {**ID, "name": "n"})
+
+    def run() -> list[tuple[int, ...]]:
+        to, checkpoint = str(tmp_path / "tables"), str(tmp_path / "checkpoint")
+        tidecast.replicate(topic.uri, to, checkpoint=checkpoint, spark=spark)
+        there = spark.read.format("delta").load(f"{to}/d/t").orderBy("id")
+        return [tuple(row) for row in there.collect()]
+
+    old, new = change(_T0 + 2, _T0, id=1, n=1), change(_T0 + 3, _T0, kind="UPDATE", id=1, n=2)
+    there, gone = change(_T0 + 2, _T0, id=2, n=1), change(_T0 + 3, _T0, kind="DELETE", id=2, n=1)
+    topic.grow([ddl("CREATE TABLE t (id int primary key, n int)", _T0, schema), watermark(_T0 + 1)])
+    topic.grow([old, there, new, gone])
+    assert run() == [(1, 2)]
+    topic.grow([old, there])
+    assert run() == [(1, 2)]
+    topic.grow([new, gone, change(_T0 + 4, _T0, id=2, n=3), watermark(_T0 + 5)])
+    assert run() == [(1, 2), (2, 3)]
