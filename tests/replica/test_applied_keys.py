@@ -175,3 +175,21 @@ def test_a_row_that_comes_again_in_a_later_run_sets_the_table_not_back(spark: Sp
     assert run() == [(1, 2)]
     topic.grow([new, gone, change(_T0 + 4, _T0, id=2, n=3), watermark(_T0 + 5)])
     assert run() == [(1, 2), (2, 3)]
+
+
+def test_a_row_without_a_key_that_comes_again_in_a_later_run_is_there_once(spark: SparkSession, tmp_path: Path) -> None:
+    topic = GrowingTopic(storage_path(str(tmp_path / "topic"), ""))
+    schema = {**table(_T0, ID), "indexes": []}
+
+    def run() -> list[int]:
+        to, checkpoint = str(tmp_path / "tables"), str(tmp_path / "checkpoint")
+        tidecast.replicate(topic.uri, to, checkpoint=checkpoint, spark=spark)
+        return sorted(row["id"] for row in spark.read.format("delta").load(f"{to}/d/t").collect())
+
+    topic.grow([ddl("CREATE TABLE t (id int)", _T0, schema), watermark(_T0 + 1)])
+    topic.grow([change(_T0 + 2, _T0, id=1), change(_T0 + 3, _T0, id=2)])
+    assert run() == [1, 2]
+    topic.grow([change(_T0 + 2, _T0, id=1)])
+    assert run() == [1, 2]
+    topic.grow([change(_T0 + 3, _T0, id=2), change(_T0 + 3, _T0, id=1), change(_T0 + 4, _T0, id=2)])
+    assert run() == [1, 1, 2, 2]

@@ -25,6 +25,16 @@ from tidecast.spark import number_at
 from tidecast.storage import AnyPath, entries, remove_tree, spark_input, spark_output
 
 _NAME = re.compile(r"(\d{12})-(\d{20})-(\d)")
+SAME_ROW = T.StructType(
+    [
+        T.StructField("topic", T.StringType()),
+        T.StructField("commit_ts", T.LongType()),
+        T.StructField("hash_0", T.LongType()),
+        T.StructField("hash_1", T.LongType()),
+    ]
+)
+"""The key of a row of a table without one: equal rows of one commit-ts are the same one, sent again."""
+
 _MERGED_AT = 16
 """So many folders of one size become one of the next."""
 
@@ -90,7 +100,7 @@ class TableKeys:
         return changes.join(known, reduce(and_, same), "left").select(*changes.columns, repeated.alias("repeated"))
 
     def add(self, changes: DataFrame, asked: Row) -> None:
-        """Remember the keys of a batch, which is about to be applied.
+        """Remember the keys of a batch.
 
         In: `key`, `time`, `first_place`, `last_place` (see `newest`).
         """
@@ -141,6 +151,31 @@ class TableKeys:
                 )
                 for written in some:
                     remove_tree(written.path, ignore_errors=True)
+
+
+def with_row_key(rows: DataFrame) -> DataFrame:
+    """Add to rows of a table without a key what tells that one is another of the same commit-ts sent again.
+
+    In: `row` struct, `topic`, `partition`, `commit_ts`. Out: besides these what `TableKeys` reads: `key`, a struct of
+    `SAME_ROW`, null without a commit-ts, and `time`, `timed`, `first_place`, `last_place`.
+    """
+    place = F.struct("topic", "partition")
+    commit_ts = F.col("commit_ts")
+    halves = (F.xxhash64(F.lit(n), "row").alias(f"hash_{n}") for n in range(2))
+    return rows.withColumns(
+        {
+            "key": F.when(commit_ts.isNotNull(), F.struct("topic", "commit_ts", *halves)),
+            "time": F.struct("commit_ts", F.lit(False).alias("later")),
+            "timed": commit_ts.isNotNull(),
+            "first_place": place,
+            "last_place": place,
+        }
+    )
+
+
+def as_sent_again(rows: DataFrame) -> DataFrame:
+    """Return the rows of `with_row_key` as `add` takes them: with a `time` that is later than their own."""
+    return rows.withColumn("time", F.struct("commit_ts", F.lit(True).alias("later")))
 
 
 def _by_key(rows: DataFrame) -> DataFrame:

@@ -16,7 +16,7 @@ from tidecast._errors import TableRefused
 from tidecast.checksum import Verdict
 from tidecast.model import Kind
 from tidecast.replica._alter import evolve
-from tidecast.replica._applied_keys import AppliedKeys, TableKeys
+from tidecast.replica._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
 from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan
@@ -46,11 +46,12 @@ def apply(
         checked = count(plan.all_changes)
         set_aside(checked)
         return _report(plan, checked, unchanged=checked.applicable)
+    fields = [T.StructField(name, plan.evolution.shape.columns[name]) for name in plan.key]
+    key = T.StructType(fields) if fields else SAME_ROW
+    keys = applied.of(plan.database, plan.table, key) if applied else None
     if plan.key:
-        fields = [T.StructField(name, plan.evolution.shape.columns[name]) for name in plan.key]
-        keys = applied.of(plan.database, plan.table, T.StructType(fields)) if applied else None
         return _merge(plan, set_aside, keys, has_commit_ts=has_commit_ts, ordered=ordered)
-    return _append(plan, set_aside)
+    return _append(plan, set_aside, keys)
 
 
 def _merge(
@@ -64,7 +65,7 @@ def _merge(
             actions, done = _counted(plan, _without_repeated(marked), keys, kept)
         checked = Checked.of(done) + count([change for change, _, _ in plan.refused])
         set_aside(checked)
-        if keys:
+        if keys:  # before they are applied: after a crash between, a shorter batch must not set one back
             keys.add(actions, done)
         if plan.present is None:
             rows = actions.where(F.col("action").isNotNull()).select("after.row.*")
@@ -86,8 +87,7 @@ def _merge(
 
 def _counted(plan: Plan, actions: DataFrame, keys: TableKeys | None, kept: ExitStack) -> tuple[DataFrame, Row]:
     """Let Spark keep the actions, and return them and what they come to."""
-    actions = actions.persist()
-    kept.callback(actions.unpersist)
+    actions = _kept(actions, kept)
     (done,) = actions.agg(
         F.count_if(_has_key()).alias("keys"),
         F.count_if(F.col("action").isin(_INSERT, _UPDATE)).alias("upserted"),
@@ -99,6 +99,12 @@ def _counted(plan: Plan, actions: DataFrame, keys: TableKeys | None, kept: ExitS
         *(keys.asked() if keys else ()),
     ).collect()
     return actions, done
+
+
+def _kept(frame: DataFrame, until: ExitStack) -> DataFrame:
+    """Let Spark keep a frame until then."""
+    until.callback(frame.persist().unpersist)
+    return frame
 
 
 def _with_action(plan: Plan, changes: DataFrame) -> DataFrame:
@@ -159,7 +165,7 @@ def _execute(plan: Plan, actions: DataFrame) -> None:
     merge.whenNotMatched(change["action"] == _INSERT).insert(values).merge()
 
 
-def _append(plan: Plan, set_aside: Callable[[Checked], None]) -> TableReport:
+def _append(plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | None) -> TableReport:
     """Append the rows that came after those which an earlier run appended; the table's history remembers them."""
     saved = plan.place.note(_NOTE) if plan.present else None
     before: dict[str, dict[str, int]] = json.loads(saved) if saved else {}
@@ -169,12 +175,17 @@ def _append(plan: Plan, set_aside: Callable[[Checked], None]) -> TableReport:
     checked = count(plan.all_changes)
     set_aside(checked)
     changes = plan.changes().where("fits")
-    rows = changes.where(~F.col("deleted")).select("*", F.col("after.row").alias("row"))
-    fresh = without_repeats(rows).where(F.col("offset") > F.coalesce(end, F.lit(-1))).persist()
-    try:
-        lines = _lines(changes.withColumns({"line": line, "known": end}))
-        for row in lines:
-            _check_follows(row, applied, last)
+    lines = _lines(changes.withColumns({"line": line, "known": end}))
+    for row in lines:
+        _check_follows(row, applied, last)
+    with ExitStack() as kept:
+        rows = without_repeats(changes.where(~F.col("deleted")).select("*", F.col("after.row").alias("row")))
+        rows = _kept(with_row_key(rows) if keys else rows, kept)
+        asked = rows.agg(*keys.asked()).first() if keys else None
+        fresh = rows
+        if keys and asked and plan.present and (marked := keys.mark_repeated(rows, asked)):
+            fresh = marked.where(~F.col("repeated"))
+        fresh = _kept(fresh.where(F.col("offset") > F.coalesce(end, F.lit(-1))), kept)
         counts = (F.count("*").alias("upserted"), F.sum("repeats").alias("repeats"))
         done = fresh.agg(*counts, *_count_unrepresentable(plan, F.col("after"))).collect()[0]
         ends = {row["line"]: row["end"] for row in lines}
@@ -186,8 +197,8 @@ def _append(plan: Plan, set_aside: Callable[[Checked], None]) -> TableReport:
             plan.place.create(fresh.select("row.*").limit(0), (), plan.notes)
         if done["upserted"]:
             plan.place.append(fresh.select("row.*"), note)
-    finally:
-        fresh.unpersist()
+        if keys and asked:  # not before: a row that is known and was not appended would be lost
+            keys.add(as_sent_again(rows), asked)
     warnings = _of_several_topics(plan, sorted({row["topic"] for row in lines}))
     deletes = sum(row["deletes"] for row in lines)
     if deletes:
