@@ -22,9 +22,9 @@ PUBLIC = {
         Bootstrap Column ColumnShown ConfigError CorruptedData DataType Ddl DecodeError Definition Demo DemoTable
         DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDdl OnError OnMismatch Op PlannedSchema
         PlannedTable Published Reason RegistryError Replicated SchemaHistory SchemaRefused SourceChanged Statement
-        TableChanges TableRefused TableReport TableSchema TableSummary TerminalError TidecastError TransientError
-        Unreachable Verdict Verified __version__ configure_spark convert decode demo functions inspect plan read
-        replicate serve spark_session verify
+        TableChanges TableMode TableRefused TableReport TableSchema TableSummary TerminalError TidecastError
+        TransientError Unreachable Verdict Verified __version__ configure_spark convert decode demo functions inspect
+        plan read replicate serve spark_session verify
     """,
     "tidecast.api": """
         DEAD_LETTERS Events TableSummary TopicSource Verified convert decode plan read replicate serve verify
@@ -48,7 +48,7 @@ PUBLIC = {
     """,
     "tidecast.spark": """
         active_java ansi_enabled bad_names block_collapse_project called chunks evaluated_once inheriting
-        java_properties java_version let parallel_map reused small_table sql_column sql_name sql_text union
+        java_properties java_version let number_at parallel_map reused small_table sql_column sql_name sql_text union
         with_looked_up
     """,
     "tidecast.expressions": """
@@ -111,7 +111,7 @@ PUBLIC = {
         TableEligibility Timing lag_seconds
     """,
     "tidecast.replica": """
-        Replicated TableReport parse_target replicate
+        AppliedKeys Contents Replicated TableReport parse_target replicate
     """,
     "tidecast.server": """
         Access Listener Service build_app read_users

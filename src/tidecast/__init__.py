@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         TransientError,
         Unreachable,
     )
-    from tidecast._policy import OnDdl, OnError, OnMismatch
+    from tidecast._policy import OnDdl, OnError, OnMismatch, TableMode
     from tidecast.api import (
         Events,
         TableSummary,
@@ -94,6 +94,7 @@ __all__ = [
     "SourceChanged",
     "Statement",
     "TableChanges",
+    "TableMode",
     "TableRefused",
     "TableReport",
     "TableSchema",
@@ -125,7 +126,7 @@ _MODULES = {
         ConfigError CorruptedData DecodeError EncodeError MissingRuntime RegistryError SchemaRefused SourceChanged
         TableRefused TerminalError TidecastError TransientError Unreachable
     """,
-    "_policy": "OnDdl OnError OnMismatch",
+    "_policy": "OnDdl OnError OnMismatch TableMode",
     "api": "Events TableSummary Verified convert decode plan read replicate serve verify",
     "checksum": "Verdict",
     "functions": "functions",

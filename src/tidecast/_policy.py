@@ -37,6 +37,14 @@ class OnMismatch(_Choice):
     FAIL = "fail"
 
 
+class TableMode(_Choice):
+    """What a table holds: the rows as they are, deleted ones marked as such, too, or every change as a row."""
+
+    CURRENT = "current"
+    SOFT_DELETE = "soft-delete"
+    LOG = "log"
+
+
 class OnDdl(_Choice):
     """What to do with a change of a table's schema. Source: Other documents, Flink CDC's schema evolution."""
 

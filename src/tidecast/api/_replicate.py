@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import overload
 
@@ -16,7 +17,7 @@ from tidecast._progress import Progress, no_progress
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
-from tidecast.replica import AppliedKeys, Replicated, parse_target
+from tidecast.replica import AppliedKeys, Contents, Replicated, parse_target
 from tidecast.sources import Batch, TopicStream
 from tidecast.storage import check_exclusive, locked
 
@@ -32,6 +33,8 @@ def replicate(
     on_error: str = ...,
     on_mismatch: str = ...,
     ddl: str = ...,
+    mode: str = ...,
+    metadata: Sequence[str] = ...,
     progress: Progress = ...,
 ) -> Replicated: ...
 
@@ -48,6 +51,8 @@ def replicate(
     on_error: str = ...,
     on_mismatch: str = ...,
     ddl: str = ...,
+    mode: str = ...,
+    metadata: Sequence[str] = ...,
     continuous: bool = ...,
     batch_size: int | None = ...,
     replay_window: str | None = ...,
@@ -68,6 +73,8 @@ def replicate(
     on_error: str = "dead-letter",
     on_mismatch: str = "dead-letter",
     ddl: str = "lenient",
+    mode: str = "current",
+    metadata: Sequence[str] = (),
     continuous: bool = False,
     batch_size: int | None = None,
     replay_window: str | None = None,
@@ -79,6 +86,9 @@ def replicate(
 
     `source` is a URI, or events. The folder `checkpoint` keeps what has been applied of a URI's topic, so that the next
     run goes on from there; rows whose schema has not come yet wait in it. Without one every run reads the whole topic.
+
+    With `mode` "soft-delete" deleted rows stay in the tables, with `_deleted` true; with "log" each change is a row.
+    `metadata` are columns that tables get besides: `_commit_ts` and `_verdict`.
 
     With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for
     `replay_window` of commit-ts, a duration such as "30m"; the default is "24h".
@@ -94,6 +104,7 @@ def replicate(
     """
     target = parse_target(to)
     on_error, on_mismatch, on_ddl = OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnDdl.parse(ddl, "ddl")
+    contents = Contents.parse(mode, metadata)
     dead_letter_folder = folder(dead_letters, "--dead-letters")
 
     def apply(events: Events, applied: AppliedKeys | None = None) -> Replicated:
@@ -105,6 +116,7 @@ def replicate(
             on_error=on_error,
             on_mismatch=on_mismatch,
             ddl=on_ddl,
+            contents=contents,
             applied=applied,
             progress=progress,
         )

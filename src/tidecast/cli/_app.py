@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import tidecast
-from tidecast import OnDdl, OnError, OnMismatch
+from tidecast import OnDdl, OnError, OnMismatch, TableMode
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 from tidecast.cli import _show
 from tidecast.cli._progress import progress
@@ -169,6 +169,14 @@ def replicate(
     ddl: Annotated[
         OnDdl, typer.Option(help="Which schema changes the tables follow, and which of them stop the run.")
     ] = OnDdl.LENIENT,
+    mode: Annotated[
+        TableMode,
+        typer.Option(help="Keep the rows as they are, deleted ones marked as such, too, or a row for each change."),
+    ] = TableMode.CURRENT,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column to add to the tables: _commit_ts or _verdict; may be repeated."),
+    ] = None,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder that keeps what was applied; the next run goes on there.")
     ] = None,
@@ -204,6 +212,8 @@ def replicate(
             on_error=on_error,
             on_mismatch=on_mismatch,
             ddl=ddl,
+            mode=mode,
+            metadata=metadata or (),
             continuous=continuous,
             batch_size=batch_size,
             replay_window=replay_window,

@@ -49,6 +49,7 @@ def _grow(plan: Plan, present: Shape) -> None:
             (F.col(sql_name(name)).cast(kind) if name in there else filled(name, plan.evolution)).alias(name)
             for name, kind in shall.items()
         ]
+        columns += map(F.col, plan.contents.columns)
         plan.place.rewrite(plan.place.read().select(columns))
         return
     if added:

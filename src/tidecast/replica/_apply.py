@@ -18,6 +18,7 @@ from tidecast.model import Kind
 from tidecast.replica._alter import evolve
 from tidecast.replica._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
 from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
+from tidecast.replica._mode import COMMIT_TS, DELETED, OP
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan
 from tidecast.replica._report import TableReport
@@ -47,9 +48,9 @@ def apply(
         set_aside(checked)
         return _report(plan, checked, unchanged=checked.applicable)
     fields = [T.StructField(name, plan.evolution.shape.columns[name]) for name in plan.key]
-    key = T.StructType(fields) if fields else SAME_ROW
+    key = T.StructType(fields) if plan.merges else SAME_ROW
     keys = applied.of(plan.database, plan.table, key) if applied else None
-    if plan.key:
+    if plan.merges:
         return _merge(plan, set_aside, keys, has_commit_ts=has_commit_ts, ordered=ordered)
     return _append(plan, set_aside, keys)
 
@@ -68,7 +69,7 @@ def _merge(
         if keys:  # before they are applied: after a crash between, a shorter batch must not set one back
             keys.add(actions, done)
         if plan.present is None:
-            rows = actions.where(F.col("action").isNotNull()).select("after.row.*")
+            rows = actions.where(F.col("action").isNotNull()).select(_stored(plan))
             plan.place.create(rows, plan.key, plan.notes)
         elif done["upserted"] or done["deleted"]:
             _execute(plan, actions.where(F.col("action").isNotNull()))
@@ -112,25 +113,36 @@ def _with_action(plan: Plan, changes: DataFrame) -> DataFrame:
     if plan.present is None:
         action = F.when(_has_key() & ~F.col("deleted"), F.lit(_INSERT))
         return changes.withColumns({"action": action, "present": F.lit(False)})
-    row_columns = (F.col(sql_name(name)) for name in plan.evolution.shape.columns)
+    row_columns = (F.col(sql_name(name)) for name in (*plan.evolution.shape.columns, *plan.contents.columns))
     there = plan.place.read().select(F.struct(*row_columns).alias("there"))
     mine = reduce(and_, (F.col("there")[n].eqNullSafe(F.col("key")[n]) for n in plan.key), _has_key())
-    row, present = F.col("after.row"), F.col("there")
-    same = reduce(and_, (present[n].eqNullSafe(row[n]) for n in plan.evolution.shape.columns))
+    there_is = F.col("there").isNotNull()
+    present = there_is & ~F.col("there")[DELETED] if DELETED in plan.contents.columns else there_is
+    same = reduce(and_, (F.col("there")[n].eqNullSafe(value) for n, value in _values(plan, F.col("after")).items()))
     action = (
-        F.when(F.col("deleted"), F.when(present.isNotNull(), F.lit(_DELETE)))
-        .when(present.isNull(), F.lit(_INSERT))
+        F.when(F.col("deleted"), F.when(present, F.lit(_DELETE)))
+        .when(~there_is, F.lit(_INSERT))
         .when(~same, F.lit(_UPDATE))
     )
     action = F.when(_has_key(), action)
     joined = changes.join(there, mine, "left")
-    return joined.select(*changes.columns, action.alias("action"), present.isNotNull().alias("present"))
+    return joined.select(*changes.columns, action.alias("action"), present.alias("present"))
 
 
 def _without_repeated(changes: DataFrame) -> DataFrame:
     """Let changes that are `repeated` do nothing, but for the delete before one."""
     left = F.when(F.col("after_delete") & F.col("present"), F.lit(_DELETE))
     return changes.withColumn("action", F.when(F.col("repeated"), left).otherwise(F.col("action")))
+
+
+def _values(plan: Plan, after: Column) -> dict[str, Column]:
+    """Return the value of each of the table's columns in an `after` (see `table_changes`)."""
+    parts = {"row": plan.evolution.shape.columns, "metadata": plan.contents.columns}
+    return {name: after[part][name] for part, names in parts.items() for name in names}
+
+
+def _stored(plan: Plan) -> list[Column]:
+    return [value.alias(name) for name, value in _values(plan, F.col("after")).items()]
 
 
 def _has_key() -> Column:
@@ -157,10 +169,15 @@ def _execute(plan: Plan, actions: DataFrame) -> None:
     # are one column, of a name that no table has.
     change = F.col(_CHANGE)
     mine = reduce(and_, (F.col(sql_name(n)).eqNullSafe(change["key"][n]) for n in plan.key))
-    values = {sql_column(n): change["after"]["row"][n] for n in plan.evolution.shape.columns}
-    changes = actions.select(F.struct("key", "after", "action").alias(_CHANGE))
+    values = {sql_column(n): value for n, value in _values(plan, change["after"]).items()}
+    changes = actions.select(F.struct("key", "after", "action", "time", "timed").alias(_CHANGE))
     merge = changes.mergeInto(plan.place.name, mine)
-    merge = merge.whenMatched(change["action"] == _DELETE).delete()
+    gone = merge.whenMatched(change["action"] == _DELETE)
+    if DELETED in plan.contents.columns:
+        commit_ts = F.when(change["timed"], change["time"]["commit_ts"])
+        merge = gone.update({sql_column(DELETED): F.lit(True), sql_column(COMMIT_TS): commit_ts})
+    else:
+        merge = gone.delete()
     merge = merge.whenMatched(change["action"] == _UPDATE).update(values)
     merge.whenNotMatched(change["action"] == _INSERT).insert(values).merge()
 
@@ -179,7 +196,10 @@ def _append(plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | 
     for row in lines:
         _check_follows(row, applied, last)
     with ExitStack() as kept:
-        rows = without_repeats(changes.where(~F.col("deleted")).select("*", F.col("after.row").alias("row")))
+        log = plan.contents.is_log
+        same = F.struct("after.row", F.col("after.metadata")[OP].alias("op")) if log else F.col("after.row")
+        appended = changes if log else changes.where(~F.col("deleted"))
+        rows = without_repeats(appended.select("*", same.alias("row")))
         rows = _kept(with_row_key(rows) if keys else rows, kept)
         asked = rows.agg(*keys.asked()).first() if keys else None
         fresh = rows
@@ -194,13 +214,13 @@ def _append(plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | 
         note = f'{_NOTE}{json.dumps(reached)}, "messages": {json.dumps(last)}}}'
         if plan.present is None:
             # Delta leaves no note on the commit that makes a table.
-            plan.place.create(fresh.select("row.*").limit(0), (), plan.notes)
+            plan.place.create(fresh.select(_stored(plan)).limit(0), plan.key, plan.notes, appended=True)
         if done["upserted"]:
-            plan.place.append(fresh.select("row.*"), note)
+            plan.place.append(fresh.select(_stored(plan)), note)
         if keys and asked:  # not before: a row that is known and was not appended would be lost
             keys.add(as_sent_again(rows), asked)
     warnings = _of_several_topics(plan, sorted({row["topic"] for row in lines}))
-    deletes = sum(row["deletes"] for row in lines)
+    deletes = 0 if plan.contents.is_log else sum(row["deletes"] for row in lines)
     if deletes:
         warnings.append(f"{deletes} deletes were not applied: the table has no key")
     if done["repeats"]:

@@ -13,6 +13,7 @@ from tidecast.model import Op, TableChanges, TableSchema
 from tidecast.replica._check import image_of_key
 from tidecast.replica._columns import fill, may_be_unrepresentable, table_value
 from tidecast.replica._evolve import Evolution, Shape
+from tidecast.replica._mode import Contents
 from tidecast.spark import sql_name
 
 _PLACE = ("topic", "partition", "offset", "commit_ts")
@@ -25,22 +26,23 @@ def doubtful_columns(changes: Sequence[TableChanges]) -> list[str]:
     return list(dict.fromkeys(c.name for c in columns if may_be_unrepresentable(c.data_type)))
 
 
-def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence[str]) -> DataFrame:
+def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence[str], contents: Contents) -> DataFrame:
     """Return the changes of one table version, which have been checked (see `check`), in the table's types.
 
-    Out: `topic`, `partition`, `offset`, `commit_ts`; `message` bigint, in tables without a key, by which two messages
-    differ; `fits` boolean, whether the change can be applied; `verdict`, `corrupted`; `key` struct (see `newest`), null
-    for one that cannot; `deleted` boolean; `after` struct, null for a delete: `row`, the table's row, and `lost`, for
-    each of the `doubtful` columns whether its value has no form in the table. An update that changes the key gives a
-    second row that deletes the old one, and has no verdict.
+    Out: `topic`, `partition`, `offset`, `commit_ts`; `message` bigint, in tables without a key and logs, by which two
+    messages differ; `fits` boolean, whether the change can be applied; `verdict`, `corrupted`; `key` struct (see
+    `newest`), null for one that cannot; `deleted` boolean; `after` struct, null for a delete: `row`, the row in the
+    source's columns, `metadata`, the other columns (see `Contents`), and `lost`, for each of the `doubtful` columns
+    whether its value has no form in the table. An update that changes the key gives a second row that deletes the old
+    one, and has no verdict. In a log each change is one row, without a key, and a delete has the row before it.
     """
-    schema, shape = change.schema, evolution.shape
-    names, there = shape.key or (), _there(schema, evolution)
-    has_rows = change.upserts_from is not None
+    schema, shape, log = change.schema, evolution.shape, contents.is_log
+    names, there = () if log else shape.key or (), _there(schema, evolution)
+    has_rows = change.upserts_from is not None or log
     columns = {"fits": F.col("reason").isNull()}
     if has_rows:  # each of these is read twice, as a value and to see whether it was lost, and is dear
         read = (c for c in there.values() if c.name in doubtful)
-        columns |= {f"value of {c.name}": table_value(F.col("data")[c.name], c.data_type) for c in read}
+        columns |= {f"value of {c.name}": table_value(_image(log)[c.name], c.data_type) for c in read}
     frame = change.frame.withColumns(columns)
 
     def key_of(side: Column) -> Column:
@@ -49,17 +51,17 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
         return F.struct(*(_value(side, there[name], shape.columns[name]).alias(name) for name in names))
 
     fits, deleted = F.col("fits"), F.col("op") == F.lit(Op.DELETE)
-    after = _after(schema, evolution, doubtful) if has_rows else F.lit(None).cast(_type_of_after(shape))
+    after = _after(schema, evolution, doubtful, contents) if has_rows else F.lit(None).cast(_type_of(shape, contents))
     entry = {
         "key": F.when(fits, key_of(image_of_key())),
         "deleted": deleted,
-        "after": F.when(fits & ~deleted, after),
+        "after": F.when(fits if log else fits & ~deleted, after),
         "verdict": F.col("verdict"),
         "corrupted": F.col("corrupted"),
     }
     message = F.lit(None).cast("bigint") if names else F.xxhash64("timestamp", "key", "value")
     before = (*_PLACE, message.alias("message"), "fits")
-    if not (change.shows_before and has_rows):
+    if log or not (change.shows_before and has_rows):
         return frame.select(*before, *_named(entry))
     left_behind = {
         "key": key_of(F.col("old")),
@@ -94,26 +96,38 @@ def _value(side: Column, column: model.Column, kind: T.DataType) -> Column:
     return table_value(side[column.name], column.data_type).cast(kind)
 
 
-def _after(schema: TableSchema, evolution: Evolution, doubtful: Sequence[str]) -> Column:
-    """Return `row` and `lost` of a row of one version in the table's shape."""
+def _image(log: bool) -> Column:
+    """Return what a change shows of its row: for a log the row before it where there is none after it."""
+    return F.coalesce("data", "old") if log else F.col("data")
+
+
+def _after(schema: TableSchema, evolution: Evolution, doubtful: Sequence[str], contents: Contents) -> Column:
+    """Return `row`, `metadata` and `lost` of a row of one version in the table's shape."""
+    image, deleted = _image(contents.is_log), F.col("op") == F.lit(Op.DELETE)
     shape, there, gone = evolution.shape, _there(schema, evolution), evolution.lineage.gone(schema)
     read = {c.name for c in there.values()}.intersection(doubtful)
 
     def value(name: str, kind: T.DataType) -> Column:
         if name not in there:
-            return F.lit(None).cast(kind) if name in gone else filled(name, evolution)
+            if name in gone:
+                return F.lit(None).cast(kind)
+            # A delete, which a log has, may show the key alone.
+            return F.when(~deleted, filled(name, evolution)) if contents.is_log else filled(name, evolution)
         column = there[name]
         if column.name in read:
             return F.col(sql_name(f"value of {column.name}")).cast(kind)
-        return _value(F.col("data"), column, kind)
+        return _value(image, column, kind)
 
     row = F.struct(*(value(name, kind).alias(name) for name, kind in shape.columns.items()))
     lost = (
-        F.col("data")[name].isNotNull() & F.col(sql_name(f"value of {name}")).isNull() if name in read else F.lit(False)
+        image[name].isNotNull() & F.col(sql_name(f"value of {name}")).isNull() if name in read else F.lit(False)
         for name in doubtful
     )
-    return F.struct(row.alias("row"), F.array(*lost).cast(_LOST).alias("lost"))
+    metadata = [F.struct(*contents.values()).alias("metadata")] if contents.metadata else []
+    return F.struct(row.alias("row"), *metadata, F.array(*lost).cast(_LOST).alias("lost"))
 
 
-def _type_of_after(shape: Shape) -> T.StructType:
-    return T.StructType([T.StructField("row", shape.struct), T.StructField("lost", _LOST)])
+def _type_of(shape: Shape, contents: Contents) -> T.StructType:
+    metadata = T.StructType([T.StructField(name, kind) for name, kind in contents.columns.items()])
+    parts = [T.StructField("metadata", metadata)] if contents.metadata else []
+    return T.StructType([T.StructField("row", shape.struct), *parts, T.StructField("lost", _LOST)])

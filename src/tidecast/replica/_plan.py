@@ -9,14 +9,16 @@ from urllib.parse import quote, unquote
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidecast._errors import ConfigError, TableRefused
 from tidecast._policy import OnDdl
-from tidecast.model import RECORD, Ddl, Reason, TableChanges
+from tidecast.model import RECORD, Ddl, Reason, TableChanges, TableSchema
 from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._changes import doubtful_columns, table_changes
 from tidecast.replica._check import Policy, check, refuse
 from tidecast.replica._columns import fill
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
-from tidecast.replica._target import DeltaTarget
+from tidecast.replica._mode import ROWS_ALONE, Contents
+from tidecast.replica._target import CONTENTS, DeltaTarget
 from tidecast.spark import union
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
@@ -32,7 +34,7 @@ class Plan:
 
     `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
     the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
-    are files where the table shall lie, of a write that was not finished.
+    are files where the table shall lie, of a write that was not finished. `contents` is what it holds.
     """
 
     database: str
@@ -44,6 +46,12 @@ class Plan:
     refused: tuple[Refused, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
     unfinished: Sequence[str] = ()
+    contents: Contents = ROWS_ALONE
+
+    @property
+    def merges(self) -> bool:
+        """Whether rows are found by their key; else they are appended."""
+        return bool(self.key) and not self.contents.is_log
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -69,7 +77,7 @@ class Plan:
 
         Out: see `table_changes`; those that cannot be applied are among them, without a key.
         """
-        return union([table_changes(c, self.evolution, self.doubtful) for c in self.accepted])
+        return union([table_changes(c, self.evolution, self.doubtful, self.contents) for c in self.accepted])
 
     @property
     def doubtful(self) -> list[str]:
@@ -97,6 +105,7 @@ def plan(
     place: DeltaTarget,
     changes: Sequence[TableChanges],
     schema_changes: Sequence[Ddl],
+    contents: Contents = ROWS_ALONE,
     *,
     has_commit_ts: bool,
     policy: Policy,
@@ -104,12 +113,14 @@ def plan(
 ) -> Plan:
     """Return what the changes of one table, and of its schema, mean for it; there may be none of its rows.
 
-    `has_commit_ts`: see `Events`.
+    `has_commit_ts`: see `Events`. Raises ConfigError where the table holds something else than `contents`, and
+    TableRefused where a column of the source has the name of one of those.
     """
     by_ddl = [change.schema for change in schema_changes if change.schema]
     schema = changes[0].schema if changes else by_ddl[0]
     there = place.present()
     present, notes = (there.shape, there.notes) if there else (None, dict[str, str]())
+    _check_contents(schema.name, contents, notes if there else None, [c.schema for c in changes])
     keyspace = unquote(notes.get(_KEYSPACE, "")) or next((c.keyspace for c in changes if c.keyspace), None)
     mine = [c for c in changes if c.keyspace in (None, "", keyspace)]
     memory = AppliedVersions.from_text(notes.get(_VERSIONS, ""))
@@ -140,11 +151,12 @@ def plan(
         evolution = with_wider_key(evolution, [c.schema for c in fit if c.upserts_from is None])
     accepted, refused = [], list[Refused]()
     for change in fit:
-        if cause := _refusal(change, evolution):
+        if cause := _refusal(change, evolution, contents):
             refused.append((change, Reason.SCHEMA_CHANGE, cause))
         else:
             accepted.append(check(change, policy))
     shall = {_KEYSPACE: quote(keyspace)} if keyspace else {}
+    shall |= {CONTENTS: contents.text} if contents.text else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
     return Plan(
         schema.database,
@@ -156,7 +168,24 @@ def plan(
         tuple((check(change, policy, (reason, cause)), reason, cause) for change, reason, cause in (*unfit, *refused)),
         {name: value for name, value in shall.items() if notes.get(name) != value},
         () if there else place.unfinished(),
+        contents,
     )
+
+
+def _check_contents(
+    name: str, contents: Contents, notes: Mapping[str, str] | None, versions: Sequence[TableSchema]
+) -> None:
+    """Raise ConfigError where a table, which remembers `notes`, holds something else, TableRefused where it cannot."""
+    held = Contents.from_text(notes.get(CONTENTS, "")) if notes is not None else contents
+    if held != contents:
+        asked = " ".join(("--mode", held.mode, *(f"--metadata {name}" for name in held.metadata)))
+        hint = "use the same, or replicate to another place"
+        raise ConfigError(f"the table was made with {asked}", where=name, hint=hint)
+    for version in versions:
+        if column := contents.clash([c.name for c in version.columns]):
+            raise TableRefused(
+                f"column {column} of the source has the name of a metadata column", hint="another --mode"
+            )
 
 
 def refusing(changes: Sequence[TableChanges], cause: str) -> Plan:
@@ -180,7 +209,9 @@ def _without_their_key(changes: Sequence[TableChanges]) -> list[Refused]:
     return [(c, Reason.BAD_MESSAGE, "no key, which other rows of the same schema have") for c in unkeyed]
 
 
-def _refusal(change: TableChanges, evolution: Evolution) -> str | None:
+def _refusal(change: TableChanges, evolution: Evolution, contents: Contents) -> str | None:
+    if contents.is_log and not evolution.shape.columns:
+        return "a delete before any row has shown the table's columns"
     if change.upserts_from is not None:
         return evolution.refused.get(change.schema)
     return delete_objection(evolution, change.schema)

@@ -21,6 +21,7 @@ from tidecast.replica._apply import apply
 from tidecast.replica._check import Checked, Policy, refuse_mismatches
 from tidecast.replica._ddl import Name, not_carried_out, stop_at_schema_changes
 from tidecast.replica._journal import write_journal
+from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
@@ -47,6 +48,7 @@ def replicate(
     on_error: str = OnError.DEAD_LETTER,
     on_mismatch: str = OnMismatch.DEAD_LETTER,
     ddl: str = OnDdl.LENIENT,
+    contents: Contents = ROWS_ALONE,
     applied: AppliedKeys | None = None,
     progress: Progress = no_progress,
 ) -> Replicated:
@@ -69,14 +71,19 @@ def replicate(
     and with `"exception"` any change stops the run before any table is touched. What became of each schema change that
     the messages tell is a row of the table `_tidecast/schema_changes` beside the tables.
 
+    `contents` is what tables hold. With `TableMode.SOFT_DELETE` a deleted row stays, with `_deleted` true, and
+    `_commit_ts` is that of its last change. With `TableMode.LOG` each change is a row, appended once, with `_op`,
+    `_commit_ts`, `_verdict`, `_topic`, `_partition`, `_offset` and `_timestamp`; that of a delete is the row before it,
+    of which Avro shows the key. A table keeps what it was made with.
+
     `applied` are the keys of the batches before of the same topic: a change that is older than the one that a key was
     brought to changes nothing. Without them that holds within the batch alone.
 
     `progress` is told each table's name, and how many of how many tables are done.
 
-    Raises ConfigError for a wrong option, or a catalog without `dead_letters`; DecodeError for a message, CorruptedData
-    for a mismatch and TableRefused for a schema change that stops the run. Source: Changefeeds, delivery; Avro
-    protocol, row checksum; Other documents, Flink CDC's schema evolution.
+    Raises ConfigError for a wrong option, a table with other `contents`, or a catalog without `dead_letters`;
+    DecodeError for a message, CorruptedData for a mismatch and TableRefused for a schema change that stops the run.
+    Source: Changefeeds, delivery; Avro protocol, row checksum; Other documents, Flink CDC's schema evolution.
     """
     policy, on_ddl = Policy(OnError.parse(on_error), OnMismatch.parse(on_mismatch)), OnDdl.parse(ddl, "ddl")
     target = parse_target(to)
@@ -99,7 +106,7 @@ def replicate(
             place = target.table(spark, *name, make_database=bool(changes))
             if changes or place.exists():
                 schema_changes, timed = ddl_by_name.get(name, []), events.has_commit_ts
-                return plan(place, changes, schema_changes, has_commit_ts=timed, policy=policy, on_ddl=on_ddl)
+                return plan(place, changes, schema_changes, contents, has_commit_ts=timed, policy=policy, on_ddl=on_ddl)
         except Exception as error:
             failed[name] = cause = _cause(error)
             if changes:
@@ -179,7 +186,7 @@ def _carry_out(
             refused.update(write_dead_letters(plan.dead_letters(), folder))
 
     # Of a table with a key the rows are read once, and once more where there are dead letters.
-    with nullcontext() if plan.key else _persisted(plan):
+    with nullcontext() if plan.merges else _persisted(plan):
         report = apply(plan, set_aside, has_commit_ts=events.has_commit_ts, ordered=events.ordered, applied=applied)
     return report, refused
 

@@ -17,11 +17,12 @@ from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, TableRefused
 from tidecast.replica._evolve import Shape
+from tidecast.replica._mode import Contents
 from tidecast.spark import sql_name
 from tidecast.storage import AnyPath, RemotePath, entries, files_below, spark_output, storage_path
 
 _CATALOGS, _OWN_CATALOG = "spark.sql.catalog.", "spark_catalog"
-_OURS, _KEY = "tidecast.", "tidecast.key"
+_OURS, _KEY, CONTENTS = "tidecast.", "tidecast.key", "tidecast.contents"
 _RENAMING, _RENAMED_KEY = "tidecast.renaming", "tidecast.renamed-key"
 _MODE = "delta.columnMapping.mode"
 _MAPPING = {_MODE: "name", "delta.feature.timestampNtz": "supported"}
@@ -114,7 +115,10 @@ def _segment(name: str) -> str:
 
 @dataclass(frozen=True)
 class TableState:
-    """A table as it lies there: its shape, and what it remembers in properties of ours, such as `tidecast.key`."""
+    """A table as it lies there: its shape, and what it remembers in properties of ours, such as `tidecast.key`.
+
+    Metadata columns (see `Contents`) are no part of the shape.
+    """
 
     shape: Shape
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -139,9 +143,9 @@ class DeltaTarget:
         notes = {name: value for name, value in properties.items() if name.startswith(_OURS)}
         said = unquote(notes.get(_RENAMED_KEY, "null"))
         key = json.loads(notes.get(_KEY, "null") if said == "null" else said)
-        return TableState(
-            Shape({f.name: f.dataType for f in self.read().schema.fields}, None if key is None else tuple(key)), notes
-        )
+        ours = Contents.from_text(notes.get(CONTENTS, "")).columns
+        columns = {f.name: f.dataType for f in self.read().schema.fields if f.name not in ours}
+        return TableState(Shape(columns, None if key is None else tuple(key)), notes)
 
     def exists(self) -> bool:
         """Tell whether there is a table."""
@@ -167,10 +171,15 @@ class DeltaTarget:
             )
         return list(map(str, files))
 
-    def create(self, rows: DataFrame, key: tuple[str, ...], notes: Mapping[str, str]) -> None:
-        """Make the table, with rows and what it shall remember, in one commit; over an unfinished one if need be."""
+    def create(
+        self, rows: DataFrame, key: tuple[str, ...], notes: Mapping[str, str], *, appended: bool = False
+    ) -> None:
+        """Make the table, with rows and what it shall remember, in one commit; over an unfinished one if need be.
+
+        `appended`: its history is to be kept for a year, as `note` reads it.
+        """
         writer = rows.writeTo(self.name).using("delta")
-        properties = {_KEY: json.dumps(key), **notes, **({} if key else _LONG_LOG), **_mapping(rows.columns)}
+        properties = {_KEY: json.dumps(key), **notes, **(_LONG_LOG if appended else {}), **_mapping(rows.columns)}
         for name, value in properties.items():
             writer = writer.tableProperty(name, value)
         if self.path and self.path.exists() and not _has_commit(self.path):

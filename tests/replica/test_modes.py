@@ -1,0 +1,152 @@
+"""Tables that hold more than the rows as they are: deleted rows, every change, metadata columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from avro_topic import INT, NUMBER, AvroTopic
+from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
+from pyspark.sql import SparkSession
+
+import tidecast
+from tidecast.model import compose
+from tidecast.storage import storage_path
+
+_T0 = compose(1_700_000_000_000)
+_TABLE = table(_T0, ID, {**ID, "name": "n", "nullable": True})
+_HISTORY = [
+    ddl("CREATE TABLE t (id int primary key, n int)", _T0, _TABLE),
+    row(_T0 + 1, _T0, id=1, n=1),
+    row(_T0 + 2, _T0, id=2, n=1),
+    row(_T0 + 3, _T0, kind="DELETE", id=1, n=1),
+    row(_T0 + 4, _T0, kind="DELETE", id=2, n=1),
+    row(_T0 + 4, _T0, id=2, n=2),
+]
+
+
+class Replica:
+    """A topic of Simple, and the table d.t that it becomes."""
+
+    def __init__(self, spark: SparkSession, folder: Path, **options: Any) -> None:
+        self._spark, self._to, self._options = spark, str(folder / "tables"), options
+        self.topic = GrowingTopic(storage_path(str(folder / "topic"), ""))
+
+    def run(self, **options: Any) -> tidecast.Replicated:
+        return tidecast.replicate(self.topic.uri, self._to, spark=self._spark, **self._options, **options)
+
+    def rows(self, *columns: str) -> list[tuple[Any, ...]]:
+        there = self._spark.read.format("delta").load(f"{self._to}/d/t")
+        return sorted((tuple(found) for found in there.select(*columns or ("*",)).collect()), key=str)
+
+    def version(self) -> int:
+        return len(list(Path(self._to, "d", "t", "_delta_log").glob("*.json")))
+
+
+def test_a_deleted_row_stays_and_is_marked(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path, mode="soft-delete")
+    replica.topic.grow(_HISTORY[:3])
+    replica.run()
+    assert replica.rows() == [(1, 1, False, _T0 + 1), (2, 1, False, _T0 + 2)]
+    replica.topic.grow(_HISTORY[3:])
+    (done,) = replica.run().tables
+    assert (done.upserted, done.deleted) == (1, 1)
+    assert replica.rows("id", "n", "_deleted", "_commit_ts") == [(1, 1, True, _T0 + 3), (2, 2, False, _T0 + 4)]
+    version = replica.version()
+    (again,) = replica.run().tables
+    assert (again.unchanged, replica.version()) == (2, version)
+    replica.topic.grow([row(_T0 + 5, _T0, id=1, n=7)])
+    replica.run()
+    assert replica.rows() == [(1, 7, False, _T0 + 5), (2, 2, False, _T0 + 4)]
+
+
+def test_metadata_columns_stay_when_the_table_gets_columns(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path, metadata=["_commit_ts", "_verdict"])
+    replica.topic.grow(_HISTORY)
+    replica.run()
+    assert replica.rows() == [(2, 2, _T0 + 4, "none")]
+    wider = table(_T0 + 6, ID, {**ID, "name": "n", "nullable": True}, {**ID, "name": "m", "default": "5"})
+    replica.topic.grow([ddl("ALTER TABLE t ADD m int NOT NULL DEFAULT 5", _T0 + 6, wider)])
+    replica.topic.grow([row(_T0 + 7, _T0 + 6, id=3, n=3, m=3)])
+    replica.run()
+    assert replica.rows("id", "n", "m", "_commit_ts", "_verdict") == [
+        (2, 2, 5, _T0 + 4, "none"),
+        (3, 3, 3, _T0 + 7, "none"),
+    ]
+
+
+def test_a_log_has_each_change_once_however_often_it_comes(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path, mode="log", checkpoint=str(tmp_path / "checkpoint"))
+    expected = [
+        (1, 1, "c", _T0 + 1),
+        (1, 1, "d", _T0 + 3),
+        (2, 1, "c", _T0 + 2),
+        (2, 1, "d", _T0 + 4),
+        (2, 2, "c", _T0 + 4),
+    ]
+    for end in (3, 5, 6):
+        replica.topic.grow([*_HISTORY[:end], watermark(_T0)])  # from the start each time
+        result = replica.run()
+        assert not result.warnings
+        assert not result.tables[0].warnings
+    assert replica.rows("id", "n", "_op", "_commit_ts") == expected
+    assert replica.rows("_topic", "_partition", "_offset")[0] == ("topic", 0, 1)
+    renamed = table(_T0 + 6, ID, {**ID, "name": "m", "nullable": True})
+    replica.topic.grow([ddl("ALTER TABLE t RENAME COLUMN n TO m", _T0 + 6, renamed), row(_T0 + 7, _T0 + 6, id=3, m=3)])
+    replica.run(ddl="evolve")
+    assert replica.rows("id", "m", "_op", "_commit_ts") == [*expected, (3, 3, "c", _T0 + 7)]
+
+
+def test_avro_shows_the_key_of_a_deleted_row_in_a_log(spark: SparkSession, tmp_path: Path) -> None:
+    topic = AvroTopic(spark, tmp_path)
+    topic.register(1, id=INT)
+    topic.register(2, id=INT, n=NUMBER)
+    topic.put(1, 2, id=1, n=5, ts=7)
+    topic.delete(1, id=1)
+    topic.put(1, 2, id=1, n=6, ts=8)
+    result = topic.replicate(mode="log")
+    assert result.tables[0].upserted == 3
+    rows = spark.read.format("delta").load(result.tables[0].where).orderBy("_offset")
+    assert [tuple(r) for r in rows.select("id", "n", "_op", "_commit_ts", "_offset").collect()] == [
+        (1, 5, "c", 7 << 18, 0),
+        (1, None, "d", None, 1),
+        (1, 6, "c", 8 << 18, 2),
+    ]
+
+
+def test_a_delete_before_any_row_of_a_log_is_a_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
+    topic = AvroTopic(spark, tmp_path)
+    topic.register(1, id=INT)
+    topic.delete(1, id=1)
+    assert topic.replicate(mode="log").dead_letters == {"schema-change": 1}
+
+
+def test_a_table_keeps_what_it_was_made_with(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path)
+    replica.topic.grow(_HISTORY)
+    replica.run()
+    with pytest.raises(tidecast.ConfigError, match=r"d\.t: the table was made with --mode current"):
+        replica.run(mode="soft-delete")
+    assert replica.rows() == [(2, 2)]
+
+
+def test_a_column_of_the_source_is_not_taken_for_metadata(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path, mode="soft-delete")
+    named = table(_T0, ID, {**ID, "name": "_DELETED"})
+    replica.topic.grow([ddl("CREATE TABLE t (id int, _DELETED int)", _T0, named), row(_T0 + 1, _T0, id=1, _DELETED=1)])
+    result = replica.run()
+    assert result.dead_letters == {"table-refused": 1}
+    assert "column _DELETED of the source has the name of a metadata column" in result.tables[0].warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"mode": "upsert"}, "mode is 'upsert' .one of current, soft-delete, log"),
+        ({"metadata": ["_offset"]}, "--metadata: no column '_offset' can be had with --mode current"),
+    ],
+)
+def test_words_that_are_none_are_refused_before_spark_starts(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(tidecast.ConfigError, match=words):
+        tidecast.replicate("./topic?protocol=simple", "./tables", **options)
