@@ -111,7 +111,8 @@ PUBLIC = {
         TableEligibility Timing lag_seconds
     """,
     "tidecast.replica": """
-        AppliedKeys Contents Replicated TableReport parse_target replicate
+        AppliedBatch AppliedKeys Contents Replicated TableReport maintain parse_target replicate
+        write_ledger
     """,
     "tidecast.server": """
         Access Listener Service build_app read_users

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import overload
 
@@ -17,11 +18,11 @@ from tidecast._progress import Progress, no_progress
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
-from tidecast.replica import AppliedKeys, Contents, Replicated, parse_target
+from tidecast.replica import AppliedBatch, AppliedKeys, Contents, Replicated, maintain, parse_target, write_ledger
 from tidecast.sources import Batch, TopicStream
-from tidecast.storage import check_exclusive, locked
+from tidecast.storage import AnyPath, check_exclusive, locked
 
-_KEYS, _REPLAY_WINDOW = "keys", "24h"
+_KEYS, _REPLAY_WINDOW, _COMPACT_EVERY = "keys", "24h", 50
 
 
 @overload
@@ -56,6 +57,7 @@ def replicate(
     continuous: bool = ...,
     batch_size: int | None = ...,
     replay_window: str | None = ...,
+    compact_every: int | None = ...,
     stop: threading.Event | None = ...,
     progress: Progress = ...,
     spark: SparkSession | None = ...,
@@ -78,6 +80,7 @@ def replicate(
     continuous: bool = False,
     batch_size: int | None = None,
     replay_window: str | None = None,
+    compact_every: int | None = None,
     stop: threading.Event | None = None,
     progress: Progress = no_progress,
     spark: SparkSession | None = None,
@@ -93,6 +96,9 @@ def replicate(
     With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for
     `replay_window` of commit-ts, a duration such as "30m"; the default is "24h".
 
+    There a table is compacted with each `compact_every`-th version, 50 by default and never with 0, and files that its
+    versions of the last week do not need are removed from time to time; see `tidecast.replica.maintain`.
+
     A topic is read once, up to its present end. `continuous` goes on with what comes later, until `stop` is set, and
     returns what all batches did; `checkpoint` is then needed. A batch has at most `batch_size` messages of each Kafka
     partition, and whole files. What fails in a way that may pass, such as a broker that does not answer, is tried again
@@ -100,7 +106,7 @@ def replicate(
 
     Raises TerminalError where another run uses the checkpoint, SourceChanged where the topic no longer holds what
     follows it, and ConfigError, also for `schema_registry`, `tz`, `checkpoint`, `continuous` or `spark` beside events,
-    and for `replay_window` without a checkpoint.
+    and for `replay_window` or `compact_every` without a checkpoint.
     """
     target = parse_target(to)
     on_error, on_mismatch, on_ddl = OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnDdl.parse(ddl, "ddl")
@@ -122,14 +128,21 @@ def replicate(
         )
 
     if isinstance(source, Events):
-        options = {"checkpoint": checkpoint, "continuous": continuous or None, "batch_size": batch_size, "stop": stop}
-        options["replay_window"] = replay_window
+        options = {
+            "checkpoint": checkpoint,
+            "continuous": continuous or None,
+            "batch_size": batch_size,
+            "replay_window": replay_window,
+            "compact_every": compact_every,
+            "stop": stop,
+        }
         GivenEvents.check(source, schema_registry=schema_registry, tz=tz, spark=spark, **options)
         target.check(source.rejected.sparkSession)
         return apply(source)
     resume_from = folder(checkpoint, "--checkpoint")
     _check_batches(checkpoint, batch_size, continuous=continuous)
     window = _replay_window(checkpoint, replay_window)
+    compact = _compact_every(checkpoint, compact_every)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     if resume_from is not None:
         check_exclusive(resume_from, "--checkpoint")
@@ -140,12 +153,19 @@ def replicate(
     keys = resume_from / _KEYS
 
     def apply_batch(batch: Batch) -> Replicated:
-        number, watermarks = batch.progress.batch, batch.progress.watermarks
-        return apply(batch.events, AppliedKeys(keys, number, window, watermarks))
+        now = batch.progress
+        applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.watermarks))
+        entry = AppliedBatch(now.source, now.batch, batch.moved, now.watermark)
+        write_ledger(checked.session, to, entry, applied)
+        maintain(checked.session, to, applied, compact)
+        return applied
 
     progress("reading", 0, 0)
-    with locked(resume_from, "let it end, or give each run a --checkpoint of its own"):
+    with ExitStack() as held:
+        held.enter_context(locked(resume_from, "let it end, or give each run a --checkpoint of its own"))
         stream = TopicStream(checked.session, checked.uri, resume_from, registry=checked.registry, zone=checked.zone)
+        if (place := target.place_of(stream.progress.source)) and _is_exclusive(place):
+            held.enter_context(locked(place, "another run applies this topic to these tables: let it end"))
         if continuous:
             applied = follow(stream, checked.uri, apply_batch, progress, stop or threading.Event(), limit=batch_size)
         else:
@@ -155,6 +175,15 @@ def replicate(
         return applied
     waiting = f"{stream.progress.rows_waiting:,} rows wait in {resume_from} for the schemas of their tables"
     return replace(applied, warnings=(*applied.warnings, waiting))
+
+
+def _is_exclusive(place: AnyPath) -> bool:
+    """Tell whether a lock can be had: tables may lie where a checkpoint cannot."""
+    try:
+        check_exclusive(place, "--to")
+    except ConfigError:
+        return False
+    return True
 
 
 def _check_batches(checkpoint: str | None, batch_size: int | None, *, continuous: bool) -> None:
@@ -167,6 +196,14 @@ def _check_batches(checkpoint: str | None, batch_size: int | None, *, continuous
         raise ConfigError("--batch-size is for --continuous: a run up to the present end is one batch")
     if batch_size is not None and batch_size < 1:
         raise ConfigError("--batch-size is the number of messages of a partition, at least 1")
+
+
+def _compact_every(checkpoint: str | None, versions: int | None) -> int:
+    if versions is not None and checkpoint is None:
+        raise ConfigError("--compact-every is for a replica that goes on", hint="name a folder: --checkpoint DIR")
+    if versions is not None and versions < 0:
+        raise ConfigError("--compact-every is a number of versions, or 0 for never")
+    return _COMPACT_EVERY if versions is None else versions
 
 
 def _replay_window(checkpoint: str | None, text: str | None) -> int:

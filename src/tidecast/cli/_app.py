@@ -198,6 +198,15 @@ def replicate(
             "not back. By default 24h.",
         ),
     ] = None,
+    compact_every: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="With --checkpoint: make large files of small ones at each N-th version of a table; 0 for never. "
+            "By default 50.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check every row's checksum and apply a topic to tables; replays and restarts change nothing in the result."""
@@ -217,6 +226,7 @@ def replicate(
             continuous=continuous,
             batch_size=batch_size,
             replay_window=replay_window,
+            compact_every=compact_every,
             stop=stop,
             progress=step,
         )

@@ -331,4 +331,5 @@ def _report(
         checked.verdicts,
         unrepresentable or {},
         tuple(reported),
+        *checked.commit_ts,
     )

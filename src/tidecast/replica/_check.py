@@ -26,9 +26,7 @@ _TALLIES: Mapping[str, tuple[Verdict | None, bool]] = {
     **{f"refused {verdict}": (verdict, False) for verdict in Verdict},
     "refused unchecked": (None, False),
 }
-_CORRUPTED = "corrupted rows"
-TALLIES = (*_TALLIES, _CORRUPTED)
-"""The columns of `tallies`."""
+_CORRUPTED, _FIRST, _LAST = "corrupted rows", "first commit_ts", "last commit_ts"
 
 
 @dataclass(frozen=True)
@@ -56,20 +54,25 @@ class Policy:
 class Checked:
     """How many row changes of a table there are: by verdict, and by whether they can be applied.
 
-    `corrupted` counts those that the source itself found damaged.
+    `corrupted` counts those that the source itself found damaged. `commit_ts` has the lowest and the highest one, none
+    where no change has one.
     """
 
     rows: Mapping[tuple[str | None, bool], int]
     corrupted: int = 0
+    commit_ts: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, row: Row) -> Checked:
         """Return the counts in a row that has `tallies`, null for none."""
-        return cls({kind: row[name] or 0 for name, kind in _TALLIES.items()}, row[_CORRUPTED] or 0)
+        range_ = (row[_FIRST], row[_LAST]) if row[_FIRST] is not None else ()
+        return cls({kind: row[name] or 0 for name, kind in _TALLIES.items()}, row[_CORRUPTED] or 0, range_)
 
     def __add__(self, other: Checked) -> Checked:
         """Return both together."""
-        return Checked(Counter(self.rows) + Counter(other.rows), self.corrupted + other.corrupted)
+        times = self.commit_ts + other.commit_ts
+        ends = (min(times), max(times)) if times else ()
+        return Checked(Counter(self.rows) + Counter(other.rows), self.corrupted + other.corrupted, ends)
 
     @property
     def total(self) -> int:
@@ -125,6 +128,7 @@ def refuse(changes: TableChanges, cause: str) -> TableChanges:
     unread = F.col("reason").isNotNull()
     frame = changes.frame.select(
         *RECORD.fieldNames(),
+        "commit_ts",
         F.when(unread, F.lit(Verdict.UNREADABLE)).alias("verdict"),
         F.lit(False).alias("corrupted"),
         F.when(unread, F.col("reason")).otherwise(F.lit(Reason.TABLE_REFUSED)).alias("reason"),
@@ -163,13 +167,16 @@ def count(changes: Sequence[TableChanges]) -> Checked:
     if not changes:
         return Checked({})
     fits = F.col("reason").isNull().alias("fits")
-    rows = union([c.frame.select("verdict", fits, "corrupted") for c in changes])
+    rows = union([c.frame.select("verdict", fits, "corrupted", "commit_ts") for c in changes])
     return Checked.of(rows.agg(*tallies()).collect()[0])
 
 
 @reused()
 def tallies() -> tuple[Column, ...]:
-    """Return the aggregates of which `Checked.of` makes counts. They read `verdict`, `fits` and `corrupted`."""
+    """Return the aggregates of which `Checked.of` makes counts.
+
+    They read `verdict`, `fits`, `corrupted` and `commit_ts`.
+    """
     fits = F.col("fits")
     return (
         *(
@@ -177,12 +184,15 @@ def tallies() -> tuple[Column, ...]:
             for name, (verdict, can) in _TALLIES.items()
         ),
         F.count_if("corrupted").alias(_CORRUPTED),
+        F.min("commit_ts").alias(_FIRST),
+        F.max("commit_ts").alias(_LAST),
     )
 
 
 def sums_of_tallies() -> list[Column]:
     """Return the sums of `tallies` that were made in groups."""
-    return [F.sum(name).alias(name) for name in TALLIES]
+    sums = [F.sum(name).alias(name) for name in (*_TALLIES, _CORRUPTED)]
+    return [*sums, F.min(_FIRST).alias(_FIRST), F.max(_LAST).alias(_LAST)]
 
 
 def refuse_mismatches(changes: Sequence[TableChanges]) -> None:

@@ -23,7 +23,7 @@ _OF_A_MESSAGE: Mapping[str, T.DataType] = {
     "_offset": T.LongType(),
     "_timestamp": T.TimestampType(),
 }
-"""Metadata columns that show a column of the change, of their name without `_`. Source: `Events.table`."""
+"""Metadata columns that show a column of the change, of their name without `_`."""
 
 _TYPES: Mapping[str, T.DataType] = {**_OF_A_MESSAGE, DELETED: T.BooleanType()}
 _BY_MODE: Mapping[TableMode, Sequence[str]] = {

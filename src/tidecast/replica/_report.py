@@ -16,7 +16,8 @@ class TableReport:
     or they do not fit their checksums. Of the rest only the newest of each key counts: `upserted`, `deleted`, or
     `unchanged` where the table was so already; rows of a table without a key are `upserted` where they were appended,
     `unchanged` where an earlier run had appended them or they are duplicates. `unrepresentable` counts, by column,
-    values that the column's type cannot hold, such as zero dates: they are null in the table.
+    values that the column's type cannot hold, such as zero dates: they are null in the table. `first_commit_ts` and
+    `last_commit_ts` are the lowest and the highest commit-ts that came, None where none has one.
     """
 
     database: str
@@ -30,6 +31,8 @@ class TableReport:
     checksums: Mapping[str, int] = field(default_factory=dict)
     unrepresentable: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    first_commit_ts: int | None = None
+    last_commit_ts: int | None = None
 
     @property
     def name(self) -> str:
@@ -43,6 +46,8 @@ class TableReport:
             **{name: getattr(self, name) + getattr(later, name) for name in _COUNTS},
             checksums=_sum(self.checksums, later.checksums),
             unrepresentable=_sum(self.unrepresentable, later.unrepresentable),
+            first_commit_ts=_least(self.first_commit_ts, later.first_commit_ts),
+            last_commit_ts=_greatest(self.last_commit_ts, later.last_commit_ts),
         )
 
 
@@ -76,3 +81,11 @@ _COUNTS = ("rows", "upserted", "deleted", "unchanged", "refused")
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
+def _least(*numbers: int | None) -> int | None:
+    return min((n for n in numbers if n is not None), default=None)
+
+
+def _greatest(*numbers: int | None) -> int | None:
+    return max((n for n in numbers if n is not None), default=None)

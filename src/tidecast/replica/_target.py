@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -33,7 +34,7 @@ _LONG_LOG = {"delta.logRetentionDuration": "interval 365 days"}
 _UNMAPPED = set(" ,;{}()\n\t=")
 _VARIABLE, _SUBSTITUTES = "${", "spark.sql.variable.substitute"
 _MAX_SEGMENT = 255
-_JOURNAL = ("_tidecast", "schema_changes")
+_JOURNAL, _LEDGER = ("_tidecast", "schema_changes"), ("_tidecast", "batches")
 _COMMIT = re.compile(r"\d{20}\.(json|checkpoint)")
 _DATA = re.compile(r"\.?part-\d{5}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[.-]c\d{3}[^/]*\.parquet(\.crc)?")
 _PREFIX = 2  # letters of the folders in which Delta spreads files of tables with column mapping
@@ -60,9 +61,23 @@ class Target:
 
     def journal(self, spark: SparkSession) -> DeltaTarget:
         """Return the place of the schema journal, beside the tables. A database of this name lies elsewhere."""
+        return self._beside(spark, *_JOURNAL)
+
+    def ledger(self, spark: SparkSession) -> DeltaTarget:
+        """Return the place of the ledger of batches, beside the tables."""
+        return self._beside(spark, *_LEDGER)
+
+    def place_of(self, source: str) -> AnyPath | None:
+        """Return a folder that is held while a source is applied to these tables; None for a catalog."""
+        if self.folder is None:
+            return None
+        name = hashlib.blake2b(source.encode(), digest_size=16).hexdigest()  # a name may be too long for a folder
+        return self.folder / "_tidecast" / "sources" / name
+
+    def _beside(self, spark: SparkSession, folder: str, name: str) -> DeltaTarget:
         if self.folder:
-            return _in_folder(spark, self.folder / _JOURNAL[0] / _JOURNAL[1])
-        return self._in_catalog(spark, *_JOURNAL)
+            return _in_folder(spark, self.folder / folder / name)
+        return self._in_catalog(spark, folder, name)
 
     def table(self, spark: SparkSession, database: str, table: str, *, make_database: bool = True) -> DeltaTarget:
         """Return the place of a table. A catalog's database is made if need be, unless `make_database` is false.
@@ -150,6 +165,16 @@ class DeltaTarget:
     def exists(self) -> bool:
         """Tell whether there is a table."""
         return self.spark.catalog.tableExists(self.name) if self.path is None else _has_commit(self.path)
+
+    def version(self) -> int | None:
+        """Return the number of the table's newest version, None where there is no table."""
+        if self.path is not None:
+            files = (_COMMIT.match(file.name) for file in entries(self.path / "_delta_log"))
+            return max((int(file[0].partition(".")[0]) for file in files if file), default=None)
+        if not self.exists():
+            return None
+        row = self.spark.sql(f"DESCRIBE HISTORY {self.name} LIMIT 1").select("version").first()
+        return row[0] if row else None
 
     def read(self) -> DataFrame:
         """Return the table's rows."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated
 
 from pyarrow import ArrowException
@@ -60,12 +60,14 @@ _PROGRESS = TypeAdapter(Progress)
 class Batch:
     """Events that came since the last batch. `progress` is what is true once it is committed.
 
-    Of the watermarks it has those that hold for all partitions.
+    Of the watermarks it has those that hold for all partitions. `moved` are the ends of what has grown, by
+    `topic/partition` or file.
     """
 
     events: Events
     progress: Progress
     more: bool = False
+    moved: Mapping[str, int] = field(default_factory=dict)
 
 
 class TopicStream:
@@ -121,7 +123,9 @@ class TopicStream:
         before = self._progress
         offsets = self._topics.end_offsets(before.offsets, limit)
         # A file that was removed is nothing new.
-        if not any(offsets.differs(before.offsets or Offsets(), place) for place in offsets.ends):
+        known = before.offsets or Offsets()
+        moved = {place: end for place, end in offsets.ends.items() if offsets.differs(known, place)}
+        if not moved:
             return None
         records = unpacked(self._topics.read(self._spark, before.offsets, offsets), self._protocol, self._place.params)
         waiting = None
@@ -139,8 +143,8 @@ class TopicStream:
         grown = {place for place, end in ends.items() if end != offsets.ends.get(place)}
         passed = None if rows else _passed(watermarks, offsets.ends, grown)  # rows that wait have still to leave
         if events.watermarks is not None:
-            known = F.col("commit_ts") <= F.lit(passed).cast("bigint")
-            events = replace(events, watermarks=events.watermarks.where(known))
+            holds = F.col("commit_ts") <= F.lit(passed).cast("bigint")
+            events = replace(events, watermarks=events.watermarks.where(holds))
         names = [(changes.schema.database, changes.schema.table) for changes in events.tables]
         progress = Progress(
             offsets=offsets,
@@ -154,7 +158,7 @@ class TopicStream:
         )
         events = _without_replays(events, before, waiting, ordered=records.ordered)
         more = limit is not None and bool(grown)
-        return Batch(events, progress, more)
+        return Batch(events, progress, more, moved)
 
     def commit(self, batch: Batch) -> None:
         """Take note, for good, that a batch has been dealt with."""

@@ -1,0 +1,69 @@
+"""Tables kept quick to read: small files become large ones, and files that no version needs are removed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tidecast.replica._report import Replicated
+from tidecast.replica._target import DeltaTarget, parse_target
+
+_log = logging.getLogger(__name__)
+
+_VACUUM_AFTER = 20
+"""So many compactions, one clean-up."""
+
+_SIZES: Mapping[str, str] = {
+    "spark.databricks.delta.optimize.minFileSize": str(64 << 20),
+    "spark.databricks.delta.optimize.maxFileSize": str(128 << 20),
+}
+"""Delta would make files of a gigabyte, and write the last one anew each time."""
+
+
+def maintain(spark: SparkSession, to: str, applied: Replicated, every: int) -> None:
+    """Compact tables that a batch has brought to each `every`-th version, and the ledger; with 0 do nothing.
+
+    Each twentieth time files are removed that the table has not needed for as long as its property
+    `delta.deletedFileRetentionDuration` says, by Delta's default a week. What fails is told in the log, and done the
+    next time.
+    """
+    if not every:
+        return
+    target = parse_target(to)
+    changed = (t for t in applied.tables if t.upserted or t.deleted)
+    places = [target.table(spark, t.database, t.table, make_database=False) for t in changed]
+    for place, version in _due([*places, target.ledger(spark)], every):
+        try:
+            with _set(spark, _SIZES):
+                spark.sql(f"OPTIMIZE {place.name}").collect()
+            if version // every % _VACUUM_AFTER == 0:
+                spark.sql(f"VACUUM {place.name}").collect()
+        except PySparkException as error:
+            _log.warning("%s could not be compacted: %s", place.name, str(error).strip().partition("\n")[0])
+
+
+def _due(places: Iterable[DeltaTarget], every: int) -> Iterator[tuple[DeltaTarget, int]]:
+    for place in places:
+        version = place.version()
+        # A batch may make two versions, and a compaction makes one.
+        if version and version >= every and version % every < min(2, every):
+            yield place, version
+
+
+@contextmanager
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)

@@ -1,0 +1,76 @@
+"""The row of each batch in the ledger, and the lock on the tables of a source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
+from pyspark.sql import SparkSession
+
+import tidecast
+from tidecast.model import compose
+from tidecast.storage import locked, storage_path
+
+_T0 = compose(1_700_000_000_000)
+
+
+def test_each_batch_tells_what_it_brought_and_which_versions_it_made(spark: SparkSession, tmp_path: Path) -> None:
+    topic = GrowingTopic(storage_path(str(tmp_path / "topic"), ""))
+    to = tmp_path / "tables"
+
+    def run() -> None:
+        tidecast.replicate(topic.uri, str(to), checkpoint=str(tmp_path / "checkpoint"), spark=spark)
+
+    topic.grow([ddl("CREATE TABLE t (id int primary key)", _T0, table(_T0, ID)), row(_T0 + 1, _T0, id=1)])
+    run()
+    topic.grow([row(_T0 + 3, _T0, id=2), row(_T0 + 2, _T0, id=1, kind="DELETE"), {"type": "?"}, watermark(_T0 + 4)])
+    run()
+    run()  # nothing new
+    first, second = spark.read.format("delta").load(f"{to}/_tidecast/batches").orderBy("batch").collect()
+    assert (first["batch"], first["resolved_ts"], first["dead_letters"]) == (1, None, {})
+    assert (second["batch"], second["resolved_ts"], second["dead_letters"]) == (2, _T0 + 4, {"bad-message": 1})
+    assert [list(batch["offsets"]) for batch in (first, second)] == [
+        ["topic/000000000000.jsonl"],
+        ["topic/000000000002.jsonl"],
+    ]
+    assert second["source"] == f"file://{tmp_path}/topic"
+    (made,), (changed,) = first["tables"], second["tables"]
+    assert (made["database"], made["table"], made["rows"], made["upserted"]) == ("d", "t", 1, 1)
+    assert (changed["rows"], changed["upserted"], changed["deleted"], changed["checksums"]["none"]) == (2, 1, 1, 1)
+    assert (changed["first_commit_ts"], changed["last_commit_ts"]) == (_T0 + 2, _T0 + 3)
+
+    def at(version: int) -> list[int]:
+        there = spark.read.format("delta").option("versionAsOf", version).load(f"{to}/d/t")
+        return [found["id"] for found in there.collect()]
+
+    assert (at(made["version"]), at(changed["version"])) == ([1], [2])
+
+
+def test_a_second_replica_of_a_topic_on_the_same_tables_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    topic = GrowingTopic(storage_path(str(tmp_path / "topic"), ""))
+    topic.grow([ddl("CREATE TABLE t (id int primary key)", _T0, table(_T0, ID)), row(_T0 + 1, _T0, id=1)])
+    to = str(tmp_path / "tables")
+    tidecast.replicate(topic.uri, to, checkpoint=str(tmp_path / "one"), spark=spark)
+    (place,) = (tmp_path / "tables" / "_tidecast" / "sources").iterdir()
+    with locked(place), pytest.raises(tidecast.TerminalError, match="another run applies this topic to these tables"):
+        tidecast.replicate(topic.uri, to, checkpoint=str(tmp_path / "two"), spark=spark)
+
+
+@pytest.mark.parametrize(("every", "files"), [(4, range(1, 5)), (0, range(9, 10))])
+def test_small_files_become_large_ones_while_the_replica_goes_on(
+    every: int, files: range, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = GrowingTopic(storage_path(str(tmp_path / "topic"), ""))
+    topic.grow([ddl("CREATE TABLE t (id int primary key)", _T0, table(_T0, ID))])
+    to, checkpoint = str(tmp_path / "tables"), str(tmp_path / "one")
+    for number in range(9):
+        topic.grow([row(_T0 + number, _T0, id=number)])
+        tidecast.replicate(topic.uri, to, checkpoint=checkpoint, compact_every=every, spark=spark)
+    there = spark.read.format("delta").load(str(tmp_path / "tables" / "d" / "t"))
+    assert sorted(found["id"] for found in there.collect()) == list(range(9))
+    assert len(there.inputFiles()) in files
+    ledger = spark.read.format("delta").load(str(tmp_path / "tables" / "_tidecast" / "batches"))
+    assert ledger.count() == 9
+    assert len(ledger.inputFiles()) in files
+    assert spark.conf.get("spark.databricks.delta.optimize.maxFileSize", None) is None
