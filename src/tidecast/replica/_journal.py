@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql import types as T
 
 from tidecast._policy import OnDdl
 from tidecast.model import Ddl, ddl_action
 from tidecast.replica._ddl import Name, moves_rows
 from tidecast.replica._plan import Plan
 from tidecast.replica._target import DeltaTarget
+from tidecast.spark import small_table
 
 APPLIED, IGNORED, REFUSED = "applied", "ignored", "refused"
 
-_COLUMNS = T.StructType(
-    [
-        T.StructField("commit_ts", T.LongType()),
-        T.StructField("database", T.StringType()),
-        T.StructField("table", T.StringType()),
-        T.StructField("type", T.StringType()),
-        T.StructField("query", T.StringType()),
-        T.StructField("outcome", T.StringType()),
-        T.StructField("cause", T.StringType()),
-    ]
-)
+_TEXTS = ("database", "table", "type", "query", "outcome", "cause")
+_COLUMNS = {"commit_ts": pa.int64(), **dict.fromkeys(_TEXTS, pa.string())}
 _KEY = ["commit_ts", "database", "table", "query"]
 
 
@@ -56,7 +48,7 @@ def write_journal(
     for key, change in by_key.items():
         outcome, cause = _outcome(change, plans, failed, on_ddl)
         rows.append((*key[:3], ddl_action(change.sql).event or change.type.lower(), change.sql, outcome, cause))
-    frame = spark.createDataFrame(rows, _COLUMNS).coalesce(1)
+    frame = small_table(spark, rows, _COLUMNS).coalesce(1)
     if there:
         place.append(frame, "schema changes")
     else:

@@ -6,35 +6,35 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql import types as T
 
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import Target, parse_target
+from tidecast.spark import small_table
 
 _COUNTS = ("rows", "upserted", "deleted", "unchanged", "refused")
-_NUMBERS = T.MapType(T.StringType(), T.LongType())
-_TABLE = T.StructType(
+_TIMES = ("first_commit_ts", "last_commit_ts")
+_NUMBERS = pa.map_(pa.string(), pa.int64())
+_TABLE = pa.struct(
     [
-        T.StructField("database", T.StringType()),
-        T.StructField("table", T.StringType()),
-        T.StructField("version", T.LongType()),
-        *(T.StructField(name, T.LongType()) for name in (*_COUNTS, "first_commit_ts", "last_commit_ts")),
-        T.StructField("checksums", _NUMBERS),
-        T.StructField("unrepresentable", _NUMBERS),
+        ("database", pa.string()),
+        ("table", pa.string()),
+        ("version", pa.int64()),
+        *((name, pa.int64()) for name in (*_COUNTS, *_TIMES)),
+        ("checksums", _NUMBERS),
+        ("unrepresentable", _NUMBERS),
     ]
 )
-_COLUMNS = T.StructType(
-    [
-        T.StructField("source", T.StringType()),
-        T.StructField("batch", T.LongType()),
-        T.StructField("applied_at", T.TimestampType()),
-        T.StructField("offsets", _NUMBERS),
-        T.StructField("resolved_ts", T.LongType()),
-        T.StructField("dead_letters", _NUMBERS),
-        T.StructField("tables", T.ArrayType(_TABLE)),
-    ]
-)
+_COLUMNS = {
+    "source": pa.string(),
+    "batch": pa.int64(),
+    "applied_at": pa.timestamp("us", "UTC"),
+    "offsets": _NUMBERS,
+    "resolved_ts": pa.int64(),
+    "dead_letters": _NUMBERS,
+    "tables": pa.list_(_TABLE),
+}
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,9 @@ def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Rep
     target = parse_target(to)
     tables = [_row(spark, target, table) for table in applied.tables]
     now = dt.datetime.now(dt.UTC)
-    row = (batch.source, batch.number, now, dict(batch.offsets), batch.resolved_ts, dict(applied.dead_letters), tables)
-    frame = spark.createDataFrame([row], _COLUMNS).coalesce(1)
+    ends, dead_letters = list(batch.offsets.items()), list(applied.dead_letters.items())
+    row = (batch.source, batch.number, now, ends, batch.resolved_ts, dead_letters, tables)
+    frame = small_table(spark, [row], _COLUMNS).coalesce(1)
     place = target.ledger(spark)
     if place.exists():
         place.append(frame, f"batch {batch.number}")
@@ -70,10 +71,14 @@ def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Rep
         place.create(frame, (), {})
 
 
-def _row(spark: SparkSession, target: Target, table: TableReport) -> tuple[object, ...]:
+def _row(spark: SparkSession, target: Target, table: TableReport) -> dict[str, object]:
     refused = table.rows and table.rows == table.refused
-    version = None if refused else target.table(spark, table.database, table.table, make_database=False).version()
-    counts = (getattr(table, name) for name in _COUNTS)
-    times = (table.first_commit_ts, table.last_commit_ts)
-    numbers = (dict(table.checksums), dict(table.unrepresentable))
-    return (table.database, table.table, version, *counts, *times, *numbers)
+    place = None if refused else target.table(spark, table.database, table.table, make_database=False)
+    return {
+        "database": table.database,
+        "table": table.table,
+        "version": place.version() if place else None,
+        **{name: getattr(table, name) for name in (*_COUNTS, *_TIMES)},
+        "checksums": list(table.checksums.items()),
+        "unrepresentable": list(table.unrepresentable.items()),
+    }
