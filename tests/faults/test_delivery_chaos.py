@@ -7,14 +7,19 @@ names: its batches have the same messages of it as among the others.
 from __future__ import annotations
 
 import os
+import threading
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pytest
-from chaos import SCHEDULES, TABLES, Change, Key, Pack
+from chaos import KEYS, SCHEDULES, TABLES, Change, Key, Pack
 from chaos_topic import PROTOCOLS, ChaosTopic
 from pyspark.sql import SparkSession
+from servers import KafkaBroker
 
 import tidecast
 
@@ -45,7 +50,7 @@ def row_of(change: Change) -> tuple[object, ...]:
 def schedule_of(table: str, row: tuple[object, ...]) -> int:
     """Return the schedule that a row is of."""
     assert isinstance(row[0], int)
-    return row[0] // 4 if table == "one" else row[0]
+    return row[0] // KEYS if table == "one" else row[0]
 
 
 @dataclass
@@ -60,14 +65,14 @@ class Ages:
         """Return the ages of keys in an empty table; `changes` are in the order of their commit-ts."""
         states: dict[tuple[str, Key], list[object]] = defaultdict(lambda: [None])
         for change in changes:
-            states[change.table, change.key].append(change.data["at"] if change.data else None)
+            if TABLES[change.table].key:
+                states[change.table, change.key].append(change.data["at"] if change.data else None)
         return cls(states)
 
     def gone_back(self, tables: Mapping[str, Rows]) -> list[tuple[str, Key]]:
         """Return the keys whose state is older than one that was seen before."""
-        shown = {
-            (name, row[: len(TABLES[name].key)]): row[len(TABLES[name].key)] for name, rows in tables.items() for row in rows
-        }
+        keys = {name: len(TABLES[name].key) for name in tables if TABLES[name].key}
+        shown = {(name, row[:size]): row[size] for name, size in keys.items() for row in tables[name]}
         back = []
         for place, states in self.states.items():
             later = (n for n in range(self.reached[place], len(states)) if states[n] == shown.get(place))
@@ -98,40 +103,83 @@ class Outcome:
         return [f"TIDECAST_SCHEDULE={seed}: {'; '.join(said)}" for seed, said in sorted(found.items())]
 
 
-@pytest.fixture(scope="module", params=[(protocol, pack) for protocol in PROTOCOLS for pack in _PACKS], ids=str)
+@dataclass(frozen=True)
+class Way:
+    """How a pack gets to its tables: by a protocol, in files or in Kafka, where a batch ends by partition."""
+
+    protocol: str
+    in_kafka: bool = False
+
+    def __str__(self) -> str:
+        return self.protocol + ("-in-kafka" if self.in_kafka else "")
+
+
+_WAYS = [*map(Way, PROTOCOLS), Way("simple", in_kafka=True)]
+
+
+class Replica:
+    """The tables of a pack, looked at after each batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path, pack: Pack, topic: ChaosTopic) -> None:
+        self._spark, self._folder, self._pack, self._topic = spark, folder, pack, topic
+        self._ages = Ages.of(pack.changes)
+        self.tables: dict[str, Rows] = {}
+        self.batches = 0
+        self.gone_back: list[tuple[int, str, Key]] = []
+
+    def follow_files(self) -> None:
+        """Apply each batch that was sent; it ends anywhere in the order in which messages are sent."""
+        for batch in self._pack.sent():
+            self._topic.deliver(batch)
+            self._replicate(self._topic.uri, schema_registry=self._topic.registry)
+            self._look()
+
+    def follow_kafka(self, broker: KafkaBroker) -> None:
+        """Apply what was sent, as many messages of each partition at a time."""
+        name, stop = f"chaos_{uuid.uuid4().hex}", threading.Event()
+        length = self._topic.send(broker, name, [message for batch in self._pack.sent() for message in batch])
+        size = -(-length // self._pack.batches)
+
+        def progress(text: str, *_: int) -> None:
+            if text.startswith("batch "):
+                self._look()
+                if self.batches == -(-length // size):
+                    stop.set()
+
+        uri = f"kafka://{broker.bootstrap}/{name}?{self._topic.protocol.params}"
+        self._replicate(uri, continuous=True, batch_size=size, stop=stop, progress=progress)
+
+    def _replicate(self, uri: str, **options: Any) -> None:
+        options |= {"checkpoint": str(self._folder / "checkpoint"), "tz": "UTC", "on_error": "fail"}
+        result = tidecast.replicate(uri, str(self._folder / "tables"), spark=self._spark, **options)
+        assert not result.dead_letters
+
+    def _look(self) -> None:
+        folders = {name: self._folder / "tables" / "d" / name for name in self._pack.tables}
+        there = {name: self._spark.read.format("delta").load(str(f)) for name, f in folders.items() if f.exists()}
+        self.tables = {name: Counter(map(tuple, frame.collect())) for name, frame in there.items()}
+        self.gone_back += [(self.batches, *place) for place in self._ages.gone_back(self.tables)]
+        self.batches += 1
+
+
+@pytest.fixture(
+    scope="module", params=[(way, pack) for way in _WAYS for pack in _PACKS], ids=lambda p: f"{p[0]}-{p[1]}"
+)
 def outcome(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """A pack that was replicated batch by batch."""
-    protocol, seed = request.param
-    keyed = PROTOCOLS[protocol].topic_per_table
-    names = tuple(name for name, table in TABLES.items() if table.key or not keyed)
-    pack = Pack(seed, tables=names, scatters=not keyed, alone=_ALONE)
-    folder = tmp_path_factory.mktemp(protocol)
-    topic = ChaosTopic(spark, folder, pack, protocol)
-    told, back, ages = list[Change](), [], Ages.of(pack.changes)
-    tables = dict[str, Rows]()
-    for number, batch in enumerate(pack.sent()):
-        told += topic.deliver(batch)
-        result = tidecast.replicate(
-            topic.uri,
-            str(folder / "tables"),
-            checkpoint=str(folder / "checkpoint"),
-            schema_registry=topic.registry,
-            tz="UTC",
-            on_error="fail",
-            spark=spark,
-        )
-        assert not result.dead_letters
-        tables = read(spark, str(folder / "tables"), names)
-        back += [(number, *place) for place in ages.gone_back({n: tables[n] for n in names if TABLES[n].key})]
+    way, seed = request.param
+    only_rows = not PROTOCOLS[way.protocol].tells_all
+    names = tuple(name for name, table in TABLES.items() if table.key or not only_rows)
+    pack = Pack(seed, tables=names, scatters=not only_rows, alone=_ALONE)
+    folder = tmp_path_factory.mktemp(str(way))
+    replica = Replica(spark, folder, pack, ChaosTopic(spark, folder, pack, way.protocol))
+    if way.in_kafka:
+        replica.follow_kafka(request.getfixturevalue("broker"))
+    else:
+        replica.follow_files()
+    told = [event for batch in pack.sent() for _, event in batch if isinstance(event, Change)]
     assert set(told) == set(pack.changes)
-    return Outcome(pack, tables, model(told), back)
-
-
-def read(spark: SparkSession, folder: str, names: Iterable[str]) -> dict[str, Rows]:
-    """Return the rows of tables, without the column that they get while they lack it."""
-    return {
-        name: Counter(map(tuple, spark.read.format("delta").load(f"{folder}/d/{name}").collect())) for name in names
-    }
+    return Outcome(pack, replica.tables, model(told), replica.gone_back)
 
 
 def test_tables_with_a_key_end_as_the_source(outcome: Outcome) -> None:
@@ -145,5 +193,8 @@ def test_rows_without_a_key_come_once(outcome: Outcome) -> None:
 
 
 def test_no_key_goes_back_after_any_batch(outcome: Outcome) -> None:
-    back = [f"after batch {number}: {place}" for number, *place in outcome.gone_back]
+    back = [
+        f"TIDECAST_SCHEDULE={schedule_of(name, key)}: d.{name} {key} after batch {n}"
+        for n, name, key in outcome.gone_back
+    ]
     assert not back, "\n".join(back)

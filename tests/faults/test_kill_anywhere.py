@@ -10,6 +10,7 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,13 +120,13 @@ def test_the_clean_run_is_right_and_all_of_its_commits_are_crash_points(spark: S
     tables = clean.folder / "run" / "tables"
     for name, rows in TABLES.items():
         there = map(tuple, spark.read.format("delta").load(str(tables / "d" / name)).collect())
-        assert sorted(there, key=str) == sorted(rows, key=str)
+        assert Counter(there) == Counter(rows)
     points = [point for batch in clean.points for point in batch]
     commits = sum("commitInfo" in action for log in tables.rglob("_delta_log") for action in actions(log))
     others = [p for p in points if is_of_spark(p) and ("waiting" in p[0] or "_dead_letters" in p[0])]
     assert commits == sum(map(is_of_spark, points)) - len(others), points
     kinds = {name.split()[0] for name, _ in points}
-    assert kinds >= {"mkdir", "open", "rename", "rmtree", "parquet", "text", "create", "append", "merge", "save", "sql"}
+    assert kinds >= {"open", "rename", "rmtree", "parquet", "text", "create", "append", "merge", "sql"}
 
 
 @pytest.mark.parametrize("seed", _RUNS)
@@ -142,7 +143,8 @@ def test_a_killed_replica_ends_as_one_that_was_not(
         killed_process(folder, point, delay)
     else:
         first = chance.choice(clean.points[batch])
-        for at in [first, *(chance.randrange(1, 12) for _ in range(chance.randrange(3)))]:
+        further: list[Point | int] = [chance.randrange(1, 12) for _ in range(chance.randrange(3))]
+        for at in (first, *further):
             with CrashPoints(folder, at).watching() as crash:
                 try:
                     replicate(spark, folder)
@@ -152,7 +154,7 @@ def test_a_killed_replica_ends_as_one_that_was_not(
     assert said
     replicate(spark, folder)
     clean.check(spark, folder, batch)
-    if seed % 5 == 4:
+    if seed % 10 == 4:
         for later in range(batch + 1, len(BATCHES)):
             clean.grow(later, folder)
             replicate(spark, folder)

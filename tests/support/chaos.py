@@ -7,13 +7,10 @@ after some earlier commit-ts again, and single messages that are sent twice. Sou
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, Literal
 from zlib import crc32
 
 from growing_topic import ID, PRIMARY, Said
@@ -22,8 +19,10 @@ from tidecast.model import compose
 
 SCHEDULES = 100
 """How many schedules a pack has."""
+KEYS = 4
+"""How many keys a schedule has in each table."""
 
-_TIMES, _STEPS, _KEYS = 60, 12, 4
+_TIMES, _STEPS = 60, 9
 _EPOCH = compose(1_700_000_000_000)
 _VARCHAR = {"mysqlType": "varchar", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 8}
 _BIGINT = {**ID["dataType"], "mysqlType": "bigint", "length": 20}
@@ -122,7 +121,7 @@ class Pack:
     seed: int
     tables: tuple[str, ...] = tuple(TABLES)
     partitions: int = 4
-    batches: int = 8
+    batches: int = 6
     scatters: bool = True
     """Whether schedules may spread the changes of one key over partitions, as TiCDC's dispatcher `ts` does."""
     alone: int | None = None
@@ -159,7 +158,8 @@ class Pack:
         grown = [self.growth[t] for t in self.tables]
         watermarks = [Watermark(time) for time in range(1, _TIMES + 1)]
         order = {SchemaChange: 0, Change: 1, Watermark: 2}
-        return [*created, *sorted([*grown, *self.changes, *watermarks], key=lambda e: (e.time, order[type(e)]))]
+        events: list[Event] = [*grown, *self.changes, *watermarks]
+        return [*created, *sorted(events, key=lambda e: (e.time, order[type(e)]))]
 
     def sent(self) -> list[list[Sent]]:
         """Return the messages, in the order in which they are sent, by batch."""
@@ -178,7 +178,7 @@ class Pack:
             for _ in range(step_chance.randrange(2)):
                 timed.append((step_chance.random(), (None, Watermark(max(1, step_chance.randint(0, lower))))))
             messages = [(None, g) for g in self.growth.values() if g.time == bound and g.table in self.tables]
-            if bound == _TIMES or step_chance.random() < 0.7:
+            if bound == _TIMES or step_chance.random() < 0.6:
                 messages.append((None, Watermark(bound)))
             for moment, message in sorted(timed, key=lambda t: t[0]):
                 batches[sum(cut <= step + moment for cut in cuts) - 1].append(message)
@@ -212,7 +212,7 @@ def _changes(seed: int, pack: Pack) -> Iterator[Change]:
     chance, number = random.Random(f"changes {seed}"), 0
     rows: dict[str, dict[Key, Row]] = {name: {} for name in TABLES}
     moments = sorted(set(range(1, _TIMES + 1)) - {g.time for g in pack.growth.values()})
-    for time in sorted(chance.sample(moments, chance.randint(5, 25))):
+    for time in sorted(chance.sample(moments, chance.randint(3, 15))):
         for name in chance.sample(list(TABLES), chance.randint(1, 3)):
             table, there = TABLES[name], rows[name]
             if time > pack.growth[name].time:
@@ -229,13 +229,13 @@ def _changes(seed: int, pack: Pack) -> Iterator[Change]:
                     case "append":
                         yield Change(seed, name, time, None, {"schedule": seed, **new})
                     case "put":
-                        key = _key(name, seed, chance.randrange(_KEYS))
+                        key = _key(name, seed, chance.randrange(KEYS))
                         there[key] = {**dict(zip(table.key, key, strict=True)), **new}
                     case "delete" if mine:
                         del there[chance.choice(mine)]
                     case "move" if mine:
                         there.pop(chance.choice(mine))
-                        key = _key(name, seed, chance.randrange(_KEYS))
+                        key = _key(name, seed, chance.randrange(KEYS))
                         there[key] = {**dict(zip(table.key, key, strict=True)), **new}
                     case "swap" if len(mine) > 1:
                         for key in chance.sample(mine, 2):
@@ -252,7 +252,7 @@ def _changes(seed: int, pack: Pack) -> Iterator[Change]:
 
 
 def _key(table: str, seed: int, number: int) -> Key:
-    return (seed * _KEYS + number,) if table == "one" else (seed, f"k{number}")
+    return (seed * KEYS + number,) if table == "one" else (seed, f"k{number}")
 
 
 class _Sender:
@@ -279,7 +279,7 @@ class _Sender:
         for name in TABLES:
             grows = self._pack.growth[name].time
             latest = grows if bound <= grows else _TIMES
-            sent = list(self._table(name, chance.randint(bound, min(latest, bound + 8)), bound))
+            sent = list(self._table(name, chance.randint(bound, min(latest, bound + 15)), bound))
             moments = sorted(chance.random() for _ in sent)
             timed += zip(moments, sent, strict=True)
         return timed

@@ -124,7 +124,7 @@ def _install() -> None:
             _watching.meet("sql", statement)
         return run_sql(self, statement, *arguments, **named)
 
-    SparkSession.sql = sql  # type: ignore[method-assign]
+    setattr(SparkSession, "sql", sql)  # noqa: B010 - mypy lets no method be replaced
 
 
 def _before(kind: type, name: str, where: Callable[[Any, tuple[Any, ...]], str]) -> None:

@@ -34,7 +34,7 @@ _ADD_M = ddl("ALTER TABLE `d`.`log` ADD COLUMN `m` INT", _GROWN, _LOG_2)
 _RENAME = ddl("ALTER TABLE `d`.`keyed` RENAME COLUMN `value` TO `amount`", _MOVED, _KEYED_3)
 
 
-def _moved(ts: int, version: int, old: int, new: int, **data: int) -> list[Said]:
+def _moved(ts: int, version: int, old: int, new: int, **data: Any) -> list[Said]:
     """The update of a key."""
     return [
         row(ts, version, kind="DELETE", name="keyed", id=old, **data),
@@ -81,7 +81,7 @@ BATCHES: Sequence[Sequence[Said]] = (
 )
 """New tables, rows and dead letters; columns that come, become wider, go and get other names; a row that waits."""
 
-TABLES = {
+TABLES: dict[str, list[tuple[int | None, ...]]] = {
     "keyed": [
         (2, 2, 5),
         (5, 5, 5),
