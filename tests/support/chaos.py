@@ -23,6 +23,9 @@ KEYS = 4
 """How many keys a schedule has in each table."""
 
 _TIMES, _STEPS = 60, 9
+_REGRESSED = 3
+"""Watermarks between those at the ends of steps are as low as after a restart: a schedule may be back there."""
+
 _EPOCH = compose(1_700_000_000_000)
 _VARCHAR = {"mysqlType": "varchar", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 8}
 _BIGINT = {**ID["dataType"], "mysqlType": "bigint", "length": 20}
@@ -176,7 +179,8 @@ class Pack:
                 timed += sender.send_up_to(bound)
             lower = [0, *self.bounds][step]
             for _ in range(step_chance.randrange(2)):
-                timed.append((step_chance.random(), (None, Watermark(max(1, step_chance.randint(0, lower))))))
+                moment, time = step_chance.random(), step_chance.randint(0, lower)
+                timed.append((moment, (None, Watermark(max(1, min(time, _REGRESSED))))))
             messages = [(None, g) for g in self.growth.values() if g.time == bound and g.table in self.tables]
             if bound == _TIMES or step_chance.random() < 0.6:
                 messages.append((None, Watermark(bound)))
