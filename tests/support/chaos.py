@@ -124,7 +124,7 @@ class Pack:
     seed: int
     tables: tuple[str, ...] = tuple(TABLES)
     partitions: int = 4
-    batches: int = 6
+    batches: int = 5
     scatters: bool = True
     """Whether schedules may spread the changes of one key over partitions, as TiCDC's dispatcher `ts` does."""
     alone: int | None = None
