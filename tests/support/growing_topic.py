@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -59,11 +60,11 @@ class Clock:
 
 
 class GrowingTopic:
-    """A topic of one partition in a folder; what is added appears at once and whole."""
+    """A topic in a folder; what is added appears at once and whole."""
 
     def __init__(self, folder: AnyPath) -> None:
         self.folder = folder
-        self._offset = 0
+        self._ends: Counter[int] = Counter()
         make_folder(folder)
 
     @property
@@ -72,11 +73,16 @@ class GrowingTopic:
         return f"{path_uri(self.folder)}?protocol=simple"
 
     def grow(self, messages: Iterable[Said]) -> None:
-        """Add messages."""
-        first = self._offset
+        """Add messages to the only partition."""
+        self.deliver((0, message) for message in messages)
+
+    def deliver(self, messages: Iterable[tuple[int, Said]]) -> None:
+        """Add messages, each to a partition."""
+        first = self._ends.total()
         lines = []
-        for message in messages:
+        for partition, message in messages:
             value = base64.b64encode(json.dumps(message).encode()).decode()
-            lines.append(json.dumps({"partition": 0, "offset": self._offset, "key": None, "value": value}) + "\n")
-            self._offset += 1
+            place = {"partition": partition, "offset": self._ends[partition]}
+            lines.append(json.dumps({**place, "key": None, "value": value}) + "\n")
+            self._ends[partition] += 1
         replace_file(self.folder / f"{first:012}.jsonl", "".join(lines).encode())

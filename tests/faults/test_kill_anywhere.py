@@ -1,0 +1,170 @@
+"""A replica that is killed before any of its side effects, or in the middle of one, and started again: nothing shows.
+
+`TIDECAST_KILLS` is how many runs there are. Each has a seed, which tells its batch and where it is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import crash_points
+import pytest
+from crash_points import CrashPoints, Killed, Point, is_of_spark
+from golden_stream import BATCHES, TABLES
+from growing_topic import GrowingTopic
+from pyspark.sql import SparkSession
+
+import tidecast
+
+_RUNS = range(int(os.environ.get("TIDECAST_KILLS", "20")))
+_SLOW = 180
+_PROPERTY = "tidecast."
+
+State = dict[str, object]
+"""All that a replica leaves: rows and what else a table keeps, schema changes, dead letters, what it has read."""
+
+
+def replicate(spark: SparkSession, folder: Path) -> None:
+    """Apply what is new of a folder's topic to its tables."""
+    tidecast.replicate(uri(folder), str(folder / "tables"), **options(folder), tz="UTC", spark=spark)
+
+
+def uri(folder: Path) -> str:
+    """The topic in a folder."""
+    return f"file://{folder}/topic?protocol=simple"
+
+
+def options(folder: Path) -> dict[str, Any]:
+    """How the topic in a folder is replicated."""
+    return {"checkpoint": str(folder / "checkpoint"), "ddl": "try_evolve"}
+
+
+def state(spark: SparkSession, folder: Path) -> State:
+    """Return what a replica has left in a folder."""
+    tables = folder / "tables"
+    found: State = {}
+    for log in sorted(tables.rglob("_delta_log")):
+        frame = spark.read.format("delta").load(str(log.parent))
+        rows = sorted(map(str, frame.collect()))
+        found[str(log.parent.relative_to(tables))] = (sorted(frame.columns), rows, properties(log))
+    letters = sorted(line for file in tables.glob("_dead_letters/*.jsonl") for line in file.read_text().splitlines())
+    progress = (folder / "checkpoint" / "progress.json").read_text().replace(str(folder), "")
+    return found | {"dead letters": letters, "progress": json.loads(progress)}
+
+
+def properties(log: Path) -> dict[str, str]:
+    """Return what a table remembers."""
+    found: dict[str, str] = {}
+    for action in actions(log):
+        if "metaData" in action:
+            found = action["metaData"]["configuration"]
+    return {name: value for name, value in found.items() if name.startswith(_PROPERTY)}
+
+
+def actions(log: Path) -> list[dict[str, Any]]:
+    """Return what the commits of a table did."""
+    return [json.loads(line) for commit in sorted(log.glob("*.json")) for line in commit.read_text().splitlines()]
+
+
+@dataclass
+class CleanRun:
+    """A run that was not killed: what lies there before each batch, and after it, and the effects of each batch."""
+
+    folder: Path
+    after: Sequence[State]
+    points: Sequence[Sequence[Point]]
+
+    def begin(self, batch: int, folder: Path) -> None:
+        """Make a folder of what lies there when a batch has come, and is not applied yet."""
+        copytree(self.folder / f"before {batch}", folder)
+        progress = folder / "checkpoint" / "progress.json"
+        if progress.exists():
+            progress.write_text(progress.read_text().replace(str(self.folder / "run"), str(folder)))
+
+    def grow(self, batch: int, folder: Path) -> None:
+        """Let one more batch come to the topic in a folder."""
+        copytree(self.folder / f"before {batch}" / "topic", folder / "topic", dirs_exist_ok=True)
+
+    def check(self, spark: SparkSession, folder: Path, batch: int) -> None:
+        """Check that a folder is as this run was after a batch."""
+        assert state(spark, folder) == self.after[batch]
+
+
+@pytest.fixture(scope="module")
+def clean(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> CleanRun:
+    folder = tmp_path_factory.mktemp("clean")
+    run = folder / "run"
+    topic = GrowingTopic(run / "topic")
+    after, points = [], []
+    for number, batch in enumerate(BATCHES):
+        topic.grow(batch)
+        copytree(run, folder / f"before {number}")
+        with CrashPoints(run).watching() as crash:
+            replicate(spark, run)
+        after.append(state(spark, run))
+        points.append(crash.points)
+    return CleanRun(folder, after, points)
+
+
+def test_the_clean_run_is_right_and_all_of_its_commits_are_crash_points(spark: SparkSession, clean: CleanRun) -> None:
+    tables = clean.folder / "run" / "tables"
+    for name, rows in TABLES.items():
+        there = map(tuple, spark.read.format("delta").load(str(tables / "d" / name)).collect())
+        assert Counter(there) == Counter(rows)
+    points = [point for batch in clean.points for point in batch]
+    commits = sum("commitInfo" in action for log in tables.rglob("_delta_log") for action in actions(log))
+    others = [p for p in points if is_of_spark(p) and ("waiting" in p[0] or "_dead_letters" in p[0])]
+    assert commits == sum(map(is_of_spark, points)) - len(others), points
+    kinds = {name.split()[0] for name, _ in points}
+    assert kinds >= {"open", "rename", "rmtree", "parquet", "text", "create", "append", "merge", "sql"}
+
+
+@pytest.mark.parametrize("seed", _RUNS)
+def test_a_killed_replica_ends_as_one_that_was_not(
+    spark: SparkSession, clean: CleanRun, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    batch, folder = chance.randrange(len(BATCHES)), tmp_path / "run"
+    clean.begin(batch, folder)
+    said: list[object] = []
+    if seed % 10 == 9:
+        point, delay = chance.choice(list(filter(is_of_spark, clean.points[batch]))), chance.uniform(0, 1)
+        said.append((point, delay))
+        killed_process(folder, point, delay)
+    else:
+        first = chance.choice(clean.points[batch])
+        further: list[Point | int] = [chance.randrange(1, 12) for _ in range(chance.randrange(3))]
+        for at in (first, *further):
+            with CrashPoints(folder, at).watching() as crash:
+                try:
+                    replicate(spark, folder)
+                except Killed:
+                    said.append(crash.points[-1])
+    print(f"batch {batch}, killed before {said}")
+    assert said
+    replicate(spark, folder)
+    clean.check(spark, folder, batch)
+    if seed % 10 == 4:
+        for later in range(batch + 1, len(BATCHES)):
+            clean.grow(later, folder)
+            replicate(spark, folder)
+            clean.check(spark, folder, later)
+
+
+def killed_process(folder: Path, point: Point, delay: float) -> None:
+    """Run the command line as a process, and kill it and its Java some time after it came to a point."""
+    command = [sys.executable, crash_points.__file__, str(folder), point[0], str(point[1]), str(delay)]
+    command += ["replicate", uri(folder), "--to", str(folder / "tables"), "--tz", "UTC"]
+    command += [f"--{name}={value}" for name, value in options(folder).items()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SLOW, start_new_session=True, check=False)
+    assert done.returncode in (0, -9), done.stderr
