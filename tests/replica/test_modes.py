@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,22 @@ def test_a_log_has_each_change_once_however_often_it_comes(spark: SparkSession, 
     replica.topic.grow([ddl("ALTER TABLE t RENAME COLUMN n TO m", _T0 + 6, renamed), row(_T0 + 7, _T0 + 6, id=3, m=3)])
     replica.run(ddl="evolve")
     assert replica.rows("id", "m", "_op", "_commit_ts") == [*expected, (3, 3, "c", _T0 + 7)]
+
+
+def test_a_log_tells_the_table_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    """The query is the manual's."""
+    replica = Replica(spark, tmp_path, mode="log")
+    replica.topic.grow(_HISTORY)
+    (done,) = replica.run().tables
+    (query,) = re.findall(
+        r"```sql\n(.*?)```", (Path(__file__).parents[2] / "docs" / "commands.md").read_text(), re.DOTALL
+    )
+
+    def as_of(commit_ts: int) -> list[tuple[Any, ...]]:
+        asked = query.replace("out/log/shop/orders", done.where).replace("456789012345678901", str(commit_ts))
+        return sorted(tuple(found) for found in spark.sql(asked).select("id", "n").collect())
+
+    assert [as_of(_T0 + n) for n in range(5)] == [[], [(1, 1)], [(1, 1), (2, 1)], [(2, 1)], [(2, 2)]]
 
 
 def test_avro_shows_the_key_of_a_deleted_row_in_a_log(spark: SparkSession, tmp_path: Path) -> None:
