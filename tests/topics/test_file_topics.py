@@ -134,3 +134,13 @@ def test_fewer_records_than_were_counted_fail_the_run(spark: SparkSession, tmp_p
     with pytest.raises(TerminalError, match="only 1 of 2 records"):
         topics.write(as_frame(spark, [("a", 0, b"k", b"v", 1)]), counts={("a", 0): 2})
     assert written(tmp_path) == []
+
+
+def test_many_files_of_few_records_are_few_messages(spark: SparkSession, tmp_path: Path) -> None:
+    topics = FileTopics(tmp_path / "a", "a")
+    topics.write(as_frame(spark, [("a", 0, b"k", b"v", 1)]))
+    (file,) = (tmp_path / "a").rglob("*.parquet")
+    for n in range(120):
+        (file.parent / f"{n}.parquet").write_bytes(file.read_bytes())
+    read = topics.read(spark)
+    assert (read.few, read.frame.count()) == (True, 121)

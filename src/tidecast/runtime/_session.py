@@ -178,6 +178,8 @@ _STATIC = {
 _CHOICES = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",
+    # Delta would ask a table that it makes for the files that were in it before, in a query of its own.
+    "spark.databricks.delta.allFilesInCrc.enabled": "false",
 }
 # What every session had better have, however it came about; these a running Spark takes as well.
 _SQL = {

@@ -34,7 +34,9 @@ _BROKEN = "broken_line"
 _RECORDS = (*_LINES, _PARQUET)
 NO_TOPIC = ".no-topic"
 _FEW_BYTES = 1 << 18
-"""How large files are, all together, that one task reads and works on."""
+"""How large files are, all together and without what each file of Parquet has beside its rows (`_FOOTER`), that one
+task reads and works on."""
+_FOOTER = 3000
 
 _RESERVED = ("_dead_letters", "_delta_log", "_spark_metadata", "_temporary")
 _DAMAGED = "it is damaged, or no file of its kind: fetch it again, or take it away"
@@ -113,7 +115,7 @@ class FileTopics:
         if lines:
             parts.append(_read_lines(spark, lines, numbered, self.topic))
         frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
-        few = sum(f.size for f in files) <= _FEW_BYTES
+        few = sum(f.size for f in files) - len(parquet) * _FOOTER <= _FEW_BYTES
         # Parquet is read in a quarter of the time that Spark takes to keep what it read; lines are parsed.
         return Records.of(frame, ordered=not numbered and len(files) == 1, few=few, kept=bool(lines))
 

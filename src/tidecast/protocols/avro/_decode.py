@@ -114,7 +114,8 @@ def decode(
     groups = _groups(records)
     kinds = {group.kind for group in groups}
     if not kept and len(groups) > _FEW:
-        kept, records = True, records.persist()
+        # Cut off from its plan, as Spark would run a job for each table to ask a cache whether it is full.
+        records = records.localCheckpoint(eager=False)
     is_change, is_watermark = _control_kinds()
     rows = records.where(~(is_change | is_watermark)) if kinds & {_SCHEMA_CHANGE, _WATERMARK} else records
     schemas = _Schemas(schema_of)
