@@ -6,11 +6,13 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from growing_topic import ID, GrowingTopic, ddl, table, watermark
 from growing_topic import row as change
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import tidecast
@@ -18,7 +20,9 @@ from tidecast.model import compose
 from tidecast.replica import AppliedKeys
 from tidecast.replica._applied_keys import TableKeys
 from tidecast.replica._order import newest
+from tidecast.sources import Progress
 from tidecast.storage import storage_path
+from tidecast.topics import Offsets
 
 _BATCHES = 18  # more than are merged into one
 _DAY = 24 * 3600 * 1000
@@ -79,6 +83,7 @@ def batch_of(spark: SparkSession, every: list[Schedule], batch: int, *, has_comm
 def apply(keys: TableKeys, changes: DataFrame, every: list[Schedule], *, has_commit_ts: bool) -> int:
     """Apply a batch to the schedules' tables, and remember it; return how many changes were left out."""
     found = newest(changes, has_commit_ts=has_commit_ts).persist()
+    keys.tidy(changes.sparkSession)
     (asked,) = found.agg(*keys.asked()).collect()
     marked = keys.mark_repeated(found, asked)
     left = 0
@@ -94,8 +99,8 @@ def apply(keys: TableKeys, changes: DataFrame, every: list[Schedule], *, has_com
     return left
 
 
-def of_batch(folder: Path, batch: int, window: int = _DAY, **watermarks: int) -> TableKeys:
-    return AppliedKeys(folder, batch, window, watermarks).of("d", "t", _KEY)
+def of_batch(folder: Path, batch: int, window: int = _DAY, covered: int = -1) -> TableKeys:
+    return AppliedKeys(folder, batch, window, covered).of("d", "t", _KEY)
 
 
 @pytest.mark.parametrize("has_commit_ts", [True, False])
@@ -131,7 +136,8 @@ def one(spark: SparkSession, *rows: tuple[int, bool, int]) -> DataFrame:
     return newest(spark.createDataFrame(changes, _CHANGES), has_commit_ts=True)
 
 
-def repeated(keys: TableKeys, changes: DataFrame) -> list[int] | None:
+def repeated(keys: TableKeys, changes: DataFrame) -> list[Any] | None:
+    keys.tidy(changes.sparkSession)
     (asked,) = changes.agg(*keys.asked()).collect()
     marked = keys.mark_repeated(changes, asked)
     keys.add(changes, asked)
@@ -147,13 +153,44 @@ def test_a_key_is_forgotten_after_the_window(spark: SparkSession, tmp_path: Path
 
 
 def test_only_what_no_watermark_covers_is_remembered(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows up to the watermark of their partition are left out when they come again, before any key is looked at."""
-    there = {"t/0": _T0 + 5}
-    assert repeated(of_batch(tmp_path, 1, **there), one(spark, (1, False, 4), (2, False, 5))) is None
+    """Rows up to the watermark of every partition are left out when they come again, before any key is looked at."""
+    assert repeated(of_batch(tmp_path, 1, covered=_T0 + 5), one(spark, (1, False, 4), (2, False, 5))) is None
     assert not list(tmp_path.glob("*"))
-    assert repeated(of_batch(tmp_path, 2, **there), one(spark, (1, False, 5), (2, True, 6))) is None
-    assert repeated(of_batch(tmp_path, 3, **{"t/1": _T0 + 9}), one(spark, (1, False, 4), (2, False, 5))) == [2]
-    assert repeated(of_batch(tmp_path, 4, **{"": _T0 + 9}), one(spark, (1, False, 3), (2, False, 7))) == [1]
+    assert repeated(of_batch(tmp_path, 2, covered=_T0 + 5), one(spark, (1, False, 5), (2, True, 6))) is None
+    assert repeated(of_batch(tmp_path, 3), one(spark, (1, False, 4), (2, False, 5))) == [2]
+
+
+def test_the_lowest_watermark_of_all_partitions_covers_what_comes_later() -> None:
+    """A partition that is behind, or tells nothing yet, may bring older rows of any key."""
+
+    def covered(watermarks: dict[str, int], *ends: str, waiting: int = 0) -> int:
+        offsets = Offsets(dict.fromkeys(ends, 9))
+        return Progress(offsets, watermarks, None, 1, None, waiting, (), "kafka topic t").covered
+
+    assert covered({"t/0": 60, "t/1": 30}, "t/0", "t/1") == 30
+    assert covered({"t/0": 60}, "t/0", "t/1") == -1
+    assert covered({"t/0": 60, "t/1": 30}, "t/0", "t/1", waiting=1) == -1
+    assert covered({"": 60}, "t/a.jsonl") == 60
+    assert covered({"t/0": 60}, "t/a.jsonl", "t/b.jsonl") == -1
+
+
+def test_a_key_is_known_by_another_type(spark: SparkSession, tmp_path: Path) -> None:
+    def keys(kind: str) -> TableKeys:
+        schema = T._parse_datatype_string(f"id {kind}")
+        assert isinstance(schema, T.StructType)
+        return AppliedKeys(tmp_path, 1, _DAY).of("d", "t", schema)
+
+    def changes(kind: str, ts: int) -> DataFrame:
+        found = one(spark, (1, False, ts), (2, False, ts))
+        return found.withColumn("key", F.struct(F.col("key.id").cast(kind).alias("id")))
+
+    assert repeated(keys("int"), changes("int", 5)) is None
+    assert repeated(keys("bigint"), changes("bigint", 4)) == [1, 2]
+    assert repeated(keys("string"), changes("string", 3)) == ["1", "2"]
+    assert (
+        repeated(keys("date"), changes("int", 3).withColumn("key", F.struct(F.lit(None).cast("date").alias("id"))))
+        == []
+    )
 
 
 def test_a_row_that_comes_again_in_a_later_run_sets_the_table_not_back(spark: SparkSession, tmp_path: Path) -> None:
@@ -193,3 +230,32 @@ def test_a_row_without_a_key_that_comes_again_in_a_later_run_is_there_once(spark
     assert run() == [1, 2]
     topic.grow([change(_T0 + 3, _T0, id=2), change(_T0 + 3, _T0, id=1), change(_T0 + 4, _T0, id=2)])
     assert run() == [1, 1, 2, 2]
+
+
+def test_rows_without_a_key_that_differ_in_where_they_are_null_are_two_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark's hash of a row passes over null."""
+    topic = GrowingTopic(storage_path(str(tmp_path / "topic"), ""))
+    null = {**ID, "nullable": True}
+    schema = {**table(_T0, {**null, "name": "a"}, {**null, "name": "b"}), "indexes": []}
+    topic.grow([ddl("CREATE TABLE t (a int, b int)", _T0, schema)])
+    for data in ({"a": 1, "b": None}, {"a": None, "b": 1}):
+        said = change(_T0 + 2, _T0)
+        said["data"] = {name: None if value is None else str(value) for name, value in data.items()}
+        topic.grow([said])
+        result = tidecast.replicate(
+            topic.uri, str(tmp_path / "tables"), checkpoint=str(tmp_path / "checkpoint"), spark=spark
+        )
+        assert result.tables[0].upserted == 1
+
+
+def test_a_delete_before_the_table_is_there_is_remembered(spark: SparkSession, tmp_path: Path) -> None:
+    topic = GrowingTopic(storage_path(str(tmp_path / "topic"), ""))
+    to, checkpoint = str(tmp_path / "tables"), str(tmp_path / "checkpoint")
+    create = ddl("CREATE TABLE t (id int primary key)", _T0, table(_T0, ID))
+    old, gone = change(_T0 + 1, _T0, id=1), change(_T0 + 2, _T0, kind="DELETE", id=1)
+    for messages in ([create, gone], [watermark(_T0 + 2), old, change(_T0 + 3, _T0, id=2)], [gone]):
+        topic.grow(messages)
+        tidecast.replicate(topic.uri, to, checkpoint=checkpoint, spark=spark)
+    assert [row["id"] for row in spark.read.format("delta").load(f"{to}/d/t").collect()] == [2]

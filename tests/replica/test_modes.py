@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -49,28 +50,43 @@ def test_a_deleted_row_stays_and_is_marked(spark: SparkSession, tmp_path: Path) 
     replica = Replica(spark, tmp_path, mode="soft-delete")
     replica.topic.grow(_HISTORY[:3])
     replica.run()
-    assert replica.rows() == [(1, 1, False, _T0 + 1), (2, 1, False, _T0 + 2)]
+    columns = ("id", "n", "_deleted", "_commit_ts")
+    assert replica.rows(*columns) == [(1, 1, False, _T0 + 1), (2, 1, False, _T0 + 2)]
     replica.topic.grow(_HISTORY[3:])
     (done,) = replica.run().tables
     assert (done.upserted, done.deleted) == (1, 1)
-    assert replica.rows("id", "n", "_deleted", "_commit_ts") == [(1, 1, True, _T0 + 3), (2, 2, False, _T0 + 4)]
+    assert replica.rows(*columns) == [(1, 1, True, _T0 + 3), (2, 2, False, _T0 + 4)]
     version = replica.version()
     (again,) = replica.run().tables
     assert (again.unchanged, replica.version()) == (2, version)
     replica.topic.grow([row(_T0 + 5, _T0, id=1, n=7)])
     replica.run()
-    assert replica.rows() == [(1, 7, False, _T0 + 5), (2, 2, False, _T0 + 4)]
+    assert replica.rows(*columns) == [(1, 7, False, _T0 + 5), (2, 2, False, _T0 + 4)]
+
+
+def test_a_row_that_comes_and_goes_in_one_batch_is_kept_as_it_was_last(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path, mode="soft-delete")
+    replica.topic.grow(_HISTORY[:2])
+    replica.run()
+    there = [row(_T0 + 2, _T0, kind="UPDATE", id=1, n=2), row(_T0 + 3, _T0, kind="DELETE", id=1, n=2)]
+    new = [row(_T0 + 4, _T0, id=3, n=3), row(_T0 + 5, _T0, kind="DELETE", id=3, n=3)]
+    replica.topic.grow([*there, *new])
+    replica.run()
+    assert replica.rows("id", "n", "_deleted", "_commit_ts") == [(1, 2, True, _T0 + 3), (3, 3, True, _T0 + 5)]
+    version = replica.version()
+    replica.run()
+    assert replica.version() == version
 
 
 def test_metadata_columns_stay_when_the_table_gets_columns(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path, metadata=["_commit_ts", "_verdict"])
+    replica = Replica(spark, tmp_path)
     replica.topic.grow(_HISTORY)
-    replica.run()
+    replica.run(metadata=["_commit_ts", "_verdict"])
     assert replica.rows() == [(2, 2, _T0 + 4, "none")]
     wider = table(_T0 + 6, ID, {**ID, "name": "n", "nullable": True}, {**ID, "name": "m", "default": "5"})
     replica.topic.grow([ddl("ALTER TABLE t ADD m int NOT NULL DEFAULT 5", _T0 + 6, wider)])
     replica.topic.grow([row(_T0 + 7, _T0 + 6, id=3, n=3, m=3)])
-    replica.run()
+    replica.run(metadata=["_verdict", "_commit_ts"])
     assert replica.rows("id", "n", "m", "_commit_ts", "_verdict") == [
         (2, 2, 5, _T0 + 4, "none"),
         (3, 3, 3, _T0 + 7, "none"),
@@ -96,7 +112,35 @@ def test_a_log_has_each_change_once_however_often_it_comes(spark: SparkSession, 
     renamed = table(_T0 + 6, ID, {**ID, "name": "m", "nullable": True})
     replica.topic.grow([ddl("ALTER TABLE t RENAME COLUMN n TO m", _T0 + 6, renamed), row(_T0 + 7, _T0 + 6, id=3, m=3)])
     replica.run(ddl="evolve")
-    assert replica.rows("id", "m", "_op", "_commit_ts") == [*expected, (3, 3, "c", _T0 + 7)]
+    expected.append((3, 3, "c", _T0 + 7))
+    assert replica.rows("id", "m", "_op", "_commit_ts") == expected
+    added = table(_T0 + 8, ID, {**ID, "name": "m", "nullable": True}, {**ID, "name": "l", "default": "5"})
+    replica.topic.grow([ddl("ALTER TABLE t ADD COLUMN l int NOT NULL DEFAULT 5", _T0 + 8, added)])
+    replica.topic.grow([row(_T0 + 9, _T0 + 8, id=4, m=4, l=4)])
+    replica.run(ddl="evolve")
+    replica.topic.grow([*_HISTORY[3:5], row(_T0 + 7, _T0 + 6, id=3, m=3)])  # from before the column was there
+    replica.run(ddl="evolve")
+    assert replica.rows("id", "m", "_op", "_commit_ts") == [*expected, (4, 4, "c", _T0 + 9)]
+
+
+def test_a_log_that_was_dropped_gets_what_comes_again(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path, mode="log", checkpoint=str(tmp_path / "checkpoint"))
+    for said in (_HISTORY[:2], _HISTORY[2:], _HISTORY[:2], _HISTORY[2:]):
+        replica.topic.grow(said)
+        replica.run()
+        if said is _HISTORY[2:] or len(replica.rows()) == 5:
+            shutil.rmtree(tmp_path / "tables" / "d")
+    assert not (tmp_path / "tables" / "d").exists()
+
+
+def test_a_statement_adds_no_column_of_the_name_of_metadata(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path, mode="log")
+    replica.topic.grow(_HISTORY)
+    replica.run()
+    clashing = table(_T0 + 6, ID, {**ID, "name": "_op"})
+    replica.topic.grow([ddl("ALTER TABLE t ADD COLUMN _op int", _T0 + 6, clashing)])
+    assert not replica.run().dead_letters
+    assert len(replica.rows()) == 5
 
 
 def test_a_log_tells_the_table_as_it_was(spark: SparkSession, tmp_path: Path) -> None:

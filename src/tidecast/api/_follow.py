@@ -33,9 +33,16 @@ _WAITING = Waiting()
 
 
 def next_batch(
-    stream: TopicStream, uri: str, apply: Callable[[Batch], Replicated], limit: int | None = None
+    stream: TopicStream,
+    uri: str,
+    apply: Callable[[Batch], Replicated],
+    afterwards: Callable[[Replicated], None] = lambda _: None,
+    limit: int | None = None,
 ) -> tuple[Batch, Replicated] | None:
-    """Apply what is new, at most `limit` messages of a partition, and commit it; None where nothing is new."""
+    """Apply what is new, at most `limit` messages of a partition, and commit it; None where nothing is new.
+
+    `afterwards` is told what was applied, once it is committed.
+    """
     with source_errors(uri):
         batch = stream.next(limit)
         if batch is None:
@@ -43,6 +50,7 @@ def next_batch(
         with batch.events:
             applied = apply(batch)
         stream.commit(batch)
+    afterwards(applied)
     return batch, applied
 
 
@@ -52,6 +60,7 @@ def follow(
     apply: Callable[[Batch], Replicated],
     progress: Progress,
     stop: threading.Event,
+    afterwards: Callable[[Replicated], None] = lambda _: None,
     *,
     limit: int | None,
     waiting: Waiting = _WAITING,
@@ -64,7 +73,7 @@ def follow(
     total, errors = Replicated(()), 0
     while not stop.is_set():
         try:
-            done = next_batch(stream, uri, apply, limit)
+            done = next_batch(stream, uri, apply, afterwards, limit)
         except TransientError as error:
             errors += 1
             delay = waiting.retry(errors)

@@ -15,6 +15,7 @@ from tidecast._errors import ConfigError
 from tidecast._go import parse_duration
 from tidecast._policy import OnDdl, OnError, OnMismatch
 from tidecast._progress import Progress, no_progress
+from tidecast._uri import parse_place
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
@@ -154,27 +155,35 @@ def replicate(
 
     def apply_batch(batch: Batch) -> Replicated:
         now = batch.progress
-        applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.watermarks))
-        entry = AppliedBatch(now.source, now.batch, batch.moved, now.watermark)
-        write_ledger(checked.session, to, entry, applied)
-        maintain(checked.session, to, applied, compact)
+        applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered))
+        write_ledger(checked.session, to, AppliedBatch(now.source, now.batch, batch.moved, now.watermark), applied)
         return applied
+
+    def afterwards(applied: Replicated) -> None:
+        maintain(checked.session, to, applied, compact)
 
     progress("reading", 0, 0)
     with ExitStack() as held:
         held.enter_context(locked(resume_from, "let it end, or give each run a --checkpoint of its own"))
         stream = TopicStream(checked.session, checked.uri, resume_from, registry=checked.registry, zone=checked.zone)
-        if (place := target.place_of(stream.progress.source)) and _is_exclusive(place):
+        if (place := target.place_of(_named(stream, checked.uri))) and _is_exclusive(place):
             held.enter_context(locked(place, "another run applies this topic to these tables: let it end"))
         if continuous:
-            applied = follow(stream, checked.uri, apply_batch, progress, stop or threading.Event(), limit=batch_size)
+            until = stop or threading.Event()
+            applied = follow(stream, checked.uri, apply_batch, progress, until, afterwards, limit=batch_size)
         else:
-            done = next_batch(stream, checked.uri, apply_batch)
+            done = next_batch(stream, checked.uri, apply_batch, afterwards)
             applied = done[1] if done else Replicated(())
     if not stream.progress.rows_waiting:
         return applied
     waiting = f"{stream.progress.rows_waiting:,} rows wait in {resume_from} for the schemas of their tables"
     return replace(applied, warnings=(*applied.warnings, waiting))
+
+
+def _named(stream: TopicStream, uri: str) -> str:
+    """Return what tells a source from others that are applied to the same tables."""
+    place = parse_place(uri)
+    return " ".join((*sorted(place.hosts), stream.progress.source, place.params.get("topics", "")))
 
 
 def _is_exclusive(place: AnyPath) -> bool:
@@ -211,7 +220,7 @@ def _replay_window(checkpoint: str | None, text: str | None) -> int:
     if text is not None and checkpoint is None:
         raise ConfigError("--replay-window is for a replica that goes on", hint="name a folder: --checkpoint DIR")
     try:
-        milliseconds = parse_duration(text or _REPLAY_WINDOW) // 1_000_000
+        milliseconds = parse_duration(_REPLAY_WINDOW if text is None else text) // 1_000_000
     except ValueError as error:
         raise ConfigError(f"--replay-window: {error}") from None
     if milliseconds < 0:

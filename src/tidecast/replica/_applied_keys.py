@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 
@@ -21,10 +21,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._tso import compose, physical_ms
-from tidecast.spark import number_at
+from tidecast.spark import union
 from tidecast.storage import AnyPath, entries, remove_tree, spark_input, spark_output
 
-_NAME = re.compile(r"(\d{12})-(\d{20})-(\d)")
+_NAME = re.compile(r"(\d{12})-(\d{20})-(\d)-([0-9a-f]{8})")
 SAME_ROW = T.StructType(
     [
         T.StructField("topic", T.StringType()),
@@ -38,6 +38,8 @@ SAME_ROW = T.StructType(
 _MERGED_AT = 16
 """So many folders of one size become one of the next."""
 
+_LAST_LEVEL = 9
+
 _TIME = T.StructType([T.StructField("commit_ts", T.LongType()), T.StructField("later", T.BooleanType())])
 
 
@@ -45,20 +47,19 @@ _TIME = T.StructType([T.StructField("commit_ts", T.LongType()), T.StructField("l
 class AppliedKeys:
     """The keys that the batches of one checkpoint have applied, in a folder of it.
 
-    `batch` is the number of the batch that is being applied. Rows up to `watermarks`, by `topic/partition`, or under an
-    empty name by all, are not remembered: their repetitions are left out before. A key is remembered for `window`
-    milliseconds of commit-ts.
+    `batch` is the number of the batch that is being applied. Rows up to `covered`, the lowest watermark of all
+    partitions, need not be remembered: what comes of them later is left out before it gets here. A key is remembered
+    for `window` milliseconds of commit-ts.
     """
 
     folder: AnyPath
     batch: int
     window: int
-    watermarks: Mapping[str, int] = field(default_factory=dict)
+    covered: int = -1
 
     def of(self, database: str, table: str, key: T.StructType) -> TableKeys:
-        """Return those of a table whose key has these types; with other types it begins anew."""
-        name = json.dumps([database, table, [f.dataType.simpleString() for f in key.fields]])
-        return TableKeys(self, self.folder / hashlib.blake2b(name.encode(), digest_size=16).hexdigest(), key)
+        """Return those of a table whose key has these types now."""
+        return TableKeys(self, self.folder / _digest([database, table], 16), key)
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class _Written:
     batch: int
     newest: int
     level: int
+    types: str
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,10 @@ class TableKeys:
             F.count_if(self._uncovered()).alias("remembered"),
         ]
 
+    def forget(self) -> None:
+        """Forget all keys."""
+        remove_tree(self.folder, ignore_errors=True)
+
     def mark_repeated(self, changes: DataFrame, asked: Row) -> DataFrame | None:
         """Add `repeated` to changes, whether the key was already brought to a later one; None where no key was."""
         since = asked["since"]
@@ -102,53 +108,62 @@ class TableKeys:
     def add(self, changes: DataFrame, asked: Row) -> None:
         """Remember the keys of a batch.
 
-        In: `key`, `time`, `first_place`, `last_place` (see `newest`).
+        In: `key`, `time` (see `newest`).
         """
         if not asked["remembered"]:
             return
         known = F.struct(*(F.col("key")[f.name].alias(f"k{n}") for n, f in enumerate(self.key.fields)))
         rows = changes.where(self._uncovered()).select(known.alias("known"), F.col("time").alias("applied"))
         self._write(rows, self.of.batch, max(asked["until"], 0), 0)
-        self._tidy(changes.sparkSession, asked["until"])
 
     def _uncovered(self) -> Column:
         """Return whether a change is to be remembered, as its repetition is not left out before it comes here."""
-        has_key = F.col("key").isNotNull() & F.col("time.commit_ts").isNotNull()
-        if not self.of.watermarks:
-            return has_key
-        place = F.lit("") if "" in self.of.watermarks else F.concat_ws("/", "last_place.topic", "last_place.partition")
-        covered = F.col("time.commit_ts") <= number_at(self.of.watermarks, place)
-        return has_key & ~F.coalesce(covered & (F.col("first_place") == F.col("last_place")), F.lit(False))
+        return F.col("key").isNotNull() & (F.col("time.commit_ts") > F.lit(self.of.covered))
 
     def _written(self) -> list[_Written]:
         found = ((file.path, _NAME.fullmatch(file.name)) for file in entries(self.folder))
-        return [_Written(path, *map(int, name.groups())) for path, name in found if name]
+        return [_Written(path, int(name[1]), int(name[2]), int(name[3]), name[4]) for path, name in found if name]
+
+    @property
+    def _types(self) -> str:
+        return _digest([f.dataType.simpleString() for f in self.key.fields], 4)
 
     def _read(self, spark: SparkSession, written: Iterable[_Written]) -> DataFrame:
         fields = [T.StructField(f"k{n}", f.dataType) for n, f in enumerate(self.key.fields)]
         rows = T.StructType([T.StructField("known", T.StructType(fields)), T.StructField("applied", _TIME)])
-        return spark.read.schema(rows).parquet(*(spark_input(w.path) for w in written))
+        by_types: dict[str, list[str]] = {}
+        for one in written:
+            by_types.setdefault(one.types, []).append(spark_input(one.path))
+        frames = []
+        for types, paths in by_types.items():
+            if types == self._types:
+                frames.append(spark.read.schema(rows).parquet(*paths))
+                continue
+            cast = F.struct(
+                *(F.col(f"known.{f.name}").cast("string").try_cast(f.dataType).alias(f.name) for f in fields)
+            )
+            frames.append(spark.read.parquet(*paths).select(cast.alias("known"), "applied"))
+        return union(frames)
 
     def _write(self, rows: DataFrame, batch: int, newest: int, level: int) -> None:
-        rows.write.mode("overwrite").parquet(spark_output(self.folder / f"{batch:012}-{newest:020}-{level}"))
+        rows.write.mode("overwrite").parquet(
+            spark_output(self.folder / f"{batch:012}-{newest:020}-{level}-{self._types}")
+        )
 
-    def _tidy(self, spark: SparkSession, newest: int) -> None:
-        """Forget what is older than the window, and make few folders of many."""
-        oldest = compose(max(physical_ms(newest) - self.of.window, 0))
+    def tidy(self, spark: SparkSession) -> None:
+        """Forget what is older than the window, and make few folders of many; before anything is read for a batch."""
+        there = self._written()
+        oldest = compose(max(physical_ms(max((w.newest for w in there), default=0)) - self.of.window, 0))
         by_level: dict[int, list[_Written]] = {}
-        for written in self._written():
+        for written in there:
             if written.newest < oldest:
                 remove_tree(written.path, ignore_errors=True)
             else:
                 by_level.setdefault(written.level, []).append(written)
         for level, some in by_level.items():
-            if len(some) >= _MERGED_AT:
-                self._write(
-                    _by_key(self._read(spark, some)),
-                    max(w.batch for w in some),
-                    max(w.newest for w in some),
-                    min(level + 1, 9),
-                )
+            if len(some) >= _MERGED_AT and level < _LAST_LEVEL:
+                rows = _by_key(self._read(spark, some))
+                self._write(rows, max(w.batch for w in some), max(w.newest for w in some), level + 1)
                 for written in some:
                     remove_tree(written.path, ignore_errors=True)
 
@@ -156,19 +171,15 @@ class TableKeys:
 def with_row_key(rows: DataFrame) -> DataFrame:
     """Add to rows of a table without a key what tells that one is another of the same commit-ts sent again.
 
-    In: `row` struct, `topic`, `partition`, `commit_ts`. Out: besides these what `TableKeys` reads: `key`, a struct of
-    `SAME_ROW`, null without a commit-ts, and `time`, `timed`, `first_place`, `last_place`.
+    In: `topic`, `commit_ts`, `hash_0`, `hash_1` (see `table_changes`). Out: besides these what `TableKeys` reads:
+    `key`, a struct of `SAME_ROW`, null without a commit-ts, and `time`, `timed`.
     """
-    place = F.struct("topic", "partition")
-    commit_ts = F.col("commit_ts")
-    halves = (F.xxhash64(F.lit(n), "row").alias(f"hash_{n}") for n in range(2))
+    timed = F.col("commit_ts").isNotNull()
     return rows.withColumns(
         {
-            "key": F.when(commit_ts.isNotNull(), F.struct("topic", "commit_ts", *halves)),
+            "key": F.when(timed, F.struct(*SAME_ROW.fieldNames())),
             "time": F.struct("commit_ts", F.lit(False).alias("later")),
-            "timed": commit_ts.isNotNull(),
-            "first_place": place,
-            "last_place": place,
+            "timed": timed,
         }
     )
 
@@ -180,3 +191,7 @@ def as_sent_again(rows: DataFrame) -> DataFrame:
 
 def _by_key(rows: DataFrame) -> DataFrame:
     return rows.groupBy("known").agg(F.max("applied").alias("applied"))
+
+
+def _digest(words: Sequence[str], size: int) -> str:
+    return hashlib.blake2b(json.dumps(words).encode(), digest_size=size).hexdigest()

@@ -17,12 +17,15 @@ from tidecast.checksum import Verdict
 from tidecast.model import Kind
 from tidecast.replica._alter import evolve
 from tidecast.replica._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
+from tidecast.replica._changes import table_changes
 from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
+from tidecast.replica._columns import table_type
+from tidecast.replica._evolve import Evolution, Shape
 from tidecast.replica._mode import COMMIT_TS, DELETED, OP
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan
 from tidecast.replica._report import TableReport
-from tidecast.spark import sql_column, sql_name
+from tidecast.spark import sql_column, sql_name, union
 
 _NOTE = '{"tidecast": '
 _INSERT, _UPDATE, _DELETE = "i", "u", "d"
@@ -44,6 +47,8 @@ def apply(
     """
     evolve(plan)
     if not (plan.accepted and plan.evolution.shape.columns):
+        if applied:
+            _remember_deletes(plan, applied, has_commit_ts=has_commit_ts)
         checked = count(plan.all_changes)
         set_aside(checked)
         return _report(plan, checked, unchanged=checked.applicable)
@@ -55,14 +60,36 @@ def apply(
     return _append(plan, set_aside, keys)
 
 
+def _remember_deletes(plan: Plan, applied: AppliedKeys, *, has_commit_ts: bool) -> None:
+    """Remember the deletes of a table of which no row has come: an older one may follow them."""
+    changes = [change for change in plan.accepted if change.schema.handle_key]
+    if not changes or plan.contents.is_log:
+        return
+    schema = changes[0].schema
+    columns = {name: table_type(schema.column(name).data_type) for name in schema.handle_key}
+    evolution = Evolution(Shape(columns, schema.handle_key))
+    same = (change for change in changes if change.schema.handle_key == schema.handle_key)
+    deletes = newest(
+        union([table_changes(change, evolution, (), plan.contents) for change in same]), has_commit_ts=has_commit_ts
+    )
+    keys = applied.of(plan.database, plan.table, evolution.shape.struct)
+    (asked,) = deletes.agg(*keys.asked()).collect()
+    keys.add(deletes, asked)
+
+
 def _merge(
     plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | None, *, has_commit_ts: bool, ordered: bool
 ) -> TableReport:
     # Changes that cannot be applied have no key, so that they make one group, which is counted and left out.
-    changes = newest(plan.changes(), has_commit_ts=has_commit_ts, also=tallies())
+    keeps = DELETED in plan.contents.columns
+    changes = newest(plan.changes(), has_commit_ts=has_commit_ts, also=tallies(), with_last_row=keeps)
+    if keeps:
+        changes = _with_deleted_rows(changes)
+    if keys:
+        keys.tidy(plan.place.spark)
     with ExitStack() as kept:
         actions, done = _counted(plan, _with_action(plan, changes), keys, kept)
-        if keys and plan.present is not None and (marked := keys.mark_repeated(actions, done)):
+        if keys and (marked := keys.mark_repeated(actions, done)):
             actions, done = _counted(plan, _without_repeated(marked), keys, kept)
         checked = Checked.of(done) + count([change for change, _, _ in plan.refused])
         set_aside(checked)
@@ -89,10 +116,14 @@ def _merge(
 def _counted(plan: Plan, actions: DataFrame, keys: TableKeys | None, kept: ExitStack) -> tuple[DataFrame, Row]:
     """Let Spark keep the actions, and return them and what they come to."""
     actions = _kept(actions, kept)
+    put, gone = F.col("action").isin(_INSERT, _UPDATE), F.col("action") == _DELETE
+    if DELETED in plan.contents.columns:
+        marked = F.coalesce(F.col("after.metadata")[DELETED], F.lit(False))
+        put, gone = put & ~marked, gone | (put & marked)
     (done,) = actions.agg(
         F.count_if(_has_key()).alias("keys"),
-        F.count_if(F.col("action").isin(_INSERT, _UPDATE)).alias("upserted"),
-        F.count_if(F.col("action") == _DELETE).alias("deleted"),
+        F.count_if(put).alias("upserted"),
+        F.count_if(gone).alias("deleted"),
         F.count_if(_has_key() & (F.col("first_place") != F.col("last_place"))).alias("scattered"),
         F.array_sort(F.array_distinct(F.flatten(F.collect_set(_topics())))).alias("topics"),
         *_count_unrepresentable(plan, F.col("after")),
@@ -127,6 +158,15 @@ def _with_action(plan: Plan, changes: DataFrame) -> DataFrame:
     action = F.when(_has_key(), action)
     joined = changes.join(there, mine, "left")
     return joined.select(*changes.columns, action.alias("action"), present.alias("present"))
+
+
+def _with_deleted_rows(changes: DataFrame) -> DataFrame:
+    """Let a delete whose row came in the same batch put that row, marked as deleted, into the table."""
+    row, marked = F.col("last_row"), F.col("deleted") & F.col("last_row").isNotNull()
+    commit_ts = F.when(F.col("timed"), F.col("time.commit_ts"))
+    row = row.withField(f"metadata.{DELETED}", F.lit(True)).withField(f"metadata.{COMMIT_TS}", commit_ts)
+    after = F.when(marked, row).otherwise(F.col("after"))
+    return changes.withColumns({"after": after, "deleted": F.col("deleted") & ~marked}).drop("last_row")
 
 
 def _without_repeated(changes: DataFrame) -> DataFrame:
@@ -192,6 +232,10 @@ def _append(plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | 
     checked = count(plan.all_changes)
     set_aside(checked)
     changes = plan.changes().where("fits")
+    if keys and plan.present is None:
+        keys.forget()  # the table was dropped: what comes again is to be in it
+    elif keys:
+        keys.tidy(plan.place.spark)
     lines = _lines(changes.withColumns({"line": line, "known": end}))
     for row in lines:
         _check_follows(row, applied, last)
@@ -203,7 +247,7 @@ def _append(plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | 
         rows = _kept(with_row_key(rows) if keys else rows, kept)
         asked = rows.agg(*keys.asked()).first() if keys else None
         fresh = rows
-        if keys and asked and plan.present and (marked := keys.mark_repeated(rows, asked)):
+        if keys and asked and (marked := keys.mark_repeated(rows, asked)):
             fresh = marked.where(~F.col("repeated"))
         fresh = _kept(fresh.where(F.col("offset") > F.coalesce(end, F.lit(-1))), kept)
         counts = (F.count("*").alias("upserted"), F.sum("repeats").alias("repeats"))

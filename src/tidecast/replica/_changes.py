@@ -17,6 +17,7 @@ from tidecast.replica._mode import Contents
 from tidecast.spark import sql_name
 
 _PLACE = ("topic", "partition", "offset", "commit_ts")
+IDENTITY = ("message", "hash_0", "hash_1")
 _LOST = T.ArrayType(T.BooleanType())
 
 
@@ -29,12 +30,13 @@ def doubtful_columns(changes: Sequence[TableChanges]) -> list[str]:
 def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence[str], contents: Contents) -> DataFrame:
     """Return the changes of one table version, which have been checked (see `check`), in the table's types.
 
-    Out: `topic`, `partition`, `offset`, `commit_ts`; `message` bigint, in tables without a key and logs, by which two
-    messages differ; `fits` boolean, whether the change can be applied; `verdict`, `corrupted`; `key` struct (see
-    `newest`), null for one that cannot; `deleted` boolean; `after` struct, null for a delete: `row`, the row in the
-    source's columns, `metadata`, the other columns (see `Contents`), and `lost`, for each of the `doubtful` columns
-    whether its value has no form in the table. An update that changes the key gives a second row that deletes the old
-    one, and has no verdict. In a log each change is one row, without a key, and a delete has the row before it.
+    Out: `topic`, `partition`, `offset`, `commit_ts`; in tables without a key and logs `message` bigint, by which two
+    messages differ, and `hash_0`, `hash_1` bigint, which stay when the source sends the change again; `fits` boolean,
+    whether the change can be applied; `verdict`, `corrupted`; `key` struct (see `newest`), null for one that cannot;
+    `deleted` boolean; `after` struct, null for a delete: `row`, the row in the source's columns, `metadata`, the other
+    columns (see `Contents`), and `lost`, for each of the `doubtful` columns whether its value has no form in the table.
+    An update that changes the key gives a second row that deletes the old one, and has no verdict. In a log each change
+    is one row, without a key, and a delete has the row before it.
     """
     schema, shape, log = change.schema, evolution.shape, contents.is_log
     names, there = () if log else shape.key or (), _there(schema, evolution)
@@ -59,8 +61,7 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
         "verdict": F.col("verdict"),
         "corrupted": F.col("corrupted"),
     }
-    message = F.lit(None).cast("bigint") if names else F.xxhash64("timestamp", "key", "value")
-    before = (*_PLACE, message.alias("message"), "fits")
+    before: list[str | Column] = [*_PLACE, *([] if names else _identity(schema, log)), "fits"]
     if log or not (change.shows_before and has_rows):
         return frame.select(*before, *_named(entry))
     left_behind = {
@@ -73,7 +74,19 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
     moved = fits & F.col("old").isNotNull() & ~deleted & (key_of(F.col("old")) != key_of(F.col("data")))
     one, two = F.struct(*_named(entry)), F.struct(*_named(left_behind))
     entries = F.when(moved, F.array(two, one)).otherwise(F.array(one))
-    return frame.select(*before, F.explode(entries).alias("entry")).select(*_PLACE, "message", "fits", "entry.*")
+    exploded = frame.select(*before, F.explode(entries).alias("entry"))
+    return exploded.select(*_PLACE, *(() if names else IDENTITY), "fits", "entry.*")
+
+
+def _identity(schema: TableSchema, log: bool) -> list[Column]:
+    """Return `IDENTITY`. The hashes are of the version's own row: the table's may get columns and types later.
+
+    Spark's hash passes over null, so that each value goes with its column's name.
+    """
+    values = [(c.name, _image(log)[c.name]) for c in schema.columns]
+    named = [F.when(value.isNotNull(), F.struct(F.lit(name), value)) for name, value in values]
+    hashes = (F.xxhash64(F.lit(seed), "op", *named) for seed in range(2))
+    return _named(dict(zip(IDENTITY, (F.xxhash64("timestamp", "key", "value"), *hashes), strict=True)))
 
 
 def filled(name: str, evolution: Evolution) -> Column:

@@ -49,10 +49,7 @@ def write_journal(
         outcome, cause = _outcome(change, plans, failed, on_ddl)
         rows.append((*key[:3], ddl_action(change.sql).event or change.type.lower(), change.sql, outcome, cause))
     frame = small_table(spark, rows, _COLUMNS).coalesce(1)
-    if there:
-        place.append(frame, "schema changes")
-    else:
-        place.create(frame, (), {})
+    place.add_rows(frame, "schema changes")
 
 
 def _outcome(
@@ -66,6 +63,8 @@ def _outcome(
         return IGNORED, "it shows no columns: those of the rows count"
     if name not in plans:
         return IGNORED, "no row of the table has come yet"
+    if column := plans[name].contents.clash([c.name for c in change.schema.columns]):
+        return REFUSED, f"column {column} has the name of a metadata column"
     evolution = plans[name].evolution
     if cause := failed.get(name) or evolution.clash or evolution.refused.get(change.schema):
         return REFUSED, cause

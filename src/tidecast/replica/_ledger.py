@@ -65,10 +65,7 @@ def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Rep
     row = (batch.source, batch.number, now, ends, batch.resolved_ts, dead_letters, tables)
     frame = small_table(spark, [row], _COLUMNS).coalesce(1)
     place = target.ledger(spark)
-    if place.exists():
-        place.append(frame, f"batch {batch.number}")
-    else:
-        place.create(frame, (), {})
+    place.add_rows(frame, f"batch {batch.number}")
 
 
 def _row(spark: SparkSession, target: Target, table: TableReport) -> dict[str, object]:

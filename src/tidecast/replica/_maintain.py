@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidecast.replica._report import Replicated
@@ -40,18 +39,22 @@ def maintain(spark: SparkSession, to: str, applied: Replicated, every: int) -> N
         try:
             with _set(spark, _SIZES):
                 spark.sql(f"OPTIMIZE {place.name}").collect()
-            if version // every % _VACUUM_AFTER == 0:
+            if version // every % _VACUUM_AFTER < _versions(every):
                 spark.sql(f"VACUUM {place.name}").collect()
-        except PySparkException as error:
+        except Exception as error:  # Delta's conflicts with other writers are no errors of PySpark
             _log.warning("%s could not be compacted: %s", place.name, str(error).strip().partition("\n")[0])
 
 
 def _due(places: Iterable[DeltaTarget], every: int) -> Iterator[tuple[DeltaTarget, int]]:
     for place in places:
         version = place.version()
-        # A batch may make two versions, and a compaction makes one.
         if version and version >= every and version % every < min(2, every):
             yield place, version
+
+
+def _versions(every: int) -> int:
+    """Return how many counts in a row are one: a compaction makes a version, too."""
+    return 2 if every == 1 else 1
 
 
 @contextmanager

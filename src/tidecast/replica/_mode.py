@@ -51,7 +51,7 @@ class Contents:
             if name not in (*_ON_DEMAND, *own):
                 hint = f"one of {', '.join(_ON_DEMAND)}, or --mode log, whose tables have all"
                 raise ConfigError(f"--metadata: no column {name!r} can be had with --mode {parsed}", hint=hint)
-        return cls(parsed, tuple(dict.fromkeys((*own, *metadata))))
+        return cls(parsed, tuple(name for name in _TYPES if name in {*own, *metadata}))
 
     @classmethod
     def from_text(cls, text: str) -> Contents:

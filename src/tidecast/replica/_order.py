@@ -9,7 +9,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 
-def newest(changes: DataFrame, *, has_commit_ts: bool, also: Sequence[Column] = ()) -> DataFrame:
+def newest(
+    changes: DataFrame, *, has_commit_ts: bool, also: Sequence[Column] = (), with_last_row: bool = False
+) -> DataFrame:
     """Return the newest change of each key, and what else each key's changes shall be asked for, as aggregates.
 
     In: `key` struct, `deleted` boolean, `after` (anything), `topic`, `partition`, `offset`, `commit_ts`. Out: `key`,
@@ -21,6 +23,8 @@ def newest(changes: DataFrame, *, has_commit_ts: bool, also: Sequence[Column] = 
     - `timed` boolean: the newest change itself has that commit-ts;
     - `after_delete` boolean: it follows a delete that has none.
 
+    `with_last_row` adds `last_row`, the newest `after` of those that are no deletes, null where there is none.
+
     `has_commit_ts`: every change has its commit-ts, which decides; at one commit-ts a delete comes before an insert or
     update. Else the partition's order does: a delete, which has no commit-ts, ends what came before it, and what
     follows is newer, unless its commit-ts is lower than one before the delete: then it is a repetition.
@@ -28,7 +32,9 @@ def newest(changes: DataFrame, *, has_commit_ts: bool, also: Sequence[Column] = 
     """
     placed = _by_commit_ts(changes) if has_commit_ts else _by_offset(changes)
     place = F.struct("topic", "partition")
+    last_row = F.max_by("after", F.when(F.col("counts") & ~F.col("deleted"), F.col("order")))
     grouped = placed.groupBy("key").agg(
+        *([last_row.alias("last_row")] if with_last_row else ()),
         F.max_by(F.struct("deleted", "after", "time", "timed", "after_delete"), "order").alias("newest"),
         F.min(place).alias("first_place"),
         F.max(place).alias("last_place"),
@@ -40,7 +46,13 @@ def newest(changes: DataFrame, *, has_commit_ts: bool, also: Sequence[Column] = 
 def _by_commit_ts(changes: DataFrame) -> DataFrame:
     time = F.struct("commit_ts", (~F.col("deleted")).alias("later"))
     return changes.withColumns(
-        {"time": time, "timed": F.lit(True), "after_delete": F.lit(False), "order": F.struct(time, "offset")}
+        {
+            "time": time,
+            "timed": F.lit(True),
+            "after_delete": F.lit(False),
+            "counts": F.lit(True),
+            "order": F.struct(time, "offset"),
+        }
     )
 
 
@@ -59,6 +71,7 @@ def _by_offset(changes: DataFrame) -> DataFrame:
         time.alias("time"),
         F.coalesce(commit_ts == highest, F.lit(False)).alias("timed"),
         (~deleted & (F.col("generation") > 0)).alias("after_delete"),
+        (rank > 0).alias("counts"),
         F.struct("generation", rank, F.coalesce(commit_ts, highest), "offset").alias("order"),
     )
 

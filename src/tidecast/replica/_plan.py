@@ -116,8 +116,9 @@ def plan(
     `has_commit_ts`: see `Events`. Raises ConfigError where the table holds something else than `contents`, and
     TableRefused where a column of the source has the name of one of those.
     """
-    by_ddl = [change.schema for change in schema_changes if change.schema]
-    schema = changes[0].schema if changes else by_ddl[0]
+    shown = [change.schema for change in schema_changes if change.schema]
+    by_ddl = [version for version in shown if not contents.clash([c.name for c in version.columns])]
+    schema = changes[0].schema if changes else shown[0]
     there = place.present()
     present, notes = (there.shape, there.notes) if there else (None, dict[str, str]())
     _check_contents(schema.name, contents, notes if there else None, [c.schema for c in changes])

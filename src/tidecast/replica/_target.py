@@ -216,6 +216,17 @@ class DeltaTarget:
         """Add rows, and leave a note in the table's history, in one commit."""
         rows.writeTo(self.name).option("userMetadata", note).append()
 
+    def add_rows(self, rows: DataFrame, note: str) -> None:
+        """Append rows, and make the table if need be; another run may do so at the same time."""
+        if not self.exists():
+            try:
+                self.create(rows, (), {})
+                return
+            except Exception:
+                if not self.exists():
+                    raise
+        self.append(rows, note)
+
     def note(self, beginning: str) -> str | None:
         """Return the newest note in the table's history that begins so."""
         history = self.spark.sql(f"DESCRIBE HISTORY {self.name}").where(F.col("userMetadata").startswith(beginning))

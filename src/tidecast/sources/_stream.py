@@ -43,6 +43,18 @@ class Progress:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
+    @property
+    def covered(self) -> int:
+        """The commit-ts up to which whatever comes next is a repetition, and left out; -1 where nothing tells it.
+
+        That is the lowest watermark of all partitions of Kafka, each of which may be behind the others.
+        """
+        if self.rows_waiting:  # they come later, whatever their commit-ts
+            return -1
+        ends = self.offsets.ends if self.offsets else {}
+        places = [""] if "" in self.watermarks else list(ends)
+        return min((self.watermarks.get(place, -1) for place in places), default=-1)
+
     offsets: Offsets | None
     watermarks: Mapping[str, Int64]
     watermark: Int64 | None
