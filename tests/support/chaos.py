@@ -22,7 +22,7 @@ SCHEDULES = 100
 KEYS = 4
 """How many keys a schedule has in each table."""
 
-_TIMES, _STEPS, _AHEAD = 60, 9, 15
+_TIMES, _STEPS, _AHEAD = 60, 9, 20
 """How long a pack lasts, in how many steps it is sent, and how far beyond the end of one a table may be."""
 _REGRESSED = 3
 """Watermarks between those at the ends of steps are as low as after a restart: a schedule may be back there."""
@@ -128,7 +128,7 @@ class Pack:
     """Whether schedules may spread the changes of one key over partitions, as TiCDC's dispatcher `ts` does."""
     alone: int | None = None
     partitions: int = 4
-    batches: int = 5
+    batches: int = 6
 
     @property
     def schedules(self) -> Sequence[int]:
@@ -182,8 +182,10 @@ class Pack:
                 regressed = Watermark(step_chance.randint(1, min(self.bounds[step - 1], _REGRESSED)))
                 timed.append((step_chance.random(), (None, regressed)))
             messages = [(None, g) for g in self.growth.values() if g.time == bound and g.table in self.tables]
-            if bound == _TIMES or step_chance.random() < 0.6:
+            if bound == _TIMES:
                 messages.append((None, Watermark(bound)))
+            elif step_chance.random() < 0.5:  # as a rule it lags behind what was sent
+                messages.append((None, Watermark(step_chance.choice(self.bounds[max(0, step - 2) : step + 1]))))
             for moment, message in sorted(timed, key=lambda t: t[0]):
                 batches[sum(cut <= step + moment for cut in cuts) - 1].append(message)
         batches[-1] += messages
