@@ -22,7 +22,8 @@ SCHEDULES = 100
 KEYS = 4
 """How many keys a schedule has in each table."""
 
-_TIMES, _STEPS = 60, 9
+_TIMES, _STEPS, _AHEAD = 60, 9, 20
+"""How long a pack lasts, in how many steps it is sent, and how far beyond the end of one a table may be."""
 _REGRESSED = 3
 """Watermarks between those at the ends of steps are as low as after a restart: a schedule may be back there."""
 
@@ -123,11 +124,11 @@ class Pack:
 
     seed: int
     tables: tuple[str, ...] = tuple(TABLES)
-    partitions: int = 4
-    batches: int = 5
     scatters: bool = True
     """Whether schedules may spread the changes of one key over partitions, as TiCDC's dispatcher `ts` does."""
     alone: int | None = None
+    partitions: int = 4
+    batches: int = 6
 
     @property
     def schedules(self) -> Sequence[int]:
@@ -177,13 +178,14 @@ class Pack:
             timed: list[tuple[float, Sent]] = [(0.0, message) for message in messages]
             for sender in senders:
                 timed += sender.send_up_to(bound)
-            lower = [0, *self.bounds][step]
-            for _ in range(step_chance.randrange(2)):
-                moment, time = step_chance.random(), step_chance.randint(0, lower)
-                timed.append((moment, (None, Watermark(max(1, min(time, _REGRESSED))))))
+            if step and step_chance.random() < 0.5:
+                regressed = Watermark(step_chance.randint(1, min(self.bounds[step - 1], _REGRESSED)))
+                timed.append((step_chance.random(), (None, regressed)))
             messages = [(None, g) for g in self.growth.values() if g.time == bound and g.table in self.tables]
-            if bound == _TIMES or step_chance.random() < 0.6:
+            if bound == _TIMES:
                 messages.append((None, Watermark(bound)))
+            elif step_chance.random() < 0.5:  # as a rule it lags behind what was sent
+                messages.append((None, Watermark(step_chance.choice(self.bounds[max(0, step - 2) : step + 1]))))
             for moment, message in sorted(timed, key=lambda t: t[0]):
                 batches[sum(cut <= step + moment for cut in cuts) - 1].append(message)
         batches[-1] += messages
@@ -283,12 +285,12 @@ class _Sender:
         for name in TABLES:
             grows = self._pack.growth[name].time
             latest = grows if bound <= grows else _TIMES
-            sent = list(self._table(name, chance.randint(bound, min(latest, bound + 15)), bound))
+            sent = list(self._table(name, chance.randint(bound, min(latest, bound + _AHEAD))))
             moments = sorted(chance.random() for _ in sent)
             timed += zip(moments, sent, strict=True)
         return timed
 
-    def _table(self, name: str, target: int, bound: int) -> Iterator[Sent]:
+    def _table(self, name: str, target: int) -> Iterator[Sent]:
         """Send a table's events up to a moment, with restarts on the way."""
         chance = self._chance
         start = self._reached[name]
