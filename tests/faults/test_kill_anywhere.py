@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 import tidecast
 
-_RUNS = range(int(os.environ.get("TIDECAST_KILLS", "20")))
+_RUNS = range(int(os.environ.get("TIDECAST_KILLS", "4")))
 _SLOW = 180
 _PROPERTY = "tidecast."
 
@@ -55,6 +55,8 @@ def state(spark: SparkSession, folder: Path) -> State:
     tables = folder / "tables"
     found: State = {}
     for log in sorted(tables.rglob("_delta_log")):
+        if log.parent.name == "batches":
+            continue  # it has a row for each time that a batch was applied
         frame = spark.read.format("delta").load(str(log.parent))
         rows = sorted(map(str, frame.collect()))
         found[str(log.parent.relative_to(tables))] = (sorted(frame.columns), rows, properties(log))
@@ -125,7 +127,8 @@ def test_the_clean_run_is_right_and_all_of_its_commits_are_crash_points(spark: S
     points = [point for batch in clean.points for point in batch]
     print(*(f"{n}. {name}" for n, (name, _) in enumerate(points, 1)), sep="\n")
     commits = sum("commitInfo" in action for log in tables.rglob("_delta_log") for action in actions(log))
-    others = [p for p in points if is_of_spark(p) and ("waiting" in p[0] or "_dead_letters" in p[0])]
+    places = ("waiting", "_dead_letters", "/keys/")
+    others = [p for p in points if is_of_spark(p) and any(place in p[0] for place in places)]
     assert commits == sum(map(is_of_spark, points)) - len(others), points
     kinds = {name.split()[0] for name, _ in points}
     assert kinds >= {"open", "rename", "rmtree", "parquet", "text", "create", "append", "merge", "sql"}

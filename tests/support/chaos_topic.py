@@ -89,7 +89,9 @@ class ChaosTopic:
     def send(self, broker: KafkaBroker, topic: str, messages: Iterable[Sent]) -> int:
         """Make a topic of all messages in Kafka; return how many its longest partition has."""
         broker.create_topic(topic, self._pack.partitions)
-        producer, lengths = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0}), Counter[int]()
+        # As TiCDC does: what is sent again after an error must not come behind what was sent later.
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0, "enable.idempotence": True})
+        lengths = Counter[int]()
         for _, partition, (key, value) in self._placed(messages):
             producer.produce(topic, key=key, value=value, partition=partition)
             lengths[partition] += 1

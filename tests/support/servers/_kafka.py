@@ -78,7 +78,7 @@ class KafkaBroker(JavaServer):
 
     def send(self, topic: str, partition: int, values: Iterable[str]) -> None:
         """Add messages without a key to a partition; when this returns, they can be read."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0, "enable.idempotence": True})
         for value in values:
             producer.produce(topic, value=value.encode(), partition=partition)
         assert producer.flush(30) == 0
