@@ -20,7 +20,7 @@ import tidecast
 from tidecast.model import compose
 
 ACCOUNTS, PARTITIONS, TRANSFERS, BATCHES = 300, 8, 300, 3
-_RUNS = range(int(os.environ.get("TIDECAST_BANKS", "1")))
+_RUNS = range(int(os.environ.get("TIDECAST_BANKS", "0")))
 _T0 = compose(1_700_000_000_000)
 _BALANCE = {**ID, "name": "balance", "dataType": {**ID["dataType"], "mysqlType": "bigint", "length": 20}}
 

@@ -96,6 +96,7 @@ class Way:
 
 _EVERY_WAY = [Way("simple", in_kafka=True), *map(Way, PROTOCOLS)]
 _WAYS = _EVERY_WAY if "TIDECAST_SCHEDULES" in os.environ or _ALONE is not None else _EVERY_WAY[:1]
+_BATCHES = 4 if len(_WAYS) == 1 else 6
 """A run of all tests has not the time for more than the one that shows most."""
 
 
@@ -180,7 +181,7 @@ def test_tables_end_as_the_source_and_no_key_goes_back(
 ) -> None:
     tells_all = PROTOCOLS[way.protocol].tells_all
     names = tuple(name for name, table in TABLES.items() if table.key or tells_all)
-    pack = Pack(seed, tables=names, scatters=tells_all, alone=_ALONE)
+    pack = Pack(seed, tables=names, scatters=tells_all, alone=_ALONE, batches=_BATCHES)
     replica = Replica(spark, tmp_path, pack, ChaosTopic(spark, tmp_path, pack, way.protocol))
     if way.in_kafka:
         replica.follow_kafka(request.getfixturevalue("broker"))

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 import tidecast
 
-_RUNS = range(int(os.environ.get("TIDECAST_KILLS", "4")))
+_RUNS = range(int(os.environ.get("TIDECAST_KILLS", "2")))
 _SLOW = 180
 _PROPERTY = "tidecast."
 

@@ -17,14 +17,14 @@ from pyspark.sql import types as T
 
 import tidecast
 from tidecast.model import compose
-from tidecast.replica import AppliedKeys
+from tidecast.replica import AppliedKeys, _applied_keys
 from tidecast.replica._applied_keys import TableKeys
 from tidecast.replica._order import newest
 from tidecast.sources import Progress
 from tidecast.storage import storage_path
 from tidecast.topics import Offsets
 
-_BATCHES = 17  # more than are merged into one
+_BATCHES = 9
 _DAY = 24 * 3600 * 1000
 _KEY = T.StructType([T.StructField("id", T.IntegerType())])
 _CHANGES = (
@@ -105,8 +105,9 @@ def of_batch(folder: Path, batch: int, window: int = _DAY, covered: int = -1) ->
 
 @pytest.mark.parametrize("has_commit_ts", [True, False])
 def test_no_key_is_set_back_however_its_changes_are_repeated(
-    has_commit_ts: bool, spark: SparkSession, tmp_path: Path
+    has_commit_ts: bool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(_applied_keys, "_MERGED_AT", 3)
     seed = random.randrange(1_000_000)
     every = list(schedules(seed, 3000))
     left = 0
