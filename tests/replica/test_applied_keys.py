@@ -192,6 +192,26 @@ def test_a_key_is_known_by_another_type(spark: SparkSession, tmp_path: Path) -> 
     assert repeated(keys("date"), other) == []
 
 
+def test_another_key_is_not_taken_for_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """A table may have been removed and made anew, with a column more in its key; a run may have ended in between."""
+    assert repeated(of_batch(tmp_path, 1), one(spark, (1, False, 5))) is None
+    keys = of_batch(tmp_path, 2)
+    (tmp_path / keys.folder.name / f"{1:012}-{_T0 + 9:020}-0-00000000").mkdir()
+    wider = TableKeys(keys.of, keys.folder, T.StructType([*_KEY.fields, T.StructField("x", T.IntegerType())]))
+    changes = one(spark, (1, False, 4)).withColumn("key", F.struct("key.id", F.col("key.id").alias("x")))
+    assert repeated(wider, changes) == []
+    assert repeated(keys, one(spark, (1, False, 4))) == [1]
+
+
+def test_a_refused_message_tells_no_time(spark: SparkSession, tmp_path: Path) -> None:
+    """Its commit-ts may be damaged, and would make all that is remembered too old."""
+    refused = F.col("time.commit_ts") > _T0 + 100
+    changes = one(spark, (1, False, 5), (2, False, 1 << 62))
+    changes = changes.withColumn("key", F.when(~refused, F.col("key")))
+    assert repeated(of_batch(tmp_path, 1), changes) is None
+    assert repeated(of_batch(tmp_path, 2), one(spark, (1, False, 4))) == [1]
+
+
 def test_a_row_that_comes_again_in_a_later_run_sets_the_table_not_back(spark: SparkSession, tmp_path: Path) -> None:
     topic = GrowingTopic(storage_path(str(tmp_path / "topic"), ""))
     schema = table(_T0, ID, {**ID, "name": "n"})

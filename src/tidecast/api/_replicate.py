@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -21,8 +22,9 @@ from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
 from tidecast.replica import AppliedBatch, AppliedKeys, Contents, Replicated, maintain, parse_target, write_ledger
 from tidecast.sources import Batch, TopicStream
-from tidecast.storage import AnyPath, check_exclusive, locked
+from tidecast.storage import AnyPath, Lock, check_exclusive, locked
 
+_log = logging.getLogger(__name__)
 _KEYS, _REPLAY_WINDOW, _COMPACT_EVERY = "keys", "24h", 50
 
 
@@ -166,8 +168,8 @@ def replicate(
     with ExitStack() as held:
         held.enter_context(locked(resume_from, "let it end, or give each run a --checkpoint of its own"))
         stream = TopicStream(checked.session, checked.uri, resume_from, registry=checked.registry, zone=checked.zone)
-        if (place := target.place_of(_named(stream, checked.uri))) and _is_exclusive(place):
-            held.enter_context(locked(place, "another run applies this topic to these tables: let it end"))
+        if lock := _lock(target.place_of(_named(stream, checked.uri))):
+            held.enter_context(lock)
         if continuous:
             until = stop or threading.Event()
             applied = follow(stream, checked.uri, apply_batch, progress, until, afterwards, limit=batch_size)
@@ -186,13 +188,19 @@ def _named(stream: TopicStream, uri: str) -> str:
     return " ".join((*sorted(place.hosts), stream.progress.source, place.params.get("topics", "")))
 
 
-def _is_exclusive(place: AnyPath) -> bool:
-    """Tell whether a lock can be had: tables may lie where a checkpoint cannot."""
+def _lock(place: AnyPath | None) -> Lock | None:
+    """Return what keeps others from the tables of a source; None where none can be had, as tables need none.
+
+    Raises TerminalError where another run has it.
+    """
+    if place is None:
+        return None
     try:
         check_exclusive(place, "--to")
-    except ConfigError:
-        return False
-    return True
+        return locked(place, "another run applies this topic to these tables: let it end")
+    except ConfigError as error:
+        _log.warning("nothing keeps a second run of this topic from these tables: %s", error)
+        return None
 
 
 def _check_batches(checkpoint: str | None, batch_size: int | None, *, continuous: bool) -> None:

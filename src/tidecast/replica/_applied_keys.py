@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -85,8 +86,8 @@ class TableKeys:
         """Return the aggregates over changes, as in `add`, that `mark_repeated` and `add` are told."""
         commit_ts, timed = F.col("time.commit_ts"), F.col("timed")
         return [
-            F.min(F.when(timed, commit_ts)).alias("since"),
-            F.max(commit_ts).alias("until"),
+            F.min(F.when(timed & F.col("key").isNotNull(), commit_ts)).alias("since"),
+            F.max(F.when(self._uncovered(), commit_ts)).alias("until"),
             F.count_if(self._uncovered()).alias("remembered"),
         ]
 
@@ -131,19 +132,21 @@ class TableKeys:
     def _read(self, spark: SparkSession, written: Iterable[_Written]) -> DataFrame:
         fields = [T.StructField(f"k{n}", f.dataType) for n, f in enumerate(self.key.fields)]
         rows = T.StructType([T.StructField("known", T.StructType(fields)), T.StructField("applied", _TIME)])
-        by_types: dict[str, list[str]] = {}
+        of_these = [spark_input(w.path) for w in written if w.types == self._types]
+        frames = [spark.read.schema(rows).parquet(*of_these)] if of_these else []
         for one in written:
-            by_types.setdefault(one.types, []).append(spark_input(one.path))
-        frames = []
-        for types, paths in by_types.items():
-            if types == self._types:
-                frames.append(spark.read.schema(rows).parquet(*paths))
+            if one.types == self._types:
                 continue
-            cast = F.struct(
-                *(F.col(f"known.{f.name}").cast("string").try_cast(f.dataType).alias(f.name) for f in fields)
-            )
-            frames.append(spark.read.parquet(*paths).select(cast.alias("known"), "applied"))
-        return union(frames)
+            try:
+                frame = spark.read.parquet(spark_input(one.path))
+                known = frame.schema["known"].dataType
+            except AnalysisException:
+                continue  # a run ended before it wrote there
+            if isinstance(known, T.StructType) and len(known.fields) == len(fields):  # else the key was another one
+                texts = (F.col(f"known.{f.name}").cast("string").try_cast(f.dataType).alias(f.name) for f in fields)
+                frames.append(frame.select(F.struct(*texts).alias("known"), "applied"))
+        nothing = spark.range(0).select(*(F.lit(None).cast(f.dataType).alias(f.name) for f in rows.fields))
+        return union([*frames, nothing])
 
     def _write(self, rows: DataFrame, batch: int, newest: int, level: int) -> None:
         rows.write.mode("overwrite").parquet(

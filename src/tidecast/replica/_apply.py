@@ -93,7 +93,7 @@ def _merge(
             actions, done = _counted(plan, _without_repeated(marked), keys, kept)
         checked = Checked.of(done) + count([change for change, _, _ in plan.refused])
         set_aside(checked)
-        if keys:  # before they are applied: after a crash between, a shorter batch must not set one back
+        if keys:  # before they are applied: after a crash between, they must not be forgotten
             keys.add(actions, done)
         if plan.present is None:
             rows = actions.where(F.col("action").isNotNull()).select(_stored(plan))
@@ -172,7 +172,12 @@ def _with_deleted_rows(changes: DataFrame) -> DataFrame:
 def _without_repeated(changes: DataFrame) -> DataFrame:
     """Let changes that are `repeated` do nothing, but for the delete before one."""
     left = F.when(F.col("after_delete") & F.col("present"), F.lit(_DELETE))
-    return changes.withColumn("action", F.when(F.col("repeated"), left).otherwise(F.col("action")))
+    return changes.withColumns(
+        {
+            "action": F.when(F.col("repeated"), left).otherwise(F.col("action")),
+            "timed": F.col("timed") & ~(F.col("repeated") & F.col("after_delete")),
+        }
+    )
 
 
 def _values(plan: Plan, after: Column) -> dict[str, Column]:

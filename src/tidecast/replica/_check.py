@@ -54,8 +54,8 @@ class Policy:
 class Checked:
     """How many row changes of a table there are: by verdict, and by whether they can be applied.
 
-    `corrupted` counts those that the source itself found damaged. `commit_ts` has the lowest and the highest one, none
-    where no change has one.
+    `corrupted` counts those that the source itself found damaged. `commit_ts` has the lowest and the highest one of
+    those that can be applied, none where none has one.
     """
 
     rows: Mapping[tuple[str | None, bool], int]
@@ -184,8 +184,8 @@ def tallies() -> tuple[Column, ...]:
             for name, (verdict, can) in _TALLIES.items()
         ),
         F.count_if("corrupted").alias(_CORRUPTED),
-        F.min("commit_ts").alias(_FIRST),
-        F.max("commit_ts").alias(_LAST),
+        F.min(F.when(fits, F.col("commit_ts"))).alias(_FIRST),
+        F.max(F.when(fits, F.col("commit_ts"))).alias(_LAST),
     )
 
 

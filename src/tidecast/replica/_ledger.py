@@ -69,8 +69,8 @@ def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Rep
 
 
 def _row(spark: SparkSession, target: Target, table: TableReport) -> dict[str, object]:
-    refused = table.rows and table.rows == table.refused
-    place = None if refused else target.table(spark, table.database, table.table, make_database=False)
+    taken = table.upserted or table.deleted or table.unchanged
+    place = target.table(spark, table.database, table.table, make_database=False) if taken else None
     return {
         "database": table.database,
         "table": table.table,

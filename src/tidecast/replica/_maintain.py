@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
@@ -33,23 +33,24 @@ def maintain(spark: SparkSession, to: str, applied: Replicated, every: int) -> N
     if not every:
         return
     target = parse_target(to)
-    changed = (t for t in applied.tables if t.upserted or t.deleted)
-    places = [target.table(spark, t.database, t.table, make_database=False) for t in changed]
-    for place, version in _due([*places, target.ledger(spark)], every):
+    changed = [(t.database, t.table) for t in applied.tables if t.upserted or t.deleted]
+    for name in (*changed, None):
         try:
-            with _set(spark, _SIZES):
-                spark.sql(f"OPTIMIZE {place.name}").collect()
-            if version // every % _VACUUM_AFTER < _versions(every):
-                spark.sql(f"VACUUM {place.name}").collect()
+            place = target.table(spark, *name, make_database=False) if name else target.ledger(spark)
+            _compact(spark, place, every)
         except Exception as error:  # Delta's conflicts with other writers are no errors of PySpark
-            _log.warning("%s could not be compacted: %s", place.name, str(error).strip().partition("\n")[0])
+            what = ".".join(name) if name else "the ledger"
+            _log.warning("%s could not be compacted: %s", what, str(error).strip().partition("\n")[0])
 
 
-def _due(places: Iterable[DeltaTarget], every: int) -> Iterator[tuple[DeltaTarget, int]]:
-    for place in places:
-        version = place.version()
-        if version and version >= every and version % every < min(2, every):
-            yield place, version
+def _compact(spark: SparkSession, place: DeltaTarget, every: int) -> None:
+    version = place.version()
+    if not version or version < every or version % every >= min(2, every):
+        return
+    with _set(spark, _SIZES):
+        spark.sql(f"OPTIMIZE {place.name}").collect()
+    if version // every % _VACUUM_AFTER < _versions(every):
+        spark.sql(f"VACUUM {place.name}").collect()
 
 
 def _versions(every: int) -> int:

@@ -17,7 +17,7 @@ class TableReport:
     `unchanged` where the table was so already; rows of a table without a key are `upserted` where they were appended,
     `unchanged` where an earlier run had appended them or they are duplicates. `unrepresentable` counts, by column,
     values that the column's type cannot hold, such as zero dates: they are null in the table. `first_commit_ts` and
-    `last_commit_ts` are the lowest and the highest commit-ts that came, None where none has one.
+    `last_commit_ts` are the lowest and the highest commit-ts of what can be applied, None where none has one.
     """
 
     database: str

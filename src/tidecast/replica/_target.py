@@ -218,6 +218,10 @@ class DeltaTarget:
 
     def add_rows(self, rows: DataFrame, note: str) -> None:
         """Append rows, and make the table if need be; another run may do so at the same time."""
+        if self.path is not None:
+            path = spark_output(self.path) if isinstance(self.path, RemotePath) else str(self.path)
+            rows.write.format("delta").mode("append").option("userMetadata", note).save(path)
+            return
         if not self.exists():
             try:
                 self.create(rows, (), {})

@@ -265,7 +265,9 @@ def _without_replays(events: Events, before: Progress, waiting: DataFrame | None
     if not before.watermarks:
         return events
     place = F.lit("") if ordered else _place()
-    replayed = F.col("reason").isNull() & (F.col("commit_ts") <= number_at(before.watermarks, place))
+    # A partition that has no watermark yet may get what others had before it was there.
+    passed = F.greatest(number_at(before.watermarks, place), F.lit(before.covered))
+    replayed = F.col("reason").isNull() & (F.col("commit_ts") <= passed)
     if waiting is not None:
         ends = waiting.groupBy(place.alias("place")).agg(F.max("offset").alias("end")).collect()
         waited = F.col("offset") <= number_at({row["place"]: row["end"] for row in ends}, place)

@@ -107,7 +107,7 @@ def decode(
     `zone` is the time zone of TIMESTAMP text, that of TiCDC's server. `ordered`: see `Events`.
     A row's operation is the extension's, else `c`, to be taken as an upsert; `commit_ts` is null without the
     extension and for every delete. Spark keeps the messages, see `Events.release`; unless they are `kept`, only where
-    more than a few groups of them would be read one by one.
+    more than a few groups of them would be read one by one, and then until Java lets go of them.
     """
     if kept:
         records = records.persist()
