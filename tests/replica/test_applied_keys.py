@@ -132,7 +132,7 @@ def test_no_key_is_set_back_however_its_changes_are_repeated(
 def one(spark: SparkSession, *rows: tuple[int, bool, int]) -> DataFrame:
     """Return newest changes: a key, whether it was deleted, and its commit-ts."""
     changes = [
-        ((key,), deleted, None if deleted else ts, "t", 0, n, _T0 + ts) for n, (key, deleted, ts) in enumerate(rows)
+        ((key,), deleted, None if deleted else n, "t", 0, n, _T0 + ts) for n, (key, deleted, ts) in enumerate(rows)
     ]
     return newest(spark.createDataFrame(changes, _CHANGES), has_commit_ts=True)
 

@@ -374,7 +374,9 @@ def test_the_cause_of_an_error_is_told_in_a_line(spark: SparkSession, tmp_path: 
     assert root_cause(outer) == "KeyError: 'why'"
 
 
-LOCKED = re.compile(r"^([a-z0-9-]+)==(\S+)(?: ; (.+))? \\(?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)+$", re.MULTILINE)
+LOCKED = re.compile(
+    r"^([a-z0-9-]+)(?:\[[a-z,]+\])?==(\S+)(?: ; (.+))? \\(?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)+$", re.MULTILINE
+)
 
 
 def locked_versions(name: str) -> dict[str, str]:
