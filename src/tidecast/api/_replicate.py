@@ -215,9 +215,13 @@ def _check_batches(checkpoint: str | None, batch_size: int | None, *, continuous
         raise ConfigError("--batch-size is the number of messages of a partition, at least 1")
 
 
+def _check_goes_on(option: str, value: object, checkpoint: str | None) -> None:
+    if value is not None and checkpoint is None:
+        raise ConfigError(f"{option} is for a replica that goes on", hint="name a folder: --checkpoint DIR")
+
+
 def _compact_every(checkpoint: str | None, versions: int | None) -> int:
-    if versions is not None and checkpoint is None:
-        raise ConfigError("--compact-every is for a replica that goes on", hint="name a folder: --checkpoint DIR")
+    _check_goes_on("--compact-every", versions, checkpoint)
     if versions is not None and versions < 0:
         raise ConfigError("--compact-every is a number of versions, or 0 for never")
     return _COMPACT_EVERY if versions is None else versions
@@ -225,8 +229,7 @@ def _compact_every(checkpoint: str | None, versions: int | None) -> int:
 
 def _replay_window(checkpoint: str | None, text: str | None) -> int:
     """Return the milliseconds that a text says."""
-    if text is not None and checkpoint is None:
-        raise ConfigError("--replay-window is for a replica that goes on", hint="name a folder: --checkpoint DIR")
+    _check_goes_on("--replay-window", text, checkpoint)
     try:
         milliseconds = parse_duration(_REPLAY_WINDOW if text is None else text) // 1_000_000
     except ValueError as error:

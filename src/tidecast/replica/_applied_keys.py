@@ -88,7 +88,6 @@ class TableKeys:
         return [
             F.min(F.when(timed & F.col("key").isNotNull(), commit_ts)).alias("since"),
             F.max(F.when(self._uncovered(), commit_ts)).alias("until"),
-            F.count_if(self._uncovered()).alias("remembered"),
         ]
 
     def forget(self) -> None:
@@ -111,7 +110,7 @@ class TableKeys:
 
         In: `key`, `time` (see `newest`).
         """
-        if not asked["remembered"]:
+        if asked["until"] is None:
             return
         known = F.struct(*(F.col("key")[f.name].alias(f"k{n}") for n, f in enumerate(self.key.fields)))
         rows = changes.where(self._uncovered()).select(known.alias("known"), F.col("time").alias("applied"))

@@ -25,7 +25,7 @@ from tidecast.replica._mode import COMMIT_TS, DELETED, OP
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan
 from tidecast.replica._report import TableReport
-from tidecast.spark import sql_column, sql_name, union
+from tidecast.spark import number_at, sql_column, sql_name, union
 
 _NOTE = '{"tidecast": '
 _INSERT, _UPDATE, _DELETE = "i", "u", "d"
@@ -233,7 +233,7 @@ def _append(plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | 
     before: dict[str, dict[str, int]] = json.loads(saved) if saved else {}
     applied, last = before.get("tidecast", {}), before.get("messages", {})
     line = F.concat_ws("/", "topic", F.col("partition").cast("string"))
-    end = F.element_at(F.from_json(F.lit(json.dumps(applied)), "map<string,bigint>"), line)
+    end = number_at(applied, line)
     checked = count(plan.all_changes)
     set_aside(checked)
     changes = plan.changes().where("fits")

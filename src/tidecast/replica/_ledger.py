@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tidecast.replica._report import Replicated, TableReport
+from tidecast.replica._report import COUNTS, Replicated, TableReport
 from tidecast.replica._target import Target, parse_target
 from tidecast.spark import small_table
 
-_COUNTS = ("rows", "upserted", "deleted", "unchanged", "refused")
 _TIMES = ("first_commit_ts", "last_commit_ts")
 _NUMBERS = pa.map_(pa.string(), pa.int64())
 _TABLE = pa.struct(
@@ -21,7 +20,7 @@ _TABLE = pa.struct(
         ("database", pa.string()),
         ("table", pa.string()),
         ("version", pa.int64()),
-        *((name, pa.int64()) for name in (*_COUNTS, *_TIMES)),
+        *((name, pa.int64()) for name in (*COUNTS, *_TIMES)),
         ("checksums", _NUMBERS),
         ("unrepresentable", _NUMBERS),
     ]
@@ -75,7 +74,7 @@ def _row(spark: SparkSession, target: Target, table: TableReport) -> dict[str, o
         "database": table.database,
         "table": table.table,
         "version": place.version() if place else None,
-        **{name: getattr(table, name) for name in (*_COUNTS, *_TIMES)},
+        **{name: getattr(table, name) for name in (*COUNTS, *_TIMES)},
         "checksums": list(table.checksums.items()),
         "unrepresentable": list(table.unrepresentable.items()),
     }

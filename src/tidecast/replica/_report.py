@@ -43,7 +43,7 @@ class TableReport:
         """Return what this batch and a later one did to the table; the later one's warnings."""
         return replace(
             later,
-            **{name: getattr(self, name) + getattr(later, name) for name in _COUNTS},
+            **{name: getattr(self, name) + getattr(later, name) for name in COUNTS},
             checksums=_sum(self.checksums, later.checksums),
             unrepresentable=_sum(self.unrepresentable, later.unrepresentable),
             first_commit_ts=_least(self.first_commit_ts, later.first_commit_ts),
@@ -76,7 +76,7 @@ class Replicated:
         )
 
 
-_COUNTS = ("rows", "upserted", "deleted", "unchanged", "refused")
+COUNTS = ("rows", "upserted", "deleted", "unchanged", "refused")
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

@@ -112,8 +112,11 @@ def parse_target(to: str) -> Target:
 
 
 def _in_folder(spark: SparkSession, folder: AnyPath) -> DeltaTarget:
-    path = spark_output(folder) if isinstance(folder, RemotePath) else str(folder)
-    return DeltaTarget(spark, f"delta.{sql_name(path)}", folder)
+    return DeltaTarget(spark, f"delta.{sql_name(_location(folder))}", folder)
+
+
+def _location(folder: AnyPath) -> str:
+    return spark_output(folder) if isinstance(folder, RemotePath) else str(folder)
 
 
 def _segment(name: str) -> str:
@@ -219,8 +222,7 @@ class DeltaTarget:
     def add_rows(self, rows: DataFrame, note: str) -> None:
         """Append rows, and make the table if need be; another run may do so at the same time."""
         if self.path is not None:
-            path = spark_output(self.path) if isinstance(self.path, RemotePath) else str(self.path)
-            rows.write.format("delta").mode("append").option("userMetadata", note).save(path)
+            rows.write.format("delta").mode("append").option("userMetadata", note).save(_location(self.path))
             return
         if not self.exists():
             try:

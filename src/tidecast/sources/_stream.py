@@ -43,6 +43,15 @@ class Progress:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
+    offsets: Offsets | None
+    watermarks: Mapping[str, Int64]
+    watermark: Int64 | None
+    batch: Int64
+    waiting: Annotated[str, Field(pattern=rf"^{_WAITING}-[0-9]+$")] | None
+    rows_waiting: Int64
+    tables: Sequence[tuple[str, str]]
+    source: str
+
     @property
     def covered(self) -> int:
         """The commit-ts up to which whatever comes next is a repetition, and left out; -1 where nothing tells it.
@@ -54,15 +63,6 @@ class Progress:
         ends = self.offsets.ends if self.offsets else {}
         places = [""] if "" in self.watermarks else list(ends)
         return min((self.watermarks.get(place, -1) for place in places), default=-1)
-
-    offsets: Offsets | None
-    watermarks: Mapping[str, Int64]
-    watermark: Int64 | None
-    batch: Int64
-    waiting: Annotated[str, Field(pattern=rf"^{_WAITING}-[0-9]+$")] | None
-    rows_waiting: Int64
-    tables: Sequence[tuple[str, str]]
-    source: str
 
 
 _PROGRESS = TypeAdapter(Progress)
