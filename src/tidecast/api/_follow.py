@@ -96,8 +96,7 @@ def _words(batch: Batch, applied: Replicated) -> str:
     parts = [f"batch {batch.progress.batch}: {rows:,} row changes of {len(applied.tables)} tables"]
     if dead := sum(applied.dead_letters.values()):
         parts.append(f"{dead:,} dead letters")
-    if batch.progress.rows_waiting:
-        parts.append(f"{batch.progress.rows_waiting:,} rows wait for their schemas")
+    parts += batch.progress.waits
     if batch.progress.watermark is not None:
         time = to_datetime(batch.progress.watermark).isoformat(timespec="seconds")
         parts.append(f"resolved-ts {batch.progress.watermark} ({time})")

@@ -61,6 +61,7 @@ def replicate(
     batch_size: int | None = ...,
     replay_window: str | None = ...,
     compact_every: int | None = ...,
+    resolved_only: bool = ...,
     stop: threading.Event | None = ...,
     progress: Progress = ...,
     spark: SparkSession | None = ...,
@@ -84,6 +85,7 @@ def replicate(
     batch_size: int | None = None,
     replay_window: str | None = None,
     compact_every: int | None = None,
+    resolved_only: bool = False,
     stop: threading.Event | None = None,
     progress: Progress = no_progress,
     spark: SparkSession | None = None,
@@ -102,6 +104,10 @@ def replicate(
     There a table is compacted with each `compact_every`-th version, 50 by default and never with 0, and files that its
     versions of the last week do not need are removed from time to time; see `tidecast.replica.maintain`.
 
+    With `resolved_only` rows wait in `checkpoint` until a watermark in each partition covers their commit-ts. So each
+    batch brings all tables to what the source was at its resolved-ts, and `snapshot` finds them so. Every message needs
+    a commit-ts.
+
     A topic is read once, up to its present end. `continuous` goes on with what comes later, until `stop` is set, and
     returns what all batches did; `checkpoint` is then needed. A batch has at most `batch_size` messages of each Kafka
     partition, and whole files. What fails in a way that may pass, such as a broker that does not answer, is tried again
@@ -109,7 +115,7 @@ def replicate(
 
     Raises TerminalError where another run uses the checkpoint, SourceChanged where the topic no longer holds what
     follows it, and ConfigError, also for `schema_registry`, `tz`, `checkpoint`, `continuous` or `spark` beside events,
-    and for `replay_window` or `compact_every` without a checkpoint.
+    and for `replay_window`, `compact_every` or `resolved_only` without a checkpoint.
     """
     target = parse_target(to)
     on_error, on_mismatch, on_ddl = OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnDdl.parse(ddl, "ddl")
@@ -137,6 +143,7 @@ def replicate(
             "batch_size": batch_size,
             "replay_window": replay_window,
             "compact_every": compact_every,
+            "resolved_only": resolved_only or None,
             "stop": stop,
         }
         GivenEvents.check(source, schema_registry=schema_registry, tz=tz, spark=spark, **options)
@@ -146,6 +153,7 @@ def replicate(
     _check_batches(checkpoint, batch_size, continuous=continuous)
     window = _replay_window(checkpoint, replay_window)
     compact = _compact_every(checkpoint, compact_every)
+    _check_goes_on("--resolved-only", resolved_only or None, checkpoint)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     if resume_from is not None:
         check_exclusive(resume_from, "--checkpoint")
@@ -158,7 +166,8 @@ def replicate(
     def apply_batch(batch: Batch) -> Replicated:
         now = batch.progress
         applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered))
-        write_ledger(checked.session, to, AppliedBatch(now.source, now.batch, batch.moved, now.watermark), applied)
+        done = AppliedBatch(now.source, now.batch, batch.moved, now.watermark, batch.events.has_commit_ts)
+        write_ledger(checked.session, to, done, applied)
         return applied
 
     def afterwards(applied: Replicated) -> None:
@@ -167,7 +176,14 @@ def replicate(
     progress("reading", 0, 0)
     with ExitStack() as held:
         held.enter_context(locked(resume_from, "let it end, or give each run a --checkpoint of its own"))
-        stream = TopicStream(checked.session, checked.uri, resume_from, registry=checked.registry, zone=checked.zone)
+        stream = TopicStream(
+            checked.session,
+            checked.uri,
+            resume_from,
+            registry=checked.registry,
+            zone=checked.zone,
+            resolved_only=resolved_only,
+        )
         if lock := _lock(target.place_of(_named(stream, checked.uri))):
             held.enter_context(lock)
         if continuous:
@@ -176,10 +192,8 @@ def replicate(
         else:
             done = next_batch(stream, checked.uri, apply_batch, afterwards)
             applied = done[1] if done else Replicated(())
-    if not stream.progress.rows_waiting:
-        return applied
-    waiting = f"{stream.progress.rows_waiting:,} rows wait in {resume_from} for the schemas of their tables"
-    return replace(applied, warnings=(*applied.warnings, waiting))
+    waiting = [f"{what} in {resume_from}" for what in stream.progress.waits]
+    return replace(applied, warnings=(*applied.warnings, *waiting)) if waiting else applied
 
 
 def _named(stream: TopicStream, uri: str) -> str:

@@ -207,6 +207,14 @@ def replicate(
             "By default 50.",
         ),
     ] = None,
+    resolved_only: Annotated[
+        bool,
+        typer.Option(
+            "--resolved-only",
+            help="With --checkpoint: let rows wait until a watermark covers them, so that each batch ends at one time "
+            "of the source, which snapshot --as-of finds.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check every row's checksum and apply a topic to tables; replays and restarts change nothing in the result."""
@@ -227,10 +235,22 @@ def replicate(
             batch_size=batch_size,
             replay_window=replay_window,
             compact_every=compact_every,
+            resolved_only=resolved_only,
             stop=stop,
             progress=step,
         )
     _show.replicated(result, as_json)
+
+
+@app.command()
+@runs_spark
+def snapshot(
+    to: Annotated[str, typer.Argument(metavar="WHERE", help="Where the tables are, as replicate's --to.")],
+    as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="A TSO, or a time such as 2026-01-31T12:00Z.")],
+    as_json: Json = False,
+) -> None:
+    """Tell which versions of all tables show their source as it was at one time."""
+    _show.snapshot(tidecast.snapshot(to, as_of), as_json)
 
 
 @app.command()

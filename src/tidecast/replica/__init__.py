@@ -6,6 +6,7 @@ from tidecast.replica._maintain import maintain
 from tidecast.replica._mode import Contents
 from tidecast.replica._replicate import replicate
 from tidecast.replica._report import Replicated, TableReport
+from tidecast.replica._snapshot import Snapshot, SourceSnapshot, TableSnapshot, snapshot
 from tidecast.replica._target import parse_target
 
 __all__ = [
@@ -13,9 +14,13 @@ __all__ = [
     "AppliedKeys",
     "Contents",
     "Replicated",
+    "Snapshot",
+    "SourceSnapshot",
     "TableReport",
+    "TableSnapshot",
     "maintain",
     "parse_target",
     "replicate",
+    "snapshot",
     "write_ledger",
 ]

@@ -220,9 +220,10 @@ class DeltaTarget:
         rows.writeTo(self.name).option("userMetadata", note).append()
 
     def add_rows(self, rows: DataFrame, note: str) -> None:
-        """Append rows, and make the table if need be; another run may do so at the same time."""
+        """Append rows, and make the table if need be, or add columns that it lacks; another run may do so, too."""
         if self.path is not None:
-            rows.write.format("delta").mode("append").option("userMetadata", note).save(_location(self.path))
+            writer = rows.write.format("delta").mode("append").option("userMetadata", note)
+            writer.option("mergeSchema", "true").save(_location(self.path))
             return
         if not self.exists():
             try:
@@ -231,7 +232,7 @@ class DeltaTarget:
             except Exception:
                 if not self.exists():
                     raise
-        self.append(rows, note)
+        rows.writeTo(self.name).option("userMetadata", note).option("mergeSchema", "true").append()
 
     def note(self, beginning: str) -> str | None:
         """Return the newest note in the table's history that begins so."""
