@@ -21,13 +21,14 @@ PUBLIC = {
     "tidecast": """
         Bootstrap Column ColumnShown ConfigError CorruptedData DataType Ddl DecodeError Definition Demo DemoTable
         DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDdl OnError OnMismatch Op PlannedSchema
-        PlannedTable Published Reason RegistryError Replicated SchemaHistory SchemaRefused SourceChanged Statement
-        TableChanges TableMode TableRefused TableReport TableSchema TableSummary TerminalError TidecastError
-        TransientError Unreachable Verdict Verified __version__ configure_spark convert decode demo functions inspect
-        plan read replicate serve spark_session verify
+        PlannedTable Published Reason RegistryError Replicated SchemaHistory SchemaRefused Snapshot SourceChanged
+        SourceSnapshot Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot TableSummary
+        TerminalError TidecastError TransientError Unreachable Verdict Verified __version__ configure_spark convert
+        decode demo functions inspect plan read replicate serve snapshot spark_session verify
     """,
     "tidecast.api": """
-        DEAD_LETTERS Events TableSummary TopicSource Verified convert decode plan read replicate serve verify
+        DEAD_LETTERS Events TableSummary TopicSource Verified convert decode plan read replicate serve
+        snapshot verify
     """,
     "tidecast.inspection": """
         ColumnShown Inspected inspect
@@ -112,11 +113,11 @@ PUBLIC = {
         TableEligibility Timing lag_seconds
     """,
     "tidecast.replica": """
-        AppliedBatch AppliedKeys Contents Replicated TableReport maintain parse_target replicate
-        write_ledger
+        AppliedBatch AppliedKeys Contents ReplicaStatus Replicated Snapshot SourceSnapshot Status TableReport
+        TableSnapshot TableStatus maintain parse_target replicate snapshot write_ledger
     """,
     "tidecast.server": """
-        Access Listener Service build_app read_users
+        Access Listener Service build_app build_replica_app read_users
     """,
     "tidecast.runtime": """
         Java MASTER QUICK REMOTE SPARK_JARS check_avro_limits check_zone command_settings configure_spark

@@ -74,8 +74,9 @@ def test_the_sum_of_all_accounts_stays_at_every_time(spark: SparkSession, tmp_pa
 
     def replicate() -> None:
         checkpoint = str(tmp_path / "checkpoint")
-        options = {"checkpoint": checkpoint, "tz": "UTC", "on_error": "fail", "resolved_only": True}
-        tidecast.replicate(topic.uri, tables, **options, spark=spark)
+        tidecast.replicate(
+            topic.uri, tables, checkpoint=checkpoint, tz="UTC", on_error="fail", resolved_only=True, spark=spark
+        )
 
     for batch in delivered(chance, commits):
         topic.deliver(batch)
@@ -85,7 +86,7 @@ def test_the_sum_of_all_accounts_stays_at_every_time(spark: SparkSession, tmp_pa
             except Killed:
                 print(f"killed in the batch of {len(batch)} messages")
         replicate()
-    checked = []
+    checked: list[int] = []
     for as_of in range(_T0, _T0 + len(commits) + 1, len(commits) // 10):
         try:
             found = tidecast.snapshot(tables, as_of, spark=spark)

@@ -25,10 +25,13 @@ def topic(tmp_path: Path) -> GrowingTopic:
     return GrowingTopic(tmp_path / "topic")
 
 
-def replicate(spark: SparkSession, topic: GrowingTopic, folder: Path, **options: bool) -> tidecast.Replicated:
+def replicate(
+    spark: SparkSession, topic: GrowingTopic, folder: Path, *, resolved_only: bool = False
+) -> tidecast.Replicated:
     """Apply what is new of a topic to the tables in a folder."""
     checkpoint = str(folder / "checkpoint")
-    return tidecast.replicate(topic.uri, str(folder / "tables"), checkpoint=checkpoint, spark=spark, **options)
+    to = str(folder / "tables")
+    return tidecast.replicate(topic.uri, to, checkpoint=checkpoint, resolved_only=resolved_only, spark=spark)
 
 
 def ids(spark: SparkSession, folder: Path, name: str = "t") -> list[int]:
@@ -93,9 +96,9 @@ def test_tables_are_found_as_they_were_at_one_time(
 
     def at(as_of: int | str) -> tuple[int, list[int], list[int]]:
         found = tidecast.snapshot(to, as_of, spark=spark)
-        rows = (sorted(r["id"] for r in found.table(name).collect()) for name in ("d.t", "d.u"))
         (source,) = found.sources
-        return source.resolved_ts, *rows
+        one, other = (sorted(r["id"] for r in found.table(name).collect()) for name in ("d.t", "d.u"))
+        return source.resolved_ts, one, other
 
     assert at(_T0 + 2) == at(_T0 + 4) == (_T0 + 2, [1], [2])  # in the second batch u is ahead of its resolved-ts
     time = dt.datetime.fromtimestamp(_MS / 1000 + 1, tz=dt.UTC)

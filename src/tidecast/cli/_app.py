@@ -48,6 +48,9 @@ Zone = Annotated[
 ]
 DeadLetters = Annotated[str | None, typer.Option(metavar="DIR", help="Folder for messages that cannot be handled.")]
 Policy = Annotated[OnError, typer.Option("--on-error", help="Set such messages aside, or stop at the first.")]
+Ca = Annotated[str | None, typer.Option(metavar="FILE", help="Authority of the clients' certificates.")]
+Cert = Annotated[str | None, typer.Option(metavar="FILE", help="The server's certificate.")]
+CertKey = Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -215,6 +218,16 @@ def replicate(
             "of the source, which snapshot --as-of finds.",
         ),
     ] = False,
+    addr: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="With --continuous: where to show a status page, and /metrics."),
+    ] = None,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: CertKey = None,
+    users: Annotated[
+        str | None, typer.Option(metavar="FILE.toml", help='Who may look, a line each: name = "password".')
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check every row's checksum and apply a topic to tables; replays and restarts change nothing in the result."""
@@ -236,6 +249,12 @@ def replicate(
             replay_window=replay_window,
             compact_every=compact_every,
             resolved_only=resolved_only,
+            addr=addr,
+            ca=ca,
+            cert=cert,
+            key=key,
+            users_file=users,
+            ready=lambda url: print(f"the status page is at {url}", file=sys.stderr, flush=True),
             stop=stop,
             progress=step,
         )
@@ -297,9 +316,9 @@ def server(
     schema_registry: Registry = None,
     zone: Zone = None,
     cluster_id: ClusterId = "default",
-    ca: Annotated[str | None, typer.Option(metavar="FILE", help="Authority of the clients' certificates.")] = None,
-    cert: Annotated[str | None, typer.Option(metavar="FILE", help="The server's certificate.")] = None,
-    key: Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key.")] = None,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: CertKey = None,
     user: Annotated[str | None, typer.Option(metavar="NAME", help="A user who may ask.", envvar="TICDC_USER")] = None,
     password: Annotated[
         str | None, typer.Option(metavar="WORD", help="That user's password.", envvar="TICDC_PASSWORD")
