@@ -20,10 +20,10 @@ from tidecast import Events, Replicated, TableChanges, TableReport
 PUBLIC = {
     "tidecast": """
         Bootstrap Column ColumnShown ConfigError CorruptedData DataType Ddl DecodeError Definition Demo DemoTable
-        DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDdl OnError OnMismatch Op PlannedSchema
-        PlannedTable Published Reason RegistryError Replicated SchemaHistory SchemaRefused Snapshot SourceChanged
-        SourceSnapshot Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot TableSummary
-        TerminalError TidecastError TransientError Unreachable Verdict Verified __version__ configure_spark convert
+        DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDataLoss OnDdl OnError OnMismatch Op
+        PlannedSchema PlannedTable Published Reason RegistryError Replicated SchemaHistory SchemaRefused Snapshot
+        SourceChanged SourceSnapshot Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot
+        TableSummary TerminalError TidecastError TransientError Unreachable Verdict Verified __version__ configure_spark convert
         decode demo functions inspect plan read replicate serve snapshot spark_session verify
     """,
     "tidecast.api": """

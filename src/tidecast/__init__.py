@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         TransientError,
         Unreachable,
     )
-    from tidecast._policy import OnDdl, OnError, OnMismatch, TableMode
+    from tidecast._policy import OnDataLoss, OnDdl, OnError, OnMismatch, TableMode
     from tidecast.api import (
         Events,
         TableSummary,
@@ -80,6 +80,7 @@ __all__ = [
     "Inspected",
     "Kind",
     "MissingRuntime",
+    "OnDataLoss",
     "OnDdl",
     "OnError",
     "OnMismatch",
@@ -131,7 +132,7 @@ _MODULES = {
         ConfigError CorruptedData DecodeError EncodeError MissingRuntime RegistryError SchemaRefused SourceChanged
         TableRefused TerminalError TidecastError TransientError Unreachable
     """,
-    "_policy": "OnDdl OnError OnMismatch TableMode",
+    "_policy": "OnDataLoss OnDdl OnError OnMismatch TableMode",
     "api": "Events TableSummary Verified convert decode plan read replicate serve snapshot verify",
     "checksum": "Verdict",
     "functions": "functions",

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tidecast import replica
 from tidecast._errors import ConfigError
 from tidecast._go import parse_duration
-from tidecast._policy import OnDdl, OnError, OnMismatch
+from tidecast._policy import OnDataLoss, OnDdl, OnError, OnMismatch
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import parse_place, redact_uri
 from tidecast.api._follow import follow, next_batch
@@ -75,6 +75,7 @@ def replicate(
     replay_window: str | None = ...,
     compact_every: int | None = ...,
     resolved_only: bool = ...,
+    on_data_loss: str | None = ...,
     addr: str | None = ...,
     ca: str | None = ...,
     cert: str | None = ...,
@@ -106,6 +107,7 @@ def replicate(
     replay_window: str | None = None,
     compact_every: int | None = None,
     resolved_only: bool = False,
+    on_data_loss: str | None = None,
     addr: str | None = None,
     ca: str | None = None,
     cert: str | None = None,
@@ -135,6 +137,10 @@ def replicate(
     batch brings all tables to what the source was at its resolved-ts, and `snapshot` finds them so. Every message needs
     a commit-ts.
 
+    Where the topic no longer holds what follows `checkpoint`, as it was made anew or messages expired, the run stops,
+    unless `on_data_loss` is "continue": then it goes on with what is there. What was lost is a warning and stands in
+    the ledger.
+
     A topic is read once, up to its present end. `continuous` goes on with what comes later, until `stop` is set, and
     returns what all batches did; `checkpoint` is then needed. A batch has at most `batch_size` messages of each Kafka
     partition, and whole files. What fails in a way that may pass, such as a broker that does not answer, is tried again
@@ -146,7 +152,7 @@ def replicate(
 
     Raises TerminalError where another run uses the checkpoint, SourceChanged where the topic no longer holds what
     follows it, and ConfigError, also for `schema_registry`, `tz`, `checkpoint`, `continuous` or `spark` beside events,
-    and for `replay_window`, `compact_every` or `resolved_only` without a checkpoint.
+    and for `replay_window`, `compact_every`, `resolved_only` or `on_data_loss` without a checkpoint.
     """
     target = parse_target(to)
     on_error, on_mismatch, on_ddl = OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnDdl.parse(ddl, "ddl")
@@ -175,6 +181,7 @@ def replicate(
             "replay_window": replay_window,
             "compact_every": compact_every,
             "resolved_only": resolved_only or None,
+            "on_data_loss": on_data_loss,
             "addr": addr,
             "stop": stop,
         }
@@ -188,6 +195,8 @@ def replicate(
     window = _replay_window(checkpoint, replay_window)
     compact = _compact_every(checkpoint, compact_every)
     _check_goes_on("--resolved-only", resolved_only or None, checkpoint)
+    _check_goes_on("--on-data-loss", on_data_loss, checkpoint)
+    data_loss = OnDataLoss.parse(on_data_loss or OnDataLoss.FAIL)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     if resume_from is not None:
         check_exclusive(resume_from, "--checkpoint")
@@ -206,9 +215,13 @@ def replicate(
     def apply_batch(batch: Batch) -> Replicated:
         now = batch.progress
         applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered))
-        done = AppliedBatch(now.source, now.batch, batch.moved, now.watermark, batch.events.has_commit_ts)
+        timed = batch.events.has_commit_ts
+        done = AppliedBatch(now.source, now.batch, batch.moved, now.watermark, timed, batch.lost)
         write_ledger(checked.session, to, done, applied)
-        return applied
+        if not batch.lost:
+            return applied
+        _log.warning("goes on with what is there now: %s", batch.lost)
+        return replace(applied, warnings=(*applied.warnings, batch.lost))
 
     def afterwards(applied: Replicated) -> None:
         maintain(checked.session, to, applied, compact)
@@ -227,6 +240,7 @@ def replicate(
             registry=checked.registry,
             zone=checked.zone,
             resolved_only=resolved_only,
+            on_data_loss=data_loss,
         )
         if lock := _lock(target.place_of(_named(stream, checked.uri))):
             held.enter_context(lock)

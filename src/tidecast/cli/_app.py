@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import tidecast
-from tidecast import OnDdl, OnError, OnMismatch, TableMode
+from tidecast import OnDataLoss, OnDdl, OnError, OnMismatch, TableMode
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 from tidecast.cli import _show
 from tidecast.cli._progress import progress
@@ -218,6 +218,13 @@ def replicate(
             "of the source, which snapshot --as-of finds.",
         ),
     ] = False,
+    on_data_loss: Annotated[
+        OnDataLoss | None,
+        typer.Option(
+            help="With --checkpoint: stop where the topic no longer holds what follows it, which is the default, or go "
+            "on with what is there."
+        ),
+    ] = None,
     addr: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="With --continuous: where to show a status page, and /metrics."),
@@ -249,6 +256,7 @@ def replicate(
             replay_window=replay_window,
             compact_every=compact_every,
             resolved_only=resolved_only,
+            on_data_loss=on_data_loss,
             addr=addr,
             ca=ca,
             cert=cert,

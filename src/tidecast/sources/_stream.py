@@ -17,7 +17,8 @@ from pydantic_core import from_json, to_json
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast._errors import ConfigError, DecodeError, TerminalError
+from tidecast._errors import ConfigError, DecodeError, SourceChanged, TerminalError
+from tidecast._policy import OnDataLoss
 from tidecast._uri import REMOTE_SCHEMES, Place, parse_place
 from tidecast.model import RECORD, Ddl, Events, Reason, SchemaHistory, TableChanges, checked, split_at_commit_ts
 from tidecast.registry import Registry
@@ -82,13 +83,14 @@ class Batch:
     """Events that came since the last batch. `progress` is what is true once it is committed.
 
     Of the watermarks it has those that hold for all partitions. `moved` are the ends of what has grown, by
-    `topic/partition` or file.
+    `topic/partition` or file. `lost` says which messages went before they were read, None where none did.
     """
 
     events: Events
     progress: Progress
     more: bool = False
     moved: Mapping[str, int] = field(default_factory=dict)
+    lost: str | None = None
 
 
 class TopicStream:
@@ -97,7 +99,7 @@ class TopicStream:
     `zone` and `registry` as in `read_topic`. Rows whose schema has not come yet wait in the folder, at most
     `max_waiting` of them, until it does. With `resolved_only` rows and schema changes wait, too, until every partition
     has a watermark that is not below their commit-ts, so that the batches up to any one make what the source was at its
-    `watermark`.
+    `watermark`. `on_data_loss` says whether to go on with what is there where messages went before they were read.
     """
 
     def __init__(
@@ -110,10 +112,11 @@ class TopicStream:
         zone: str = "UTC",
         max_waiting: int = MAX_WAITING,
         resolved_only: bool = False,
+        on_data_loss: OnDataLoss = OnDataLoss.FAIL,
     ) -> None:
         self._spark, self._uri, self._folder = spark, uri, folder
         self._registry, self._zone, self._max_waiting = registry, zone, max_waiting
-        self._resolved_only = resolved_only
+        self._resolved_only, self._on_data_loss = resolved_only, on_data_loss
         self._state = StateFile(folder / _STATE)
         self._protocol = protocol_of(uri)
         self._place = parse_place(uri)
@@ -144,10 +147,19 @@ class TopicStream:
         Rows up to a partition's watermark of the batches before are left out, where they are of a table that had some:
         TiCDC sends a watermark after all that it covers, so that such rows came before. Raises DecodeError where more
         rows than `max_waiting` would wait, and ConfigError where they are to wait for a watermark and have no
-        commit-ts. Source: Simple protocol, applying.
+        commit-ts; SourceChanged where the topic no longer holds what follows, unless that shall not matter. Source:
+        Simple protocol, applying.
         """
-        before = self._progress
-        offsets = self._topics.end_offsets(before.offsets, limit)
+        before, lost = self._progress, None
+        try:
+            offsets = self._topics.end_offsets(before.offsets, limit)
+        except SourceChanged as error:
+            if self._on_data_loss is OnDataLoss.FAIL:
+                raise
+            lost = error.message
+            # No offsets: all that is there is new, even where the source's URI says `start=latest`.
+            before = replace(before, offsets=Offsets(), watermarks={})
+            offsets = self._topics.end_offsets(before.offsets, limit)
         # A file that was removed is nothing new.
         known = before.offsets or Offsets()
         moved = {place: end for place, end in offsets.ends.items() if offsets.differs(known, place)}
@@ -192,7 +204,7 @@ class TopicStream:
             ddl_unresolved=ddl_later,
         )
         more = limit is not None and bool(grown)
-        return Batch(events, progress, more, moved)
+        return Batch(events, progress, more, moved, lost)
 
     def commit(self, batch: Batch) -> None:
         """Take note, for good, that a batch has been dealt with."""
