@@ -23,8 +23,8 @@ PUBLIC = {
         DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDataLoss OnDdl OnError OnMismatch Op
         PlannedSchema PlannedTable Published Reason RegistryError Replicated SchemaHistory SchemaRefused Snapshot
         SourceChanged SourceSnapshot Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot
-        TableSummary TerminalError TidecastError TransientError Unreachable Verdict Verified __version__ configure_spark convert
-        decode demo functions inspect plan read replicate serve snapshot spark_session verify
+        TableSummary TerminalError TidecastError TransientError Unreachable Verdict Verified __version__ configure_spark
+        convert decode demo functions inspect plan read replicate serve snapshot spark_session verify
     """,
     "tidecast.api": """
         DEAD_LETTERS Events TableSummary TopicSource Verified convert decode plan read replicate serve

@@ -59,9 +59,9 @@ def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Rep
 
     A batch that is applied once more, after a crash, has a row for each time. The table `_tidecast/batches` beside the
     others has the columns `source`, `batch`, `applied_at`, `offsets`, `resolved_ts`, `has_commit_ts`, `lost`,
-    `dead_letters` (a number for each reason) and `tables`: for each that had changes `database`, `table`, `version` (the
-    table's newest one afterwards), the counts of `TableReport`, the lowest and the highest commit-ts, `checksums` and
-    `unrepresentable`.
+    `dead_letters` (a number for each reason) and `tables`: for each that had changes `database`, `table`, `version`
+    (the table's newest one afterwards), the counts of `TableReport`, the lowest and the highest commit-ts, `checksums`
+    and `unrepresentable`.
     """
     target = parse_target(to)
     tables = [_row(spark, target, table) for table in applied.tables]
