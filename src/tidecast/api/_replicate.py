@@ -20,12 +20,22 @@ from tidecast._uri import parse_place
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
-from tidecast.replica import AppliedBatch, AppliedKeys, Contents, Replicated, maintain, parse_target, write_ledger
+from tidecast.replica import (
+    AppliedBatch,
+    AppliedKeys,
+    Contents,
+    Proofs,
+    Replicated,
+    maintain,
+    parse_target,
+    write_ledger,
+)
 from tidecast.sources import Batch, TopicStream
 from tidecast.storage import AnyPath, Lock, check_exclusive, locked
 
 _log = logging.getLogger(__name__)
-_KEYS, _REPLAY_WINDOW, _COMPACT_EVERY = "keys", "24h", 50
+_KEYS, _PROOF = "keys", "proof"
+_REPLAY_WINDOW, _COMPACT_EVERY = "24h", 50
 
 
 @overload
@@ -116,7 +126,7 @@ def replicate(
     contents = Contents.parse(mode, metadata)
     dead_letter_folder = folder(dead_letters, "--dead-letters")
 
-    def apply(events: Events, applied: AppliedKeys | None = None) -> Replicated:
+    def apply(events: Events, applied: AppliedKeys | None = None, proofs: Proofs | None = None) -> Replicated:
         return replica.replicate(
             events.rejected.sparkSession,
             events,
@@ -127,6 +137,7 @@ def replicate(
             ddl=on_ddl,
             contents=contents,
             applied=applied,
+            proofs=proofs,
             progress=progress,
         )
 
@@ -153,11 +164,11 @@ def replicate(
     if resume_from is None:
         with checked.events(progress) as events:
             return apply(events)
-    keys = resume_from / _KEYS
+    keys, proofs = resume_from / _KEYS, Proofs(resume_from / _PROOF)
 
     def apply_batch(batch: Batch) -> Replicated:
         now = batch.progress
-        applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered))
+        applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered), proofs)
         write_ledger(checked.session, to, AppliedBatch(now.source, now.batch, batch.moved, now.watermark), applied)
         return applied
 

@@ -4,6 +4,7 @@ from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._ledger import AppliedBatch, write_ledger
 from tidecast.replica._maintain import maintain
 from tidecast.replica._mode import Contents
+from tidecast.replica._proof import Proofs
 from tidecast.replica._replicate import replicate
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
@@ -12,6 +13,7 @@ __all__ = [
     "AppliedBatch",
     "AppliedKeys",
     "Contents",
+    "Proofs",
     "Replicated",
     "TableReport",
     "maintain",

@@ -35,6 +35,7 @@ _UNMAPPED = set(" ,;{}()\n\t=")
 _VARIABLE, _SUBSTITUTES = "${", "spark.sql.variable.substitute"
 _MAX_SEGMENT = 255
 _JOURNAL, _LEDGER = ("_tidecast", "schema_changes"), ("_tidecast", "batches")
+_WRITES = ("MERGE", "WRITE")
 _COMMIT = re.compile(r"\d{20}\.(json|checkpoint)")
 _DATA = re.compile(r"\.?part-\d{5}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[.-]c\d{3}[^/]*\.parquet(\.crc)?")
 _PREFIX = 2  # letters of the folders in which Delta spreads files of tables with column mapping
@@ -220,9 +221,10 @@ class DeltaTarget:
         rows.writeTo(self.name).option("userMetadata", note).append()
 
     def add_rows(self, rows: DataFrame, note: str) -> None:
-        """Append rows, and make the table if need be; another run may do so at the same time."""
+        """Append rows, and make the table, or columns that it lacks; another run may do so at the same time."""
         if self.path is not None:
-            rows.write.format("delta").mode("append").option("userMetadata", note).save(_location(self.path))
+            writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
+            writer.option("userMetadata", note).save(_location(self.path))
             return
         if not self.exists():
             try:
@@ -231,13 +233,18 @@ class DeltaTarget:
             except Exception:
                 if not self.exists():
                     raise
-        self.append(rows, note)
+        rows.writeTo(self.name).option("mergeSchema", "true").option("userMetadata", note).append()
 
     def note(self, beginning: str) -> str | None:
         """Return the newest note in the table's history that begins so."""
         history = self.spark.sql(f"DESCRIBE HISTORY {self.name}").where(F.col("userMetadata").startswith(beginning))
         row = history.orderBy(F.desc("version")).select("userMetadata").first()
         return row[0] if row else None
+
+    def written_since(self, version: int) -> bool:
+        """Tell whether rows were merged or appended after a version, of what may also have been compacted since."""
+        history = self.spark.sql(f"DESCRIBE HISTORY {self.name}").where(F.col("version") > version)
+        return history.where(F.col("operation").isin(*_WRITES)).first() is not None
 
     def takes(self, names: Iterable[str]) -> bool:
         """Tell whether `add`, `rename` and `drop` can be told these names: Spark looks for variables in them."""
