@@ -2,6 +2,7 @@
 
 from tidecast.api._convert import DEAD_LETTERS, convert, plan
 from tidecast.api._events import Events, TableSummary
+from tidecast.api._prove import prove
 from tidecast.api._read import decode, read
 from tidecast.api._replicate import replicate
 from tidecast.api._serve import serve
@@ -17,6 +18,7 @@ __all__ = [
     "convert",
     "decode",
     "plan",
+    "prove",
     "read",
     "replicate",
     "serve",

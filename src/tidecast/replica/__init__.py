@@ -5,6 +5,7 @@ from tidecast.replica._ledger import AppliedBatch, write_ledger
 from tidecast.replica._maintain import maintain
 from tidecast.replica._mode import Contents
 from tidecast.replica._proof import Proofs
+from tidecast.replica._prove import ProofVerdict, Proven, ProvenTable, prove
 from tidecast.replica._replicate import replicate
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
@@ -13,11 +14,15 @@ __all__ = [
     "AppliedBatch",
     "AppliedKeys",
     "Contents",
+    "ProofVerdict",
     "Proofs",
+    "Proven",
+    "ProvenTable",
     "Replicated",
     "TableReport",
     "maintain",
     "parse_target",
+    "prove",
     "replicate",
     "write_ledger",
 ]
