@@ -19,15 +19,17 @@ from tidecast import Events, Replicated, TableChanges, TableReport
 
 PUBLIC = {
     "tidecast": """
-        Bootstrap Column ColumnShown ConfigError CorruptedData DataType Ddl DecodeError Definition Demo DemoTable
-        DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDdl OnError OnMismatch Op PlannedSchema
-        PlannedTable Published Reason RegistryError Replicated SchemaHistory SchemaRefused SourceChanged Statement
-        TableChanges TableMode TableRefused TableReport TableSchema TableSummary TerminalError TidecastError
-        TransientError Unreachable Verdict Verified __version__ configure_spark convert decode demo functions inspect
-        plan read replicate serve spark_session verify
+        Bootstrap Column ColumnShown Compared ComparedTable ConfigError CorruptedData DataType Ddl DecodeError
+        Definition Demo DemoTable DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDdl OnError
+        OnMismatch Op PlannedSchema PlannedTable ProofVerdict Proven ProvenTable Published Reason RegistryError
+        Replicated RowDifference SchemaHistory SchemaRefused SourceChanged Statement TableChanges TableMode
+        TableRefused TableReport TableSchema TableSummary TerminalError TidecastError TransientError Unreachable
+        Verdict Verified __version__ compare configure_spark convert decode demo functions inspect plan prove read
+        replicate serve spark_session verify
     """,
     "tidecast.api": """
-        DEAD_LETTERS Events TableSummary TopicSource Verified convert decode plan read replicate serve verify
+        DEAD_LETTERS Events TableSummary TopicSource Verified compare convert decode plan prove read replicate serve
+        verify
     """,
     "tidecast.inspection": """
         ColumnShown Inspected inspect
@@ -111,8 +113,9 @@ PUBLIC = {
         TableEligibility Timing lag_seconds
     """,
     "tidecast.replica": """
-        AppliedBatch AppliedKeys Contents Replicated TableReport maintain parse_target replicate
-        write_ledger
+        AllTables AppliedBatch AppliedKeys Compared ComparedTable Contents OneTable ProofVerdict Proofs Proven
+        ProvenTable Replicated RowDifference Side TableReport Topic TopicTables compare is_table maintain
+        parse_target prove replicate write_ledger
     """,
     "tidecast.server": """
         Access Listener Service build_app read_users

@@ -29,9 +29,11 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         Events,
         TableSummary,
         Verified,
+        compare,
         convert,
         decode,
         plan,
+        prove,
         read,
         replicate,
         serve,
@@ -55,7 +57,16 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         TableSchema,
     )
     from tidecast.publish import PlannedSchema, PlannedTable, Published
-    from tidecast.replica import Replicated, TableReport
+    from tidecast.replica import (
+        Compared,
+        ComparedTable,
+        ProofVerdict,
+        Proven,
+        ProvenTable,
+        Replicated,
+        RowDifference,
+        TableReport,
+    )
     from tidecast.runtime import configure_spark, spark_session
 
 __version__ = "0.1.0"
@@ -64,6 +75,8 @@ __all__ = [
     "Bootstrap",
     "Column",
     "ColumnShown",
+    "Compared",
+    "ComparedTable",
     "ConfigError",
     "CorruptedData",
     "DataType",
@@ -85,10 +98,14 @@ __all__ = [
     "Op",
     "PlannedSchema",
     "PlannedTable",
+    "ProofVerdict",
+    "Proven",
+    "ProvenTable",
     "Published",
     "Reason",
     "RegistryError",
     "Replicated",
+    "RowDifference",
     "SchemaHistory",
     "SchemaRefused",
     "SourceChanged",
@@ -106,6 +123,7 @@ __all__ = [
     "Verdict",
     "Verified",
     "__version__",
+    "compare",
     "configure_spark",
     "convert",
     "decode",
@@ -113,6 +131,7 @@ __all__ = [
     "functions",
     "inspect",
     "plan",
+    "prove",
     "read",
     "replicate",
     "serve",
@@ -127,7 +146,7 @@ _MODULES = {
         TableRefused TerminalError TidecastError TransientError Unreachable
     """,
     "_policy": "OnDdl OnError OnMismatch TableMode",
-    "api": "Events TableSummary Verified convert decode plan read replicate serve verify",
+    "api": "Events TableSummary Verified compare convert decode plan prove read replicate serve verify",
     "checksum": "Verdict",
     "functions": "functions",
     "inspection": "ColumnShown Inspected inspect",
@@ -135,7 +154,7 @@ _MODULES = {
         Bootstrap Column DataType Ddl Definition Index Kind Op Reason SchemaHistory Statement TableChanges TableSchema
     """,
     "publish": "PlannedSchema PlannedTable Published",
-    "replica": "Replicated TableReport",
+    "replica": "Compared ComparedTable ProofVerdict Proven ProvenTable Replicated RowDifference TableReport",
     "runtime": "configure_spark spark_session",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -1,5 +1,6 @@
 """What a program calls: a function for each command, of the same name and with the same options, and what they take."""
 
+from tidecast.api._compare import compare
 from tidecast.api._convert import DEAD_LETTERS, convert, plan
 from tidecast.api._events import Events, TableSummary
 from tidecast.api._prove import prove
@@ -15,6 +16,7 @@ __all__ = [
     "TableSummary",
     "TopicSource",
     "Verified",
+    "compare",
     "convert",
     "decode",
     "plan",

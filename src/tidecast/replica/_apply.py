@@ -109,10 +109,7 @@ def _merge(
     ordered: bool,
 ) -> TableReport:
     # Changes that cannot be applied have no key, so that they make one group, which is counted and left out.
-    keeps = DELETED in plan.contents.columns
-    changes = newest(plan.changes(), has_commit_ts=has_commit_ts, also=tallies(), with_last_row=keeps)
-    if keeps:
-        changes = _with_deleted_rows(changes)
+    changes = _newest(plan, has_commit_ts=has_commit_ts, also=tallies())
     if keys:
         keys.tidy(plan.place.spark)
     with ExitStack() as kept:
@@ -148,6 +145,29 @@ def _merge(
 def _writing(proof: Proof | None, done: Row, *, creates: bool = False) -> AbstractContextManager[None]:
     """Return what knows that rows are being written which come to the aggregates of `row_sum`."""
     return proof.writing(RowSum.of(done), creates=creates) if proof else nullcontext()
+
+
+def rows_made(plan: Plan, *, has_commit_ts: bool) -> DataFrame:
+    """Return the rows of the table that a plan's changes make where there is none."""
+    if plan.merges:
+        actions = _with_action(plan, _newest(plan, has_commit_ts=has_commit_ts), hashed=False)
+        return actions.where(F.col("action").isNotNull()).select(_stored(plan))
+    return _once(plan, plan.changes().where("fits")).select(_stored(plan))
+
+
+def _newest(plan: Plan, *, has_commit_ts: bool, also: Sequence[Column] = ()) -> DataFrame:
+    """Return the newest change of each key (see `newest`), as the table takes it."""
+    keeps = DELETED in plan.contents.columns
+    changes = newest(plan.changes(), has_commit_ts=has_commit_ts, also=also, with_last_row=keeps)
+    return _with_deleted_rows(changes) if keeps else changes
+
+
+def _once(plan: Plan, changes: DataFrame) -> DataFrame:
+    """Return the changes that are rows of a table without a key, or of a log, each once; see `without_repeats`."""
+    log = plan.contents.is_log
+    same = F.struct("after.row", F.col("after.metadata")[OP].alias("op")) if log else F.col("after.row")
+    appended = changes if log else changes.where(~F.col("deleted"))
+    return without_repeats(appended.select("*", same.alias("row")))
 
 
 def _counted(
@@ -329,10 +349,7 @@ def _append(
     for row in lines:
         _check_follows(row, applied, last)
     with ExitStack() as kept:
-        log = plan.contents.is_log
-        same = F.struct("after.row", F.col("after.metadata")[OP].alias("op")) if log else F.col("after.row")
-        appended = changes if log else changes.where(~F.col("deleted"))
-        rows = without_repeats(appended.select("*", same.alias("row")))
+        rows = _once(plan, changes)
         rows = _kept(with_row_key(rows) if keys else rows, kept)
         asked = rows.agg(*keys.asked()).first() if keys else None
         fresh = rows

@@ -93,13 +93,7 @@ def replicate(
     folder = dead_letters or (target.folder / _DEAD_LETTERS if target.folder else None)
     if folder is None:
         raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
-    by_name: dict[Name, list[TableChanges]] = defaultdict(list)
-    for changes in events.tables:
-        by_name[changes.schema.database, changes.schema.table].append(changes)
-    ddl_by_name: dict[Name, list[Ddl]] = defaultdict(list)
-    for change in events.ddl:
-        if change.schema:
-            ddl_by_name[change.schema.database, change.schema.table].append(change)
+    by_name, ddl_by_name = by_table(events)
     reports: dict[Name, TableReport] = {}
     failed: dict[Name, str] = {}
 
@@ -134,7 +128,7 @@ def replicate(
     with ExitStack() as stack:
         if policy.stops:
             for one in plans:
-                stack.enter_context(_persisted(one))
+                stack.enter_context(persisted(one))
             _stop(events, plans, policy)
         dead_letter_counts = Counter(write_dead_letters(events.rejected, folder))
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -157,6 +151,18 @@ def replicate(
         dead_letters_in if dead_letter_counts else None,
         not_carried_out(events.ddl),
     )
+
+
+def by_table(events: Events) -> tuple[Mapping[Name, list[TableChanges]], Mapping[Name, list[Ddl]]]:
+    """Return the row changes and the schema changes of each table."""
+    by_name: dict[Name, list[TableChanges]] = defaultdict(list)
+    for changes in events.tables:
+        by_name[changes.schema.database, changes.schema.table].append(changes)
+    ddl_by_name: dict[Name, list[Ddl]] = defaultdict(list)
+    for change in events.ddl:
+        if change.schema:
+            ddl_by_name[change.schema.database, change.schema.table].append(change)
+    return by_name, ddl_by_name
 
 
 def _cause(error: Exception) -> str:
@@ -191,14 +197,14 @@ def _carry_out(
             refused.update(write_dead_letters(plan.dead_letters(), folder))
 
     # Of a table with a key the rows are read once, and once more where there are dead letters.
-    with nullcontext() if plan.merges else _persisted(plan):
+    with nullcontext() if plan.merges else persisted(plan):
         timed, ordered = events.has_commit_ts, events.ordered
         report = apply(plan, set_aside, has_commit_ts=timed, ordered=ordered, applied=applied, proofs=proofs)
     return report, refused
 
 
 @contextmanager
-def _persisted(plan: Plan) -> Iterator[None]:
+def persisted(plan: Plan) -> Iterator[None]:
     """Let Spark keep a table's rows, which are decoded and checked once, for the dead letters and for the table."""
     for frame in plan.frames:
         if not frame.is_cached:

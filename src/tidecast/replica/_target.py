@@ -92,6 +92,11 @@ class Target:
             raise TableRefused(f"Spark would put a variable's value in place of {_VARIABLE}…}} in a name", hint=hint)
         return self._in_catalog(spark, database, table, make_database=make_database)
 
+    def itself(self, spark: SparkSession) -> DeltaTarget:
+        """Return the folder as the place of one table."""
+        assert self.folder is not None
+        return _in_folder(spark, self.folder)
+
     def _in_catalog(self, spark: SparkSession, database: str, table: str, *, make_database: bool = True) -> DeltaTarget:
         if make_database:
             spark.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name(self.catalog)}.{sql_name(database)}")
@@ -159,6 +164,13 @@ class DeltaTarget:
         if begun := properties.get(_RENAMING):
             self._finish(json.loads(unquote(begun)))
             properties = self._properties()
+        return self._state(properties)
+
+    def seen(self) -> TableState:
+        """Return what is there, and do nothing to it."""
+        return self._state(self._properties())
+
+    def _state(self, properties: Mapping[str, str]) -> TableState:
         notes = {name: value for name, value in properties.items() if name.startswith(_OURS)}
         said = unquote(notes.get(_RENAMED_KEY, "null"))
         key = json.loads(notes.get(_KEY, "null") if said == "null" else said)
