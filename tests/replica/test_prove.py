@@ -164,18 +164,18 @@ def test_a_flipped_byte_and_a_missing_file_are_named_and_other_tables_are_checke
 def test_columns_may_be_added_renamed_dropped_widened_and_filled(spark: SparkSession, tmp_path: Path) -> None:
     replica = Replica(spark, tmp_path, ddl="try_evolve")
     replica.run(_FIRST)
-    for number, (what, *columns) in enumerate(
-        [
-            ("ADD m int", _number("n"), _number("m")),
-            ("ADD c int NOT NULL DEFAULT 5", _number("n"), _number("m"), _number("c", nullable=False, default="5")),
-            ("RENAME COLUMN n TO k", _number("k"), _number("m"), _number("c", nullable=False, default="5")),
-            ("DROP COLUMN m", _number("k"), _number("c", nullable=False, default="5")),
-            ("MODIFY COLUMN k bigint", _number("k", "bigint"), _number("c", nullable=False, default="5")),
-        ]
-    ):
+    c = _number("c", nullable=False, default="5")
+    steps: list[tuple[str, list[Said]]] = [
+        ("ADD m int", [_number("n"), _number("m")]),
+        ("ADD c int NOT NULL DEFAULT 5", [_number("n"), _number("m"), c]),
+        ("RENAME COLUMN n TO k", [_number("k"), _number("m"), c]),
+        ("DROP COLUMN m", [_number("k"), c]),
+        ("MODIFY COLUMN k bigint", [_number("k", "bigint"), c]),
+    ]
+    for number, (what, columns) in enumerate(steps):
         version = _T0 + 100 * (number + 1)
         batch = [ddl(f"ALTER TABLE `d`.`t` {what}", version, table(version, ID, *columns))]
-        values = {column["name"]: 7 for column in columns}
+        values: dict[str, Any] = {column["name"]: 7 for column in columns}
         batch += [row(version + 1, version, id=100 + number, **values)] if number % 2 else []
         replica.run(batch)
         assert replica.verdicts() == BOTH_EQUAL, what

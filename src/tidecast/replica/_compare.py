@@ -189,7 +189,7 @@ def _different(both: Sequence[DataFrame], by: Sequence[str], buckets: Sequence[i
     sides = []
     for rows, in_a in zip(both, (True, False), strict=True):
         hashed = _hashed(rows, by)
-        hashed = hashed if len(buckets) == _BUCKETS else hashed.where(F.col(_BUCKET).isin(*buckets))
+        hashed = hashed if len(buckets) == _BUCKETS else hashed.where(f"{_BUCKET} IN ({', '.join(map(str, buckets))})")
         sides.append(hashed.select(F.lit(in_a).alias(_IN_A), _KEY, _ROW, _HASH))
     grouped = (
         sides[0]

@@ -142,6 +142,7 @@ class Proof:
     file: StateFile
     plan: Plan
     now: RowSum | None = None
+    _version: int | None = None
     _wrote: bool = False
 
     @property
@@ -160,7 +161,7 @@ class Proof:
             self.now = state.carried + measured(self._place.read())
             self._write(_State(self._place.version(), self.now))
             return
-        version = self._place.version()
+        version = self._version = self._place.version()
         if state.version is not None and (version is None or version < state.version):
             return  # the table was made anew
         self.now = state.settled
@@ -175,7 +176,12 @@ class Proof:
         if self.now is None:
             yield
             return
-        state = _State(None if creates else self._place.version(), self.now, self.now + change)
+        evolution = self.plan.evolution
+        if creates:
+            self._version = None
+        elif self._version is None or self.plan.notes or evolution.moves or evolution.changes:
+            self._version = self._place.version()
+        state = _State(self._version, self.now, self.now + change)
         self._write(state)
         yield
         self.now += change
