@@ -196,7 +196,7 @@ def test_a_kill_between_a_table_and_the_ledger_does_not_show(spark: SparkSession
     merged = next(n for n, (name, _) in enumerate(watched.points) if name.startswith("merge"))
     told = next(p for p in watched.points[merged:] if "/checkpoint/proof/" in p[0] and p[0].startswith("rename"))
     ledger = next(p for p in watched.points if "_tidecast/batches" in p[0])
-    for point in (told, ledger):
+    for point in (watched.points[merged], told, ledger):
         for name in ("tables", "checkpoint"):
             shutil.rmtree(run / name)
             shutil.copytree(clean / name, run / name)
