@@ -202,7 +202,13 @@ def compared(result: Compared, as_json: bool) -> None:
         _print_json({"ok": result.ok, **_plain(result)})
         return
     numbers = ("rows in A", "rows in B", "only in A", "only in B", "changed")
-    rows = [(t.table, t.rows_a, t.rows_b, t.only_a, t.only_b, t.changed) for t in result.tables]
+    rows = [
+        (
+            t.table,
+            *((None,) * len(numbers) if t.rows_a is None else (t.rows_a, t.rows_b, t.only_a, t.only_b, t.changed)),
+        )
+        for t in result.tables
+    ]
     _table("Tables", ("table", *numbers), rows, numbers)
     for t in result.tables:
         for remark in t.remarks:
