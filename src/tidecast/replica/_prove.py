@@ -146,8 +146,8 @@ def _proven(spark: SparkSession, target: Target, name: Name, told: _Told | None)
             return ProvenTable(table, ProofVerdict.EQUAL, found.rows, expected)
         if (version := place.version()) != told.version:
             wrong.append(
-                f"its last batch in the ledger made version {told.version}, and it is at {version}: changed by hand, by "
-                "a run without --checkpoint or with another one, or by one that is at work or was killed"
+                f"its last batch in the ledger made version {told.version}, and it is at {version}: changed by hand, "
+                "by a run without --checkpoint or with another one, or by one that is at work or was killed"
             )
         if told.sources > 1:
             wrong.append(f"{told.sources} sources are applied to it, of which none knows what the others do")
