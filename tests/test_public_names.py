@@ -19,15 +19,16 @@ from tidecast import Events, Replicated, TableChanges, TableReport
 
 PUBLIC = {
     "tidecast": """
-        Bootstrap Column ColumnShown ConfigError CorruptedData DataType Ddl DecodeError Definition Demo DemoTable
-        DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDataLoss OnDdl OnError OnMismatch Op
-        PlannedSchema PlannedTable Published Reason RegistryError Replicated SchemaHistory SchemaRefused Snapshot
-        SourceChanged SourceSnapshot Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot
-        TableSummary TerminalError TidecastError TransientError Unreachable Verdict Verified __version__ configure_spark
-        convert decode demo functions inspect plan read replicate serve snapshot spark_session verify
+        Bootstrap Column ColumnShown Compared ComparedTable ConfigError CorruptedData DataType Ddl DecodeError
+        Definition Demo DemoTable DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDataLoss OnDdl
+        OnError OnMismatch Op PlannedSchema PlannedTable ProofVerdict Proven ProvenTable Published Reason
+        RegistryError Replicated RowDifference SchemaHistory SchemaRefused Snapshot SourceChanged SourceSnapshot
+        Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot TableSummary TerminalError
+        TidecastError TransientError Unreachable Verdict Verified __version__ compare configure_spark convert decode
+        demo functions inspect plan prove read replicate serve snapshot spark_session verify
     """,
     "tidecast.api": """
-        DEAD_LETTERS Events TableSummary TopicSource Verified convert decode plan read replicate serve
+        DEAD_LETTERS Events TableSummary TopicSource Verified compare convert decode plan prove read replicate serve
         snapshot verify
     """,
     "tidecast.inspection": """
@@ -37,16 +38,15 @@ PUBLIC = {
         from_ticdc_avro row_checksum
     """,
     "tidecast.plain": """
-        PlainMessage PlainRow Problem TakesSpark Value check_commit_ts checked_decimal checked_integer
-        float_from float_of from_text in_utc is_narrow is_uint64 member need object_of real_of real_text shortest_text
+        PlainMessage PlainRow Problem TakesSpark Value check_commit_ts checked_decimal checked_integer float_from
+        float_of from_text in_utc is_narrow is_uint64 member need object_of real_of real_text shortest_text
         takes_spark value_text zone_named
     """,
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
-        MAX_DECIMAL_PRECISION Name
-        Op RECORD Reason SchemaHistory SchemaKey Statement TableChanges TableSchema bit_width checked compose ddl_action
-        ddl_type filter_commit_ts is_tso physical_ms physical_ms_of read_statement row_type sanitize spark_type
-        split_at_commit_ts to_datetime
+        MAX_DECIMAL_PRECISION Name Op RECORD Reason SchemaHistory SchemaKey Statement TableChanges TableSchema
+        bit_width checked compose ddl_action ddl_type filter_commit_ts is_tso physical_ms physical_ms_of
+        read_statement row_type sanitize spark_type split_at_commit_ts to_datetime
     """,
     "tidecast.spark": """
         active_java ansi_enabled bad_names block_collapse_project called chunks evaluated_once inheriting
@@ -54,20 +54,19 @@ PUBLIC = {
         with_looked_up
     """,
     "tidecast.expressions": """
-        MAX_LENGTH as_listed bit_bytes bit_number decimal_text enum_element enum_number from_text has_any
-        is_parsed set_elements
-        set_mask set_number shift_zone shortest_text signed trimmed unsigned_number unsigned_text
+        MAX_LENGTH as_listed bit_bytes bit_number decimal_text enum_element enum_number from_text has_any is_parsed
+        set_elements set_mask set_number shift_zone shortest_text signed trimmed unsigned_number unsigned_text
     """,
     "tidecast.protocols": """
         Codec CodecOptions DecodeOptions Description Message RoutedTable WireProtocol all_protocols check_readable
         check_writable codec_for find_protocol guess_protocol known_names protocol_named
     """,
     "tidecast.protocols.avro": """
-        PROTOCOL AvroOptions decode decode_column encode_ddl encode_key encode_value encode_watermark key_schema
+        AvroOptions PROTOCOL decode decode_column encode_ddl encode_key encode_value encode_watermark key_schema
         lossy_columns read_table_schema unencodable value_schema
     """,
     "tidecast.protocols.debezium": """
-        PROTOCOL DdlHistory DebeziumOptions decode encode_ddl encode_key encode_value encode_watermark lossy_columns
+        DdlHistory DebeziumOptions PROTOCOL decode encode_ddl encode_key encode_value encode_watermark lossy_columns
         unencodable
     """,
     "tidecast.protocols.simple": """
@@ -91,38 +90,37 @@ PUBLIC = {
         kafka_errors open_topics refuse_dead_letters store_claims write_dead_letters
     """,
     "tidecast.sources": """
-        Batch Progress TopicStream check_source decode_records read_records read_topic source_errors
-        unpacked
+        Batch Progress TopicStream check_source decode_records read_records read_topic source_errors unpacked
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Router RoutingRules TableFilter
         TableMatcher check_event_filters
     """,
     "tidecast.config": """
-        ChangefeedConfig build_config checked_replica_config completed_replica_config
-        default_replica_config file_content filter_of load_config mask_replica_config merge_replica_configs
-        patched_replica_config read_replica_config replica_config_for secret_values unmask_replica_config
-        without_effect
+        ChangefeedConfig build_config checked_replica_config completed_replica_config default_replica_config
+        file_content filter_of load_config mask_replica_config merge_replica_configs patched_replica_config
+        read_replica_config replica_config_for secret_values unmask_replica_config without_effect
     """,
     "tidecast.publish": """
-        Bootstraps PlannedSchema PlannedTable Published announce bootstraps_of check_publishable plan
-        publish
+        Bootstraps PlannedSchema PlannedTable Published announce bootstraps_of check_publishable plan publish
     """,
     "tidecast.changefeed": """
         ChangefeedSpec Changefeeds Feed Folders Job Problem Runner Snapshot SparkRunner State StepResult
         TableEligibility Timing lag_seconds
     """,
     "tidecast.replica": """
-        AppliedBatch AppliedKeys Contents ReplicaStatus Replicated Snapshot SourceSnapshot Status TableReport
-        TableSnapshot TableStatus maintain parse_target replicate snapshot write_ledger
+        AllTables AppliedBatch AppliedKeys Compared ComparedTable Contents OneTable ProofVerdict Proofs Proven
+        ProvenTable ReplicaStatus Replicated RowDifference Side Snapshot SourceSnapshot Status TableReport
+        TableSnapshot TableStatus Topic TopicTables compare is_table maintain parse_target prove replicate snapshot
+        write_ledger
     """,
     "tidecast.server": """
         Access Listener Service build_app build_replica_app read_users
     """,
     "tidecast.runtime": """
-        Java MASTER QUICK REMOTE SPARK_JARS check_avro_limits check_zone command_settings configure_spark
-        fetch_jars find_java local_zone outside_settings read_jar_list running_session settings_of_command
-        spark_session unknown_zone without_secrets
+        Java MASTER QUICK REMOTE SPARK_JARS check_avro_limits check_zone command_settings configure_spark fetch_jars
+        find_java local_zone outside_settings read_jar_list running_session settings_of_command spark_session
+        unknown_zone without_secrets
     """,
     "tidecast.cli": """
         main

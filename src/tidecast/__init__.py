@@ -29,9 +29,11 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         Events,
         TableSummary,
         Verified,
+        compare,
         convert,
         decode,
         plan,
+        prove,
         read,
         replicate,
         serve,
@@ -56,7 +58,19 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         TableSchema,
     )
     from tidecast.publish import PlannedSchema, PlannedTable, Published
-    from tidecast.replica import Replicated, Snapshot, SourceSnapshot, TableReport, TableSnapshot
+    from tidecast.replica import (
+        Compared,
+        ComparedTable,
+        ProofVerdict,
+        Proven,
+        ProvenTable,
+        Replicated,
+        RowDifference,
+        Snapshot,
+        SourceSnapshot,
+        TableReport,
+        TableSnapshot,
+    )
     from tidecast.runtime import configure_spark, spark_session
 
 __version__ = "0.1.0"
@@ -65,6 +79,8 @@ __all__ = [
     "Bootstrap",
     "Column",
     "ColumnShown",
+    "Compared",
+    "ComparedTable",
     "ConfigError",
     "CorruptedData",
     "DataType",
@@ -87,10 +103,14 @@ __all__ = [
     "Op",
     "PlannedSchema",
     "PlannedTable",
+    "ProofVerdict",
+    "Proven",
+    "ProvenTable",
     "Published",
     "Reason",
     "RegistryError",
     "Replicated",
+    "RowDifference",
     "SchemaHistory",
     "SchemaRefused",
     "Snapshot",
@@ -111,6 +131,7 @@ __all__ = [
     "Verdict",
     "Verified",
     "__version__",
+    "compare",
     "configure_spark",
     "convert",
     "decode",
@@ -118,6 +139,7 @@ __all__ = [
     "functions",
     "inspect",
     "plan",
+    "prove",
     "read",
     "replicate",
     "serve",
@@ -133,7 +155,7 @@ _MODULES = {
         TableRefused TerminalError TidecastError TransientError Unreachable
     """,
     "_policy": "OnDataLoss OnDdl OnError OnMismatch TableMode",
-    "api": "Events TableSummary Verified convert decode plan read replicate serve snapshot verify",
+    "api": "Events TableSummary Verified compare convert decode plan prove read replicate serve snapshot verify",
     "checksum": "Verdict",
     "functions": "functions",
     "inspection": "ColumnShown Inspected inspect",
@@ -141,7 +163,10 @@ _MODULES = {
         Bootstrap Column DataType Ddl Definition Index Kind Op Reason SchemaHistory Statement TableChanges TableSchema
     """,
     "publish": "PlannedSchema PlannedTable Published",
-    "replica": "Replicated Snapshot SourceSnapshot TableReport TableSnapshot",
+    "replica": """
+        Compared ComparedTable ProofVerdict Proven ProvenTable Replicated RowDifference Snapshot SourceSnapshot
+        TableReport TableSnapshot
+    """,
     "runtime": "configure_spark spark_session",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

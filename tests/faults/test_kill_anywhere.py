@@ -26,6 +26,7 @@ from growing_topic import GrowingTopic
 from pyspark.sql import SparkSession
 
 import tidecast
+from tidecast import ProofVerdict
 
 _RUNS = range(int(os.environ.get("TIDECAST_KILLS", "2")))
 _SLOW = 180
@@ -100,8 +101,10 @@ class CleanRun:
         copytree(self.folder / f"before {batch}" / "topic", folder / "topic", dirs_exist_ok=True)
 
     def check(self, spark: SparkSession, folder: Path, batch: int) -> None:
-        """Check that a folder is as this run was after a batch."""
+        """Check that a folder is as this run was after a batch, and that its ledger tells what its tables hold."""
         assert state(spark, folder) == self.after[batch]
+        proven = tidecast.prove(str(folder / "tables"), spark=spark)
+        assert {table.verdict for table in proven.tables} == {ProofVerdict.EQUAL}, proven
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,9 @@
 """What a program calls: a function for each command, of the same name and with the same options, and what they take."""
 
+from tidecast.api._compare import compare
 from tidecast.api._convert import DEAD_LETTERS, convert, plan
 from tidecast.api._events import Events, TableSummary
+from tidecast.api._prove import prove
 from tidecast.api._read import decode, read
 from tidecast.api._replicate import replicate
 from tidecast.api._serve import serve
@@ -15,9 +17,11 @@ __all__ = [
     "TableSummary",
     "TopicSource",
     "Verified",
+    "compare",
     "convert",
     "decode",
     "plan",
+    "prove",
     "read",
     "replicate",
     "serve",

@@ -24,6 +24,7 @@ from tidecast.replica import (
     AppliedBatch,
     AppliedKeys,
     Contents,
+    Proofs,
     ReplicaStatus,
     Replicated,
     maintain,
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LAST_ANSWER_S = 5.0
-_KEYS, _REPLAY_WINDOW, _COMPACT_EVERY = "keys", "24h", 50
+_KEYS, _PROOF = "keys", "proof"
+_REPLAY_WINDOW, _COMPACT_EVERY = "24h", 50
 
 
 @overload
@@ -159,7 +161,7 @@ def replicate(
     contents = Contents.parse(mode, metadata)
     dead_letter_folder = folder(dead_letters, "--dead-letters")
 
-    def apply(events: Events, applied: AppliedKeys | None = None) -> Replicated:
+    def apply(events: Events, applied: AppliedKeys | None = None, proofs: Proofs | None = None) -> Replicated:
         return replica.replicate(
             events.rejected.sparkSession,
             events,
@@ -170,6 +172,7 @@ def replicate(
             ddl=on_ddl,
             contents=contents,
             applied=applied,
+            proofs=proofs,
             progress=progress,
         )
 
@@ -210,12 +213,12 @@ def replicate(
     if resume_from is None:
         with checked.events(progress) as events:
             return apply(events)
-    keys = resume_from / _KEYS
+    keys, proofs = resume_from / _KEYS, Proofs(resume_from / _PROOF)
 
     def apply_batch(batch: Batch) -> Replicated:
         now = batch.progress
         stream.begin(batch)
-        applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered))
+        applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered), proofs)
         done = AppliedBatch(
             named,
             now.checkpoint,

@@ -25,7 +25,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # it would take [user:password@] for markup, and leave it out
-    epilog="Exit codes: 0 done; 1 rows do not match their checksums; 2 wrongly called; 3 the work failed.",
+    epilog="Exit codes: 0 done; 1 rows do not match their checksums, or tables what they should; 2 wrongly called; "
+    "3 the work failed.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -51,6 +52,7 @@ Policy = Annotated[OnError, typer.Option("--on-error", help="Set such messages a
 Ca = Annotated[str | None, typer.Option(metavar="FILE", help="Authority of the clients' certificates.")]
 Cert = Annotated[str | None, typer.Option(metavar="FILE", help="The server's certificate.")]
 CertKey = Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key.")]
+_PLACE = "A folder of tables or a Spark catalog, a table (folder/database/table, catalog.database.table), or a topic."
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -270,6 +272,49 @@ def replicate(
 
 
 @app.command()
+@partial(runs_spark, once=False)
+def prove(
+    where: Annotated[
+        str, typer.Argument(metavar="WHERE", help="The folder or Spark catalog that replicate was given as --to.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Compute what the rows of replicated tables come to, and compare it with their ledger; exit 1 on a difference."""
+    with progress(as_json) as step:
+        result = tidecast.prove(where, progress=step)
+    _show.proven(result, as_json)
+    if not result.ok:
+        raise typer.Exit(_MISMATCH)
+
+
+@app.command()
+@partial(runs_spark, once=False)
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help=_PLACE)],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same, to compare with it.")],
+    key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column by which rows belong together; may be repeated."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="How many rows of a table to name.")] = 20,
+    schema_registry: Registry = None,
+    zone: Zone = None,
+    ddl: Annotated[
+        OnDdl, typer.Option(help="Which schema changes the tables of a topic follow, as for replicate.")
+    ] = OnDdl.LENIENT,
+    as_json: Json = False,
+) -> None:
+    """Compare tables, or what a topic comes to, and name the rows that differ; exit 1 on a difference."""
+    with progress(as_json) as step:
+        result = tidecast.compare(
+            a, b, schema_registry=schema_registry, tz=zone, ddl=ddl, key=key or (), limit=limit, progress=step
+        )
+    _show.compared(result, as_json)
+    if not result.ok:
+        raise typer.Exit(_MISMATCH)
+
+
+@app.command()
 @runs_spark
 def snapshot(
     to: Annotated[str, typer.Argument(metavar="WHERE", help="Where the tables are, as replicate's --to.")],
@@ -383,8 +428,8 @@ _MISMATCH, _WRONG_CALL, _FAILED, _INTERRUPTED = 1, 2, 3, 130
 def main() -> None:
     """Run the command line.
 
-    Exit 0 when done, 1 when rows do not match their checksums, 2 when wrongly called, 3 when the work failed, and 130,
-    as shells do, when interrupted. `tidecast cli` has the codes of TiCDC's client.
+    Exit 0 when done, 1 when rows do not match their checksums or tables what they should, 2 when wrongly called, 3 when
+    the work failed, and 130, as shells do, when interrupted. `tidecast cli` has the codes of TiCDC's client.
     """
     run: Callable[[], None] = app
     try:

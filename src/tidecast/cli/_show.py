@@ -16,7 +16,18 @@ from tidecast._tso import to_datetime
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tidecast import Demo, Inspected, PlannedTable, Published, Replicated, Snapshot, Verified
+    from tidecast import (
+        Compared,
+        Demo,
+        Inspected,
+        PlannedTable,
+        Proven,
+        Published,
+        Replicated,
+        RowDifference,
+        Snapshot,
+        Verified,
+    )
 
 _VERDICTS = ("match", "mismatch", "none", "zero", "delete", "unreadable")
 _WIDTH = 160
@@ -187,6 +198,58 @@ def snapshot(result: Snapshot, as_json: bool) -> None:
         print(f"{source.source}: resolved-ts {source.resolved_ts} ({time}), batch {source.batch}")
     rows = [(t["table"], str(t["version"]), t["query"]) for t in tables]
     _table("Tables at this time", ("table", "version", "query"), rows)
+
+
+def proven(result: Proven, as_json: bool) -> None:
+    """Show what `prove` found."""
+    if as_json:
+        _print_json({"ok": result.ok, **_plain(result)})
+        return
+    rows = [(t.table, t.verdict.value, t.rows, t.expected) for t in result.tables]
+    _table("Tables and their ledger", ("table", "verdict", "rows", "in the ledger"), rows, ("rows", "in the ledger"))
+    for t in result.tables:
+        if t.detail:
+            print(f"{t.table}: {t.verdict.value.replace('-', ' ')}: {t.detail}")
+
+
+def compared(result: Compared, as_json: bool) -> None:
+    """Show what `compare` found."""
+    if as_json:
+        _print_json({"ok": result.ok, **_plain(result)})
+        return
+    numbers = ("rows in A", "rows in B", "only in A", "only in B", "changed")
+    rows = [
+        (
+            t.table,
+            *((None,) * len(numbers) if t.rows_a is None else (t.rows_a, t.rows_b, t.only_a, t.only_b, t.changed)),
+        )
+        for t in result.tables
+    ]
+    _table("Tables", ("table", *numbers), rows, numbers)
+    for t in result.tables:
+        for remark in t.remarks:
+            print(f"{t.table}: {remark}")
+        for row in t.rows:
+            print(f"{t.table} {_difference(row)}")
+        if t.different > len(t.rows):
+            print(f"{t.table}: … and {t.different - len(t.rows):,} more; --limit names them")
+    for warning in result.warnings:
+        print(f"warning: {warning}")
+
+
+def _difference(row: RowDifference) -> str:
+    key = ", ".join(f"{name} {_value(value)}" for name, value in row.key.items())
+    if not row.times_a or not row.times_b:
+        times = row.times_a + row.times_b
+        return f"({key}): only in {'A' if row.times_a else 'B'}" + (f", {times:,} times" if times > 1 else "")
+    said = [f"{name} {_value(a)} in A, {_value(b)} in B" for name, (a, b) in row.columns.items()]
+    if row.times_a != row.times_b:
+        said.append(f"{row.times_a:,} times in A, {row.times_b:,} times in B")
+    return f"({key}): {'; '.join(said)}"
+
+
+def _value(text: str | None) -> str:
+    return "NULL" if text is None else json.dumps(text, ensure_ascii=False)
 
 
 def demo(result: Demo, as_json: bool) -> None:

@@ -1,29 +1,50 @@
 """Topics to tables: order, reconcile, apply; what cannot be applied goes to the dead letters."""
 
 from tidecast.replica._applied_keys import AppliedKeys
+from tidecast.replica._compare import ComparedTable, RowDifference
 from tidecast.replica._ledger import AppliedBatch, write_ledger
 from tidecast.replica._maintain import maintain
 from tidecast.replica._mode import Contents
+from tidecast.replica._places import is_table
+from tidecast.replica._proof import Proofs
+from tidecast.replica._prove import ProofVerdict, Proven, ProvenTable, prove
 from tidecast.replica._replicate import replicate
 from tidecast.replica._report import Replicated, TableReport
+from tidecast.replica._sides import AllTables, Compared, OneTable, Side, Topic, compare
 from tidecast.replica._snapshot import Snapshot, SourceSnapshot, TableSnapshot, snapshot
 from tidecast.replica._status import ReplicaStatus, Status, TableStatus
 from tidecast.replica._target import parse_target
+from tidecast.replica._topic_rows import TopicTables
 
 __all__ = [
+    "AllTables",
     "AppliedBatch",
     "AppliedKeys",
+    "Compared",
+    "ComparedTable",
     "Contents",
+    "OneTable",
+    "ProofVerdict",
+    "Proofs",
+    "Proven",
+    "ProvenTable",
     "ReplicaStatus",
     "Replicated",
+    "RowDifference",
+    "Side",
     "Snapshot",
     "SourceSnapshot",
     "Status",
     "TableReport",
     "TableSnapshot",
     "TableStatus",
+    "Topic",
+    "TopicTables",
+    "compare",
+    "is_table",
     "maintain",
     "parse_target",
+    "prove",
     "replicate",
     "snapshot",
     "write_ledger",

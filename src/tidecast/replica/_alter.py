@@ -34,6 +34,18 @@ def evolve(plan: Plan) -> None:
         _grow(plan, evolution.moved)
 
 
+def alters_rows(plan: Plan) -> bool:
+    """Tell whether `evolve` will change what the table's rows hold, or under which names and types."""
+    evolution = plan.evolution
+    if plan.present is None or evolution.moved is None or evolution.clash:
+        return False
+    there, defined = evolution.moved.columns, evolution.defined
+    return bool(steps(plan.present.columns, evolution.moves)) or any(
+        kind != there[name] if name in there else name in defined and fills(defined[name])
+        for name, kind in evolution.shape.columns.items()
+    )
+
+
 def _grow(plan: Plan, present: Shape) -> None:
     """Add the columns that the table lacks, and widen those that are too narrow."""
     there, shall, defined = present.columns, plan.evolution.shape.columns, plan.evolution.defined

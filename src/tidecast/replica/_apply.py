@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import reduce
 from operator import and_
 
@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from tidecast._errors import TableRefused
 from tidecast.checksum import Verdict
 from tidecast.model import Kind
-from tidecast.replica._alter import evolve
+from tidecast.replica._alter import alters_rows, evolve
 from tidecast.replica._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
 from tidecast.replica._changes import table_changes
 from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
@@ -24,12 +24,15 @@ from tidecast.replica._evolve import Evolution, Shape
 from tidecast.replica._mode import COMMIT_TS, DELETED, OP
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan
+from tidecast.replica._proof import Proof, Proofs, RowSum, row_hash, row_sum
 from tidecast.replica._report import TableReport
 from tidecast.spark import number_at, sql_column, sql_name, union
 
 _NOTE = '{"tidecast": '
 _INSERT, _UPDATE, _DELETE = "i", "u", "d"
 _CHANGE = "_tidecast change"
+_HASHES = ("hash after", "hash before", "hash marked", "hash marked untimed")
+"""Of a row that a change puts into the table, of the one there, and of that one marked as deleted."""
 
 
 def apply(
@@ -39,13 +42,32 @@ def apply(
     has_commit_ts: bool,
     ordered: bool,
     applied: AppliedKeys | None = None,
+    proofs: Proofs | None = None,
 ) -> TableReport:
     """Bring one table up to its changes; return what was done. `has_commit_ts`, `ordered`: see `Events`.
 
     `set_aside` is told how many changes there are, before any is applied. Applying the same changes again changes
     nothing, not even the table's version. `applied` are the keys of the batches before: no older change sets one back.
+    `proofs` are what the tables' rows come to.
     """
-    evolve(plan)
+    if not proofs:
+        evolve(plan)
+        return _apply(plan, set_aside, applied, None, has_commit_ts=has_commit_ts, ordered=ordered)
+    proof = proofs.of(plan)
+    with proof.reshaping(alters_rows=alters_rows(plan)):
+        evolve(plan)
+    return proof.told(_apply(plan, set_aside, applied, proof, has_commit_ts=has_commit_ts, ordered=ordered))
+
+
+def _apply(
+    plan: Plan,
+    set_aside: Callable[[Checked], None],
+    applied: AppliedKeys | None,
+    proof: Proof | None,
+    *,
+    has_commit_ts: bool,
+    ordered: bool,
+) -> TableReport:
     if not (plan.accepted and plan.evolution.shape.columns):
         if applied:
             _remember_deletes(plan, applied, has_commit_ts=has_commit_ts)
@@ -56,8 +78,8 @@ def apply(
     key = T.StructType(fields) if plan.merges else SAME_ROW
     keys = applied.of(plan.database, plan.table, key) if applied else None
     if plan.merges:
-        return _merge(plan, set_aside, keys, has_commit_ts=has_commit_ts, ordered=ordered)
-    return _append(plan, set_aside, keys)
+        return _merge(plan, set_aside, keys, proof, has_commit_ts=has_commit_ts, ordered=ordered)
+    return _append(plan, set_aside, keys, proof)
 
 
 def _remember_deletes(plan: Plan, applied: AppliedKeys, *, has_commit_ts: bool) -> None:
@@ -78,28 +100,35 @@ def _remember_deletes(plan: Plan, applied: AppliedKeys, *, has_commit_ts: bool) 
 
 
 def _merge(
-    plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | None, *, has_commit_ts: bool, ordered: bool
+    plan: Plan,
+    set_aside: Callable[[Checked], None],
+    keys: TableKeys | None,
+    proof: Proof | None,
+    *,
+    has_commit_ts: bool,
+    ordered: bool,
 ) -> TableReport:
     # Changes that cannot be applied have no key, so that they make one group, which is counted and left out.
-    keeps = DELETED in plan.contents.columns
-    changes = newest(plan.changes(), has_commit_ts=has_commit_ts, also=tallies(), with_last_row=keeps)
-    if keeps:
-        changes = _with_deleted_rows(changes)
+    changes = _newest(plan, has_commit_ts=has_commit_ts, also=tallies())
     if keys:
         keys.tidy(plan.place.spark)
     with ExitStack() as kept:
-        actions, done = _counted(plan, _with_action(plan, changes), keys, kept)
+        effect = _effect(plan) if proof else []
+        actions = _with_action(plan, changes, hashed=proof is not None)
+        actions, done = _counted(plan, actions, keys, effect, kept)
         if keys and (marked := keys.mark_repeated(actions, done)):
-            actions, done = _counted(plan, _without_repeated(marked), keys, kept)
+            actions, done = _counted(plan, _without_repeated(marked), keys, effect, kept)
         checked = Checked.of(done) + count([change for change, _, _ in plan.refused])
         set_aside(checked)
         if keys:  # before they are applied: after a crash between, they must not be forgotten
             keys.add(actions, done)
         if plan.present is None:
             rows = actions.where(F.col("action").isNotNull()).select(_stored(plan))
-            plan.place.create(rows, plan.key, plan.notes)
+            with _writing(proof, done, creates=True):
+                plan.place.create(rows, plan.key, plan.notes)
         elif done["upserted"] or done["deleted"]:
-            _execute(plan, actions.where(F.col("action").isNotNull()))
+            with _writing(proof, done):
+                _execute(plan, actions.where(F.col("action").isNotNull()))
     warnings = _of_several_topics(plan, done["topics"])
     if done["scattered"] and not (has_commit_ts or ordered):
         warnings.append(
@@ -113,7 +142,37 @@ def _merge(
     )
 
 
-def _counted(plan: Plan, actions: DataFrame, keys: TableKeys | None, kept: ExitStack) -> tuple[DataFrame, Row]:
+def _writing(proof: Proof | None, done: Row, *, creates: bool = False) -> AbstractContextManager[None]:
+    """Return what knows that rows are being written which come to the aggregates of `row_sum`."""
+    return proof.writing(RowSum.of(done), creates=creates) if proof else nullcontext()
+
+
+def rows_made(plan: Plan, *, has_commit_ts: bool) -> DataFrame:
+    """Return the rows of the table that a plan's changes make where there is none."""
+    if plan.merges:
+        actions = _with_action(plan, _newest(plan, has_commit_ts=has_commit_ts), hashed=False)
+        return actions.where(F.col("action").isNotNull()).select(_stored(plan))
+    return _once(plan, plan.changes().where("fits")).select(_stored(plan))
+
+
+def _newest(plan: Plan, *, has_commit_ts: bool, also: Sequence[Column] = ()) -> DataFrame:
+    """Return the newest change of each key (see `newest`), as the table takes it."""
+    keeps = DELETED in plan.contents.columns
+    changes = newest(plan.changes(), has_commit_ts=has_commit_ts, also=also, with_last_row=keeps)
+    return _with_deleted_rows(changes) if keeps else changes
+
+
+def _once(plan: Plan, changes: DataFrame) -> DataFrame:
+    """Return the changes that are rows of a table without a key, or of a log, each once; see `without_repeats`."""
+    log = plan.contents.is_log
+    same = F.struct("after.row", F.col("after.metadata")[OP].alias("op")) if log else F.col("after.row")
+    appended = changes if log else changes.where(~F.col("deleted"))
+    return without_repeats(appended.select("*", same.alias("row")))
+
+
+def _counted(
+    plan: Plan, actions: DataFrame, keys: TableKeys | None, effect: Sequence[Column], kept: ExitStack
+) -> tuple[DataFrame, Row]:
     """Let Spark keep the actions, and return them and what they come to."""
     actions = _kept(actions, kept)
     put, gone = F.col("action").isin(_INSERT, _UPDATE), F.col("action") == _DELETE
@@ -129,6 +188,7 @@ def _counted(plan: Plan, actions: DataFrame, keys: TableKeys | None, kept: ExitS
         *_count_unrepresentable(plan, F.col("after")),
         *sums_of_tallies(),
         *(keys.asked() if keys else ()),
+        *effect,
     ).collect()
     return actions, done
 
@@ -139,11 +199,43 @@ def _kept(frame: DataFrame, until: ExitStack) -> DataFrame:
     return frame
 
 
-def _with_action(plan: Plan, changes: DataFrame) -> DataFrame:
-    """Add `action`, what each change does to the table, null for nothing, and `present`, whether the key is in it."""
+def _hashes(plan: Plan) -> dict[str, Column]:
+    """Return `_HASHES`, null where there is no such row. They read `after`, `there`, `timed` and `time`."""
+    after = _sql_values(plan)
+    there = {name: sql_column("there", name) for name in after}
+    marks = {DELETED: "true", COMMIT_TS: "if(timed, time.commit_ts, NULL)"}
+    untimed = {**marks, COMMIT_TS: "CAST(NULL AS BIGINT)"}
+    rows = {_HASHES[0]: ("after", after)}
+    if plan.present is not None:
+        rows |= {_HASHES[1]: ("there", there)}
+        if DELETED in plan.contents.columns:
+            rows |= {_HASHES[2]: ("there", there | marks), _HASHES[3]: ("there", there | untimed)}
+    return {name: F.expr(f"nvl2({row}, {row_hash(values)}, NULL)") for name, (row, values) in rows.items()}
+
+
+def _effect(plan: Plan) -> list[Column]:
+    """Return the aggregates over actions, with `_HASHES`, of what they make of the sum of the table's rows."""
+    put = f"action IN ('{_INSERT}', '{_UPDATE}')"
+    after, before, marked, untimed = map(sql_name, _HASHES)
+    if plan.present is None:
+        return row_sum(f"count_if({put})", f"if({put}, {after}, NULL)")
+    lost = f"if(action IN ('{_UPDATE}', '{_DELETE}'), {before}, NULL)"
+    if DELETED not in plan.contents.columns:
+        more = f"count_if(action = '{_INSERT}') - count_if(action = '{_DELETE}')"
+        return row_sum(more, f"if({put}, {after}, NULL)", lost)
+    kept = f"CASE WHEN {put} THEN {after} WHEN action = '{_DELETE}' THEN if(timed, {marked}, {untimed}) END"
+    return row_sum(f"count_if(action = '{_INSERT}')", kept, lost)
+
+
+def _with_action(plan: Plan, changes: DataFrame, *, hashed: bool) -> DataFrame:
+    """Add `action`, what each change does to the table, null for nothing, and `present`, whether the key is in it.
+
+    With `hashed` add `_HASHES`, as far as the table can have such rows.
+    """
+    hashes = _hashes(plan) if hashed else {}
     if plan.present is None:
         action = F.when(_has_key() & ~F.col("deleted"), F.lit(_INSERT))
-        return changes.withColumns({"action": action, "present": F.lit(False)})
+        return changes.withColumns({"action": action, "present": F.lit(False), **hashes})
     row_columns = (F.col(sql_name(name)) for name in (*plan.evolution.shape.columns, *plan.contents.columns))
     there = plan.place.read().select(F.struct(*row_columns).alias("there"))
     mine = reduce(and_, (F.col("there")[n].eqNullSafe(F.col("key")[n]) for n in plan.key), _has_key())
@@ -157,7 +249,8 @@ def _with_action(plan: Plan, changes: DataFrame) -> DataFrame:
     )
     action = F.when(_has_key(), action)
     joined = changes.join(there, mine, "left")
-    return joined.select(*changes.columns, action.alias("action"), present.alias("present"))
+    named = (column.alias(name) for name, column in {"action": action, "present": present, **hashes}.items())
+    return joined.select(*changes.columns, *named)
 
 
 def _with_deleted_rows(changes: DataFrame) -> DataFrame:
@@ -182,8 +275,17 @@ def _without_repeated(changes: DataFrame) -> DataFrame:
 
 def _values(plan: Plan, after: Column) -> dict[str, Column]:
     """Return the value of each of the table's columns in an `after` (see `table_changes`)."""
+    return {name: after[part][name] for part, name in _parts(plan)}
+
+
+def _sql_values(plan: Plan) -> dict[str, str]:
+    """Return the same of the column `after`, as SQL."""
+    return {name: sql_column("after", part, name) for part, name in _parts(plan)}
+
+
+def _parts(plan: Plan) -> list[tuple[str, str]]:
     parts = {"row": plan.evolution.shape.columns, "metadata": plan.contents.columns}
-    return {name: after[part][name] for part, names in parts.items() for name in names}
+    return [(part, name) for part, names in parts.items() for name in names]
 
 
 def _stored(plan: Plan) -> list[Column]:
@@ -227,7 +329,9 @@ def _execute(plan: Plan, actions: DataFrame) -> None:
     merge.whenNotMatched(change["action"] == _INSERT).insert(values).merge()
 
 
-def _append(plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | None) -> TableReport:
+def _append(
+    plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | None, proof: Proof | None
+) -> TableReport:
     """Append the rows that came after those which an earlier run appended; the table's history remembers them."""
     saved = plan.place.note(_NOTE) if plan.present else None
     before: dict[str, dict[str, int]] = json.loads(saved) if saved else {}
@@ -245,10 +349,7 @@ def _append(plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | 
     for row in lines:
         _check_follows(row, applied, last)
     with ExitStack() as kept:
-        log = plan.contents.is_log
-        same = F.struct("after.row", F.col("after.metadata")[OP].alias("op")) if log else F.col("after.row")
-        appended = changes if log else changes.where(~F.col("deleted"))
-        rows = without_repeats(appended.select("*", same.alias("row")))
+        rows = _once(plan, changes)
         rows = _kept(with_row_key(rows) if keys else rows, kept)
         asked = rows.agg(*keys.asked()).first() if keys else None
         fresh = rows
@@ -256,16 +357,19 @@ def _append(plan: Plan, set_aside: Callable[[Checked], None], keys: TableKeys | 
             fresh = marked.where(~F.col("repeated"))
         fresh = _kept(fresh.where(F.col("offset") > F.coalesce(end, F.lit(-1))), kept)
         counts = (F.count("*").alias("upserted"), F.sum("repeats").alias("repeats"))
-        done = fresh.agg(*counts, *_count_unrepresentable(plan, F.col("after"))).collect()[0]
+        effect = row_sum("count(1)", row_hash(_sql_values(plan))) if proof else []
+        done = fresh.agg(*counts, *_count_unrepresentable(plan, F.col("after")), *effect).collect()[0]
         ends = {row["line"]: row["end"] for row in lines}
         reached = {at: max(ends.get(at, -1), applied.get(at, -1)) for at in {**applied, **ends}}
         last |= {row["line"]: row["last"] for row in lines if row["end"] == reached[row["line"]]}
         note = f'{_NOTE}{json.dumps(reached)}, "messages": {json.dumps(last)}}}'
         if plan.present is None:
             # Delta leaves no note on the commit that makes a table.
-            plan.place.create(fresh.select(_stored(plan)).limit(0), plan.key, plan.notes, appended=True)
+            with proof.writing(RowSum(), creates=True) if proof else nullcontext():
+                plan.place.create(fresh.select(_stored(plan)).limit(0), plan.key, plan.notes, appended=True)
         if done["upserted"]:
-            plan.place.append(fresh.select(_stored(plan)), note)
+            with _writing(proof, done):
+                plan.place.append(fresh.select(_stored(plan)), note)
         if keys and asked:  # not before: a row that is known and was not appended would be lost
             keys.add(as_sent_again(rows), asked)
     warnings = _of_several_topics(plan, sorted({row["topic"] for row in lines}))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tidecast.replica._report import COUNTS, Replicated, TableReport
+from tidecast.replica._report import COUNTS, PROOF, Replicated, TableReport
 from tidecast.replica._target import Target, parse_target
 from tidecast.spark import small_table
 
@@ -23,6 +23,7 @@ _TABLE = pa.struct(
         *((name, pa.int64()) for name in (*COUNTS, *_TIMES)),
         ("checksums", _NUMBERS),
         ("unrepresentable", _NUMBERS),
+        *((name, pa.int64()) for name in PROOF),
     ]
 )
 _COLUMNS = {
@@ -65,7 +66,7 @@ def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Rep
     others has the columns `source`, `checkpoint`, `batch`, `applied_at`, `offsets`, `resolved_ts`, `has_commit_ts`,
     `begun_ts`, `lost`, `dead_letters` (a number for each reason) and `tables`: for each that had changes `database`,
     `table`, `version` (the table's newest one afterwards), the counts of `TableReport`, the lowest and the highest
-    commit-ts, `checksums` and `unrepresentable`.
+    commit-ts, `checksums`, `unrepresentable` and the last three: what its rows come to.
     """
     target = parse_target(to)
     tables = [_row(spark, target, table) for table in applied.tables]
@@ -79,13 +80,13 @@ def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Rep
 
 
 def _row(spark: SparkSession, target: Target, table: TableReport) -> dict[str, object]:
-    taken = table.upserted or table.deleted or table.unchanged
+    taken = table.upserted or table.deleted or table.unchanged or table.row_count is not None
     place = target.table(spark, table.database, table.table, make_database=False) if taken else None
     return {
         "database": table.database,
         "table": table.table,
         "version": place.version() if place else None,
-        **{name: getattr(table, name) for name in (*COUNTS, *_TIMES)},
+        **{name: getattr(table, name) for name in (*COUNTS, *_TIMES, *PROOF)},
         "checksums": list(table.checksums.items()),
         "unrepresentable": list(table.unrepresentable.items()),
     }

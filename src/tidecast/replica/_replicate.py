@@ -23,6 +23,7 @@ from tidecast.replica._ddl import Name, not_carried_out, stop_at_schema_changes
 from tidecast.replica._journal import write_journal
 from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._plan import Plan, plan, refusing
+from tidecast.replica._proof import Proofs
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
 from tidecast.spark import inheriting, parallel_map, union
@@ -50,6 +51,7 @@ def replicate(
     ddl: str = OnDdl.LENIENT,
     contents: Contents = ROWS_ALONE,
     applied: AppliedKeys | None = None,
+    proofs: Proofs | None = None,
     progress: Progress = no_progress,
 ) -> Replicated:
     """Bring tables up to a batch of events; the same batch again, or a longer one of the same topic, is safe.
@@ -77,7 +79,8 @@ def replicate(
     of which Avro shows the key. A table keeps what it was made with.
 
     `applied` are the keys of the batches before of the same topic: a change that is older than the one that a key was
-    brought to changes nothing. Without them that holds within the batch alone.
+    brought to changes nothing. Without them that holds within the batch alone. `proofs` are what the tables' rows come
+    to by those batches.
 
     `progress` is told each table's name, and how many of how many tables are done.
 
@@ -90,13 +93,7 @@ def replicate(
     folder = dead_letters or (target.folder / _DEAD_LETTERS if target.folder else None)
     if folder is None:
         raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
-    by_name: dict[Name, list[TableChanges]] = defaultdict(list)
-    for changes in events.tables:
-        by_name[changes.schema.database, changes.schema.table].append(changes)
-    ddl_by_name: dict[Name, list[Ddl]] = defaultdict(list)
-    for change in events.ddl:
-        if change.schema:
-            ddl_by_name[change.schema.database, change.schema.table].append(change)
+    by_name, ddl_by_name = by_table(events)
     reports: dict[Name, TableReport] = {}
     failed: dict[Name, str] = {}
 
@@ -116,13 +113,13 @@ def replicate(
 
     def carry_out(plan: Plan) -> tuple[TableReport, Mapping[str, int]]:
         try:
-            return _carry_out(plan, events, folder, applied)
+            return _carry_out(plan, events, folder, applied, proofs)
         except Exception as error:
             cause, name = _cause(error), (plan.database, plan.table)
             if policy.on_error is OnError.FAIL or on_ddl is OnDdl.EVOLVE or not plan.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
             failed[name] = cause
-            return _carry_out(refusing(by_name[name], cause), events, folder, applied)
+            return _carry_out(refusing(by_name[name], cause), events, folder, applied, None)
 
     planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
     plans = [one for one in planned if one is not None]
@@ -131,7 +128,7 @@ def replicate(
     with ExitStack() as stack:
         if policy.stops:
             for one in plans:
-                stack.enter_context(_persisted(one))
+                stack.enter_context(persisted(one))
             _stop(events, plans, policy)
         dead_letter_counts = Counter(write_dead_letters(events.rejected, folder))
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -143,8 +140,10 @@ def replicate(
                 progress(report.name, done, len(plans))
     if events.ddl:
         write_journal(spark, target.journal(spark), events.ddl, named, failed, on_ddl)
-    shown = [one for one in plans if one.all_changes or one.evolution.news]
-    tables = tuple(reports[one.database, one.table] for one in shown)
+    reported = ((one, reports[one.database, one.table]) for one in plans)
+    tables = tuple(
+        report for one, report in reported if one.all_changes or one.evolution.news or report.row_count is not None
+    )
     dead_letters_in = folder if isinstance(folder, Path) else str(folder)
     return Replicated(
         tables,
@@ -152,6 +151,18 @@ def replicate(
         dead_letters_in if dead_letter_counts else None,
         not_carried_out(events.ddl),
     )
+
+
+def by_table(events: Events) -> tuple[Mapping[Name, list[TableChanges]], Mapping[Name, list[Ddl]]]:
+    """Return the row changes and the schema changes of each table."""
+    by_name: dict[Name, list[TableChanges]] = defaultdict(list)
+    for changes in events.tables:
+        by_name[changes.schema.database, changes.schema.table].append(changes)
+    ddl_by_name: dict[Name, list[Ddl]] = defaultdict(list)
+    for change in events.ddl:
+        if change.schema:
+            ddl_by_name[change.schema.database, change.schema.table].append(change)
+    return by_name, ddl_by_name
 
 
 def _cause(error: Exception) -> str:
@@ -176,7 +187,7 @@ def _stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:
 
 
 def _carry_out(
-    plan: Plan, events: Events, folder: AnyPath, applied: AppliedKeys | None
+    plan: Plan, events: Events, folder: AnyPath, applied: AppliedKeys | None, proofs: Proofs | None
 ) -> tuple[TableReport, Mapping[str, int]]:
     """Do one table's part."""
     refused: Counter[str] = Counter()
@@ -186,13 +197,14 @@ def _carry_out(
             refused.update(write_dead_letters(plan.dead_letters(), folder))
 
     # Of a table with a key the rows are read once, and once more where there are dead letters.
-    with nullcontext() if plan.merges else _persisted(plan):
-        report = apply(plan, set_aside, has_commit_ts=events.has_commit_ts, ordered=events.ordered, applied=applied)
+    with nullcontext() if plan.merges else persisted(plan):
+        timed, ordered = events.has_commit_ts, events.ordered
+        report = apply(plan, set_aside, has_commit_ts=timed, ordered=ordered, applied=applied, proofs=proofs)
     return report, refused
 
 
 @contextmanager
-def _persisted(plan: Plan) -> Iterator[None]:
+def persisted(plan: Plan) -> Iterator[None]:
     """Let Spark keep a table's rows, which are decoded and checked once, for the dead letters and for the table."""
     for frame in plan.frames:
         if not frame.is_cached:

@@ -18,6 +18,10 @@ class TableReport:
     `unchanged` where an earlier run had appended them or they are duplicates. `unrepresentable` counts, by column,
     values that the column's type cannot hold, such as zero dates: they are null in the table. `first_commit_ts` and
     `last_commit_ts` are the lowest and the highest commit-ts of what can be applied, None where none has one.
+
+    `row_count`, `row_hash` and `column_hash` are what the table has after the batch, by what all batches of its
+    checkpoint did: its rows, the sum of a hash of each, and a hash of its columns' names and types. They are None where
+    that is not known, as the table was there before the checkpoint.
     """
 
     database: str
@@ -33,6 +37,9 @@ class TableReport:
     warnings: tuple[str, ...] = ()
     first_commit_ts: int | None = None
     last_commit_ts: int | None = None
+    row_count: int | None = None
+    row_hash: int | None = None
+    column_hash: int | None = None
 
     @property
     def name(self) -> str:
@@ -77,6 +84,7 @@ class Replicated:
 
 
 COUNTS = ("rows", "upserted", "deleted", "unchanged", "refused")
+PROOF = ("row_count", "row_hash", "column_hash")
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

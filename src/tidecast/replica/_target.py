@@ -35,6 +35,7 @@ _UNMAPPED = set(" ,;{}()\n\t=")
 _VARIABLE, _SUBSTITUTES = "${", "spark.sql.variable.substitute"
 _MAX_SEGMENT = 255
 _JOURNAL, _LEDGER = ("_tidecast", "schema_changes"), ("_tidecast", "batches")
+_WRITES = ("MERGE", "WRITE")
 _COMMIT = re.compile(r"\d{20}\.(json|checkpoint)")
 _DATA = re.compile(r"\.?part-\d{5}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[.-]c\d{3}[^/]*\.parquet(\.crc)?")
 _PREFIX = 2  # letters of the folders in which Delta spreads files of tables with column mapping
@@ -90,6 +91,11 @@ class Target:
             hint = f"set {_SUBSTITUTES}=false, or replicate to a folder"
             raise TableRefused(f"Spark would put a variable's value in place of {_VARIABLE}…}} in a name", hint=hint)
         return self._in_catalog(spark, database, table, make_database=make_database)
+
+    def itself(self, spark: SparkSession) -> DeltaTarget:
+        """Return the folder as the place of one table."""
+        assert self.folder is not None
+        return _in_folder(spark, self.folder)
 
     def _in_catalog(self, spark: SparkSession, database: str, table: str, *, make_database: bool = True) -> DeltaTarget:
         if make_database:
@@ -158,6 +164,13 @@ class DeltaTarget:
         if begun := properties.get(_RENAMING):
             self._finish(json.loads(unquote(begun)))
             properties = self._properties()
+        return self._state(properties)
+
+    def seen(self) -> TableState:
+        """Return what is there, and do nothing to it."""
+        return self._state(self._properties())
+
+    def _state(self, properties: Mapping[str, str]) -> TableState:
         notes = {name: value for name, value in properties.items() if name.startswith(_OURS)}
         said = unquote(notes.get(_RENAMED_KEY, "null"))
         key = json.loads(notes.get(_KEY, "null") if said == "null" else said)
@@ -239,6 +252,11 @@ class DeltaTarget:
         history = self.spark.sql(f"DESCRIBE HISTORY {self.name}").where(F.col("userMetadata").startswith(beginning))
         row = history.orderBy(F.desc("version")).select("userMetadata").first()
         return row[0] if row else None
+
+    def written_since(self, version: int) -> bool:
+        """Tell whether rows were merged or appended after a version, of what may also have been compacted since."""
+        history = self.spark.sql(f"DESCRIBE HISTORY {self.name}").where(F.col("version") > version)
+        return history.where(F.col("operation").isin(*_WRITES)).first() is not None
 
     def takes(self, names: Iterable[str]) -> bool:
         """Tell whether `add`, `rename` and `drop` can be told these names: Spark looks for variables in them."""

@@ -1,0 +1,191 @@
+"""Two places with tables against each other: one table, several, or those that a topic comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+
+from tidecast._errors import ConfigError, TableRefused, TidecastError
+from tidecast._progress import Progress, no_progress
+from tidecast._uri import redact_uri
+from tidecast.replica._compare import ComparedTable, TableRows, compare_rows
+from tidecast.replica._ddl import Name
+from tidecast.replica._mode import ROWS_ALONE, Contents
+from tidecast.replica._places import damage, tables_in
+from tidecast.replica._target import CONTENTS, DeltaTarget, Target
+from tidecast.replica._topic_rows import TopicTables
+from tidecast.topics import kafka_errors
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What became of a comparison: each table, and warnings, which are no differences."""
+
+    tables: tuple[ComparedTable, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether all tables are the same on both sides."""
+        return all(table.ok for table in self.tables)
+
+
+class Side(Protocol):
+    """One of two places that are compared."""
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one table, whatever its name."""
+        ...
+
+    def names(self) -> Iterable[Name]:
+        """Return the tables that are there."""
+        ...
+
+    def contents(self, name: Name) -> Contents | None:
+        """Return what a table holds beside the source's columns, None where it has no form of its own."""
+        ...
+
+    @contextmanager
+    def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
+        """Give a table's rows, None where it has none, and the number of changes that did not get into it."""
+        ...
+
+
+@dataclass(frozen=True)
+class OneTable:
+    """A table by itself."""
+
+    name: Name
+    place: DeltaTarget
+    single: bool = True
+
+    def names(self) -> Iterable[Name]:
+        """Return its name."""
+        return [self.name]
+
+    def contents(self, name: Name) -> Contents | None:
+        """Return what it was made with."""
+        return Contents.from_text(self.place.seen().notes.get(CONTENTS, ""))
+
+    @contextmanager
+    def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
+        """Give its rows; those of a log have no key."""
+        yield _rows_of(self.place), 0
+
+
+@dataclass(frozen=True)
+class AllTables:
+    """The tables in a folder or a catalog."""
+
+    spark: SparkSession
+    target: Target
+    single: bool = False
+
+    def names(self) -> Iterable[Name]:
+        """Return the tables that lie there."""
+        return tables_in(self.spark, self.target)
+
+    def _table(self, name: Name) -> OneTable:
+        return OneTable(name, self.target.table(self.spark, *name, make_database=False))
+
+    def contents(self, name: Name) -> Contents | None:
+        """Return what a table was made with."""
+        return self._table(name).contents(name)
+
+    @contextmanager
+    def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
+        """Give a table's rows."""
+        yield _rows_of(self._table(name).place), 0
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic, and the tables that it comes to, with the contents of those on the other side."""
+
+    uri: str
+    tables: TopicTables
+    single: bool = False
+
+    def names(self) -> Iterable[Name]:
+        """Return the tables that have row changes."""
+        return self.tables.names()
+
+    def contents(self, name: Name) -> Contents | None:
+        """Return None."""
+        return None
+
+    @contextmanager
+    def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
+        """Give the rows that a table comes to."""
+        with kafka_errors(redact_uri(self.uri)), self.tables.rows(name, contents) as found:
+            yield found
+
+
+def _rows_of(place: DeltaTarget) -> TableRows:
+    state = place.seen()
+    is_log = Contents.from_text(state.notes.get(CONTENTS, "")).is_log
+    return TableRows(place.read(), () if is_log else state.shape.key or ())
+
+
+def compare(
+    a: Side, b: Side, *, key: Sequence[str] = (), limit: int = 20, progress: Progress = no_progress
+) -> Compared:
+    """Compare the tables of two sides by their names; where one side is a single table, with that of its name or kind.
+
+    `key` are the columns by which rows belong together, for one table alone; see `compare_rows`.
+
+    Raises ConfigError for a `key` with several tables, or with a column that a table has not.
+    """
+    pairs = _pairs(a, b)
+    if key and len(pairs) != 1:
+        raise ConfigError(f"--key is for one table, and there are {len(pairs)}", hint="name two tables")
+    tables, warnings = list[ComparedTable](), list[str]()
+    for done, (label, name_a, name_b) in enumerate(pairs, 1):
+        if name_a is None or name_b is None:
+            alone, other = ("B", "A") if name_a is None else ("A", "B")
+            tables.append(ComparedTable(label, remarks=(f"it is in {alone}, and not in {other}",)))
+        else:
+            compared, left_out = _compared(label, (a, name_a), (b, name_b), key, limit)
+            tables.append(compared)
+            warnings += [f"{label}: {n:,} row changes of the topic cannot be applied" for n in left_out if n]
+        progress(label, done, len(pairs))
+    return Compared(tuple(tables), tuple(warnings))
+
+
+def _pairs(a: Side, b: Side) -> list[tuple[str, Name | None, Name | None]]:
+    """Return which tables belong together, and what they are called, None for one that a side lacks."""
+    in_a, in_b = sorted(a.names()), sorted(b.names())
+    one_each = len(in_a) == len(in_b) == 1
+    if one_each and (a.single or b.single):
+        label = " / ".join(dict.fromkeys(".".join(found[0]) for found in (in_a, in_b)))
+        return [(label, in_a[0], in_b[0])]
+    names = in_a if a.single else in_b if b.single else sorted({*in_a, *in_b})
+    return [(".".join(n), n if n in in_a else None, n if n in in_b else None) for n in names]
+
+
+def _compared(
+    label: str, a: tuple[Side, Name], b: tuple[Side, Name], key: Sequence[str], limit: int
+) -> tuple[ComparedTable, list[int]]:
+    """Compare two tables; return besides how many changes of topics did not get into them."""
+    try:
+        told = [side.contents(name) for side, name in (a, b)]
+        contents = next((one for one in told if one is not None), ROWS_ALONE)
+        with ExitStack() as stack:
+            found = [stack.enter_context(side.rows(name, contents)) for side, name in (a, b)]
+            left_out = [n for _, n in found]
+            (rows_a, _), (rows_b, _) = found
+            if rows_a is None or rows_b is None:
+                side = "A" if rows_a is None else "B"
+                return ComparedTable(label, remarks=(f"no row change of {side} can be applied",)), left_out
+            return compare_rows(label, rows_a, rows_b, key=key, limit=limit), left_out
+    except TableRefused as error:
+        return ComparedTable(label, remarks=(str(error),)), []
+    except TidecastError:
+        raise
+    except Exception as error:  # see `prove`
+        return ComparedTable(label, remarks=(f"cannot be read: {damage(error)}",)), []

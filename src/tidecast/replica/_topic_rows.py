@@ -1,0 +1,70 @@
+"""The tables that a topic comes to, as rows that lie nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from tidecast._policy import OnDdl, OnError, OnMismatch
+from tidecast.model import Ddl, Events, TableChanges
+from tidecast.replica._apply import rows_made
+from tidecast.replica._check import Policy, count
+from tidecast.replica._compare import TableRows
+from tidecast.replica._ddl import Name
+from tidecast.replica._mode import Contents
+from tidecast.replica._plan import Plan, plan
+from tidecast.replica._replicate import by_table, persisted
+from tidecast.replica._target import DeltaTarget
+
+_POLICY = Policy(OnError.DEAD_LETTER, OnMismatch.DEAD_LETTER)
+
+
+class _Nowhere(DeltaTarget):
+    """The place of a table that is not there."""
+
+    def exists(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class TopicTables:
+    """The tables that a topic's events come to; schema changes are followed as `on_ddl` says, see `replicate`."""
+
+    spark: SparkSession
+    events: Events
+    on_ddl: OnDdl
+
+    def names(self) -> Iterable[Name]:
+        """Return the tables that have row changes."""
+        return by_table(self.events)[0].keys()
+
+    @contextmanager
+    def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
+        """Give the rows of a table as `replicate` makes them, and how many row changes are left out.
+
+        None where no change can be applied. Raises TableRefused where no table with such contents can have its columns.
+        """
+        changes, ddl = by_table(self.events)
+        made = self._plan(name, changes, ddl, contents)
+        with persisted(made):
+            checked = count(made.all_changes)
+            rows = None
+            if made.accepted and made.evolution.shape.columns:
+                made_of_it = rows_made(made, has_commit_ts=self.events.has_commit_ts)
+                rows = TableRows(made_of_it, made.key if made.merges else ())
+            yield rows, checked.total - checked.applicable
+
+    def _plan(
+        self,
+        name: Name,
+        changes: Mapping[Name, list[TableChanges]],
+        ddl: Mapping[Name, list[Ddl]],
+        contents: Contents,
+    ) -> Plan:
+        timed, place = self.events.has_commit_ts, _Nowhere(self.spark, ".".join(name))
+        return plan(
+            place, changes[name], ddl.get(name, []), contents, has_commit_ts=timed, policy=_POLICY, on_ddl=self.on_ddl
+        )
