@@ -6,7 +6,7 @@ from tidecast.replica._maintain import maintain
 from tidecast.replica._mode import Contents
 from tidecast.replica._replicate import replicate
 from tidecast.replica._report import Replicated, TableReport
-from tidecast.replica._target import parse_target
+from tidecast.replica.targets import parse_target
 
 __all__ = [
     "AppliedBatch",

@@ -24,7 +24,7 @@ from tidecast.replica._journal import write_journal
 from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._report import Replicated, TableReport
-from tidecast.replica._target import parse_target
+from tidecast.replica.targets import parse_target
 from tidecast.spark import inheriting, parallel_map, union
 from tidecast.storage import AnyPath
 from tidecast.topics import refuse_dead_letters, write_dead_letters
