@@ -46,8 +46,8 @@ def spark_session(
     session is one of that Spark Connect server, which has to have the connectors itself. `cores`, by default all of the
     machine's, is for a local session. `conf` overrides any setting, `spark.master` too; to the lists (`spark.jars`,
     `spark.sql.extensions`, `extraJavaOptions` of driver and executors) it adds. A session that already runs is returned
-    with nothing but `conf` applied. Iceberg's connector comes where a setting `spark.sql.catalog.<name>` names a class of
-    Iceberg's. Spark's own log is silent; `TIDECAST_SPARK_LOG=warn` turns it on.
+    with nothing but `conf` applied. Iceberg's connector is there where a setting `spark.sql.catalog.<name>` names a
+    class of Iceberg's. Spark's own log is silent; `TIDECAST_SPARK_LOG=warn` turns it on.
     Raises `ConfigError` for a master or a server that is none, `Unreachable` for one that does not answer,
     `MissingRuntime` when Java or a connector cannot be had, and `TerminalError` when Spark does not start.
     """
