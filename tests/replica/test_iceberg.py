@@ -30,7 +30,6 @@ from tidecast.replica.targets.iceberg._table import is_promotion
 from tidecast.spark import sql_name
 
 _T0 = compose(1_700_000_000_000)
-_KINDS = ["current", "soft-delete", "log"]
 _numbers = count()
 
 Row = dict[str, Any]
@@ -148,9 +147,12 @@ _SECOND = [
 ]
 
 
-@pytest.mark.parametrize("mode", _KINDS)
-def test_tables_hold_what_they_hold_in_delta(lake: Lake, replica: Replica, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("session", "mode"), [("false", "current"), ("true", "soft-delete"), ("true", "log")], indirect=["session"]
+)
+def test_tables_hold_what_they_hold_in_delta(session: SparkSession, lake: Lake, replica: Replica, mode: str) -> None:
     """A topic that comes in two pieces, and then again, which leaves no commit; the Delta tables get it at once."""
+    assert lake.spark is session
     replica.topic.grow(_FIRST)
     replica.run(mode=mode)
     replica.topic.grow(_SECOND)
@@ -430,7 +432,7 @@ def test_hostile_names(lake: Lake, replica: Replica) -> None:
         said["indexes"] = [{**said["indexes"][0], "columns": ["id", "url"]}]
         said["columns"] = [{**c, "nullable": False} if c["name"] == "url" else c for c in said["columns"]]
         replica.topic.grow([ddl("CREATE TABLE", version, said)])
-        values = {name: n for n, name in enumerate(columns)}
+        values: dict[str, Any] = {name: n for n, name in enumerate(columns)}
         replica.topic.grow([row(version + 1, version, database=name, name=name, id=1, **values)])
         replica.topic.grow([row(version + 1, version, database=name, name=name, id=2, **values)])
     assert replica.run().dead_letters == {}

@@ -15,9 +15,9 @@ _log = logging.getLogger(__name__)
 def maintain(spark: SparkSession, to: str, applied: Replicated, every: int) -> None:
     """Compact tables that a batch has brought to each `every`-th version, and the ledger; with 0 do nothing.
 
-    Each twentieth time files are removed that the table has not needed for as long as its property
-    `delta.deletedFileRetentionDuration` says, by Delta's default a week. What fails is told in the log, and done the
-    next time.
+    Each twentieth time files are removed that the table has not needed for as long as its property says,
+    `delta.deletedFileRetentionDuration` or Iceberg's `history.expire.max-snapshot-age-ms`, otherwise for a week. What
+    fails is told in the log, and done the next time.
     """
     if not every:
         return
@@ -27,6 +27,6 @@ def maintain(spark: SparkSession, to: str, applied: Replicated, every: int) -> N
         try:
             place = target.table(spark, *name, make_database=False) if name else target.ledger(spark)
             place.compact(every)
-        except Exception as error:  # Delta's conflicts with other writers are no errors of PySpark
+        except Exception as error:  # conflicts with other writers are no errors of PySpark
             what = ".".join(name) if name else "the ledger"
             _log.warning("%s could not be compacted: %s", what, str(error).strip().partition("\n")[0])
