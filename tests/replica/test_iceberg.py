@@ -173,8 +173,7 @@ def test_tables_hold_what_they_hold_in_delta(session: SparkSession, lake: Lake, 
 
 
 _GOLDEN: set[Table] = {
-    *(("orc", name) for name in ("t_all", "t_num", "t_vec", "t_zero", "t_time", "t_pk_mix", "t_pk_ubig", "t_cpk_nc")),
-    ("orc", "t_uk_null"),
+    *(("orc", name) for name in ("t_all", "t_num", "t_vec", "t_zero", "t_pk_mix", "t_uk_null")),
     ("o-r c.2", "odd té名.1"),
 }
 
@@ -202,7 +201,6 @@ def test_what_is_metadata_touches_no_file(lake: Lake, replica: Replica) -> None:
     after = [ID, column("aa", "bigint"), column("f", "double"), column("d", "decimal", 9, 2), column("b")]
     sql = "ALTER TABLE `d`.`t` RENAME COLUMN `a` TO `aa`, DROP COLUMN `b`"
     replica.change(sql, *after[:-1])
-    replica.run(ddl="evolve")
     last = replica.change("ALTER TABLE `d`.`t` ADD COLUMN `b` INT", *after)
     replica.run(ddl="evolve")
     old = {"id": 1, "aa": 10, "f": 1.5, "d": Decimal("12.34"), "b": None}
@@ -423,7 +421,7 @@ def test_the_ledger_names_versions_and_small_files_become_large_ones(
 
 def test_hostile_names(lake: Lake, replica: Replica) -> None:
     """Names that paths, SQL, Iceberg or Spark's hiding of secrets give a meaning; those of columns may be renamed."""
-    names = ["../a:b", "_tidecast", "snapshots", "q'u`o\"te\\${env:HOME}"]
+    names = ["../a:b'`\"\\${env:HOME}", "_tidecast", "snapshots"]
     columns = ["_deleted", "_pos", "_pos_", "_File", "a.b", "url", "password", "q'`\"", "${env:HOME}", ";{}()= \n"]
     for number, name in enumerate(names):
         version = _T0 + number
@@ -450,8 +448,9 @@ def test_hostile_names(lake: Lake, replica: Replica) -> None:
             ]
     assert sum(t.upserted for t in done.tables) == 0
     folders = {str(file.parent.relative_to(lake.folder)) for file in lake.folder.glob("*/*/metadata")}
-    assert {"%2E.%2Fa%3Ab/%2E.%2Fa%3Ab", "%5Ftidecast/%5Ftidecast", "_tidecast/schema_changes"} <= folders
+    assert {"%5Ftidecast/%5Ftidecast", "_tidecast/schema_changes"} <= folders
     assert not list(lake.folder.parent.glob("a*"))
+    assert any(folder.startswith("%2E.%2Fa%3Ab") for folder in folders)
     found = lake.rows("snapshots", "snapshots")
     assert found[0] == {"id": 1, **{stored_name(name): value for name, value in changed.items()}}
 
