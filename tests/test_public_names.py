@@ -20,14 +20,15 @@ from tidecast import Events, Replicated, TableChanges, TableReport
 PUBLIC = {
     "tidecast": """
         Bootstrap Column ColumnShown ConfigError CorruptedData DataType Ddl DecodeError Definition Demo DemoTable
-        DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDdl OnError OnMismatch Op PlannedSchema
-        PlannedTable Published Reason RegistryError Replicated SchemaHistory SchemaRefused SourceChanged Statement
-        TableChanges TableMode TableRefused TableReport TableSchema TableSummary TerminalError TidecastError
-        TransientError Unreachable Verdict Verified __version__ configure_spark convert decode demo functions inspect
-        plan read replicate serve spark_session verify
+        DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDataLoss OnDdl OnError OnMismatch Op
+        PlannedSchema PlannedTable Published Reason RegistryError Replicated SchemaHistory SchemaRefused Snapshot
+        SourceChanged SourceSnapshot Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot
+        TableSummary TerminalError TidecastError TransientError Unreachable Verdict Verified __version__ configure_spark
+        convert decode demo functions inspect plan read replicate serve snapshot spark_session verify
     """,
     "tidecast.api": """
-        DEAD_LETTERS Events TableSummary TopicSource Verified convert decode plan read replicate serve verify
+        DEAD_LETTERS Events TableSummary TopicSource Verified convert decode plan read replicate serve
+        snapshot verify
     """,
     "tidecast.inspection": """
         ColumnShown Inspected inspect
@@ -44,7 +45,8 @@ PUBLIC = {
         Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
         MAX_DECIMAL_PRECISION Name
         Op RECORD Reason SchemaHistory SchemaKey Statement TableChanges TableSchema bit_width checked compose ddl_action
-        ddl_type is_tso physical_ms physical_ms_of read_statement row_type sanitize spark_type to_datetime
+        ddl_type filter_commit_ts is_tso physical_ms physical_ms_of read_statement row_type sanitize spark_type
+        split_at_commit_ts to_datetime
     """,
     "tidecast.spark": """
         active_java ansi_enabled bad_names block_collapse_project called chunks evaluated_once inheriting
@@ -103,7 +105,7 @@ PUBLIC = {
         without_effect
     """,
     "tidecast.publish": """
-        Bootstraps PlannedSchema PlannedTable Published announce bootstraps_of check_publishable filter_commit_ts plan
+        Bootstraps PlannedSchema PlannedTable Published announce bootstraps_of check_publishable plan
         publish
     """,
     "tidecast.changefeed": """
@@ -111,11 +113,11 @@ PUBLIC = {
         TableEligibility Timing lag_seconds
     """,
     "tidecast.replica": """
-        AppliedBatch AppliedKeys Contents Replicated TableReport maintain parse_target replicate
-        write_ledger
+        AppliedBatch AppliedKeys Contents ReplicaStatus Replicated Snapshot SourceSnapshot Status TableReport
+        TableSnapshot TableStatus maintain parse_target replicate snapshot write_ledger
     """,
     "tidecast.server": """
-        Access Listener Service build_app read_users
+        Access Listener Service build_app build_replica_app read_users
     """,
     "tidecast.runtime": """
         ICEBERG_JARS Java MASTER QUICK REMOTE SPARK_JARS check_avro_limits check_zone command_settings configure_spark

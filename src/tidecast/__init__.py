@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         TransientError,
         Unreachable,
     )
-    from tidecast._policy import OnDdl, OnError, OnMismatch, TableMode
+    from tidecast._policy import OnDataLoss, OnDdl, OnError, OnMismatch, TableMode
     from tidecast.api import (
         Events,
         TableSummary,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         read,
         replicate,
         serve,
+        snapshot,
         verify,
     )
     from tidecast.checksum import Verdict
@@ -55,7 +56,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         TableSchema,
     )
     from tidecast.publish import PlannedSchema, PlannedTable, Published
-    from tidecast.replica import Replicated, TableReport
+    from tidecast.replica import Replicated, Snapshot, SourceSnapshot, TableReport, TableSnapshot
     from tidecast.runtime import configure_spark, spark_session
 
 __version__ = "0.1.0"
@@ -79,6 +80,7 @@ __all__ = [
     "Inspected",
     "Kind",
     "MissingRuntime",
+    "OnDataLoss",
     "OnDdl",
     "OnError",
     "OnMismatch",
@@ -91,13 +93,16 @@ __all__ = [
     "Replicated",
     "SchemaHistory",
     "SchemaRefused",
+    "Snapshot",
     "SourceChanged",
+    "SourceSnapshot",
     "Statement",
     "TableChanges",
     "TableMode",
     "TableRefused",
     "TableReport",
     "TableSchema",
+    "TableSnapshot",
     "TableSummary",
     "TerminalError",
     "TidecastError",
@@ -116,6 +121,7 @@ __all__ = [
     "read",
     "replicate",
     "serve",
+    "snapshot",
     "spark_session",
     "verify",
 ]
@@ -126,8 +132,8 @@ _MODULES = {
         ConfigError CorruptedData DecodeError EncodeError MissingRuntime RegistryError SchemaRefused SourceChanged
         TableRefused TerminalError TidecastError TransientError Unreachable
     """,
-    "_policy": "OnDdl OnError OnMismatch TableMode",
-    "api": "Events TableSummary Verified convert decode plan read replicate serve verify",
+    "_policy": "OnDataLoss OnDdl OnError OnMismatch TableMode",
+    "api": "Events TableSummary Verified convert decode plan read replicate serve snapshot verify",
     "checksum": "Verdict",
     "functions": "functions",
     "inspection": "ColumnShown Inspected inspect",
@@ -135,7 +141,7 @@ _MODULES = {
         Bootstrap Column DataType Ddl Definition Index Kind Op Reason SchemaHistory Statement TableChanges TableSchema
     """,
     "publish": "PlannedSchema PlannedTable Published",
-    "replica": "Replicated TableReport",
+    "replica": "Replicated Snapshot SourceSnapshot TableReport TableSnapshot",
     "runtime": "configure_spark spark_session",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

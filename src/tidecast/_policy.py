@@ -37,6 +37,13 @@ class OnMismatch(_Choice):
     FAIL = "fail"
 
 
+class OnDataLoss(_Choice):
+    """What to do where a topic no longer holds what follows a checkpoint."""
+
+    FAIL = "fail"
+    CONTINUE = "continue"
+
+
 class TableMode(_Choice):
     """What a table holds: the rows as they are, deleted ones marked as such, too, or every change as a row."""
 

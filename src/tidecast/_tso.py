@@ -20,3 +20,15 @@ def compose(physical: int, logical: int = 0) -> int:
 def to_datetime(tso: int) -> dt.datetime:
     """Return the wall-clock time of a TSO, in UTC."""
     return dt.datetime.fromtimestamp(physical_ms(tso) / 1000, tz=dt.UTC)
+
+
+def read_tso(text: str) -> int | None:
+    """Return the TSO of a text: a number, or a time in ISO 8601, in UTC where it names no zone; None for neither."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return compose(round(zoned.timestamp() * 1000))

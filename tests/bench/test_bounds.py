@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -82,6 +83,7 @@ warm = 1
 
 
 @pytest.mark.spark
+@pytest.mark.skipif(not os.environ.get("TIDECAST_BENCH"), reason="only with TIDECAST_BENCH=1")
 def test_check_fails_on_what_is_counted_and_on_what_is_slow(tmp_path: Path) -> None:
     bounds = tmp_path / "bounds.toml"
     bounds.write_text(BROKEN)

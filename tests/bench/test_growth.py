@@ -60,6 +60,7 @@ def test_each_parameter_has_a_picture(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.skipif(not os.environ.get("TIDECAST_BENCH"), reason="only with TIDECAST_BENCH=1")
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
 def test_growth_is_measured(tmp_path: Path) -> None:
     given = ["cores", "--cores", "1", "--base-rows=20", "--only=verify", f"--to={tmp_path}"]

@@ -1,4 +1,4 @@
-"""Money that goes from account to account over many partitions: in the end there is as much of it as in the beginning.
+"""Money that goes from account to account over many partitions: at every moment there is as much of it.
 
 `TIDECAST_BANKS` is how many banks there are, each with a seed.
 """
@@ -14,21 +14,22 @@ from pathlib import Path
 import pytest
 from crash_points import CrashPoints, Killed
 from growing_topic import ID, GrowingTopic, Said, ddl, row, table, watermark
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import tidecast
 from tidecast.model import compose
 
 ACCOUNTS, PARTITIONS, TRANSFERS, BATCHES = 300, 8, 300, 3
-_RUNS = range(int(os.environ.get("TIDECAST_BANKS", "0")))
+_RUNS = range(int(os.environ.get("TIDECAST_BANKS", "1")))
 _T0 = compose(1_700_000_000_000)
 _BALANCE = {**ID, "name": "balance", "dataType": {**ID["dataType"], "mysqlType": "bigint", "length": 20}}
 
 
-def transfers(chance: random.Random) -> tuple[list[list[Said]], dict[int, int]]:
-    """Return the row changes of each commit, the first of which opens all accounts, and the balances in the end."""
+def transfers(chance: random.Random) -> tuple[list[list[Said]], list[dict[int, int]]]:
+    """Return the row changes of each commit, the first of which opens all accounts, and the balances after each."""
     balances = dict.fromkeys(range(ACCOUNTS), 1000)
     commits = [[row(_T0 + 1, _T0, id=account, balance=1000) for account in balances]]
+    after = [dict(balances)]
     for ts in range(_T0 + 2, _T0 + 2 + TRANSFERS):
         one, other = chance.sample(range(ACCOUNTS), 2)
         amount = chance.randint(1, 300)
@@ -38,7 +39,8 @@ def transfers(chance: random.Random) -> tuple[list[list[Said]], dict[int, int]]:
             balances[account] += by
             changes.append(row(ts, _T0, kind="UPDATE", id=account, balance=balances[account]) | {"old": old})
         commits.append(changes)
-    return commits, balances
+        after.append(dict(balances))
+    return commits, after
 
 
 def delivered(chance: random.Random, commits: list[list[Said]]) -> Iterator[list[tuple[int, Said]]]:
@@ -64,15 +66,17 @@ def delivered(chance: random.Random, commits: list[list[Said]]) -> Iterator[list
 
 
 @pytest.mark.parametrize("seed", _RUNS)
-def test_the_sum_of_all_accounts_stays(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+def test_the_sum_of_all_accounts_stays_at_every_time(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    commits, balances = transfers(chance)
+    commits, after = transfers(chance)
+    tables = str(tmp_path / "tables")
     topic = GrowingTopic(tmp_path / "topic")
 
     def replicate() -> None:
         checkpoint = str(tmp_path / "checkpoint")
-        tables = str(tmp_path / "tables")
-        tidecast.replicate(topic.uri, tables, checkpoint=checkpoint, tz="UTC", on_error="fail", spark=spark)
+        tidecast.replicate(
+            topic.uri, tables, checkpoint=checkpoint, tz="UTC", on_error="fail", resolved_only=True, spark=spark
+        )
 
     for batch in delivered(chance, commits):
         topic.deliver(batch)
@@ -82,6 +86,24 @@ def test_the_sum_of_all_accounts_stays(spark: SparkSession, tmp_path: Path, seed
             except Killed:
                 print(f"killed in the batch of {len(batch)} messages")
         replicate()
-    rows = spark.read.format("delta").load(str(tmp_path / "tables" / "d" / "t")).collect()
+    checked: list[int] = []
+    for as_of in range(_T0, _T0 + len(commits) + 1, len(commits) // 10):
+        try:
+            found = tidecast.snapshot(tables, as_of, spark=spark)
+        except tidecast.TerminalError:
+            assert not checked
+            continue
+        (source,) = found.sources
+        assert source.resolved_ts <= as_of
+        if not checked or checked[-1] != source.resolved_ts:
+            checked.append(source.resolved_ts)
+            assert balances(found.table("d.t")) == after[source.resolved_ts - _T0 - 1]
+    print("times:", [ts - _T0 for ts in checked])
+    assert balances(spark.read.format("delta").load(f"{tables}/d/t")) == after[-1]
+
+
+def balances(accounts: DataFrame) -> dict[int, int]:
+    """Return the balance of each account, of which there is one row each."""
+    rows = accounts.collect()
     assert sum(row["balance"] for row in rows) == 1000 * ACCOUNTS
-    assert {row["id"]: row["balance"] for row in rows} == balances
+    return {row["id"]: row["balance"] for row in rows}

@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
@@ -22,7 +24,7 @@ from tidecast import replica
 from tidecast._errors import ConfigError, Unreachable
 from tidecast.api._follow import Waiting, follow
 from tidecast.model import compose
-from tidecast.replica import Replicated
+from tidecast.replica import ReplicaStatus, Replicated
 from tidecast.sources import Batch, TopicStream
 from tidecast.storage import storage_path
 
@@ -56,6 +58,12 @@ def begun(topic: GrowingTopic, name: str = "t") -> None:
 def test_new_rows_and_tables_come_without_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     topic, stop, told = GrowingTopic(storage_path(str(tmp_path / "topic"), "")), threading.Event(), list[str]()
     results: list[Replicated] = []
+    urls: list[str] = []
+
+    def asked(path: str) -> str:
+        with urlopen(urls[0] + path) as answer:
+            text: str = answer.read().decode()
+            return text
 
     def run() -> None:
         result = tidecast.replicate(
@@ -65,6 +73,8 @@ def test_new_rows_and_tables_come_without_a_restart(spark: SparkSession, tmp_pat
             continuous=True,
             stop=stop,
             progress=lambda text, *_: told.append(text),
+            addr="127.0.0.1:0",
+            ready=urls.append,
             spark=spark,
         )
         results.append(result)
@@ -79,10 +89,23 @@ def test_new_rows_and_tables_come_without_a_restart(spark: SparkSession, tmp_pat
         topic.grow([row(_T0 + 3, _T0, kind="DELETE", id=1), watermark(_T0 + 4)])
         assert waited_for(lambda: (rows(spark, first), rows(spark, second)) == ([(2,)], [(1,), (2,)]))
         assert waited_for(lambda: any("resolved-ts" in text for text in told))
+        assert waited_for(lambda: json.loads(asked("/status"))["resolved_ts"] == str(_T0 + 4))
+        status, metrics, page = json.loads(asked("/status")), asked("/metrics").splitlines(), asked("/")
     finally:
         stop.set()
         replicating.join(_SLOW)
     assert not replicating.is_alive()
+    assert [(t["name"], t["rows"], t["deleted"]) for t in status["tables"]] == [("d.t", 3, 1), ("d.u", 2, 0)]
+    assert (status["state"], status["rows"], status["source"]) == ("waiting", 5, topic.uri)
+    assert set(status["stages"]) == {"read", "apply", "commit", "maintain"}
+    assert [change["table"] for change in status["schema_changes"]] == ["d.t", "d.u"]
+    assert status["lag_seconds"] > 0
+    assert "tidecast_replica_up 1.0" in metrics
+    assert 'tidecast_replica_table_rows_total{table="d.t"} 3.0' in metrics
+    assert 'tidecast_replica_checksums_total{table="d.u",verdict="none"} 2.0' in metrics
+    assert "/page/replica.js" in page
+    with pytest.raises(URLError):
+        asked("/status")  # it ends with the replica
     (result,) = results
     assert {t.name: (t.rows, t.upserted, t.deleted) for t in result.tables} == {"d.t": (3, 2, 1), "d.u": (2, 2, 0)}
     assert f"resolved-ts {_T0 + 4} (2023-11-14T22:13:20+00:00)" in told[-1]
@@ -94,9 +117,11 @@ def test_errors_that_pass_are_tried_again_and_nothing_is_lost_or_doubled(
     topic, stop, tries = GrowingTopic(storage_path(str(tmp_path / "topic"), "")), threading.Event(), list[int]()
     begun(topic)
     stream = TopicStream(spark, topic.uri, storage_path(str(tmp_path / "checkpoint"), ""))
+    status, seen = ReplicaStatus(topic.uri, "tables"), list[tuple[str, str | None]]()
 
     def apply(batch: Batch) -> Replicated:
         tries.append(1)
+        seen.append((status.read().state, status.read().problem))
         if len(tries) == 1:
             raise Unreachable("the broker does not answer")
         result = replica.replicate(spark, batch.events, str(tmp_path / "tables"))
@@ -106,10 +131,11 @@ def test_errors_that_pass_are_tried_again_and_nothing_is_lost_or_doubled(
         return result
 
     with caplog.at_level(logging.WARNING):
-        done = follow(
-            stream, topic.uri, apply, lambda *_: None, stop, limit=None, waiting=Waiting(idle=0.01, first_retry=0.01)
-        )
+        waiting = Waiting(idle=0.01, first_retry=0.01)
+        done = follow(stream, topic.uri, apply, lambda *_: None, stop, status, limit=None, waiting=waiting)
     assert len(tries) == 3
+    assert seen[1:] == [("applying", "the broker does not answer"), ("applying", "the store does not answer")]
+    assert (status.read().state, status.read().errors, status.read().problem) == ("waiting", 2, None)
     assert [t.unchanged for t in done.tables] == [2]
     assert rows(spark, tmp_path / "tables" / "d" / "t") == [(1,), (2,)]
     assert [r.message.partition(";")[0] for r in caplog.records] == [
@@ -159,6 +185,8 @@ def test_a_killed_replica_goes_on_and_sigterm_ends_it_after_its_batch(spark: Spa
     [
         ({"continuous": True}, "a continuous replica has to know"),
         ({"batch_size": 5, "checkpoint": "c"}, "--batch-size is for --continuous"),
+        ({"addr": "127.0.0.1:0", "checkpoint": "c"}, "a status page is for --continuous"),
+        ({"addr": "0.0.0.0:0", "continuous": True, "checkpoint": "c"}, "takes TLS and users"),
         ({"batch_size": 0, "continuous": True, "checkpoint": "c"}, "at least 1"),
     ],
 )

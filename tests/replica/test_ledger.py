@@ -57,6 +57,27 @@ def test_a_second_replica_of_a_topic_on_the_same_tables_is_refused(spark: SparkS
         tidecast.replicate(topic.uri, to, checkpoint=str(tmp_path / "two"), spark=spark)
 
 
+def test_what_was_lost_stops_a_run_or_stands_in_the_ledger(spark: SparkSession, tmp_path: Path) -> None:
+    folder, to, checkpoint = tmp_path / "topic", str(tmp_path / "tables"), str(tmp_path / "checkpoint")
+    topic = GrowingTopic(folder)
+    topic.grow([ddl("CREATE TABLE t (id int primary key)", _T0, table(_T0, ID)), row(_T0 + 1, _T0, id=1)])
+    topic.grow([watermark(_T0 + 9)])
+    tidecast.replicate(topic.uri, to, checkpoint=checkpoint, spark=spark)
+    (folder / "000000000000.jsonl").unlink()
+    (folder / "000000000002.jsonl").unlink()
+    topic = GrowingTopic(folder)
+    topic.grow([row(_T0 + 3, _T0, id=3)])  # the file of this name had more
+    with pytest.raises(tidecast.SourceChanged, match="--on-data-loss continue"):
+        tidecast.replicate(topic.uri, to, checkpoint=checkpoint, spark=spark)
+    done = tidecast.replicate(topic.uri, to, checkpoint=checkpoint, on_data_loss="continue", spark=spark)
+    assert "smaller than when it was read" in done.warnings[0]
+    assert tidecast.replicate(topic.uri, to, checkpoint=checkpoint, spark=spark).warnings == ()
+    there = spark.read.format("delta").load(f"{to}/d/t")
+    assert sorted(found["id"] for found in there.collect()) == [1, 3]  # below the old topic's watermark
+    ledger = spark.read.format("delta").load(f"{to}/_tidecast/batches").orderBy("batch").collect()
+    assert [bool(batch["lost"]) for batch in ledger] == [False, True]
+
+
 def test_small_files_become_large_ones_while_the_replica_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     topic = GrowingTopic(storage_path(str(tmp_path / "topic"), ""))
     topic.grow([ddl("CREATE TABLE t (id int primary key)", _T0, table(_T0, ID))])

@@ -24,6 +24,7 @@ from servers import KafkaBroker
 import tidecast
 from tidecast import ConfigError, DecodeError, TerminalError
 from tidecast._errors import SourceChanged
+from tidecast._policy import OnDataLoss
 from tidecast._uri import parse_place
 from tidecast.sources import Batch, TopicStream
 from tidecast.sources._stream import may_be_same, source_name
@@ -283,9 +284,11 @@ def test_a_line_that_is_no_record_is_a_dead_letter(spark: SparkSession, tmp_path
 CREATE = ddl("CREATE TABLE `d`.`t`", 5, table(4, ID))
 
 
-def kafka_stream(spark: SparkSession, broker: KafkaBroker, folder: Path, topics: str, start: str) -> TopicStream:
+def kafka_stream(
+    spark: SparkSession, broker: KafkaBroker, folder: Path, topics: str, start: str, **options: Any
+) -> TopicStream:
     uri = f"kafka://{broker.bootstrap}/x?protocol=simple&topics={topics}&start={start}"
-    return TopicStream(spark, uri, folder / "state")
+    return TopicStream(spark, uri, folder / "state", **options)
 
 
 def payloads(*messages: Said) -> list[str]:
@@ -337,6 +340,12 @@ def test_messages_that_went_before_they_were_read_are_named(
     client.delete_records([gone])[gone].result(30)
     with pytest.raises(SourceChanged, match=r"before they were read: topic expired partition 0 offsets 7 to 8:"):
         kafka_stream(spark, broker, tmp_path, "expired", "earliest").next()
+    loose = kafka_stream(spark, broker, tmp_path, "expired", "latest", on_data_loss=OnDataLoss.CONTINUE)
+    batch = loose.next()
+    assert batch
+    assert batch.lost
+    assert "offsets 7 to 8" in batch.lost
+    assert set(rows(batch)) == {(0, n) for n in range(9, 12)}
     file = tmp_path / "state" / "progress.json"
     state = json.loads(file.read_text())
     state["progress"]["offsets"]["ends"]["expired/0"] = 99  # a broker that lost its newest messages

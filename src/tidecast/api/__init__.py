@@ -5,6 +5,7 @@ from tidecast.api._events import Events, TableSummary
 from tidecast.api._read import decode, read
 from tidecast.api._replicate import replicate
 from tidecast.api._serve import serve
+from tidecast.api._snapshot import snapshot
 from tidecast.api._source import TopicSource
 from tidecast.api._verify import Verified, verify
 
@@ -20,5 +21,6 @@ __all__ = [
     "read",
     "replicate",
     "serve",
+    "snapshot",
     "verify",
 ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tidecast._errors import TransientError
 from tidecast._progress import Progress
 from tidecast._tso import to_datetime
-from tidecast.replica import Replicated
+from tidecast.replica import ReplicaStatus, Replicated
 from tidecast.sources import Batch, TopicStream, source_errors
 
 _log = logging.getLogger(__name__)
@@ -36,21 +36,30 @@ def next_batch(
     stream: TopicStream,
     uri: str,
     apply: Callable[[Batch], Replicated],
+    status: ReplicaStatus,
     afterwards: Callable[[Replicated], None] = lambda _: None,
     limit: int | None = None,
 ) -> tuple[Batch, Replicated] | None:
     """Apply what is new, at most `limit` messages of a partition, and commit it; None where nothing is new.
 
-    `afterwards` is told what was applied, once it is committed.
+    `afterwards` is told what was applied, once it is committed, and `status` all along.
     """
+    status.begin()
     with source_errors(uri):
-        batch = stream.next(limit)
+        with status.stage("read"):
+            batch = stream.next(limit)
         if batch is None:
+            status.idle()
             return None
-        with batch.events:
+        status.applying()
+        with batch.events, status.stage("apply"):
             applied = apply(batch)
-        stream.commit(batch)
-    afterwards(applied)
+        with status.stage("commit"):
+            stream.commit(batch)
+    with status.stage("maintain"):
+        afterwards(applied)
+    now = batch.progress
+    status.applied(now.batch, now.watermark, tuple(now.waits), batch.events.ddl, applied)
     return batch, applied
 
 
@@ -60,6 +69,7 @@ def follow(
     apply: Callable[[Batch], Replicated],
     progress: Progress,
     stop: threading.Event,
+    status: ReplicaStatus,
     afterwards: Callable[[Replicated], None] = lambda _: None,
     *,
     limit: int | None,
@@ -73,11 +83,12 @@ def follow(
     total, errors = Replicated(()), 0
     while not stop.is_set():
         try:
-            done = next_batch(stream, uri, apply, afterwards, limit)
+            done = next_batch(stream, uri, apply, status, afterwards, limit)
         except TransientError as error:
             errors += 1
             delay = waiting.retry(errors)
             _log.warning("%s; trying again in %.0f s", error, delay)
+            status.failed(str(error))
             stop.wait(delay)
             continue
         errors = 0
@@ -96,8 +107,7 @@ def _words(batch: Batch, applied: Replicated) -> str:
     parts = [f"batch {batch.progress.batch}: {rows:,} row changes of {len(applied.tables)} tables"]
     if dead := sum(applied.dead_letters.values()):
         parts.append(f"{dead:,} dead letters")
-    if batch.progress.rows_waiting:
-        parts.append(f"{batch.progress.rows_waiting:,} rows wait for their schemas")
+    parts += batch.progress.waits
     if batch.progress.watermark is not None:
         time = to_datetime(batch.progress.watermark).isoformat(timespec="seconds")
         parts.append(f"resolved-ts {batch.progress.watermark} ({time})")

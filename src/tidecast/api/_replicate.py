@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from pyspark.sql import SparkSession
 
 from tidecast import replica
 from tidecast._errors import ConfigError
 from tidecast._go import parse_duration
-from tidecast._policy import OnDdl, OnError, OnMismatch
+from tidecast._policy import OnDataLoss, OnDdl, OnError, OnMismatch
 from tidecast._progress import Progress, no_progress
-from tidecast._uri import parse_place
+from tidecast._uri import parse_place, redact_uri
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
-from tidecast.replica import AppliedBatch, AppliedKeys, Contents, Replicated, maintain, parse_target, write_ledger
+from tidecast.replica import (
+    AppliedBatch,
+    AppliedKeys,
+    Contents,
+    ReplicaStatus,
+    Replicated,
+    maintain,
+    parse_target,
+    write_ledger,
+)
 from tidecast.sources import Batch, TopicStream
 from tidecast.storage import AnyPath, Lock, check_exclusive, locked
 
+if TYPE_CHECKING:
+    from tidecast.server import Listener
+
 _log = logging.getLogger(__name__)
+_LAST_ANSWER_S = 5.0
 _KEYS, _REPLAY_WINDOW, _COMPACT_EVERY = "keys", "24h", 50
 
 
@@ -61,6 +74,15 @@ def replicate(
     batch_size: int | None = ...,
     replay_window: str | None = ...,
     compact_every: int | None = ...,
+    resolved_only: bool = ...,
+    on_data_loss: str | None = ...,
+    addr: str | None = ...,
+    ca: str | None = ...,
+    cert: str | None = ...,
+    key: str | None = ...,
+    users: Mapping[str, str] | None = ...,
+    users_file: str | None = ...,
+    ready: Callable[[str], None] = ...,
     stop: threading.Event | None = ...,
     progress: Progress = ...,
     spark: SparkSession | None = ...,
@@ -84,6 +106,15 @@ def replicate(
     batch_size: int | None = None,
     replay_window: str | None = None,
     compact_every: int | None = None,
+    resolved_only: bool = False,
+    on_data_loss: str | None = None,
+    addr: str | None = None,
+    ca: str | None = None,
+    cert: str | None = None,
+    key: str | None = None,
+    users: Mapping[str, str] | None = None,
+    users_file: str | None = None,
+    ready: Callable[[str], None] = lambda url: None,
     stop: threading.Event | None = None,
     progress: Progress = no_progress,
     spark: SparkSession | None = None,
@@ -102,14 +133,26 @@ def replicate(
     There a table is compacted with each `compact_every`-th version, 50 by default and never with 0, and files that its
     versions of the last week do not need are removed from time to time; see `tidecast.replica.maintain`.
 
+    With `resolved_only` rows wait in `checkpoint` until a watermark in each partition covers their commit-ts. So each
+    batch brings all tables to what the source was at its resolved-ts, and `snapshot` finds them so. Every message needs
+    a commit-ts.
+
+    Where the topic no longer holds what follows `checkpoint`, as it was made anew or messages expired, the run stops,
+    unless `on_data_loss` is "continue": then it goes on with what is there. What was lost is a warning and stands in
+    the ledger.
+
     A topic is read once, up to its present end. `continuous` goes on with what comes later, until `stop` is set, and
     returns what all batches did; `checkpoint` is then needed. A batch has at most `batch_size` messages of each Kafka
     partition, and whole files. What fails in a way that may pass, such as a broker that does not answer, is tried again
     after a while; `progress` is told of each batch.
 
+    With `addr`, `host:port`, a continuous replica has a status page there, and metrics for Prometheus at `/metrics`;
+    `ready` gets its URL. Any but this machine's own address takes TLS and users, as in `serve`: `ca`, `cert`, `key`,
+    `users`, `users_file`.
+
     Raises TerminalError where another run uses the checkpoint, SourceChanged where the topic no longer holds what
     follows it, and ConfigError, also for `schema_registry`, `tz`, `checkpoint`, `continuous` or `spark` beside events,
-    and for `replay_window` or `compact_every` without a checkpoint.
+    and for `replay_window`, `compact_every`, `resolved_only` or `on_data_loss` without a checkpoint.
     """
     target = parse_target(to)
     on_error, on_mismatch, on_ddl = OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnDdl.parse(ddl, "ddl")
@@ -137,6 +180,9 @@ def replicate(
             "batch_size": batch_size,
             "replay_window": replay_window,
             "compact_every": compact_every,
+            "resolved_only": resolved_only or None,
+            "on_data_loss": on_data_loss,
+            "addr": addr,
             "stop": stop,
         }
         GivenEvents.check(source, schema_registry=schema_registry, tz=tz, spark=spark, **options)
@@ -144,11 +190,22 @@ def replicate(
         return apply(source)
     resume_from = folder(checkpoint, "--checkpoint")
     _check_batches(checkpoint, batch_size, continuous=continuous)
+    if (addr is None and any((ca, cert, key, users, users_file))) or (addr is not None and not continuous):
+        raise ConfigError("a status page is for --continuous, at an --addr", hint="--addr 127.0.0.1:8301")
     window = _replay_window(checkpoint, replay_window)
     compact = _compact_every(checkpoint, compact_every)
+    _check_goes_on("--resolved-only", resolved_only or None, checkpoint)
+    _check_goes_on("--on-data-loss", on_data_loss, checkpoint)
+    data_loss = OnDataLoss.parse(on_data_loss or OnDataLoss.FAIL)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     if resume_from is not None:
         check_exclusive(resume_from, "--checkpoint")
+    listener = None
+    if addr is not None:
+        from tidecast.server import Access, Listener, read_users  # a web server, which only this option needs
+
+        everybody = {**(read_users(users_file) if users_file else {}), **(users or {})}
+        listener = Listener.open(addr, Access(everybody, ca, cert, key))
     target.check(checked.session)
     if resume_from is None:
         with checked.events(progress) as events:
@@ -158,34 +215,67 @@ def replicate(
     def apply_batch(batch: Batch) -> Replicated:
         now = batch.progress
         applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered))
-        write_ledger(checked.session, to, AppliedBatch(now.source, now.batch, batch.moved, now.watermark), applied)
-        return applied
+        timed = batch.events.has_commit_ts
+        done = AppliedBatch(now.source, now.batch, batch.moved, now.watermark, timed, batch.lost)
+        write_ledger(checked.session, to, done, applied)
+        if not batch.lost:
+            return applied
+        _log.warning("goes on with what is there now: %s", batch.lost)
+        return replace(applied, warnings=(*applied.warnings, batch.lost))
 
     def afterwards(applied: Replicated) -> None:
         maintain(checked.session, to, applied, compact)
 
     progress("reading", 0, 0)
+    status = ReplicaStatus(redact_uri(checked.uri), redact_uri(to))
     with ExitStack() as held:
+        held.enter_context(_shown(status, listener))
+        if listener:
+            ready(listener.url)
         held.enter_context(locked(resume_from, "let it end, or give each run a --checkpoint of its own"))
-        stream = TopicStream(checked.session, checked.uri, resume_from, registry=checked.registry, zone=checked.zone)
+        stream = TopicStream(
+            checked.session,
+            checked.uri,
+            resume_from,
+            registry=checked.registry,
+            zone=checked.zone,
+            resolved_only=resolved_only,
+            on_data_loss=data_loss,
+        )
         if lock := _lock(target.place_of(_named(stream, checked.uri))):
             held.enter_context(lock)
         if continuous:
             until = stop or threading.Event()
-            applied = follow(stream, checked.uri, apply_batch, progress, until, afterwards, limit=batch_size)
+            applied = follow(stream, checked.uri, apply_batch, progress, until, status, afterwards, limit=batch_size)
         else:
-            done = next_batch(stream, checked.uri, apply_batch, afterwards)
+            done = next_batch(stream, checked.uri, apply_batch, status, afterwards)
             applied = done[1] if done else Replicated(())
-    if not stream.progress.rows_waiting:
-        return applied
-    waiting = f"{stream.progress.rows_waiting:,} rows wait in {resume_from} for the schemas of their tables"
-    return replace(applied, warnings=(*applied.warnings, waiting))
+    waiting = [f"{what} in {resume_from}" for what in stream.progress.waits]
+    return replace(applied, warnings=(*applied.warnings, *waiting)) if waiting else applied
 
 
 def _named(stream: TopicStream, uri: str) -> str:
     """Return what tells a source from others that are applied to the same tables."""
     place = parse_place(uri)
     return " ".join((*sorted(place.hosts), stream.progress.source, place.params.get("topics", "")))
+
+
+@contextmanager
+def _shown(status: ReplicaStatus, listener: Listener | None) -> Iterator[None]:
+    """Show a status page as long as this lasts."""
+    if listener is None:
+        yield
+        return
+    from tidecast.server import Service, build_replica_app
+
+    service = Service(build_replica_app(status, listener.access), listener)
+    answering = threading.Thread(target=service.run, name="status page", daemon=True)
+    answering.start()
+    try:
+        yield
+    finally:
+        service.stop()
+        answering.join(_LAST_ANSWER_S)
 
 
 def _lock(place: AnyPath | None) -> Lock | None:

@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 from tidecast._errors import SourceChanged, TerminalError
 from tidecast.changefeed._runner import Job, StepResult
 from tidecast.config import ChangefeedConfig
-from tidecast.model import TableSchema, compose
+from tidecast.model import TableSchema, compose, filter_commit_ts
 from tidecast.protocols import protocol_named
-from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publishable, filter_commit_ts, publish
+from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publishable, publish
 from tidecast.registry import Registry, open_registry
 from tidecast.routing import EventFilters
 from tidecast.sources import TopicStream, source_errors

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import tidecast
-from tidecast import OnDdl, OnError, OnMismatch, TableMode
+from tidecast import OnDataLoss, OnDdl, OnError, OnMismatch, TableMode
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 from tidecast.cli import _show
 from tidecast.cli._progress import progress
@@ -48,6 +48,9 @@ Zone = Annotated[
 ]
 DeadLetters = Annotated[str | None, typer.Option(metavar="DIR", help="Folder for messages that cannot be handled.")]
 Policy = Annotated[OnError, typer.Option("--on-error", help="Set such messages aside, or stop at the first.")]
+Ca = Annotated[str | None, typer.Option(metavar="FILE", help="Authority of the clients' certificates.")]
+Cert = Annotated[str | None, typer.Option(metavar="FILE", help="The server's certificate.")]
+CertKey = Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -207,6 +210,31 @@ def replicate(
             "By default 50.",
         ),
     ] = None,
+    resolved_only: Annotated[
+        bool,
+        typer.Option(
+            "--resolved-only",
+            help="With --checkpoint: let rows wait until a watermark covers them, so that each batch ends at one time "
+            "of the source, which snapshot --as-of finds.",
+        ),
+    ] = False,
+    on_data_loss: Annotated[
+        OnDataLoss | None,
+        typer.Option(
+            help="With --checkpoint: stop where the topic no longer holds what follows it, which is the default, or go "
+            "on with what is there."
+        ),
+    ] = None,
+    addr: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="With --continuous: where to show a status page, and /metrics."),
+    ] = None,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: CertKey = None,
+    users: Annotated[
+        str | None, typer.Option(metavar="FILE.toml", help='Who may look, a line each: name = "password".')
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check every row's checksum and apply a topic to tables; replays and restarts change nothing in the result."""
@@ -227,10 +255,29 @@ def replicate(
             batch_size=batch_size,
             replay_window=replay_window,
             compact_every=compact_every,
+            resolved_only=resolved_only,
+            on_data_loss=on_data_loss,
+            addr=addr,
+            ca=ca,
+            cert=cert,
+            key=key,
+            users_file=users,
+            ready=lambda url: print(f"the status page is at {url}", file=sys.stderr, flush=True),
             stop=stop,
             progress=step,
         )
     _show.replicated(result, as_json)
+
+
+@app.command()
+@runs_spark
+def snapshot(
+    to: Annotated[str, typer.Argument(metavar="WHERE", help="Where the tables are, as replicate's --to.")],
+    as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="A TSO, or a time such as 2026-01-31T12:00Z.")],
+    as_json: Json = False,
+) -> None:
+    """Tell which versions of all tables show their source as it was at one time."""
+    _show.snapshot(tidecast.snapshot(to, as_of), as_json)
 
 
 @app.command()
@@ -277,9 +324,9 @@ def server(
     schema_registry: Registry = None,
     zone: Zone = None,
     cluster_id: ClusterId = "default",
-    ca: Annotated[str | None, typer.Option(metavar="FILE", help="Authority of the clients' certificates.")] = None,
-    cert: Annotated[str | None, typer.Option(metavar="FILE", help="The server's certificate.")] = None,
-    key: Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key.")] = None,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: CertKey = None,
     user: Annotated[str | None, typer.Option(metavar="NAME", help="A user who may ask.", envvar="TICDC_USER")] = None,
     password: Annotated[
         str | None, typer.Option(metavar="WORD", help="That user's password.", envvar="TICDC_PASSWORD")

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tidecast._tso import to_datetime
+
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tidecast import Demo, Inspected, PlannedTable, Published, Replicated, Verified
+    from tidecast import Demo, Inspected, PlannedTable, Published, Replicated, Snapshot, Verified
 
 _VERDICTS = ("match", "mismatch", "none", "zero", "delete", "unreadable")
 _WIDTH = 160
@@ -172,6 +174,19 @@ def replicated(result: Replicated, as_json: bool) -> None:
     for warning in (*warnings, *result.warnings):
         print(f"warning: {warning}")
     _dead_letters(result.dead_letters)
+
+
+def snapshot(result: Snapshot, as_json: bool) -> None:
+    """Show which versions of tables `snapshot` found."""
+    tables = [{"table": t.name, "version": t.version, "query": t.query} for t in result.tables]
+    if as_json:
+        _print_json({"as_of": result.as_of, "sources": [asdict(s) for s in result.sources], "tables": tables})
+        return
+    for source in result.sources:
+        time = to_datetime(source.resolved_ts).isoformat(timespec="milliseconds")
+        print(f"{source.source}: resolved-ts {source.resolved_ts} ({time}), batch {source.batch}")
+    rows = [(t["table"], str(t["version"]), t["query"]) for t in tables]
+    _table("Tables at this time", ("table", "version", "query"), rows)
 
 
 def demo(result: Demo, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Events, Op, Reason
 from tidecast.model._history import InvalidSchema, SchemaHistory, checked
 from tidecast.model._names import sanitize
 from tidecast.model._schema import Column, Index, SchemaKey, TableSchema
+from tidecast.model._ts_range import filter_commit_ts, split_at_commit_ts
 from tidecast.model._tso import is_tso, physical_ms_of
 from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, bit_width, spark_type
 
@@ -39,6 +40,7 @@ __all__ = [
     "compose",
     "ddl_action",
     "ddl_type",
+    "filter_commit_ts",
     "is_tso",
     "physical_ms",
     "physical_ms_of",
@@ -46,5 +48,6 @@ __all__ = [
     "row_type",
     "sanitize",
     "spark_type",
+    "split_at_commit_ts",
     "to_datetime",
 ]

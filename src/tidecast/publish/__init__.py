@@ -3,7 +3,6 @@
 from tidecast.publish._bootstrap import Bootstraps
 from tidecast.publish._dry_run import PlannedSchema, PlannedTable, plan
 from tidecast.publish._publish import Published, announce, bootstraps_of, check_publishable, publish
-from tidecast.publish._ts_range import filter_commit_ts
 
 __all__ = [
     "Bootstraps",
@@ -13,7 +12,6 @@ __all__ = [
     "announce",
     "bootstraps_of",
     "check_publishable",
-    "filter_commit_ts",
     "plan",
     "publish",
 ]

@@ -31,6 +31,8 @@ _COLUMNS = {
     "applied_at": pa.timestamp("us", "UTC"),
     "offsets": _NUMBERS,
     "resolved_ts": pa.int64(),
+    "has_commit_ts": pa.bool_(),
+    "lost": pa.string(),
     "dead_letters": _NUMBERS,
     "tables": pa.list_(_TABLE),
 }
@@ -40,28 +42,33 @@ _COLUMNS = {
 class AppliedBatch:
     """A batch of a source: its number in a checkpoint, the ends of what it read, and the resolved-ts it came to.
 
-    `offsets` has those ends that it moved, by `topic/partition` or file.
+    `offsets` has those ends that it moved, by `topic/partition` or file. `has_commit_ts`: see `Events`. `lost` says
+    which messages went before they were read.
     """
 
     source: str
     number: int
     offsets: Mapping[str, int]
     resolved_ts: int | None
+    has_commit_ts: bool
+    lost: str | None = None
 
 
 def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Replicated) -> None:
     """Add the row of a batch that has been applied to the tables in `to`, and is not committed yet.
 
     A batch that is applied once more, after a crash, has a row for each time. The table `_tidecast/batches` beside the
-    others has the columns `source`, `batch`, `applied_at`, `offsets`, `resolved_ts`, `dead_letters` (a number for each
-    reason) and `tables`: for each that had changes `database`, `table`, `version` (the table's newest one afterwards),
-    the counts of `TableReport`, the lowest and the highest commit-ts, `checksums` and `unrepresentable`.
+    others has the columns `source`, `batch`, `applied_at`, `offsets`, `resolved_ts`, `has_commit_ts`, `lost`,
+    `dead_letters` (a number for each reason) and `tables`: for each that had changes `database`, `table`, `version`
+    (the table's newest one afterwards), the counts of `TableReport`, the lowest and the highest commit-ts, `checksums`
+    and `unrepresentable`.
     """
     target = parse_target(to)
     tables = [_row(spark, target, table) for table in applied.tables]
     now = dt.datetime.now(dt.UTC)
     ends, dead_letters = list(batch.offsets.items()), list(applied.dead_letters.items())
-    row = (batch.source, batch.number, now, ends, batch.resolved_ts, dead_letters, tables)
+    reached = (ends, batch.resolved_ts, batch.has_commit_ts, batch.lost)
+    row = (batch.source, batch.number, now, *reached, dead_letters, tables)
     frame = small_table(spark, [row], _COLUMNS).coalesce(1)
     place = target.ledger(spark)
     place.add_rows(frame, f"batch {batch.number}")

@@ -29,8 +29,8 @@ from tidecast.server._limits import content_of, read_json
 from tidecast.server._metrics import FeedMetrics
 
 _log = logging.getLogger(__name__)
-_PAGE = Path(__file__).with_name("page")
-_PAGE_RULES = {
+PAGE = Path(__file__).with_name("page")
+PAGE_RULES = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'",
     "Cache-Control": "no-cache",
 }
@@ -142,13 +142,13 @@ def build_app(feeds: Changefeeds, access: Access, *, addr: str, cluster_id: str 
 
     @app.get("/", include_in_schema=False)
     def page() -> Response:
-        return FileResponse(_PAGE / "index.html", headers=_PAGE_RULES)
+        return FileResponse(PAGE / "index.html", headers=PAGE_RULES)
 
     @app.get("/page/{name}", include_in_schema=False)
     def page_file(name: str) -> Response:
         if name not in ("page.js", "page.css"):
             raise HTTPException(404)
-        return FileResponse(_PAGE / name, headers=_PAGE_RULES)
+        return FileResponse(PAGE / name, headers=PAGE_RULES)
 
     @app.get("/page", include_in_schema=False)
     def page_content() -> Response:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from pyarrow import ArrowException
@@ -17,13 +17,14 @@ from pydantic_core import from_json, to_json
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast._errors import ConfigError, DecodeError, TerminalError
+from tidecast._errors import ConfigError, DecodeError, SourceChanged, TerminalError
+from tidecast._policy import OnDataLoss
 from tidecast._uri import REMOTE_SCHEMES, Place, parse_place
-from tidecast.model import RECORD, Events, Reason, SchemaHistory, TableChanges, checked
+from tidecast.model import RECORD, Ddl, Events, Reason, SchemaHistory, TableChanges, checked, split_at_commit_ts
 from tidecast.registry import Registry
 from tidecast.sources._topic import decode_records, protocol_of
 from tidecast.sources._unpack import unpacked
-from tidecast.spark import number_at
+from tidecast.spark import number_at, union
 from tidecast.storage import AnyPath, StateFile, remove_tree, spark_input, spark_output
 from tidecast.topics import Int64, Offsets, Records, check_written, count_rows, open_topics
 
@@ -37,8 +38,9 @@ class Progress:
     """How far a stream has been read: the offsets, the highest watermark by place, the batches that were committed.
 
     `watermark` is the commit-ts up to which every partition has been read, None as long as that is not known. `waiting`
-    names the folder of rows whose schema has not come yet, and `rows_waiting` counts them. `tables` are the tables that
-    had rows: database and name. `source` is what the messages were read from, see `source_name`.
+    names the folder of rows that wait: `rows_waiting` whose schema has not come yet, and `rows_unresolved` with a
+    commit-ts above `watermark`, as have the schema changes `ddl_unresolved`. `tables` are the tables that had rows:
+    database and name. `source` is what the messages were read from, see `source_name`.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
@@ -51,6 +53,14 @@ class Progress:
     rows_waiting: Int64
     tables: Sequence[tuple[str, str]]
     source: str
+    rows_unresolved: Int64 = 0
+    ddl_unresolved: Sequence[Ddl] = ()
+
+    @property
+    def waits(self) -> Sequence[str]:
+        """What waits, for people."""
+        kinds = ((self.rows_waiting, "for the schemas of their tables"), (self.rows_unresolved, "for a resolved-ts"))
+        return [f"{rows:,} rows wait {what}" for rows, what in kinds if rows]
 
     @property
     def covered(self) -> int:
@@ -58,7 +68,7 @@ class Progress:
 
         That is the lowest watermark of all partitions of Kafka, each of which may be behind the others.
         """
-        if self.rows_waiting:  # they come later, whatever their commit-ts
+        if self.rows_waiting:  # they come later, whatever their commit-ts; those unresolved lie above
             return -1
         ends = self.offsets.ends if self.offsets else {}
         places = [""] if "" in self.watermarks else list(ends)
@@ -73,20 +83,23 @@ class Batch:
     """Events that came since the last batch. `progress` is what is true once it is committed.
 
     Of the watermarks it has those that hold for all partitions. `moved` are the ends of what has grown, by
-    `topic/partition` or file.
+    `topic/partition` or file. `lost` says which messages went before they were read, None where none did.
     """
 
     events: Events
     progress: Progress
     more: bool = False
     moved: Mapping[str, int] = field(default_factory=dict)
+    lost: str | None = None
 
 
 class TopicStream:
     """A topic as a source of batches; `folder` keeps what has been read of it.
 
     `zone` and `registry` as in `read_topic`. Rows whose schema has not come yet wait in the folder, at most
-    `max_waiting` of them, until it does.
+    `max_waiting` of them, until it does. With `resolved_only` rows and schema changes wait, too, until every partition
+    has a watermark that is not below their commit-ts, so that the batches up to any one make what the source was at its
+    `watermark`. `on_data_loss` says whether to go on with what is there where messages went before they were read.
     """
 
     def __init__(
@@ -98,9 +111,12 @@ class TopicStream:
         registry: Registry | None = None,
         zone: str = "UTC",
         max_waiting: int = MAX_WAITING,
+        resolved_only: bool = False,
+        on_data_loss: OnDataLoss = OnDataLoss.FAIL,
     ) -> None:
         self._spark, self._uri, self._folder = spark, uri, folder
         self._registry, self._zone, self._max_waiting = registry, zone, max_waiting
+        self._resolved_only, self._on_data_loss = resolved_only, on_data_loss
         self._state = StateFile(folder / _STATE)
         self._protocol = protocol_of(uri)
         self._place = parse_place(uri)
@@ -130,10 +146,20 @@ class TopicStream:
 
         Rows up to a partition's watermark of the batches before are left out, where they are of a table that had some:
         TiCDC sends a watermark after all that it covers, so that such rows came before. Raises DecodeError where more
-        rows than `max_waiting` would wait for their schemas. Source: Simple protocol, applying.
+        rows than `max_waiting` would wait, and ConfigError where they are to wait for a watermark and have no
+        commit-ts; SourceChanged where the topic no longer holds what follows, unless that shall not matter. Source:
+        Simple protocol, applying.
         """
-        before = self._progress
-        offsets = self._topics.end_offsets(before.offsets, limit)
+        before, lost = self._progress, None
+        try:
+            offsets = self._topics.end_offsets(before.offsets, limit)
+        except SourceChanged as error:
+            if self._on_data_loss is OnDataLoss.FAIL:
+                raise
+            lost = error.message
+            # No offsets: all that is there is new, even where the source's URI says `start=latest`.
+            before = replace(before, offsets=Offsets(), watermarks={})
+            offsets = self._topics.end_offsets(before.offsets, limit)
         # A file that was removed is nothing new.
         known = before.offsets or Offsets()
         moved = {place: end for place, end in offsets.ends.items() if offsets.differs(known, place)}
@@ -147,7 +173,7 @@ class TopicStream:
         events = decode_records(
             records, self._protocol, registry=self._registry, zone=self._zone, history=SchemaHistory(self._history)
         )
-        events, waits, rows = self._set_aside(events, before.batch + 1)
+        events, unknown, rows = _without_unknown(events)
         # After a restart TiCDC tells lower ones once more.
         latest = _watermarks(events, records).items()
         watermarks = {**before.watermarks, **{at: max(ts, before.watermarks.get(at, ts)) for at, ts in latest}}
@@ -157,20 +183,28 @@ class TopicStream:
         if events.watermarks is not None:
             holds = F.col("commit_ts") <= F.lit(passed).cast("bigint")
             events = replace(events, watermarks=events.watermarks.where(holds))
+        watermark = max((ts for ts in (before.watermark, passed) if ts is not None), default=None)
         names = [(changes.schema.database, changes.schema.table) for changes in events.tables]
+        events = _without_replays(events, before, waiting, ordered=records.ordered)
+        events = replace(events, ddl=tuple(dict.fromkeys([*before.ddl_unresolved, *events.ddl])))
+        later, rows_later, ddl_later = None, 0, tuple[Ddl, ...]()
+        if self._resolved_only:
+            self._check_times(events)
+            events, later, rows_later, ddl_later = split_at_commit_ts(events, -1 if watermark is None else watermark)
         progress = Progress(
             offsets=offsets,
             watermarks=watermarks,
-            watermark=max((ts for ts in (before.watermark, passed) if ts is not None), default=None),
+            watermark=watermark,
             batch=before.batch + 1,
-            waiting=waits,
+            waiting=self._keep(before.batch + 1, unknown, rows, later, rows_later),
             rows_waiting=rows,
             tables=sorted({*before.tables, *names}),
             source=self._source,
+            rows_unresolved=rows_later,
+            ddl_unresolved=ddl_later,
         )
-        events = _without_replays(events, before, waiting, ordered=records.ordered)
         more = limit is not None and bool(grown)
-        return Batch(events, progress, more, moved)
+        return Batch(events, progress, more, moved, lost)
 
     def commit(self, batch: Batch) -> None:
         """Take note, for good, that a batch has been dealt with."""
@@ -182,7 +216,7 @@ class TopicStream:
             remove_tree(self._folder / before, ignore_errors=True)
 
     def _save(self, progress: Progress) -> None:
-        state = {"progress": asdict(progress), "schemas": json.loads(self._history)}
+        state = {"progress": _PROGRESS.dump_python(progress, mode="json"), "schemas": json.loads(self._history)}
         self._state.write(json.dumps(state).encode())
         self._progress = progress
 
@@ -194,32 +228,54 @@ class TopicStream:
                 return Progress(None, {}, None, 0, None, 0, (), self._source), _NO_HISTORY
             progress, schemas = _parsed(state)
             there = count_rows(self._folder / progress.waiting) if progress.waiting else 0
-            if there != progress.rows_waiting:
-                raise ValueError(f"{there} of {progress.rows_waiting} rows wait beside it in {progress.waiting}")
+            if there != (rows := progress.rows_waiting + progress.rows_unresolved):
+                raise ValueError(f"{there} of {rows} rows wait beside it in {progress.waiting}")
         except (OSError, ValueError, TypeError, LookupError, ArrowException) as error:
             hint = "remove the folder to read the topic from its start, or bring back a copy of it"
             raise TerminalError(f"this is no state of a topic: {_words(error)}", where=str(file), hint=hint) from None
         return progress, schemas
 
-    def _set_aside(self, events: Events, batch: int) -> tuple[Events, str | None, int]:
-        """Keep the rows whose schema has not come yet for the next batch; only a source with schemas in it has some."""
-        if events.history is None:
-            return events, None, 0
-        unknown = F.col("reason") == Reason.UNKNOWN_TABLE
-        rows = events.rejected.where(unknown).count()
+    def _keep(
+        self, batch: int, unknown: DataFrame | None, unknown_rows: int, later: DataFrame | None, later_rows: int
+    ) -> str | None:
+        """Keep the rows that wait for the next batch; return the name of their folder, None where there are none."""
+        rows = unknown_rows + later_rows
         if not rows:
-            return events, None, 0
+            return None
         if rows > self._max_waiting:
             raise DecodeError(
-                f"{rows} rows wait for the schemas of their tables, and no more than {self._max_waiting} may",
+                f"{unknown_rows} rows wait for the schemas of their tables, {later_rows} for a watermark that covers "
+                f"them, and no more than {self._max_waiting} may",
                 where=str(self._folder),
-                hint="start where the topic has its schemas: at a BOOTSTRAP message, or at its beginning",
+                hint="start where the topic has its schemas: at a BOOTSTRAP message, or at its beginning"
+                if unknown_rows
+                else "the sender has to send watermarks to every partition: enable-tidb-extension=true",
             )
         name = f"{_WAITING}-{batch}"
-        waiting = events.rejected.where(unknown).select(*RECORD.fieldNames())
+        waiting = union([frame for frame in (unknown, later) if frame is not None])
         waiting.write.mode("overwrite").parquet(spark_output(self._folder / name))
         check_written(rows, count_rows(self._folder / name), self._folder / name)
-        return replace(events, rejected=events.rejected.where(~unknown)), name, rows
+        return name
+
+    def _check_times(self, events: Events) -> None:
+        if events.tables and not events.has_commit_ts:
+            raise ConfigError(
+                "rows cannot wait for their watermark, as not every message tells its commit-ts",
+                where=self._source,
+                hint="a protocol in which all do: Simple, or Debezium or Canal-JSON with enable-tidb-extension=true",
+            )
+
+
+def _without_unknown(events: Events) -> tuple[Events, DataFrame | None, int]:
+    """Take out the messages of rows whose schema has not come yet; only a source with schemas in it has some."""
+    if events.history is None:
+        return events, None, 0
+    unknown = F.col("reason") == Reason.UNKNOWN_TABLE
+    rows = events.rejected.where(unknown).count()
+    if not rows:
+        return events, None, 0
+    messages = events.rejected.where(unknown).select(*RECORD.fieldNames())
+    return replace(events, rejected=events.rejected.where(~unknown)), messages, rows
 
 
 def source_name(place: Place) -> str:

@@ -9,7 +9,10 @@ from typing import Annotated, Protocol
 from pydantic import Field
 from pyspark.sql import DataFrame, SparkSession
 
-ANEW = "a new --checkpoint reads what is there now, a changefeed's resume --overwrite-checkpoint-ts does, too"
+ANEW = (
+    "--on-data-loss continue reads what is there now; for a changefeed resume --overwrite-checkpoint-ts, else a new "
+    "--checkpoint"
+)
 
 
 Int64 = Annotated[int, Field(ge=0, lt=1 << 63)]

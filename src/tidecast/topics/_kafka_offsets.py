@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from tidecast._errors import ConfigError, SourceChanged
-from tidecast.model import physical_ms
+from tidecast._tso import physical_ms, read_tso
 from tidecast.topics._base import ANEW, Offsets
 from tidecast.topics._kafka_cluster import KafkaCluster
 
@@ -42,18 +41,14 @@ def start_spec(start: str) -> Any:
         return _OFFSETS.earliest()
     if start == "latest":
         return _OFFSETS.latest()
-    if start.isdecimal():
-        return _OFFSETS.for_timestamp(physical_ms(int(start)))
-    try:
-        moment = dt.datetime.fromisoformat(start)
-    except ValueError:
+    tso = read_tso(start)
+    if tso is None:
         raise ConfigError(
             f"start cannot be {start!r}",
             where="source URI",
             hint="write earliest, latest, a TSO or an ISO time, in a URI with %2B for +",
-        ) from None
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-    return _OFFSETS.for_timestamp(round(zoned.timestamp() * 1000))
+        )
+    return _OFFSETS.for_timestamp(physical_ms(tso))
 
 
 def read_bounds(cluster: KafkaCluster, topics: Mapping[str, int], start: str, after: Offsets | None) -> Bounds:

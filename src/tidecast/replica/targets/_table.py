@@ -94,7 +94,10 @@ class TargetTable(ABC):
         """Add rows, and leave a note in the table's history, in one commit."""
 
     def add_rows(self, rows: DataFrame, note: str) -> None:
-        """Append rows, and make the table if need be; another run may do so at the same time. Nobody reads the note."""
+        """Append rows, and make the table if need be, or add columns that it lacks; another run may do so, too.
+
+        `note` does not return their note.
+        """
         if not self.exists():
             try:
                 self.create(rows, (), {})
@@ -102,11 +105,11 @@ class TargetTable(ABC):
             except Exception:
                 if not self.exists():
                     raise
-        self._write(rows, note)
+        self._add_rows(rows, note)
 
     @abstractmethod
-    def _write(self, rows: DataFrame, note: str) -> None:
-        """Add rows, with a note in the history."""
+    def _add_rows(self, rows: DataFrame, note: str) -> None:
+        """Append rows to the table that is there, and add columns that it lacks."""
 
     @abstractmethod
     def note(self, beginning: str) -> str | None:

@@ -78,16 +78,17 @@ class DeltaTarget(TargetTable):
             writer.create()
 
     def append(self, rows: DataFrame, note: str) -> None:
-        self._write(rows, note)
+        rows.writeTo(self.name).option("userMetadata", note).append()
 
     def add_rows(self, rows: DataFrame, note: str) -> None:
         if self.path is not None:
-            rows.write.format("delta").mode("append").option("userMetadata", note).save(_location(self.path))
+            writer = rows.write.format("delta").mode("append").option("userMetadata", note)
+            writer.option("mergeSchema", "true").save(_location(self.path))
         else:
             super().add_rows(rows, note)
 
-    def _write(self, rows: DataFrame, note: str) -> None:
-        rows.writeTo(self.name).option("userMetadata", note).append()
+    def _add_rows(self, rows: DataFrame, note: str) -> None:
+        rows.writeTo(self.name).option("userMetadata", note).option("mergeSchema", "true").append()
 
     def note(self, beginning: str) -> str | None:
         history = self.spark.sql(f"DESCRIBE HISTORY {self.name}").where(F.col("userMetadata").startswith(beginning))

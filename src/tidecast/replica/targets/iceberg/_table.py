@@ -67,6 +67,12 @@ class IcebergTarget(TargetTable):
         self._write(rows, note)
         self.remember({_NOTE: note})
 
+    def _add_rows(self, rows: DataFrame, note: str) -> None:
+        there = self.read().columns
+        if lacking := {field.name: field.dataType for field in rows.schema.fields if field.name not in there}:
+            self.add(lacking)
+        self._write(rows, note)
+
     def _write(self, rows: DataFrame, note: str) -> None:
         self._stored(rows).writeTo(self.name).option(f"snapshot-property.{_NOTE}", note).append()
 

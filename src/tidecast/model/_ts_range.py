@@ -1,14 +1,16 @@
-"""Which events of a batch are a changefeed's: those after its start-ts and up to its target-ts."""
+"""Which events of a batch lie within a range of commit-ts: all others are left out."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pyspark.sql import Column, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from tidecast.model import Events, Op, TableChanges
+from tidecast.model._ddl import Ddl
+from tidecast.model._events import RECORD, Events, Op, TableChanges
 from tidecast.spark import union
 
 _LAST = (1 << 63) - 1
@@ -19,15 +21,40 @@ def filter_commit_ts(events: Events, start_ts: int, target_ts: int) -> tuple[Eve
 
     Rows without a commit-ts, which plain Avro has, all pass. The rows are read once for that.
     """
-    end = min(target_ts or _LAST, _LAST)
-
-    def within(ts: Column) -> Column:
-        return F.coalesce((ts > start_ts) & (ts <= end), F.lit(True))
-
-    counts = _counts(events, within)
+    selected, counts = _within(events, start_ts, min(target_ts or _LAST, _LAST))
     highest: dict[str, int] = {}
     for row in counts:
         highest[row["place"]] = max(highest.get(row["place"], 0), row["highest"] or 0)
+    return selected, highest
+
+
+def split_at_commit_ts(events: Events, ts: int) -> tuple[Events, DataFrame, int, tuple[Ddl, ...]]:
+    """Return the events up to a commit-ts, and the others: the messages of rows (columns of `RECORD`), their number,
+    and schema changes.
+
+    Rows without a commit-ts are among the first. The rows are read once for that.
+    """
+    selected, counts = _within(events, -1, ts)
+    passed = Counter[int]()
+    for row in counts:
+        passed[row["table"]] += row["others"]
+    later = [
+        events.tables[number].frame.where(F.col("commit_ts") > ts).select(*RECORD.fieldNames())
+        for number, rows in passed.items()
+        if rows
+    ]
+    nothing = events.rejected.select(*RECORD.fieldNames()).limit(0)
+    messages = union(later) if later else nothing
+    return selected, messages, passed.total(), tuple(d for d in events.ddl if d.commit_ts > ts)
+
+
+def _within(events: Events, start: int, end: int) -> tuple[Events, list[Row]]:
+    """Return the events after one commit-ts and up to another, and the counts of `_counts`."""
+
+    def within(ts: Column) -> Column:
+        return F.coalesce((ts > start) & (ts <= end), F.lit(True))
+
+    counts = _counts(events, within)
     tables = []
     for number, table in enumerate(events.tables):
         mine = [row for row in counts if row["table"] == number and row["rows"]]
@@ -37,10 +64,10 @@ def filter_commit_ts(events: Events, start_ts: int, target_ts: int) -> tuple[Eve
     selected = replace(
         events,
         tables=tuple(tables),
-        ddl=tuple(d for d in events.ddl if start_ts < d.commit_ts <= end),
+        ddl=tuple(d for d in events.ddl if start < d.commit_ts <= end),
         watermarks=watermarks.where(within(F.col("commit_ts"))) if watermarks is not None else None,
     )
-    return selected, highest
+    return selected, counts
 
 
 def _counts(events: Events, within: Callable[[Column], Column]) -> list[Row]:
@@ -66,6 +93,7 @@ def _counts(events: Events, within: Callable[[Column], Column]) -> list[Row]:
         .agg(
             F.max("commit_ts").alias("highest"),
             F.count_if(passes).alias("rows"),
+            F.count_if(~passes).alias("others"),
             F.min(F.when(passes, F.col("position"))).alias("rows_from"),
             F.min(F.when(passes & F.col("upsert"), F.col("position"))).alias("upserts_from"),
         )

@@ -1,0 +1,148 @@
+"""What a continuous replica is doing, for those who watch it from other threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from tidecast._tso import physical_ms
+from tidecast.model import Ddl
+from tidecast.replica._report import Replicated, TableReport
+
+WAITING, APPLYING, RETRYING = "waiting", "applying", "retrying"
+
+_RATE_S = 60.0
+_SCHEMA_CHANGES = 20
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """What became of a table's row changes since the start; `last_commit_ts` is the newest that was applied, and
+    `lag` how many seconds after it that was."""
+
+    report: TableReport
+    last_commit_ts: int | None = None
+    lag: float | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """A replica as it is now.
+
+    `state` is `waiting` for new messages, `applying` a batch, or `retrying` after `problem`. `since` is when it
+    started, in seconds since the epoch. `stages` are the seconds that each part of the last batch took, `rows` the row
+    changes since the start and `rate` those a second, over the last minute. `waits` says what waits in the checkpoint.
+    `schema_changes` are the last ones that came.
+    """
+
+    source: str
+    to: str
+    since: float
+    state: str = WAITING
+    problem: str | None = None
+    errors: int = 0
+    batches: int = 0
+    batch: int | None = None
+    resolved_ts: int | None = None
+    rows: int = 0
+    rate: float = 0.0
+    waits: tuple[str, ...] = ()
+    stages: Mapping[str, float] = field(default_factory=dict)
+    tables: Mapping[str, TableStatus] = field(default_factory=dict)
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
+    schema_changes: tuple[Ddl, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def lag(self, now: float) -> float | None:
+        """Return how many seconds ago the source was as the tables are; None without a resolved-ts."""
+        return None if self.resolved_ts is None else max(now - physical_ms(self.resolved_ts) / 1000, 0.0)
+
+
+class ReplicaStatus:
+    """A replica's status, kept up to date by the thread that applies, and read by others.
+
+    `clock` gives seconds since the epoch.
+    """
+
+    def __init__(self, source: str, to: str, clock: Callable[[], float] = time.time) -> None:
+        self._lock, self._clock = threading.Lock(), clock
+        self._status = Status(source, to, clock())
+        self._stages: dict[str, float] = {}
+        self._rates: deque[tuple[float, int]] = deque()
+        self._total = Replicated(())
+
+    def now(self) -> float:
+        """Return the time, in seconds since the epoch."""
+        return self._clock()
+
+    def read(self) -> Status:
+        """Return it as it is now."""
+        with self._lock:
+            now = self._clock()
+            while self._rates and self._rates[0][0] < now - _RATE_S:
+                self._rates.popleft()
+            span = min(max(now - self._status.since, 1.0), _RATE_S)
+            return replace(self._status, rate=sum(rows for _, rows in self._rates) / span)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Take the time of a part of a batch."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self._stages[name] = time.monotonic() - started
+
+    def begin(self) -> None:
+        """Tell that a batch is looked for."""
+        self._stages = {}
+
+    def applying(self) -> None:
+        """Tell that a batch has come."""
+        self._set(state=APPLYING)
+
+    def idle(self) -> None:
+        """Tell that nothing is new."""
+        self._set(state=WAITING, problem=None)
+
+    def failed(self, problem: str) -> None:
+        """Tell what has failed and will be tried again."""
+        self._set(state=RETRYING, problem=problem, errors=self._status.errors + 1)
+
+    def applied(
+        self, batch: int, resolved_ts: int | None, waits: tuple[str, ...], ddl: tuple[Ddl, ...], done: Replicated
+    ) -> None:
+        """Tell what a batch did, which is committed."""
+        now, before = self._clock(), self._status
+        self._total = self._total.then(done)
+        tables = dict(before.tables)
+        newest = {table.name: table for table in done.tables}
+        for report in self._total.tables:
+            if report.name in newest:
+                last = newest[report.name].last_commit_ts
+                lag = None if last is None else max(now - physical_ms(last) / 1000, 0.0)
+                tables[report.name] = TableStatus(report, report.last_commit_ts, lag)
+        rows = sum(table.rows for table in done.tables)
+        self._rates.append((now, rows))
+        self._set(
+            state=WAITING,
+            problem=None,
+            batches=before.batches + 1,
+            batch=batch,
+            resolved_ts=resolved_ts,
+            rows=before.rows + rows,
+            waits=waits,
+            stages=dict(self._stages),
+            tables=tables,
+            dead_letters=self._total.dead_letters,
+            schema_changes=(*before.schema_changes, *ddl)[-_SCHEMA_CHANGES:],
+            warnings=self._total.warnings,
+        )
+
+    def _set(self, **members: object) -> None:
+        with self._lock:
+            self._status = replace(self._status, **members)  # type: ignore[arg-type]

@@ -1,0 +1,185 @@
+"""A continuous replica's status page and metrics."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fastapi import FastAPI, Response
+from fastapi.responses import FileResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from tidecast.model import physical_ms
+from tidecast.replica import ReplicaStatus, Status, TableStatus
+from tidecast.server._access import Access, Guard
+from tidecast.server._answers import answer, clock
+from tidecast.server._app import PAGE, PAGE_RULES
+
+_FILES = ("replica.js", "page.css")
+_COUNTS = ("rows", "upserted", "deleted", "unchanged", "refused")
+
+
+def build_replica_app(status: ReplicaStatus, access: Access) -> FastAPI:
+    """Return the web application over a replica: `/` for people, `/status` for programs, `/metrics` for Prometheus."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.add_middleware(Guard, access=access)
+    app.add_exception_handler(HTTPException, _not_found)
+    metrics = _ReplicaMetrics(status)
+
+    @app.get("/")
+    def page() -> Response:
+        return FileResponse(PAGE / "replica.html", headers=PAGE_RULES)
+
+    @app.get("/page/{name}")
+    def page_file(name: str) -> Response:
+        if name not in _FILES:
+            raise HTTPException(404)
+        return FileResponse(PAGE / name, headers=PAGE_RULES)
+
+    @app.get("/status")
+    def content() -> Response:
+        return answer(_content(status.read(), status.now()), indented=True)
+
+    @app.get("/metrics")
+    def metrics_text() -> Response:
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    return app
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return PlainTextResponse("404 page not found", 404)
+
+
+def _content(status: Status, now: float) -> dict[str, Any]:
+    """Return a status in JSON's types; TSOs as texts, since a browser's numbers end at 2^53."""
+    return {
+        "now": _time(now),
+        "source": status.source,
+        "to": status.to,
+        "since": _time(status.since),
+        "state": status.state,
+        "problem": status.problem,
+        "errors": status.errors,
+        "batches": status.batches,
+        "batch": status.batch,
+        "resolved_ts": _text(status.resolved_ts),
+        "resolved_time": None if status.resolved_ts is None else clock(status.resolved_ts),
+        "lag_seconds": status.lag(now),
+        "rows": status.rows,
+        "rows_per_second": round(status.rate, 3),
+        "waits": list(status.waits),
+        "stages": {name: round(seconds, 3) for name, seconds in status.stages.items()},
+        "tables": [_table(name, table) for name, table in sorted(status.tables.items())],
+        "dead_letters": dict(status.dead_letters),
+        "schema_changes": [
+            {"commit_ts": str(change.commit_ts), "table": f"{change.database}.{change.table}", "query": change.sql}
+            for change in status.schema_changes
+        ],
+        "warnings": list(status.warnings),
+    }
+
+
+def _table(name: str, table: TableStatus) -> dict[str, Any]:
+    report = table.report
+    return {
+        "name": name,
+        **{count: getattr(report, count) for count in _COUNTS},
+        "checksums": dict(report.checksums),
+        "unrepresentable": dict(report.unrepresentable),
+        "last_commit_ts": _text(table.last_commit_ts),
+        "lag_seconds": table.lag,
+        "warnings": list(report.warnings),
+    }
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _time(seconds: float) -> str:
+    return f"{dt.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}"
+
+
+class _ReplicaMetrics(Collector):
+    """Reads the status whenever somebody asks. Counters are since the start of this process."""
+
+    def __init__(self, status: ReplicaStatus) -> None:
+        self._status = status
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def describe(self) -> list[Metric]:
+        """Return nothing: reading need not be possible yet."""
+        return []
+
+    def text(self) -> bytes:
+        """Return everything in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric."""
+        status, now = self._status.read(), self._status.now()
+        physical = None if status.resolved_ts is None else physical_ms(status.resolved_ts)
+        tables = sorted(status.tables.items())
+        yield _gauge("up", "1, or 0 while it tries again after an error", status.state != "retrying")
+        yield _gauge("resolved_ts", "up to where the source is applied, in ms since the epoch", physical)
+        yield _gauge("lag_seconds", "how long ago that was", status.lag(now))
+        yield _gauge("rows_per_second", "row changes a second, over the last minute", status.rate)
+        yield _counter("batches", "batches that were applied", status.batches)
+        yield _counter("errors", "errors after which a batch was tried again", status.errors)
+        yield _family(GaugeMetricFamily, "stage_seconds", "parts of the last batch", ("stage",), status.stages.items())
+        yield _family(
+            CounterMetricFamily,
+            "dead_letters",
+            "messages in the dead letters",
+            ("reason",),
+            status.dead_letters.items(),
+        )
+        for count in _COUNTS:
+            values = ((name, getattr(table.report, count)) for name, table in tables)
+            yield _family(CounterMetricFamily, f"table_{count}", f"row changes: {count}", ("table",), values)
+        lags = ((name, table.lag) for name, table in tables)
+        yield _family(
+            GaugeMetricFamily, "table_lag_seconds", "from the newest commit-ts until it was applied", ("table",), lags
+        )
+        verdicts = CounterMetricFamily(f"{_PREFIX}checksums", "row checksums by verdict", labels=("table", "verdict"))
+        for name, table in tables:
+            for verdict, rows in table.report.checksums.items():
+                verdicts.add_metric((name, verdict), rows)
+        yield verdicts
+
+
+_PREFIX = "tidecast_replica_"
+
+
+def _gauge(name: str, about: str, value: float | None) -> Metric:
+    metric = GaugeMetricFamily(f"{_PREFIX}{name}", about)
+    if value is not None:
+        metric.add_metric((), float(value))
+    return metric
+
+
+def _counter(name: str, about: str, value: float) -> Metric:
+    return CounterMetricFamily(f"{_PREFIX}{name}", about, value=value)
+
+
+def _family(
+    kind: Callable[..., GaugeMetricFamily | CounterMetricFamily],
+    name: str,
+    about: str,
+    labels: tuple[str, ...],
+    values: Any,
+) -> Metric:
+    metric = kind(f"{_PREFIX}{name}", about, labels=labels)
+    for label, value in values:
+        if value is not None:
+            metric.add_metric((label,), value)
+    return metric

@@ -1,0 +1,134 @@
+"""Rows that wait for a watermark, and all tables at one time of their source."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pytest
+from avro_topic import INT, NUMBER, AvroTopic
+from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
+from pyspark.sql import SparkSession
+
+import tidecast
+from tidecast.cli import main
+from tidecast.model import compose
+
+_MS = 1_700_000_000_000
+_T0 = compose(_MS)
+_N = {**ID, "name": "n", "nullable": True}
+
+
+@pytest.fixture
+def topic(tmp_path: Path) -> GrowingTopic:
+    return GrowingTopic(tmp_path / "topic")
+
+
+def replicate(
+    spark: SparkSession, topic: GrowingTopic, folder: Path, *, resolved_only: bool = False
+) -> tidecast.Replicated:
+    """Apply what is new of a topic to the tables in a folder."""
+    checkpoint = str(folder / "checkpoint")
+    to = str(folder / "tables")
+    return tidecast.replicate(topic.uri, to, checkpoint=checkpoint, resolved_only=resolved_only, spark=spark)
+
+
+def ids(spark: SparkSession, folder: Path, name: str = "t") -> list[int]:
+    """Return the ids of the rows in a table."""
+    rows = spark.read.format("delta").load(str(folder / "tables" / "d" / name))
+    return sorted(found["id"] for found in rows.collect())
+
+
+def test_rows_and_schema_changes_wait_for_a_watermark(spark: SparkSession, tmp_path: Path, topic: GrowingTopic) -> None:
+    create = ddl("CREATE TABLE t (id int primary key)", _T0, table(_T0, ID))
+    topic.deliver([(0, create), (0, row(_T0 + 5, _T0, id=5)), (1, row(_T0 + 7, _T0, id=7))])
+    first = replicate(spark, topic, tmp_path, resolved_only=True)
+    assert first.tables == ()
+    assert first.warnings == (f"2 rows wait for a resolved-ts in {tmp_path}/checkpoint",)
+
+    topic.deliver([(0, watermark(_T0 + 6)), (1, watermark(_T0 + 6))])
+    replicate(spark, topic, tmp_path, resolved_only=True)
+    assert ids(spark, tmp_path) == [5]
+
+    alter = ddl("ALTER TABLE t ADD COLUMN n int", _T0 + 9, table(_T0 + 9, ID, _N))
+    topic.deliver([(0, alter), (0, row(_T0 + 10, _T0 + 9, id=10, n=1)), (1, row(_T0 + 8, _T0, id=5, kind="DELETE"))])
+    topic.deliver([(0, watermark(_T0 + 8)), (1, watermark(_T0 + 8))])
+    replicate(spark, topic, tmp_path, resolved_only=True)
+    assert ids(spark, tmp_path) == [7]
+    assert spark.read.format("delta").load(f"{tmp_path}/tables/d/t").columns == ["id"]
+
+    topic.deliver([(0, watermark(_T0 + 12)), (1, watermark(_T0 + 12))])
+    replicate(spark, topic, tmp_path, resolved_only=True)
+    assert ids(spark, tmp_path) == [7, 10]
+    journal = spark.read.format("delta").load(f"{tmp_path}/tables/_tidecast/schema_changes").orderBy("commit_ts")
+    assert [(change["commit_ts"] - _T0, change["outcome"]) for change in journal.collect()] == [
+        (0, "applied"),
+        (9, "applied"),
+    ]
+
+
+def test_what_waits_is_applied_by_a_run_that_need_not_wait(
+    spark: SparkSession, tmp_path: Path, topic: GrowingTopic
+) -> None:
+    create = ddl("CREATE TABLE t (id int primary key)", _T0, table(_T0, ID))
+    topic.grow([create, row(_T0 + 5, _T0, id=5)])
+    replicate(spark, topic, tmp_path, resolved_only=True)
+    topic.grow([row(_T0 + 6, _T0, id=6)])
+    assert replicate(spark, topic, tmp_path).warnings == ()
+    assert ids(spark, tmp_path) == [5, 6]
+
+
+def test_tables_are_found_as_they_were_at_one_time(
+    spark: SparkSession, tmp_path: Path, topic: GrowingTopic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A batch without `resolved_only` counts where a watermark ends it."""
+    to = str(tmp_path / "tables")
+    for name in ("t", "u"):
+        topic.grow([ddl(f"CREATE TABLE {name} (id int primary key)", _T0, table(_T0, ID, name=name))])
+    topic.grow([row(_T0 + 1, _T0, id=1), row(_T0 + 2, _T0, id=2, name="u"), watermark(_T0 + 2)])
+    replicate(spark, topic, tmp_path)
+    topic.grow([row(_T0 + 3, _T0, id=3), row(_T0 + 5, _T0, id=5, name="u"), watermark(_T0 + 4)])
+    replicate(spark, topic, tmp_path)
+    later = compose(_MS + 1000)
+    topic.grow([row(_T0 + 6, _T0, id=1, kind="DELETE"), watermark(later)])
+    replicate(spark, topic, tmp_path)
+
+    def at(as_of: int | str) -> tuple[int, list[int], list[int]]:
+        found = tidecast.snapshot(to, as_of, spark=spark)
+        (source,) = found.sources
+        one, other = (sorted(r["id"] for r in found.table(name).collect()) for name in ("d.t", "d.u"))
+        return source.resolved_ts, one, other
+
+    assert at(_T0 + 2) == at(_T0 + 4) == (_T0 + 2, [1], [2])  # in the second batch u is ahead of its resolved-ts
+    time = dt.datetime.fromtimestamp(_MS / 1000 + 1, tz=dt.UTC)
+    assert at(later) == at(time.isoformat()) == at(time.replace(tzinfo=None).isoformat()) == (later, [3], [2, 5])
+    with pytest.raises(tidecast.TerminalError, match="no batch up to"):
+        tidecast.snapshot(to, _T0 + 1, spark=spark)
+    with pytest.raises(tidecast.ConfigError, match=r"there are: d\.t, d\.u"):
+        tidecast.snapshot(to, later, spark=spark).table("d.x")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["tidecast", "snapshot", to, "--as-of", str(_T0 + 3), "--json"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert not ended.value.code
+    said = json.loads(capsys.readouterr().out)
+    assert (said["as_of"], said["sources"][0]["resolved_ts"]) == (_T0 + 3, _T0 + 2)
+    assert [(t["table"], spark.sql(t["query"]).count()) for t in said["tables"]] == [("d.t", 1), ("d.u", 1)]
+
+
+def test_what_has_no_commit_ts_cannot_wait(spark: SparkSession, tmp_path: Path) -> None:
+    """Deletes of Avro have none."""
+    topic = AvroTopic(spark, tmp_path)
+    topic.register(1, id=INT)
+    topic.register(2, id=INT, n=NUMBER)
+    topic.put(1, 2, id=1, n=1)
+    with pytest.raises(tidecast.ConfigError, match="not every message tells its commit-ts"):
+        topic.replicate(checkpoint=str(tmp_path / "checkpoint"), resolved_only=True)
+
+
+@pytest.mark.parametrize("as_of", ["yesterday", "", "-1"])
+def test_a_wrong_time_is_refused(as_of: str, tmp_path: Path) -> None:
+    with pytest.raises(tidecast.ConfigError, match="--as-of cannot be"):
+        tidecast.snapshot(str(tmp_path), as_of)
