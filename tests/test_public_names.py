@@ -121,7 +121,7 @@ PUBLIC = {
     """,
     "tidecast.runtime": """
         ICEBERG_JARS Java MASTER QUICK REMOTE SPARK_JARS check_avro_limits check_zone command_settings configure_spark
-        fetch_jars find_java local_zone outside_settings read_jar_list running_session settings_of_command
+        fetch_jars find_java is_iceberg local_zone outside_settings read_jar_list running_session settings_of_command
         spark_session unknown_zone without_secrets
     """,
     "tidecast.cli": """

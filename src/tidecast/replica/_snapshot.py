@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
@@ -48,7 +48,7 @@ class TableSnapshot:
         """Return the rows that the table had. Raises TerminalError for a version that was cleaned up."""
         try:
             return self._spark.sql(self.query)
-        except AnalysisException as error:
+        except (AnalysisException, IllegalArgumentException) as error:  # Delta's, and Iceberg's
             cause = str(error).strip().partition("\n")[0]
             raise TerminalError(f"this version is no longer there: {cause}", where=self.name) from None
 

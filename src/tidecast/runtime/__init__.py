@@ -1,6 +1,7 @@
 """The ground that everything stands on: a Java, the connectors, a Spark session, the system's time zone."""
 
 from tidecast.runtime._avro_limits import check_avro_limits
+from tidecast.runtime._iceberg import is_iceberg
 from tidecast.runtime._jars import ICEBERG_JARS, SPARK_JARS, fetch_jars, read_jar_list
 from tidecast.runtime._java import Java, find_java
 from tidecast.runtime._outside import outside_settings
@@ -21,6 +22,7 @@ __all__ = [
     "configure_spark",
     "fetch_jars",
     "find_java",
+    "is_iceberg",
     "local_zone",
     "outside_settings",
     "read_jar_list",

@@ -20,6 +20,7 @@ from pyspark.sql.utils import is_remote
 from tidecast._errors import ConfigError
 from tidecast.runtime._answers import check_master, check_remote, start_errors
 from tidecast.runtime._avro_limits import AVRO_LIMITS
+from tidecast.runtime._iceberg import has_iceberg
 from tidecast.runtime._jars import ICEBERG_JARS, SPARK_JARS, fetch_jars
 from tidecast.runtime._java import find_java
 from tidecast.runtime._outside import outside_settings, submitted
@@ -160,17 +161,10 @@ def _connectors(outside: Mapping[str, str]) -> dict[str, str]:
     if submitted():  # a jar that comes now is on no class path of the driver
         return {}
     there = f"{outside.get('spark.jars', '')},{outside.get('spark.jars.packages', '')}"
-    wanted = {**SPARK_JARS, **(ICEBERG_JARS if _has_iceberg(outside) else {})}
+    wanted = {**SPARK_JARS, **(ICEBERG_JARS if has_iceberg(outside) else {})}
     missing = {name: digest for name, digest in wanted.items() if name.split(":")[1] not in there}
     return {"spark.jars": ",".join(map(str, fetch_jars(missing)))}
 
-
-def _has_iceberg(settings: Mapping[str, str]) -> bool:
-    """Tell whether settings name a catalog of Iceberg's."""
-    return any(_CATALOG.fullmatch(name) and value.startswith("org.apache.iceberg.") for name, value in settings.items())
-
-
-_CATALOG = re.compile(r"spark\.sql\.catalog\.[^.]+")
 
 _STATIC = {
     "spark.driver.extraJavaOptions": AVRO_LIMITS,

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from tidecast._errors import ConfigError, TableRefused
 from tidecast.replica.targets._table import SUBSTITUTES, VARIABLE, TargetTable
 from tidecast.replica.targets.delta import DeltaTarget
-from tidecast.replica.targets.iceberg import IcebergTarget, check_iceberg, is_iceberg
+from tidecast.replica.targets.iceberg import IcebergTarget, check_iceberg
+from tidecast.runtime import is_iceberg
 from tidecast.spark import sql_name
 from tidecast.storage import AnyPath, storage_path
 

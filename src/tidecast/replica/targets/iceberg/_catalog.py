@@ -9,11 +9,6 @@ from tidecast._errors import ConfigError, TerminalError
 from tidecast.spark import sql_name
 
 
-def is_iceberg(implementation: str) -> bool:
-    """Tell whether a class that Spark has for a catalog is one of Iceberg's."""
-    return implementation.startswith("org.apache.iceberg.")
-
-
 def check_iceberg(spark: SparkSession, catalog: str) -> None:
     """Open a catalog, which Spark does when it is first asked for something.
 
