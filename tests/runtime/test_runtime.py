@@ -383,7 +383,8 @@ def test_the_cause_of_an_error_is_told_in_a_line(spark: SparkSession, tmp_path: 
 
 
 LOCKED = re.compile(
-    r"^([a-z0-9-]+)(?:\[[a-z0-9, ]+\])?==(\S+)(?: ; (.+))? \\(?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)+$", re.MULTILINE
+    r"^([a-z0-9-]+)(?:\[[a-z0-9, ]+\])?==(\S+)(?: ; (.+))? \\(?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)+$",
+    re.MULTILINE,
 )
 
 
