@@ -24,6 +24,9 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 # Spark writes each plan out as text, for a page that nobody opens here.
 NO_PLAN_TEXT = {"spark.sql.maxPlanStringLength": "0", "spark.sql.debug.maxToStringFields": "0"}
 
+# Which brings Iceberg's jar; tests make catalogs of their own, with places for the tables.
+ICEBERG = {"spark.sql.catalog.iceberg": "org.apache.iceberg.spark.SparkCatalog"}
+
 
 _SPARK = {"spark", "session", "other_session", "compiled", "decoded"}
 _KAFKA = {"broker", "registry", "secured_registry"}
@@ -49,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark session of the run."""
     warehouse = tmp_path_factory.mktemp("warehouse")
-    conf = {"spark.sql.warehouse.dir": str(warehouse), **INTERPRETED, **NO_PLAN_TEXT}
+    conf = {"spark.sql.warehouse.dir": str(warehouse), **INTERPRETED, **NO_PLAN_TEXT, **ICEBERG}
     session = spark_session("tidecast-tests", cores=2, conf=conf)
     # py4j else looks through all jars for this class, twice for each function of several columns.
     java_import(session.sparkContext._jvm, "org.apache.spark.api.python.PythonUtils")

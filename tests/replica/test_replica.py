@@ -39,7 +39,7 @@ from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._columns import fill
 from tidecast.replica._ddl import not_carried_out
 from tidecast.replica._evolve import Shape, reconcile
-from tidecast.replica._target import DeltaTarget
+from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.topics import append_lines
 from tidecast.topics._files import FileTopics
 

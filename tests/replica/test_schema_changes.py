@@ -23,7 +23,8 @@ from tidecast._errors import ConfigError, TableRefused
 from tidecast._policy import OnDdl
 from tidecast.model import Column, DataType, TableSchema
 from tidecast.replica._evolve import reconcile, steps
-from tidecast.replica._target import DeltaTarget, is_widening
+from tidecast.replica.targets.delta import DeltaTarget
+from tidecast.replica.targets.delta._table import is_widening
 
 Said = dict[str, Any]
 

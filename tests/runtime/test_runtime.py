@@ -26,7 +26,15 @@ import tidecast
 from tidecast._atomic import locked
 from tidecast._errors import MissingRuntime, root_cause
 from tidecast.model import RECORD
-from tidecast.runtime import SPARK_JARS, check_avro_limits, configure_spark, fetch_jars, find_java, spark_session
+from tidecast.runtime import (
+    ICEBERG_JARS,
+    SPARK_JARS,
+    check_avro_limits,
+    configure_spark,
+    fetch_jars,
+    find_java,
+    spark_session,
+)
 from tidecast.runtime._avro_limits import AVRO_LIMITS
 from tidecast.runtime._outside import outside_settings
 from tidecast.runtime._session import settings_of
@@ -273,7 +281,7 @@ def test_the_session_is_set_up_as_promised(spark: SparkSession) -> None:
     }
     assert {name: spark.conf.get(name) for name in expected} == expected
     assert spark.sparkContext.pythonExec == sys.executable
-    assert spark.conf.get("spark.jars") == ",".join(map(str, fetch_jars()))
+    assert spark.conf.get("spark.jars") == ",".join(map(str, fetch_jars({**SPARK_JARS, **ICEBERG_JARS})))
     java = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
     assert all("-Dorg.apache.avro.limits.bytes.maxLength=134217728" in str(spark.conf.get(name)) for name in java)
 
@@ -375,7 +383,8 @@ def test_the_cause_of_an_error_is_told_in_a_line(spark: SparkSession, tmp_path: 
 
 
 LOCKED = re.compile(
-    r"^([a-z0-9-]+)(?:\[[a-z,]+\])?==(\S+)(?: ; (.+))? \\(?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)+$", re.MULTILINE
+    r"^([a-z0-9-]+)(?:\[[a-z0-9, ]+\])?==(\S+)(?: ; (.+))? \\(?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)+$",
+    re.MULTILINE,
 )
 
 
@@ -482,6 +491,22 @@ def test_a_builder_of_ones_own_keeps_what_is_set(nothing_outside: Path, monkeypa
     remote = dict(configure_spark(SparkSession.Builder().remote("sc://host"))._options)
     assert remote["spark.sql.execution.arrow.maxBytesPerBatch"] == "64m"
     assert not {"spark.jars", "spark.sql.extensions", "spark.driver.extraJavaOptions"} & set(remote)
+
+
+def test_icebergs_jar_comes_with_a_catalog_of_its_own(nothing_outside: Path) -> None:
+    def jars(**catalogs: str) -> list[str]:
+        given = {f"spark.sql.catalog.{name}": kind for name, kind in catalogs.items()}
+        chosen = settings_of("tidecast", 2, {"spark.jars.packages": "io.delta:delta-spark_2.13:4.0.0"}, given)
+        return [Path(jar).name for jar in chosen["spark.jars"].split(",")]
+
+    (jar,) = (f"{name}-{version}.jar" for _, name, version in (c.split(":") for c in ICEBERG_JARS))
+    assert jar in jars(lake="org.apache.iceberg.spark.SparkCatalog")
+    assert jar not in jars()
+    assert jar not in jars(lake="io.unitycatalog.spark.UCSingleCatalog")
+    assert jar not in jars(**{"lake.catalog-impl": "org.apache.iceberg.rest.RESTCatalog"})  # no class of a catalog
+    packages = {"spark.jars.packages": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.2"}
+    theirs = {**packages, "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog"}
+    assert jar not in settings_of("tidecast", 2, {}, theirs)["spark.jars"]
 
 
 def test_a_local_session_is_made_for_its_cores(nothing_outside: Path) -> None:

@@ -13,8 +13,8 @@ from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._sides import AllTables, Compared, OneTable, Side, Topic, compare
 from tidecast.replica._snapshot import Snapshot, SourceSnapshot, TableSnapshot, snapshot
 from tidecast.replica._status import ReplicaStatus, Status, TableStatus
-from tidecast.replica._target import parse_target
 from tidecast.replica._topic_rows import TopicTables
+from tidecast.replica.targets import parse_target
 
 __all__ = [
     "AllTables",

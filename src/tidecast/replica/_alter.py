@@ -9,7 +9,6 @@ from tidecast.replica._changes import filled
 from tidecast.replica._columns import fills
 from tidecast.replica._evolve import Shape, steps
 from tidecast.replica._plan import Plan
-from tidecast.replica._target import is_widening
 from tidecast.spark import sql_name
 
 
@@ -53,9 +52,8 @@ def _grow(plan: Plan, present: Shape) -> None:
     wider = {name: kind for name, kind in shall.items() if name in there and kind != there[name]}
     if (
         any(name in defined and fills(defined[name]) for name in added)
-        or not all(is_widening(there[name], kind) for name, kind in wider.items())
         or not plan.place.takes([*added, *wider])
-        or (wider and not plan.place.widens)
+        or (wider and not plan.place.widens(there, wider))
     ):
         columns = [
             (F.col(sql_name(name)).cast(kind) if name in there else filled(name, plan.evolution)).alias(name)

@@ -314,15 +314,15 @@ def _of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
 def _execute(plan: Plan, actions: DataFrame) -> None:
     # Spark's own merge, as Delta's needs a plugin in a Spark Connect server. The table has no alias in it: the changes
     # are one column, of a name that no table has.
-    change = F.col(_CHANGE)
-    mine = reduce(and_, (F.col(sql_name(n)).eqNullSafe(change["key"][n]) for n in plan.key))
-    values = {sql_column(n): value for n, value in _values(plan, change["after"]).items()}
+    change, stored = F.col(_CHANGE), plan.place.stored
+    mine = reduce(and_, (F.col(sql_name(stored(n))).eqNullSafe(change["key"][n]) for n in plan.key))
+    values = {sql_column(stored(n)): value for n, value in _values(plan, change["after"]).items()}
     changes = actions.select(F.struct("key", "after", "action", "time", "timed").alias(_CHANGE))
     merge = changes.mergeInto(plan.place.name, mine)
     gone = merge.whenMatched(change["action"] == _DELETE)
     if DELETED in plan.contents.columns:
         commit_ts = F.when(change["timed"], change["time"]["commit_ts"])
-        merge = gone.update({sql_column(DELETED): F.lit(True), sql_column(COMMIT_TS): commit_ts})
+        merge = gone.update({sql_column(stored(DELETED)): F.lit(True), sql_column(stored(COMMIT_TS)): commit_ts})
     else:
         merge = gone.delete()
     merge = merge.whenMatched(change["action"] == _UPDATE).update(values)

@@ -11,7 +11,7 @@ from tidecast._policy import OnDdl
 from tidecast.model import Ddl, ddl_action
 from tidecast.replica._ddl import Name, moves_rows
 from tidecast.replica._plan import Plan
-from tidecast.replica._target import DeltaTarget
+from tidecast.replica.targets import TargetTable
 from tidecast.spark import small_table
 
 APPLIED, IGNORED, REFUSED = "applied", "ignored", "refused"
@@ -23,7 +23,7 @@ _KEY = ["commit_ts", "database", "table", "query"]
 
 def write_journal(
     spark: SparkSession,
-    place: DeltaTarget,
+    place: TargetTable,
     changes: Iterable[Ddl],
     plans: Mapping[Name, Plan],
     failed: Mapping[Name, str],

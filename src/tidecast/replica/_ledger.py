@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tidecast.replica._report import COUNTS, PROOF, Replicated, TableReport
-from tidecast.replica._target import Target, parse_target
+from tidecast.replica.targets import Target, parse_target
 from tidecast.spark import small_table
 
 _TIMES = ("first_commit_ts", "last_commit_ts")

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import TidecastError, root_cause
 from tidecast.replica._ddl import Name
-from tidecast.replica._target import Target
+from tidecast.replica.targets import Target
 from tidecast.spark import sql_name
 from tidecast.storage import AnyPath, entries
 

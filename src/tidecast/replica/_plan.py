@@ -18,7 +18,8 @@ from tidecast.replica._check import Policy, check, refuse
 from tidecast.replica._columns import fill
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
 from tidecast.replica._mode import ROWS_ALONE, Contents
-from tidecast.replica._target import CONTENTS, DeltaTarget
+from tidecast.replica.targets import CONTENTS, TargetTable
+from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.spark import union
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
@@ -39,7 +40,7 @@ class Plan:
 
     database: str
     table: str
-    place: DeltaTarget
+    place: TargetTable
     present: Shape | None
     evolution: Evolution
     accepted: tuple[TableChanges, ...]
@@ -102,7 +103,7 @@ class Plan:
 
 
 def plan(
-    place: DeltaTarget,
+    place: TargetTable,
     changes: Sequence[TableChanges],
     schema_changes: Sequence[Ddl],
     contents: Contents = ROWS_ALONE,

@@ -27,7 +27,7 @@ from pyspark.sql import types as T
 from tidecast._errors import TerminalError
 from tidecast.replica._plan import Plan
 from tidecast.replica._report import TableReport
-from tidecast.replica._target import DeltaTarget
+from tidecast.replica.targets import TargetTable
 from tidecast.spark import evaluated_once, sql_column
 from tidecast.storage import AnyPath, StateFile
 
@@ -146,7 +146,7 @@ class Proof:
     _wrote: bool = False
 
     @property
-    def _place(self) -> DeltaTarget:
+    def _place(self) -> TargetTable:
         return self.plan.place
 
     def resume(self) -> None:
@@ -162,7 +162,7 @@ class Proof:
             self._write(_State(self._place.version(), self.now))
             return
         version = self._version = self._place.version()
-        if state.version is not None and (version is None or version < state.version):
+        if state.version is not None and self._place.made_anew_since(state.version):
             return  # the table was made anew
         self.now = state.settled
         if state.pending is not None:

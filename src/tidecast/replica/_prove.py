@@ -16,7 +16,7 @@ from tidecast.replica._ddl import Name
 from tidecast.replica._places import damage, tables_in
 from tidecast.replica._proof import RowSum, column_hash, measured
 from tidecast.replica._report import PROOF
-from tidecast.replica._target import DeltaTarget, Target, parse_target
+from tidecast.replica.targets import Target, TargetTable, parse_target
 from tidecast.spark import parallel_map
 
 _NO_STATE = "no ledger state: it was made before, or by a run without --checkpoint or with another one"
@@ -102,7 +102,7 @@ def prove(spark: SparkSession, to: str, *, progress: Progress = no_progress) -> 
     return Proven(tuple(parallel_map(one, names)))
 
 
-def _told(ledger: DeltaTarget) -> Mapping[Name, _Told]:
+def _told(ledger: TargetTable) -> Mapping[Name, _Told]:
     """Return what the ledger tells of each table that was there after a batch."""
     try:
         if not ledger.exists():

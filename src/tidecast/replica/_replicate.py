@@ -25,7 +25,7 @@ from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._proof import Proofs
 from tidecast.replica._report import Replicated, TableReport
-from tidecast.replica._target import parse_target
+from tidecast.replica.targets import parse_target
 from tidecast.spark import inheriting, parallel_map, union
 from tidecast.storage import AnyPath
 from tidecast.topics import refuse_dead_letters, write_dead_letters
@@ -56,9 +56,9 @@ def replicate(
 ) -> Replicated:
     """Bring tables up to a batch of events; the same batch again, or a longer one of the same topic, is safe.
 
-    `to` is a folder (a path with a `/` or a leading `.`, or a URI) of Delta tables at
-    `to/<database>/<table>`, or a Spark catalog. Each table gets the newest row of each key; rows of tables without a
-    key are appended. Messages that cannot be read or applied are appended to `dead_letters` (by default the folder's
+    `to` is a folder (a path with a `/` or a leading `.`, or a URI) of Delta tables at `to/<database>/<table>`, or a
+    Spark catalog, of Delta or Iceberg tables. Each table gets the newest row of each key; rows of tables without a key
+    are appended. Messages that cannot be read or applied are appended to `dead_letters` (by default the folder's
     `_dead_letters`), with them all messages of a table that `to` cannot take, for its name, its columns or what lies
     there; with `on_error="fail"` one such message stops the run before any table is touched.
 

@@ -16,8 +16,8 @@ from tidecast.replica._compare import ComparedTable, TableRows, compare_rows
 from tidecast.replica._ddl import Name
 from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._places import damage, tables_in
-from tidecast.replica._target import CONTENTS, DeltaTarget, Target
 from tidecast.replica._topic_rows import TopicTables
+from tidecast.replica.targets import CONTENTS, Target, TargetTable
 from tidecast.topics import kafka_errors
 
 
@@ -61,7 +61,7 @@ class OneTable:
     """A table by itself."""
 
     name: Name
-    place: DeltaTarget
+    place: TargetTable
     single: bool = True
 
     def names(self) -> Iterable[Name]:
@@ -126,7 +126,7 @@ class Topic:
             yield found
 
 
-def _rows_of(place: DeltaTarget) -> TableRows:
+def _rows_of(place: TargetTable) -> TableRows:
     state = place.seen()
     is_log = Contents.from_text(state.notes.get(CONTENTS, "")).is_log
     return TableRows(place.read(), () if is_log else state.shape.key or ())

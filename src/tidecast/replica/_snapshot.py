@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from tidecast._errors import ConfigError, TerminalError
 from tidecast._tso import to_datetime
-from tidecast.replica._target import parse_target
+from tidecast.replica.targets import parse_target
 
 _LATER = {"checkpoint": "string", "has_commit_ts": "boolean", "begun_ts": "bigint", "lost": "string"}
 """Columns that a ledger of an older version lacks."""
@@ -55,7 +55,7 @@ class TableSnapshot:
         """
         try:
             return self._spark.sql(self.query)
-        except AnalysisException as error:
+        except (AnalysisException, IllegalArgumentException) as error:  # Delta's, and Iceberg's
             cause = str(error).strip().partition("\n")[0]
             raise TerminalError(f"this version is no longer there: {cause}", where=self.name) from None
 
@@ -140,10 +140,16 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
         .orderBy("database", "table")
         .collect()
     )
+    places = {
+        (row["database"], row["table"]): target.table(spark, row["database"], row["table"], make_database=False)
+        for row in rows
+    }
     for row in rows:
-        if row["least_later"] is not None and row["least_later"] < row["version"]:
-            name = f"{row['database']}.{row['table']}"
-            raise TerminalError("the table was made anew since, and its versions count from 0 again", where=name)
+        later, name = row["least_later"], (row["database"], row["table"])
+        if later is not None and places[name].counts_versions and later < row["version"]:
+            raise TerminalError(
+                "the table was made anew since, and its versions count from 0 again", where=".".join(name)
+            )
     names = Counter((row["database"], row["table"]) for row in rows)
     if several := [".".join(name) for name, sources_of in names.items() if sources_of > 1]:
         raise TerminalError("several sources are applied to this table: it is at no time of one", where=several[0])
@@ -154,7 +160,7 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
             TableSnapshot(
                 row["database"],
                 row["table"],
-                target.table(spark, row["database"], row["table"], make_database=False).name,
+                places[row["database"], row["table"]].name,
                 row["version"],
                 spark,
             )

@@ -17,7 +17,7 @@ from tidecast.replica._ddl import Name
 from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan, plan
 from tidecast.replica._replicate import by_table, persisted
-from tidecast.replica._target import DeltaTarget
+from tidecast.replica.targets.delta import DeltaTarget
 
 _POLICY = Policy(OnError.DEAD_LETTER, OnMismatch.DEAD_LETTER)
 

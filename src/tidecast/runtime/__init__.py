@@ -1,7 +1,8 @@
 """The ground that everything stands on: a Java, the connectors, a Spark session, the system's time zone."""
 
 from tidecast.runtime._avro_limits import check_avro_limits
-from tidecast.runtime._jars import SPARK_JARS, fetch_jars, read_jar_list
+from tidecast.runtime._iceberg import is_iceberg
+from tidecast.runtime._jars import ICEBERG_JARS, SPARK_JARS, fetch_jars, read_jar_list
 from tidecast.runtime._java import Java, find_java
 from tidecast.runtime._outside import outside_settings
 from tidecast.runtime._session import QUICK, configure_spark, running_session, spark_session
@@ -9,6 +10,7 @@ from tidecast.runtime._where import MASTER, REMOTE, command_settings, settings_o
 from tidecast.runtime._zone import check_zone, local_zone, unknown_zone
 
 __all__ = [
+    "ICEBERG_JARS",
     "MASTER",
     "QUICK",
     "REMOTE",
@@ -20,6 +22,7 @@ __all__ = [
     "configure_spark",
     "fetch_jars",
     "find_java",
+    "is_iceberg",
     "local_zone",
     "outside_settings",
     "read_jar_list",

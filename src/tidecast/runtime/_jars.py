@@ -70,6 +70,9 @@ def read_jar_list(path: Path) -> dict[str, str]:
 SPARK_JARS: Mapping[str, str] = read_jar_list(Path(__file__).with_name("spark.jars"))
 """All that Spark's Kafka source, its Avro functions and Delta need beyond what pyspark ships, with their SHA-256."""
 
+ICEBERG_JARS: Mapping[str, str] = read_jar_list(Path(__file__).with_name("iceberg.jars"))
+"""What catalogs of Apache Iceberg need besides, for sessions that have one."""
+
 
 def fetch_jars(jars: Mapping[str, str] = SPARK_JARS) -> list[Path]:
     """Give the files of `organisation:name:version[:extension[:classifier]]`, fetching those not in the cache yet.

@@ -20,7 +20,8 @@ from pyspark.sql.utils import is_remote
 from tidecast._errors import ConfigError
 from tidecast.runtime._answers import check_master, check_remote, start_errors
 from tidecast.runtime._avro_limits import AVRO_LIMITS
-from tidecast.runtime._jars import SPARK_JARS, fetch_jars
+from tidecast.runtime._iceberg import has_iceberg
+from tidecast.runtime._jars import ICEBERG_JARS, SPARK_JARS, fetch_jars
 from tidecast.runtime._java import find_java
 from tidecast.runtime._outside import outside_settings, submitted
 from tidecast.runtime._where import MASTER, REMOTE, check_settings, is_small, take_command_settings
@@ -46,7 +47,8 @@ def spark_session(
     session is one of that Spark Connect server, which has to have the connectors itself. `cores`, by default all of the
     machine's, is for a local session. `conf` overrides any setting, `spark.master` too; to the lists (`spark.jars`,
     `spark.sql.extensions`, `extraJavaOptions` of driver and executors) it adds. A session that already runs is returned
-    with nothing but `conf` applied. Spark's own log is silent; `TIDECAST_SPARK_LOG=warn` turns it on.
+    with nothing but `conf` applied. Iceberg's connector is there where a setting `spark.sql.catalog.<name>` names a
+    class of Iceberg's. Spark's own log is silent; `TIDECAST_SPARK_LOG=warn` turns it on.
     Raises `ConfigError` for a master or a server that is none, `Unreachable` for one that does not answer,
     `MissingRuntime` when Java or a connector cannot be had, and `TerminalError` when Spark does not start.
     """
@@ -159,7 +161,8 @@ def _connectors(outside: Mapping[str, str]) -> dict[str, str]:
     if submitted():  # a jar that comes now is on no class path of the driver
         return {}
     there = f"{outside.get('spark.jars', '')},{outside.get('spark.jars.packages', '')}"
-    missing = {name: digest for name, digest in SPARK_JARS.items() if name.split(":")[1] not in there}
+    wanted = {**SPARK_JARS, **(ICEBERG_JARS if has_iceberg(outside) else {})}
+    missing = {name: digest for name, digest in wanted.items() if name.split(":")[1] not in there}
     return {"spark.jars": ",".join(map(str, fetch_jars(missing)))}
 
 

@@ -1,0 +1,119 @@
+"""Where tables lie: a folder of Delta tables, or a Spark catalog, whose class tells the format."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from pyspark.sql import SparkSession
+
+from tidecast._errors import ConfigError, TableRefused
+from tidecast.replica.targets._table import SUBSTITUTES, VARIABLE, TargetTable
+from tidecast.replica.targets.delta import DeltaTarget
+from tidecast.replica.targets.iceberg import IcebergTarget, check_iceberg
+from tidecast.runtime import is_iceberg
+from tidecast.spark import sql_name
+from tidecast.storage import AnyPath, storage_path
+
+_CATALOGS, _OWN_CATALOG = "spark.sql.catalog.", "spark_catalog"
+_MAX_SEGMENT = 255
+_JOURNAL, _LEDGER = ("_tidecast", "schema_changes"), ("_tidecast", "batches")
+_UNSAFE = re.compile(r"^[._]|[%/\\:*?\[\]{}<>|\"\x00-\x1f\x7f\ud800-\udfff]")
+"""What a file system, a pattern of paths, or SQL with variables takes for something else."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A folder of Delta tables, `folder/<database>/<table>`, or else a Spark catalog."""
+
+    folder: AnyPath | None
+    catalog: str
+
+    def check(self, spark: SparkSession) -> None:
+        """Raise ConfigError for a catalog that the session does not have, or lacks the jar of."""
+        if self.folder is not None:
+            return
+        if self.catalog != _OWN_CATALOG and not self._implementation(spark):
+            hint = f"write a folder as ./{self.catalog}, or set {_CATALOGS}{self.catalog}"
+            raise ConfigError(f"--to: Spark has no catalog {self.catalog!r}", hint=hint)
+        if is_iceberg(self._implementation(spark)):
+            check_iceberg(spark, self.catalog)
+
+    def _implementation(self, spark: SparkSession) -> str:
+        """Return the class of the catalog, empty where nothing names one."""
+        return spark.conf.get(f"{_CATALOGS}{self.catalog}", "") or ""
+
+    def journal(self, spark: SparkSession) -> TargetTable:
+        """Return the place of the schema journal, beside the tables. A database of this name lies elsewhere."""
+        return self._beside(spark, *_JOURNAL)
+
+    def ledger(self, spark: SparkSession) -> TargetTable:
+        """Return the place of the ledger of batches, beside the tables."""
+        return self._beside(spark, *_LEDGER)
+
+    def place_of(self, source: str) -> AnyPath | None:
+        """Return a folder that is held while a source is applied to these tables; None for a catalog."""
+        if self.folder is None:
+            return None
+        name = hashlib.blake2b(source.encode(), digest_size=16).hexdigest()  # a name may be too long for a folder
+        return self.folder / "_tidecast" / "sources" / name
+
+    def _beside(self, spark: SparkSession, folder: str, name: str) -> TargetTable:
+        if self.folder:
+            return DeltaTarget.in_folder(spark, self.folder / folder / name)
+        return self._in_catalog(spark, folder, name)
+
+    def table(self, spark: SparkSession, database: str, table: str, *, make_database: bool = True) -> TargetTable:
+        """Return the place of a table. A catalog's database is made if need be, unless `make_database` is false.
+
+        Raises TableRefused for a name that no place can have.
+        """
+        if self.folder:
+            return DeltaTarget.in_folder(spark, self.folder / _segment(database) / _segment(table))
+        if is_iceberg(self._implementation(spark)):  # whose catalogs make paths of names
+            return self._in_catalog(spark, _segment(database), _segment(table), make_database=make_database)
+        if VARIABLE in f"{database} {table}" and spark.conf.get(SUBSTITUTES) != "false":
+            hint = f"set {SUBSTITUTES}=false, or replicate to a folder"
+            raise TableRefused(f"Spark would put a variable's value in place of {VARIABLE}…}} in a name", hint=hint)
+        return self._in_catalog(spark, database, table, make_database=make_database)
+
+    def itself(self, spark: SparkSession) -> TargetTable:
+        """Return the folder as the place of one table."""
+        assert self.folder is not None
+        return DeltaTarget.in_folder(spark, self.folder)
+
+    def _in_catalog(self, spark: SparkSession, database: str, table: str, *, make_database: bool = True) -> TargetTable:
+        if make_database:
+            spark.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name(self.catalog)}.{sql_name(database)}")
+        name = ".".join(map(sql_name, (self.catalog, database, table)))
+        if is_iceberg(self._implementation(spark)):
+            return IcebergTarget(spark, name, catalog=self.catalog)
+        return DeltaTarget(spark, name)
+
+
+def parse_target(to: str) -> Target:
+    """Return the target that `to` names: a path or URI, recognised by a `/`, `:` or leading `.`, or a catalog.
+
+    Raises ConfigError for a URI of a scheme that is no storage, for a name with Spark's variables, and for nothing.
+    """
+    if VARIABLE in unquote(to):
+        raise ConfigError(f"--to: Spark would put a variable's value in place of {VARIABLE}…}}", hint="another name")
+    if "/" in to or ":" in to or to.startswith("."):
+        return Target(storage_path(to, "--to").absolute(), "")
+    if not to:
+        raise ConfigError("no place for tables is given", hint="a folder, or a Spark catalog")
+    return Target(None, to)
+
+
+def _segment(name: str) -> str:
+    """Return a name as one segment of a path; engines hide what begins with a dot or an underscore.
+
+    Raises TableRefused for a name that cannot be one.
+    """
+    text = _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", name)
+    size = len(text.encode())
+    if not 0 < size <= _MAX_SEGMENT:
+        raise TableRefused(f"no folder can have a name of {size} bytes", hint=f"1 to {_MAX_SEGMENT} are possible")
+    return text

@@ -1,0 +1,189 @@
+"""A Delta table, in a folder or in a catalog."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast._errors import TableRefused
+from tidecast.replica.targets._table import KEY, TargetTable
+from tidecast.replica.targets.delta._compact import compact
+from tidecast.spark import sql_name
+from tidecast.storage import AnyPath, RemotePath, entries, files_below, spark_output
+
+_MODE = "delta.columnMapping.mode"
+_MAPPING = {_MODE: "name", "delta.feature.timestampNtz": "supported"}
+"""Column mapping alone makes a table of reader version 2, in which delta-rs does not see it and reads nulls with
+pyarrow; a feature that needs version 3 makes it look."""
+_WIDENING = "delta.enableTypeWidening"
+_LONG_LOG = {"delta.logRetentionDuration": "interval 365 days"}
+_UNMAPPED = set(" ,;{}()\n\t=")
+_WRITES = ("MERGE", "WRITE")
+_COMMIT = re.compile(r"\d{20}\.(json|checkpoint)")
+_DATA = re.compile(r"\.?part-\d{5}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[.-]c\d{3}[^/]*\.parquet(\.crc)?")
+_PREFIX = 2  # letters of the folders in which Delta spreads files of tables with column mapping
+
+
+@dataclass(frozen=True)
+class DeltaTarget(TargetTable):
+    """One Delta table: `name` as Spark SQL names it, `path` where it is one of a folder."""
+
+    @classmethod
+    def in_folder(cls, spark: SparkSession, folder: AnyPath) -> DeltaTarget:
+        """Return the table that a folder is, or shall become."""
+        return cls(spark, f"delta.{sql_name(_location(folder))}", folder)
+
+    def exists(self) -> bool:
+        return super().exists() if self.path is None else _has_commit(self.path)
+
+    def version(self) -> int | None:
+        if self.path is not None:
+            files = (_COMMIT.match(file.name) for file in entries(self.path / "_delta_log"))
+            return max((int(file[0].partition(".")[0]) for file in files if file), default=None)
+        if not self.exists():
+            return None
+        row = self.spark.sql(f"DESCRIBE HISTORY {self.name} LIMIT 1").select("version").first()
+        return row[0] if row else None
+
+    def written_since(self, version: int) -> bool:
+        history = self.spark.sql(f"DESCRIBE HISTORY {self.name}").where(F.col("version") > version)
+        return history.where(F.col("operation").isin(*_WRITES)).first() is not None
+
+    def made_anew_since(self, version: int) -> bool:
+        newest = self.version()
+        return newest is None or newest < version
+
+    def unfinished(self) -> list[str]:
+        if self.path is None:
+            return []
+        files = [PurePosixPath(name) for name in files_below(self.path)]
+        foreign = [f for f in files if not _is_unfinished(f)] + _of_one_write(files)
+        if foreign:
+            hint = "move them away, or replicate to another place"
+            raise TableRefused(
+                f"the folder holds files of no Delta table: {foreign[0]}", where=str(self.path), hint=hint
+            )
+        return list(map(str, files))
+
+    def create(
+        self, rows: DataFrame, key: tuple[str, ...], notes: Mapping[str, str], *, appended: bool = False
+    ) -> None:
+        writer = rows.writeTo(self.name).using("delta")
+        properties = {KEY: json.dumps(key), **notes, **(_LONG_LOG if appended else {}), **_mapping(rows.columns)}
+        for name, value in properties.items():
+            writer = writer.tableProperty(name, value)
+        if self.path and self.path.exists() and not _has_commit(self.path):
+            writer.createOrReplace()  # `create` takes whatever lies in a folder for a table
+        else:
+            writer.create()
+
+    def append(self, rows: DataFrame, note: str) -> None:
+        rows.writeTo(self.name).option("userMetadata", note).append()
+
+    def add_rows(self, rows: DataFrame, note: str) -> None:
+        if self.path is not None:
+            writer = rows.write.format("delta").mode("append").option("userMetadata", note)
+            writer.option("mergeSchema", "true").save(_location(self.path))
+        else:
+            super().add_rows(rows, note)
+
+    def _add_rows(self, rows: DataFrame, note: str) -> None:
+        rows.writeTo(self.name).option("userMetadata", note).option("mergeSchema", "true").append()
+
+    def note(self, beginning: str) -> str | None:
+        history = self.spark.sql(f"DESCRIBE HISTORY {self.name}").where(F.col("userMetadata").startswith(beginning))
+        row = history.orderBy(F.desc("version")).select("userMetadata").first()
+        return row[0] if row else None
+
+    def add(self, columns: Mapping[str, T.DataType]) -> None:
+        self._map(list(columns))
+        super().add(columns)
+
+    def _for_renames(self) -> Mapping[str, str]:
+        return {} if self._properties().get(_MODE) == _MAPPING[_MODE] else _MAPPING
+
+    def widens(self, old: Mapping[str, T.DataType], new: Mapping[str, T.DataType]) -> bool:
+        # Readers must know type widening then, so the table's owner can forbid it.
+        if not all(is_widening(old[name], kind) for name, kind in new.items()):
+            return False
+        return self._properties().get(_WIDENING) != "false"
+
+    def widen(self, columns: Mapping[str, T.DataType]) -> None:
+        if self._properties().get(_WIDENING) != "true":
+            self.remember({_WIDENING: "true"})
+        super().widen(columns)
+
+    def rewrite(self, rows: DataFrame) -> None:
+        self._map(rows.columns)
+        # `saveAsTable` and `writeTo` would replace the table's properties too.
+        location = self._detail("location")
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(location)
+
+    def compact(self, every: int) -> None:
+        if version := self.version():
+            compact(self.spark, self.name, version, every)
+
+    def _map(self, names: list[str]) -> None:
+        """Let the table have columns of these names."""
+        mapping = _mapping(names)
+        if mapping and self._properties().get(_MODE) != mapping[_MODE]:
+            self.remember(mapping)
+
+    def _properties(self) -> dict[str, str]:
+        properties: dict[str, str] = self._detail("properties")
+        return properties
+
+    def _detail(self, name: str) -> Any:
+        row = self.spark.sql(f"DESCRIBE DETAIL {self.name}").select(name).first()
+        assert row is not None
+        return row[0]
+
+
+def is_widening(old: T.DataType, new: T.DataType) -> bool:
+    """Tell whether Delta can give a column a wider type without a new file. Source: Other documents, Delta protocol."""
+    if isinstance(new, T.DecimalType):
+        digits = old.precision - old.scale if isinstance(old, T.DecimalType) else _DIGITS.get(old, math.inf)
+        scale = old.scale if isinstance(old, T.DecimalType) else 0
+        return new.precision - new.scale >= digits and new.scale >= scale
+    return (old, new) in _WIDENINGS
+
+
+_DIGITS: dict[T.DataType, float] = {T.IntegerType(): 10, T.LongType(): 20}
+_WIDENINGS = [(T.IntegerType(), T.LongType()), (T.FloatType(), T.DoubleType())]
+
+
+def _location(folder: AnyPath) -> str:
+    return spark_output(folder) if isinstance(folder, RemotePath) else str(folder)
+
+
+def _has_commit(folder: AnyPath) -> bool:
+    return any(_COMMIT.match(file.name) for file in entries(folder / "_delta_log"))
+
+
+def _is_unfinished(file: PurePosixPath) -> bool:
+    """Tell whether a file, seen from a table's folder, is one that Delta writes before a table's first commit."""
+    *folders, name = file.parts
+    if folders[:1] == ["_delta_log"]:
+        return name.startswith(".")  # a commit on its way to its name
+    return bool(_DATA.fullmatch(name)) and (not folders or (len(folders) == 1 and len(folders[0]) == _PREFIX))
+
+
+def _of_one_write(files: Iterable[PurePosixPath]) -> list[PurePosixPath]:
+    """Return files that Spark wrote without Delta, which gives each of a write's files another id."""
+    by_id: dict[str, PurePosixPath] = {}
+    data = [(file, found[1]) for file in files if (found := _DATA.fullmatch(file.name)) and file.suffix != ".crc"]
+    return [file for file, write in data if by_id.setdefault(write, file) != file]
+
+
+def _mapping(names: list[str]) -> dict[str, str]:
+    """Return the property by which Delta takes names that Parquet cannot have."""
+    return _MAPPING if any(_UNMAPPED & set(name) for name in names) else {}
