@@ -38,10 +38,11 @@ class OnMismatch(_Choice):
 
 
 class TableMode(_Choice):
-    """What a table holds: the rows as they are, deleted ones marked as such, too, or every change as a row."""
+    """What a table holds: the rows as they are, deleted ones marked as such, too, every version, or every change."""
 
     CURRENT = "current"
     SOFT_DELETE = "soft-delete"
+    HISTORY = "history"
     LOG = "log"
 
 

@@ -93,7 +93,8 @@ def replicate(
     `source` is a URI, or events. The folder `checkpoint` keeps what has been applied of a URI's topic, so that the next
     run goes on from there; rows whose schema has not come yet wait in it. Without one every run reads the whole topic.
 
-    With `mode` "soft-delete" deleted rows stay in the tables, with `_deleted` true; with "log" each change is a row.
+    With `mode` "soft-delete" deleted rows stay in the tables, with `_deleted` true; with "history" each version of a
+    row is one, with `_valid_from` and `_valid_to`; with "log" each change is a row.
     `metadata` are columns that tables get besides: `_commit_ts` and `_verdict`.
 
     With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for

@@ -171,7 +171,10 @@ def replicate(
     ] = OnDdl.LENIENT,
     mode: Annotated[
         TableMode,
-        typer.Option(help="Keep the rows as they are, deleted ones marked as such, too, or a row for each change."),
+        typer.Option(
+            help="Keep the rows as they are, deleted ones marked as such, too, each version of a row with the times "
+            "that bound it, or a row for each change."
+        ),
     ] = TableMode.CURRENT,
     metadata: Annotated[
         list[str] | None,

@@ -21,6 +21,7 @@ from tidecast.replica._changes import table_changes
 from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
 from tidecast.replica._columns import table_type
 from tidecast.replica._evolve import Evolution, Shape
+from tidecast.replica._history import laid_out, moments, open_since
 from tidecast.replica._mode import COMMIT_TS, DELETED, OP
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import Plan
@@ -55,6 +56,8 @@ def apply(
     fields = [T.StructField(name, plan.evolution.shape.columns[name]) for name in plan.key]
     key = T.StructType(fields) if plan.merges else SAME_ROW
     keys = applied.of(plan.database, plan.table, key) if applied else None
+    if plan.merges and plan.contents.is_history:
+        return _keep_versions(plan, set_aside, _deletes(plan, key, applied))
     if plan.merges:
         return _merge(plan, set_aside, keys, has_commit_ts=has_commit_ts, ordered=ordered)
     return _append(plan, set_aside, keys)
@@ -69,10 +72,14 @@ def _remember_deletes(plan: Plan, applied: AppliedKeys, *, has_commit_ts: bool) 
     columns = {name: table_type(schema.column(name).data_type) for name in schema.handle_key}
     evolution = Evolution(Shape(columns, schema.handle_key))
     same = (change for change in changes if change.schema.handle_key == schema.handle_key)
-    deletes = newest(
-        union([table_changes(change, evolution, (), plan.contents) for change in same]), has_commit_ts=has_commit_ts
-    )
-    keys = applied.of(plan.database, plan.table, evolution.shape.struct)
+    found = union([table_changes(change, evolution, (), plan.contents) for change in same])
+    if plan.contents.is_history:
+        keys = applied.deletes_of(plan.database, plan.table, evolution.shape.struct)
+        time = {"time": F.struct(F.col("at").alias("commit_ts"), F.lit(False).alias("later")), "timed": F.lit(True)}
+        deletes = moments(found).withColumns(time)
+    else:
+        keys = applied.of(plan.database, plan.table, evolution.shape.struct)
+        deletes = newest(found, has_commit_ts=has_commit_ts)
     (asked,) = deletes.agg(*keys.asked()).collect()
     keys.add(deletes, asked)
 
@@ -111,6 +118,41 @@ def _merge(
     return _report(
         plan, checked, upserted, deleted, unchanged, _unrepresentable_by_column(plan, done.asDict()), warnings
     )
+
+
+def _keep_versions(plan: Plan, set_aside: Callable[[Checked], None], deletes: TableKeys | None) -> TableReport:
+    """Put the versions that changes made among those of the table; `deletes` are what came before it was there."""
+    with ExitStack() as kept:
+        changes = _kept(moments(plan.changes(), also=tallies()), kept)
+        (done,) = changes.agg(
+            F.min("at").alias("since"),
+            F.count("at").alias("moments"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_set(_topics())))).alias("topics"),
+            *_count_unrepresentable(plan, F.col("after")),
+            *sums_of_tallies(),
+        ).collect()
+        checked = Checked.of(done) + count([change for change, _, _ in plan.refused])
+        set_aside(checked)
+        before = deletes.times(plan.place.spark) if deletes and plan.present is None else None
+        versions = _kept(laid_out(plan, changes, done["since"] or 0, before), kept)
+        (came,) = versions.agg(
+            F.count_if(F.col("fresh") & ~F.col("deleted")).alias("upserted"),
+            F.count_if(F.col("fresh") & F.col("deleted")).alias("deleted"),
+            F.count("action").alias("actions"),
+        ).collect()
+        to_do = versions.where(F.col("action").isNotNull())
+        if plan.present is None:
+            plan.place.create(to_do.select(_stored(plan)), plan.key, plan.notes)
+        elif came["actions"]:
+            _execute(plan, to_do, open_since(done["since"]))
+    upserted, deleted = came["upserted"], came["deleted"]
+    unchanged = done["moments"] - upserted - deleted
+    lost, warnings = _unrepresentable_by_column(plan, done.asDict()), _of_several_topics(plan, done["topics"])
+    return _report(plan, checked, upserted, deleted, unchanged, lost, warnings)
+
+
+def _deletes(plan: Plan, key: T.StructType, applied: AppliedKeys | None) -> TableKeys | None:
+    return applied.deletes_of(plan.database, plan.table, key) if applied else None
 
 
 def _counted(plan: Plan, actions: DataFrame, keys: TableKeys | None, kept: ExitStack) -> tuple[DataFrame, Row]:
@@ -209,13 +251,16 @@ def _of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
     ]
 
 
-def _execute(plan: Plan, actions: DataFrame) -> None:
+def _execute(plan: Plan, actions: DataFrame, where: Column | None = None) -> None:
+    """Do what `action` says to the table, all of whose rows that it concerns are `where` says."""
     # Spark's own merge, as Delta's needs a plugin in a Spark Connect server. The table has no alias in it: the changes
     # are one column, of a name that no table has.
     change = F.col(_CHANGE)
-    mine = reduce(and_, (F.col(sql_name(n)).eqNullSafe(change["key"][n]) for n in plan.key))
+    tests = [F.col(sql_name(n)).eqNullSafe(change["key"][n]) for n in plan.row_key]
+    mine = reduce(and_, [*tests, *(() if where is None else (where,))])
     values = {sql_column(n): value for n, value in _values(plan, change["after"]).items()}
-    changes = actions.select(F.struct("key", "after", "action", "time", "timed").alias(_CHANGE))
+    read = ("key", "after", "action", *(("time", "timed") if DELETED in plan.contents.columns else ()))
+    changes = actions.select(F.struct(*read).alias(_CHANGE))
     merge = changes.mergeInto(plan.place.name, mine)
     gone = merge.whenMatched(change["action"] == _DELETE)
     if DELETED in plan.contents.columns:

@@ -17,7 +17,7 @@ from tidecast.replica._changes import doubtful_columns, table_changes
 from tidecast.replica._check import Policy, check, refuse
 from tidecast.replica._columns import fill
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
-from tidecast.replica._mode import ROWS_ALONE, Contents
+from tidecast.replica._mode import ROWS_ALONE, VALID_FROM, Contents
 from tidecast.replica._target import CONTENTS, DeltaTarget
 from tidecast.spark import union
 
@@ -57,6 +57,11 @@ class Plan:
     def key(self) -> tuple[str, ...]:
         """The columns that identify a row; empty where nothing does."""
         return self.evolution.shape.key or ()
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """The columns that identify a row of the table, which may hold several versions of a row of the source."""
+        return (*self.key, VALID_FROM) if self.contents.is_history else self.key
 
     @property
     def all_changes(self) -> list[TableChanges]:

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._policy import OnDdl, OnError, OnMismatch
+from tidecast._policy import OnDdl, OnError, OnMismatch, TableMode
 from tidecast._progress import Progress, no_progress
 from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._applied_keys import AppliedKeys
@@ -74,7 +74,9 @@ def replicate(
     `contents` is what tables hold. With `TableMode.SOFT_DELETE` a deleted row stays, with `_deleted` true, and
     `_commit_ts` is that of its last change. With `TableMode.LOG` each change is a row, appended once, with `_op`,
     `_commit_ts`, `_verdict`, `_topic`, `_partition`, `_offset` and `_timestamp`; that of a delete is the row before it,
-    of which Avro shows the key. A table keeps what it was made with.
+    of which Avro shows the key. With `TableMode.HISTORY` a row of a table with a key has a row for each of its
+    versions, with `_valid_from` and `_valid_to`, commit-ts, the latter null for the one that holds now. A table keeps
+    what it was made with.
 
     `applied` are the keys of the batches before of the same topic: a change that is older than the one that a key was
     brought to changes nothing. Without them that holds within the batch alone.
@@ -86,6 +88,12 @@ def replicate(
     Source: Changefeeds, delivery; Avro protocol, row checksum; Other documents, Flink CDC's schema evolution.
     """
     policy, on_ddl = Policy(OnError.parse(on_error), OnMismatch.parse(on_mismatch)), OnDdl.parse(ddl, "ddl")
+    if contents.is_history and not events.has_commit_ts:
+        raise ConfigError(
+            f"--mode {contents.mode} needs a commit-ts in every message, deletes included",
+            hint=f"Avro's deletes have none: use Simple, or Debezium or Canal-JSON with TiDB's extension, or "
+            f"--mode {TableMode.SOFT_DELETE}",
+        )
     target = parse_target(to)
     folder = dead_letters or (target.folder / _DEAD_LETTERS if target.folder else None)
     if folder is None:
