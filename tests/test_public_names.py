@@ -20,7 +20,8 @@ from tidecast import Events, Replicated, TableChanges, TableReport
 PUBLIC = {
     "tidecast": """
         Bootstrap Column ColumnShown ConfigError CorruptedData DataType Ddl DecodeError Definition Demo DemoTable
-        DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDdl OnError OnMismatch Op PlannedSchema
+        DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDdl OnError OnMismatch
+        OnUnrepresentable Op PlannedSchema
         PlannedTable Published Reason RegistryError Replicated SchemaHistory SchemaRefused SourceChanged Statement
         TableChanges TableMode TableRefused TableReport TableSchema TableSummary TerminalError TidecastError
         TransientError Unreachable Verdict Verified __version__ configure_spark convert decode demo functions inspect

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         TransientError,
         Unreachable,
     )
-    from tidecast._policy import OnDdl, OnError, OnMismatch, TableMode
+    from tidecast._policy import OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
     from tidecast.api import (
         Events,
         TableSummary,
@@ -82,6 +82,7 @@ __all__ = [
     "OnDdl",
     "OnError",
     "OnMismatch",
+    "OnUnrepresentable",
     "Op",
     "PlannedSchema",
     "PlannedTable",
@@ -126,7 +127,7 @@ _MODULES = {
         ConfigError CorruptedData DecodeError EncodeError MissingRuntime RegistryError SchemaRefused SourceChanged
         TableRefused TerminalError TidecastError TransientError Unreachable
     """,
-    "_policy": "OnDdl OnError OnMismatch TableMode",
+    "_policy": "OnDdl OnError OnMismatch OnUnrepresentable TableMode",
     "api": "Events TableSummary Verified convert decode plan read replicate serve verify",
     "checksum": "Verdict",
     "functions": "functions",

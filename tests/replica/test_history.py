@@ -13,12 +13,12 @@ import pytest
 from avro_topic import INT, NUMBER, AvroTopic
 from chaos import TABLES, Change, Pack, Sent, tso
 from deltalake import DeltaTable
-from growing_topic import ID, GrowingTopic, ddl, row, table
+from growing_topic import ID, ddl, row, table
 from pyspark.sql import SparkSession
+from small_replica import SmallReplica
 
 import tidecast
 from tidecast.model import compose
-from tidecast.storage import storage_path
 
 _T0 = compose(1_700_000_000_000)
 _N = {**ID, "name": "n", "nullable": True}
@@ -36,25 +36,12 @@ _HISTORY = [
 _VERSIONS = [(1, 1, 1, 3), (1, 1, 5, 6), (1, 1, 6, None), (2, 1, 2, 4), (2, 2, 4, None)]
 
 
-class Replica:
-    """A topic of Simple, and the tables of versions that it becomes."""
+_SINCE = tuple(f"{name} - {_T0}" for name in ("_valid_from", "_valid_to"))
 
-    def __init__(self, spark: SparkSession, folder: Path, **options: Any) -> None:
-        self._spark, self.to = spark, folder / "tables"
-        self._options = {"mode": "history", "on_error": "fail", **options}
-        self.topic = GrowingTopic(storage_path(str(folder / "topic"), ""))
 
-    def run(self, **options: Any) -> tidecast.Replicated:
-        return tidecast.replicate(self.topic.uri, str(self.to), spark=self._spark, **self._options, **options)
-
-    def rows(self, *columns: str) -> list[tuple[Any, ...]]:
-        """Return the rows of the table, with times as they are after `_T0`."""
-        there = self._spark.read.format("delta").load(str(self.to / "d" / "t"))
-        since = (f"{name} - {_T0}" for name in ("_valid_from", "_valid_to"))
-        return sorted(map(tuple, there.selectExpr(*columns, *since).collect()), key=str)
-
-    def version(self) -> int:
-        return DeltaTable(self.to / "d" / "t").version()
+def replica_of(spark: SparkSession, folder: Path, **options: Any) -> SmallReplica:
+    """Return a replica whose tables hold versions."""
+    return SmallReplica(spark, folder, **{"mode": "history", "on_error": "fail", **options})
 
 
 def versions(told: Iterable[Change], name: str) -> Counter[tuple[Any, ...]]:
@@ -83,7 +70,7 @@ def test_versions_are_the_same_however_changes_come(spark: SparkSession, tmp_pat
     seed = random.randrange(1_000_000)
     names = ("one", "pair")
     pack = Pack(seed, tables=names, batches=4)
-    replica = Replica(spark, tmp_path, tz="UTC")
+    replica = replica_of(spark, tmp_path, tz="UTC")
 
     def deliver(batch: list[Sent]) -> None:
         places = ((range(pack.partitions) if p is None else [p], pack.message(e)) for p, e in batch)
@@ -119,11 +106,11 @@ def test_versions_are_the_same_however_changes_come(spark: SparkSession, tmp_pat
 
 def test_the_table_as_it_was_at_a_time(spark: SparkSession, tmp_path: Path) -> None:
     """The query is the manual's."""
-    replica = Replica(spark, tmp_path)
+    replica = replica_of(spark, tmp_path)
     replica.topic.grow(_HISTORY)
     (done,) = replica.run().tables
     assert (done.rows, done.upserted, done.deleted, done.unchanged) == (7, 5, 1, 0)
-    assert replica.rows("id", "n") == _VERSIONS
+    assert replica.rows("id", "n", *_SINCE) == _VERSIONS
     by_delta_rs = DeltaTable(done.where).to_pyarrow_table().to_pylist()
     shown = [tuple(v and v - _T0 if v and v > _T0 else v for v in r.values()) for r in by_delta_rs]
     assert sorted(shown, key=str) == _VERSIONS
@@ -140,15 +127,15 @@ def test_the_table_as_it_was_at_a_time(spark: SparkSession, tmp_path: Path) -> N
 def test_a_late_change_lands_at_its_place_and_a_repetition_makes_no_version(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    replica = Replica(spark, tmp_path, checkpoint=str(tmp_path / "checkpoint"))
+    replica = replica_of(spark, tmp_path, checkpoint=str(tmp_path / "checkpoint"))
     replica.topic.grow(_HISTORY[:1])
     replica.topic.deliver([(1, _HISTORY[3]), (1, _HISTORY[2])])
     (done,) = replica.run().tables
     assert (done.upserted, done.deleted) == (1, 1)
-    assert replica.rows("id", "n") == [(1, None, 3, 3), (2, 1, 2, None)]
+    assert replica.rows("id", "n", *_SINCE) == [(1, None, 3, 3), (2, 1, 2, None)]
     replica.topic.deliver((2, message) for message in _HISTORY[:0:-1])
     replica.run()
-    assert replica.rows("id", "n") == _VERSIONS
+    assert replica.rows("id", "n", *_SINCE) == _VERSIONS
     version = replica.version()
     for again in (_HISTORY[1:4], _HISTORY[4:], _HISTORY[3:5]):
         replica.topic.deliver((3, message) for message in again)
@@ -158,33 +145,33 @@ def test_a_late_change_lands_at_its_place_and_a_repetition_makes_no_version(
 
 
 def test_deletes_before_a_table_is_there_are_remembered(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path, checkpoint=str(tmp_path / "checkpoint"))
+    replica = replica_of(spark, tmp_path, checkpoint=str(tmp_path / "checkpoint"))
     replica.topic.grow([_CREATE, _HISTORY[3]])
     replica.run()
     assert not replica.to.joinpath("d").exists()
     replica.topic.grow(_HISTORY[1:3])
     replica.run()
-    assert replica.rows("id", "n") == [(1, 1, 1, 3), (2, 1, 2, None)]
+    assert replica.rows("id", "n", *_SINCE) == [(1, 1, 1, 3), (2, 1, 2, None)]
 
 
 def test_an_update_of_the_key_ends_the_row_of_the_old_one(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path)
+    replica = replica_of(spark, tmp_path)
     moved = {**row(_T0 + 3, _T0, kind="UPDATE", id=3, n=1), "old": {"id": "1", "n": "1"}}
     replica.topic.grow([*_HISTORY[:3], moved])
     (done,) = replica.run().tables
     assert (done.upserted, done.deleted) == (3, 1)
-    assert replica.rows("id", "n") == [(1, 1, 1, 3), (2, 1, 2, None), (3, 1, 3, None)]
+    assert replica.rows("id", "n", *_SINCE) == [(1, 1, 1, 3), (2, 1, 2, None), (3, 1, 3, None)]
 
 
 def test_schema_changes_and_metadata(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path, ddl="evolve", metadata=["_verdict"])
+    replica = replica_of(spark, tmp_path, ddl="evolve", metadata=["_verdict"])
     replica.topic.grow(_HISTORY[:4])
     replica.run()
     wider = table(_T0 + 7, ID, {**_N, "name": "m"}, {**ID, "name": "l", "default": "5"})
     replica.topic.grow([ddl("ALTER TABLE t RENAME COLUMN n TO m, ADD COLUMN l int NOT NULL DEFAULT 5", _T0 + 7, wider)])
     replica.topic.grow([row(_T0 + 8, _T0 + 7, id=2, m=8, l=6)])
     replica.run()
-    assert replica.rows("id", "m", "l", "_verdict") == [
+    assert replica.rows("id", "m", "l", "_verdict", *_SINCE) == [
         (1, 1, 5, "none", 1, 3),
         (2, 1, 5, "none", 2, 8),
         (2, 8, 6, "none", 8, None),
@@ -195,12 +182,12 @@ def test_schema_changes_and_metadata(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_rows_without_a_key_are_appended(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path)
+    replica = replica_of(spark, tmp_path)
     unkeyed = {**table(_T0, ID, _N), "indexes": []}
     replica.topic.grow([ddl("CREATE TABLE t (id int, n int)", _T0, unkeyed), *_HISTORY[1:4]])
     (done,) = replica.run().tables
     assert "1 deletes were not applied: the table has no key" in done.warnings
-    assert replica.rows("id", "n") == [(1, 1, 1, None), (2, 1, 2, None)]
+    assert replica.rows("id", "n", *_SINCE) == [(1, 1, 1, None), (2, 1, 2, None)]
 
 
 def test_avro_whose_deletes_have_no_commit_ts_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tidecast import replica
 from tidecast._errors import ConfigError
 from tidecast._go import parse_duration
-from tidecast._policy import OnDdl, OnError, OnMismatch
+from tidecast._policy import OnDdl, OnError, OnMismatch, OnUnrepresentable
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import parse_place
 from tidecast.api._follow import follow, next_batch
@@ -39,6 +39,7 @@ def replicate(
     ddl: str = ...,
     mode: str = ...,
     metadata: Sequence[str] = ...,
+    on_unrepresentable: str = ...,
     progress: Progress = ...,
 ) -> Replicated: ...
 
@@ -57,6 +58,7 @@ def replicate(
     ddl: str = ...,
     mode: str = ...,
     metadata: Sequence[str] = ...,
+    on_unrepresentable: str = ...,
     continuous: bool = ...,
     batch_size: int | None = ...,
     replay_window: str | None = ...,
@@ -80,6 +82,7 @@ def replicate(
     ddl: str = "lenient",
     mode: str = "current",
     metadata: Sequence[str] = (),
+    on_unrepresentable: str = "null",
     continuous: bool = False,
     batch_size: int | None = None,
     replay_window: str | None = None,
@@ -96,6 +99,9 @@ def replicate(
     With `mode` "soft-delete" deleted rows stay in the tables, with `_deleted` true; with "history" each version of a
     row is one, with `_valid_from` and `_valid_to`; with "log" each change is a row.
     `metadata` are columns that tables get besides: `_commit_ts` and `_verdict`.
+
+    With `on_unrepresentable` "string" columns that may have values which a table's type cannot hold, such as zero
+    dates, keep MySQL's text; with "fail" a row with such a value is a message that cannot be applied.
 
     With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for
     `replay_window` of commit-ts, a duration such as "30m"; the default is "24h".
@@ -114,7 +120,7 @@ def replicate(
     """
     target = parse_target(to)
     on_error, on_mismatch, on_ddl = OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnDdl.parse(ddl, "ddl")
-    contents = Contents.parse(mode, metadata)
+    contents, of_values = Contents.parse(mode, metadata), OnUnrepresentable.parse(on_unrepresentable)
     dead_letter_folder = folder(dead_letters, "--dead-letters")
 
     def apply(events: Events, applied: AppliedKeys | None = None) -> Replicated:
@@ -127,6 +133,7 @@ def replicate(
             on_mismatch=on_mismatch,
             ddl=on_ddl,
             contents=contents,
+            on_unrepresentable=of_values,
             applied=applied,
             progress=progress,
         )

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import tidecast
-from tidecast import OnDdl, OnError, OnMismatch, TableMode
+from tidecast import OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 from tidecast.cli import _show
 from tidecast.cli._progress import progress
@@ -180,6 +180,13 @@ def replicate(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="A column to add to the tables: _commit_ts or _verdict; may be repeated."),
     ] = None,
+    on_unrepresentable: Annotated[
+        OnUnrepresentable,
+        typer.Option(
+            help="A value that a table's type cannot hold, such as a zero date, is null there; or its column keeps "
+            "MySQL's text; or its row is set aside."
+        ),
+    ] = OnUnrepresentable.NULL,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder that keeps what was applied; the next run goes on there.")
     ] = None,
@@ -226,6 +233,7 @@ def replicate(
             ddl=ddl,
             mode=mode,
             metadata=metadata or (),
+            on_unrepresentable=on_unrepresentable,
             continuous=continuous,
             batch_size=batch_size,
             replay_window=replay_window,

@@ -19,7 +19,7 @@ from tidecast.replica._alter import evolve
 from tidecast.replica._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
 from tidecast.replica._changes import table_changes
 from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
-from tidecast.replica._columns import table_type
+from tidecast.replica._columns import source_type, table_type
 from tidecast.replica._evolve import Evolution, Shape
 from tidecast.replica._history import laid_out, moments, open_since
 from tidecast.replica._mode import COMMIT_TS, DELETED, OP
@@ -383,7 +383,11 @@ def _unrepresentable_by_column(plan: Plan, done: dict[str, int]) -> dict[str, in
 def _checksum_warnings(plan: Plan, checked: Checked) -> list[str]:
     warnings = []
     if wrong := checked.verdicts[Verdict.MISMATCH]:
-        zoned = any(c.data_type.kind is Kind.TIMESTAMP for change in plan.all_changes for c in change.schema.columns)
+        zoned = any(
+            source_type(c.data_type).kind is Kind.TIMESTAMP
+            for change in plan.all_changes
+            for c in change.schema.columns
+        )
         maybe = ": is --tz the sender's time zone, in which its TIMESTAMP values are?" if zoned else ""
         warnings.append(f"{wrong:,} rows do not fit their checksums{maybe}")
     if checked.corrupted:

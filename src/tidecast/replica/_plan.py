@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._policy import OnDdl
+from tidecast._policy import OnDdl, OnUnrepresentable
 from tidecast.model import RECORD, Ddl, Reason, TableChanges, TableSchema
 from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._changes import doubtful_columns, table_changes
@@ -23,7 +23,7 @@ from tidecast.spark import union
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
-_KEYSPACE, _VERSIONS = "tidecast.keyspace", "tidecast.versions"
+_KEYSPACE, _VERSIONS, _TEXTS = "tidecast.keyspace", "tidecast.versions", "tidecast.unrepresentable"
 
 Refused = tuple[TableChanges, Reason, str]
 
@@ -127,6 +127,8 @@ def plan(
     there = place.present()
     present, notes = (there.shape, there.notes) if there else (None, dict[str, str]())
     _check_contents(schema.name, contents, notes if there else None, [c.schema for c in changes])
+    texts = policy.on_unrepresentable is OnUnrepresentable.STRING
+    _check_texts(schema.name, notes if there else None, texts=texts)
     keyspace = unquote(notes.get(_KEYSPACE, "")) or next((c.keyspace for c in changes if c.keyspace), None)
     mine = [c for c in changes if c.keyspace in (None, "", keyspace)]
     memory = AppliedVersions.from_text(notes.get(_VERSIONS, ""))
@@ -160,9 +162,10 @@ def plan(
         if cause := _refusal(change, evolution, contents):
             refused.append((change, Reason.SCHEMA_CHANGE, cause))
         else:
-            accepted.append(check(change, policy))
+            accepted.append(check(change, policy, log=contents.is_log))
     shall = {_KEYSPACE: quote(keyspace)} if keyspace else {}
     shall |= {CONTENTS: contents.text} if contents.text else {}
+    shall |= {_TEXTS: OnUnrepresentable.STRING} if texts else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
     return Plan(
         schema.database,
@@ -192,6 +195,15 @@ def _check_contents(
             raise TableRefused(
                 f"column {column} of the source has the name of a metadata column", hint="another --mode"
             )
+
+
+def _check_texts(name: str, notes: Mapping[str, str] | None, *, texts: bool) -> None:
+    """Raise ConfigError where a table, which remembers `notes`, keeps dates and times in another form."""
+    if notes is not None and (_TEXTS in notes) is not texts:
+        held = "with" if _TEXTS in notes else "without"
+        hint = "do the same, or replicate to another place"
+        option = f"--on-unrepresentable {OnUnrepresentable.STRING}"
+        raise ConfigError(f"the table was made {held} {option}", where=name, hint=hint)
 
 
 def refusing(changes: Sequence[TableChanges], cause: str) -> Plan:

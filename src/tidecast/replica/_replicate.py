@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._policy import OnDdl, OnError, OnMismatch, TableMode
+from tidecast._policy import OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
 from tidecast._progress import Progress, no_progress
 from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._applied_keys import AppliedKeys
@@ -23,6 +23,7 @@ from tidecast.replica._ddl import Name, not_carried_out, stop_at_schema_changes
 from tidecast.replica._journal import write_journal
 from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._plan import Plan, plan, refusing
+from tidecast.replica._prepare import prepared
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._target import parse_target
 from tidecast.spark import inheriting, parallel_map, union
@@ -49,6 +50,7 @@ def replicate(
     on_mismatch: str = OnMismatch.DEAD_LETTER,
     ddl: str = OnDdl.LENIENT,
     contents: Contents = ROWS_ALONE,
+    on_unrepresentable: str = OnUnrepresentable.NULL,
     applied: AppliedKeys | None = None,
     progress: Progress = no_progress,
 ) -> Replicated:
@@ -78,6 +80,10 @@ def replicate(
     versions, with `_valid_from` and `_valid_to`, commit-ts, the latter null for the one that holds now. A table keeps
     what it was made with.
 
+    A value that the type of its column cannot hold, such as a zero date, is null in the table, and counted. With
+    `on_unrepresentable="string"` columns that may have such values keep MySQL's text, and with `"fail"` a row with such
+    a value is a message that cannot be applied.
+
     `applied` are the keys of the batches before of the same topic: a change that is older than the one that a key was
     brought to changes nothing. Without them that holds within the batch alone.
 
@@ -87,7 +93,9 @@ def replicate(
     DecodeError for a message, CorruptedData for a mismatch and TableRefused for a schema change that stops the run.
     Source: Changefeeds, delivery; Avro protocol, row checksum; Other documents, Flink CDC's schema evolution.
     """
-    policy, on_ddl = Policy(OnError.parse(on_error), OnMismatch.parse(on_mismatch)), OnDdl.parse(ddl, "ddl")
+    of_values = OnUnrepresentable.parse(on_unrepresentable)
+    policy = Policy(OnError.parse(on_error), OnMismatch.parse(on_mismatch), of_values)
+    on_ddl = OnDdl.parse(ddl, "ddl")
     if contents.is_history and not events.has_commit_ts:
         raise ConfigError(
             f"--mode {contents.mode} needs a commit-ts in every message, deletes included",
@@ -98,6 +106,7 @@ def replicate(
     folder = dead_letters or (target.folder / _DEAD_LETTERS if target.folder else None)
     if folder is None:
         raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
+    events = prepared(events, of_values)
     by_name: dict[Name, list[TableChanges]] = defaultdict(list)
     for changes in events.tables:
         by_name[changes.schema.database, changes.schema.table].append(changes)
