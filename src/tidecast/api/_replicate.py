@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -20,9 +21,18 @@ from tidecast._uri import parse_place
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
-from tidecast.replica import AppliedBatch, AppliedKeys, Contents, Replicated, maintain, parse_target, write_ledger
+from tidecast.replica import (
+    AppliedBatch,
+    AppliedKeys,
+    Contents,
+    Replicated,
+    Settings,
+    maintain,
+    parse_target,
+    write_ledger,
+)
 from tidecast.sources import Batch, TopicStream
-from tidecast.storage import AnyPath, Lock, check_exclusive, locked
+from tidecast.storage import AnyPath, Lock, check_exclusive, locked, storage_path
 
 _log = logging.getLogger(__name__)
 _KEYS, _REPLAY_WINDOW, _COMPACT_EVERY = "keys", "24h", 50
@@ -40,6 +50,7 @@ def replicate(
     mode: str = ...,
     metadata: Sequence[str] = ...,
     on_unrepresentable: str = ...,
+    config: str | os.PathLike[str] | None = ...,
     progress: Progress = ...,
 ) -> Replicated: ...
 
@@ -59,6 +70,7 @@ def replicate(
     mode: str = ...,
     metadata: Sequence[str] = ...,
     on_unrepresentable: str = ...,
+    config: str | os.PathLike[str] | None = ...,
     continuous: bool = ...,
     batch_size: int | None = ...,
     replay_window: str | None = ...,
@@ -83,6 +95,7 @@ def replicate(
     mode: str = "current",
     metadata: Sequence[str] = (),
     on_unrepresentable: str = "null",
+    config: str | os.PathLike[str] | None = None,
     continuous: bool = False,
     batch_size: int | None = None,
     replay_window: str | None = None,
@@ -103,6 +116,8 @@ def replicate(
     With `on_unrepresentable` "string" columns that may have values which a table's type cannot hold, such as zero
     dates, keep MySQL's text; with "fail" a row with such a value is a message that cannot be applied.
 
+    `config` is a TOML file of masks: columns that are dropped, hashed or redacted.
+
     With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for
     `replay_window` of commit-ts, a duration such as "30m"; the default is "24h".
 
@@ -121,6 +136,7 @@ def replicate(
     target = parse_target(to)
     on_error, on_mismatch, on_ddl = OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnDdl.parse(ddl, "ddl")
     contents, of_values = Contents.parse(mode, metadata), OnUnrepresentable.parse(on_unrepresentable)
+    settings = Settings.read(storage_path(os.fspath(config), "--config")) if config is not None else Settings()
     dead_letter_folder = folder(dead_letters, "--dead-letters")
 
     def apply(events: Events, applied: AppliedKeys | None = None) -> Replicated:
@@ -134,6 +150,7 @@ def replicate(
             ddl=on_ddl,
             contents=contents,
             on_unrepresentable=of_values,
+            settings=settings,
             applied=applied,
             progress=progress,
         )

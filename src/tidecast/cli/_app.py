@@ -187,6 +187,9 @@ def replicate(
             "MySQL's text; or its row is set aside."
         ),
     ] = OnUnrepresentable.NULL,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE.toml", help="Columns to mask: dropped, hashed or redacted.")
+    ] = None,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder that keeps what was applied; the next run goes on there.")
     ] = None,
@@ -234,6 +237,7 @@ def replicate(
             mode=mode,
             metadata=metadata or (),
             on_unrepresentable=on_unrepresentable,
+            config=config,
             continuous=continuous,
             batch_size=batch_size,
             replay_window=replay_window,

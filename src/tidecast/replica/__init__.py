@@ -6,6 +6,7 @@ from tidecast.replica._maintain import maintain
 from tidecast.replica._mode import Contents
 from tidecast.replica._replicate import replicate
 from tidecast.replica._report import Replicated, TableReport
+from tidecast.replica._settings import Settings
 from tidecast.replica._target import parse_target
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "AppliedKeys",
     "Contents",
     "Replicated",
+    "Settings",
     "TableReport",
     "maintain",
     "parse_target",

@@ -17,6 +17,8 @@ from tidecast.replica._changes import doubtful_columns, table_changes
 from tidecast.replica._check import Policy, check, refuse
 from tidecast.replica._columns import fill
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
+from tidecast.replica._mask import NOTE as MASKS
+from tidecast.replica._mask import check_masks, note, remembered
 from tidecast.replica._mode import ROWS_ALONE, VALID_FROM, Contents
 from tidecast.replica._target import CONTENTS, DeltaTarget
 from tidecast.spark import union
@@ -24,6 +26,8 @@ from tidecast.spark import union
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
 _KEYSPACE, _VERSIONS, _TEXTS = "tidecast.keyspace", "tidecast.versions", "tidecast.unrepresentable"
+
+NO_MASKS: Mapping[str, str] = {}
 
 Refused = tuple[TableChanges, Reason, str]
 
@@ -115,11 +119,12 @@ def plan(
     has_commit_ts: bool,
     policy: Policy,
     on_ddl: OnDdl,
+    masked: Mapping[str, str] = NO_MASKS,
 ) -> Plan:
     """Return what the changes of one table, and of its schema, mean for it; there may be none of its rows.
 
-    `has_commit_ts`: see `Events`. Raises ConfigError where the table holds something else than `contents`, and
-    TableRefused where a column of the source has the name of one of those.
+    `has_commit_ts`: see `Events`; `masked`: see `Prepared`. Raises ConfigError where the table holds something else
+    than `contents`, or under other masks, and TableRefused where a column of the source has the name of one of those.
     """
     shown = [change.schema for change in schema_changes if change.schema]
     by_ddl = [version for version in shown if not contents.clash([c.name for c in version.columns])]
@@ -129,6 +134,9 @@ def plan(
     _check_contents(schema.name, contents, notes if there else None, [c.schema for c in changes])
     texts = policy.on_unrepresentable is OnUnrepresentable.STRING
     _check_texts(schema.name, notes if there else None, texts=texts)
+    masks = remembered(notes)
+    names = {c.name for version in (*(c.schema for c in changes), *shown) for c in version.columns}
+    check_masks(schema.name, masks, masked, present.columns if present else (), names)
     keyspace = unquote(notes.get(_KEYSPACE, "")) or next((c.keyspace for c in changes if c.keyspace), None)
     mine = [c for c in changes if c.keyspace in (None, "", keyspace)]
     memory = AppliedVersions.from_text(notes.get(_VERSIONS, ""))
@@ -166,6 +174,7 @@ def plan(
     shall = {_KEYSPACE: quote(keyspace)} if keyspace else {}
     shall |= {CONTENTS: contents.text} if contents.text else {}
     shall |= {_TEXTS: OnUnrepresentable.STRING} if texts else {}
+    shall |= {MASKS: note({**masks, **masked})} if masked else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
     return Plan(
         schema.database,

@@ -25,6 +25,7 @@ from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._plan import Plan, plan, refusing
 from tidecast.replica._prepare import prepared
 from tidecast.replica._report import Replicated, TableReport
+from tidecast.replica._settings import NO_SETTINGS, Settings
 from tidecast.replica._target import parse_target
 from tidecast.spark import inheriting, parallel_map, union
 from tidecast.storage import AnyPath
@@ -51,6 +52,7 @@ def replicate(
     ddl: str = OnDdl.LENIENT,
     contents: Contents = ROWS_ALONE,
     on_unrepresentable: str = OnUnrepresentable.NULL,
+    settings: Settings = NO_SETTINGS,
     applied: AppliedKeys | None = None,
     progress: Progress = no_progress,
 ) -> Replicated:
@@ -84,6 +86,9 @@ def replicate(
     `on_unrepresentable="string"` columns that may have such values keep MySQL's text, and with `"fail"` a row with such
     a value is a message that cannot be applied.
 
+    `settings` has masks: columns that are dropped, hashed or redacted after their row was checked. A key's columns can
+    only be hashed, and a table keeps the masks of its columns. Dead letters are messages as they were sent.
+
     `applied` are the keys of the batches before of the same topic: a change that is older than the one that a key was
     brought to changes nothing. Without them that holds within the batch alone.
 
@@ -106,7 +111,8 @@ def replicate(
     folder = dead_letters or (target.folder / _DEAD_LETTERS if target.folder else None)
     if folder is None:
         raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
-    events = prepared(events, of_values)
+    ready = prepared(events, of_values, settings.masks)
+    events = ready.events
     by_name: dict[Name, list[TableChanges]] = defaultdict(list)
     for changes in events.tables:
         by_name[changes.schema.database, changes.schema.table].append(changes)
@@ -123,7 +129,16 @@ def replicate(
             place = target.table(spark, *name, make_database=bool(changes))
             if changes or place.exists():
                 schema_changes, timed = ddl_by_name.get(name, []), events.has_commit_ts
-                return plan(place, changes, schema_changes, contents, has_commit_ts=timed, policy=policy, on_ddl=on_ddl)
+                return plan(
+                    place,
+                    changes,
+                    schema_changes,
+                    contents,
+                    has_commit_ts=timed,
+                    policy=policy,
+                    on_ddl=on_ddl,
+                    masked=ready.masked.get(name, {}),
+                )
         except Exception as error:
             failed[name] = cause = _cause(error)
             if changes:
