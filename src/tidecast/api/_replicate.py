@@ -116,7 +116,8 @@ def replicate(
     With `on_unrepresentable` "string" columns that may have values which a table's type cannot hold, such as zero
     dates, keep MySQL's text; with "fail" a row with such a value is a message that cannot be applied.
 
-    `config` is a TOML file of masks: columns that are dropped, hashed or redacted.
+    `config` is a TOML file of routes, by which tables get another name or become one, and of masks: columns that are
+    dropped, hashed or redacted.
 
     With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for
     `replay_window` of commit-ts, a duration such as "30m"; the default is "24h".

@@ -188,7 +188,7 @@ def replicate(
         ),
     ] = OnUnrepresentable.NULL,
     config: Annotated[
-        str | None, typer.Option(metavar="FILE.toml", help="Columns to mask: dropped, hashed or redacted.")
+        str | None, typer.Option(metavar="FILE.toml", help="Names of tables, and columns to mask.")
     ] = None,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder that keeps what was applied; the next run goes on there.")

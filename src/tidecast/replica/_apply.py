@@ -242,7 +242,7 @@ def _topics() -> Column:
 
 def _of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
     """Return a warning where tables with different names may have come together under one: Avro has no a-b."""
-    if len(topics) < 2:
+    if len(topics) < 2 or len(plan.sources) > 1:
         return []
     name = f"{plan.database}.{plan.table}"
     return [

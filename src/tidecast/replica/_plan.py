@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
@@ -20,14 +21,16 @@ from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconci
 from tidecast.replica._mask import NOTE as MASKS
 from tidecast.replica._mask import check_masks, note, remembered
 from tidecast.replica._mode import ROWS_ALONE, VALID_FROM, Contents
+from tidecast.replica._prepare import Origin
 from tidecast.replica._target import CONTENTS, DeltaTarget
 from tidecast.spark import union
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
 _KEYSPACE, _VERSIONS, _TEXTS = "tidecast.keyspace", "tidecast.versions", "tidecast.unrepresentable"
+_SOURCES, _SAFE = "tidecast.sources", ' ",[]'
 
-NO_MASKS: Mapping[str, str] = {}
+NO_ORIGIN = Origin()
 
 Refused = tuple[TableChanges, Reason, str]
 
@@ -38,7 +41,8 @@ class Plan:
 
     `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
     the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
-    are files where the table shall lie, of a write that was not finished. `contents` is what it holds.
+    are files where the table shall lie, of a write that was not finished. `contents` is what it holds, `sources`
+    are the tables at the source that become it.
     """
 
     database: str
@@ -51,6 +55,7 @@ class Plan:
     notes: Mapping[str, str] = field(default_factory=dict)
     unfinished: Sequence[str] = ()
     contents: Contents = ROWS_ALONE
+    sources: Sequence[str] = ()
 
     @property
     def merges(self) -> bool:
@@ -119,11 +124,11 @@ def plan(
     has_commit_ts: bool,
     policy: Policy,
     on_ddl: OnDdl,
-    masked: Mapping[str, str] = NO_MASKS,
+    origin: Origin = NO_ORIGIN,
 ) -> Plan:
     """Return what the changes of one table, and of its schema, mean for it; there may be none of its rows.
 
-    `has_commit_ts`: see `Events`; `masked`: see `Prepared`. Raises ConfigError where the table holds something else
+    `has_commit_ts`: see `Events`; `origin`: see `Prepared`. Raises ConfigError where the table holds something else
     than `contents`, or under other masks, and TableRefused where a column of the source has the name of one of those.
     """
     shown = [change.schema for change in schema_changes if change.schema]
@@ -134,9 +139,10 @@ def plan(
     _check_contents(schema.name, contents, notes if there else None, [c.schema for c in changes])
     texts = policy.on_unrepresentable is OnUnrepresentable.STRING
     _check_texts(schema.name, notes if there else None, texts=texts)
+    sources = _sources(schema.name, origin, notes if there else None, on_ddl)
     masks = remembered(notes)
     names = {c.name for version in (*(c.schema for c in changes), *shown) for c in version.columns}
-    check_masks(schema.name, masks, masked, present.columns if present else (), names)
+    check_masks(schema.name, masks, origin.masked, present.columns if present else (), names)
     keyspace = unquote(notes.get(_KEYSPACE, "")) or next((c.keyspace for c in changes if c.keyspace), None)
     mine = [c for c in changes if c.keyspace in (None, "", keyspace)]
     memory = AppliedVersions.from_text(notes.get(_VERSIONS, ""))
@@ -168,13 +174,15 @@ def plan(
     accepted, refused = [], list[Refused]()
     for change in fit:
         if cause := _refusal(change, evolution, contents):
+            cause += f" ({', '.join(sources)} become one table)" if len(sources) > 1 else ""
             refused.append((change, Reason.SCHEMA_CHANGE, cause))
         else:
             accepted.append(check(change, policy, log=contents.is_log))
     shall = {_KEYSPACE: quote(keyspace)} if keyspace else {}
     shall |= {CONTENTS: contents.text} if contents.text else {}
     shall |= {_TEXTS: OnUnrepresentable.STRING} if texts else {}
-    shall |= {MASKS: note({**masks, **masked})} if masked else {}
+    shall |= {MASKS: note({**masks, **origin.masked})} if origin.masked else {}
+    shall |= {_SOURCES: quote(json.dumps(sources), safe=_SAFE)} if sources != [schema.name] else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
     return Plan(
         schema.database,
@@ -187,6 +195,7 @@ def plan(
         {name: value for name, value in shall.items() if notes.get(name) != value},
         () if there else place.unfinished(),
         contents,
+        sources,
     )
 
 
@@ -213,6 +222,19 @@ def _check_texts(name: str, notes: Mapping[str, str] | None, *, texts: bool) -> 
         hint = "do the same, or replicate to another place"
         option = f"--on-unrepresentable {OnUnrepresentable.STRING}"
         raise ConfigError(f"the table was made {held} {option}", where=name, hint=hint)
+
+
+def _sources(name: str, origin: Origin, notes: Mapping[str, str] | None, on_ddl: OnDdl) -> list[str]:
+    """Return the tables that become this one, with those that a table remembers in `notes`.
+
+    Raises ConfigError where one of several would drop or rename what another has still.
+    """
+    held = [] if notes is None else json.loads(unquote(notes.get(_SOURCES, quote(json.dumps([name])))))
+    sources = sorted({*held, *origin.sources})
+    if len(sources) > 1 and on_ddl in (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE):
+        cause = f"{', '.join(sources)} become one table, from which --ddl {on_ddl} would drop columns of the others"
+        raise ConfigError(cause, where=name, hint=f"--ddl {OnDdl.LENIENT}")
+    return sources or [name]
 
 
 def refusing(changes: Sequence[TableChanges], cause: str) -> Plan:

@@ -4,37 +4,44 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tidecast._policy import OnUnrepresentable
 from tidecast.checksum import with_verdict
 from tidecast.model import Ddl, Events, TableChanges, TableSchema
 from tidecast.replica._columns import as_text
-from tidecast.replica._ddl import Name
-from tidecast.replica._mask import Masks
+from tidecast.replica._settings import Settings
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a table comes from: the names of its source tables, and its columns that are masked, and how."""
+
+    sources: set[str] = field(default_factory=set)
+    masked: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Events whose changes have the column `verification` (see `with_verdict`), and the columns of their tables.
-
-    `masked` tells for each table which of its columns are masked, and how.
-    """
+    """Events whose changes have the column `verification` (see `with_verdict`), and the names and columns of tables."""
 
     events: Events
-    masked: Mapping[Name, Mapping[str, str]]
+    origins: Mapping[tuple[str, str], Origin]
 
 
-def prepared(events: Events, on_unrepresentable: OnUnrepresentable, masks: Masks) -> Prepared:
+def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Settings) -> Prepared:
     """Return events for tables. Raises ConfigError for a mask that cannot be.
 
     What the model has as text anyway, such as dates, needs no other values to be text in a table.
     """
-    texts, masked = on_unrepresentable is OnUnrepresentable.STRING, defaultdict[Name, dict[str, str]](dict)
+    texts, masks = on_unrepresentable is OnUnrepresentable.STRING, settings.masks
+    origins = defaultdict[tuple[str, str], Origin](Origin)
 
     def schema(given: TableSchema) -> TableSchema:
-        masked[given.database, given.table] |= masks.text_of(given)
-        shown = masks.schema(given)
+        shown = settings.routes.schema(masks.schema(given))
+        origin = origins[shown.database, shown.table]
+        origin.sources.add(given.name)
+        origin.masked.update(masks.text_of(given))
         if not texts:
             return shown
         return replace(shown, columns=tuple(replace(c, data_type=as_text(c.data_type)) for c in shown.columns))
@@ -48,4 +55,4 @@ def prepared(events: Events, on_unrepresentable: OnUnrepresentable, masks: Masks
         return replace(given, schema=schema(given.schema)) if given.schema else given
 
     tables, statements = tuple(map(changes, events.tables)), tuple(map(ddl, events.ddl))
-    return Prepared(replace(events, tables=tables, ddl=statements), masked)
+    return Prepared(replace(events, tables=tables, ddl=statements), origins)

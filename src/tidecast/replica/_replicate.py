@@ -86,8 +86,9 @@ def replicate(
     `on_unrepresentable="string"` columns that may have such values keep MySQL's text, and with `"fail"` a row with such
     a value is a message that cannot be applied.
 
-    `settings` has masks: columns that are dropped, hashed or redacted after their row was checked. A key's columns can
-    only be hashed, and a table keeps the masks of its columns. Dead letters are messages as they were sent.
+    `settings` has routes, by which tables get another name or become one, and masks: columns that are dropped, hashed
+    or redacted after their row was checked. A key's columns can only be hashed, and a table keeps the masks of its
+    columns. Dead letters are messages as they were sent.
 
     `applied` are the keys of the batches before of the same topic: a change that is older than the one that a key was
     brought to changes nothing. Without them that holds within the batch alone.
@@ -111,7 +112,7 @@ def replicate(
     folder = dead_letters or (target.folder / _DEAD_LETTERS if target.folder else None)
     if folder is None:
         raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
-    ready = prepared(events, of_values, settings.masks)
+    ready = prepared(events, of_values, settings)
     events = ready.events
     by_name: dict[Name, list[TableChanges]] = defaultdict(list)
     for changes in events.tables:
@@ -137,7 +138,7 @@ def replicate(
                     has_commit_ts=timed,
                     policy=policy,
                     on_ddl=on_ddl,
-                    masked=ready.masked.get(name, {}),
+                    origin=ready.origins[name],
                 )
         except Exception as error:
             failed[name] = cause = _cause(error)

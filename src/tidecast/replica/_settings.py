@@ -1,4 +1,4 @@
-"""What a file tells a replica of its tables: which of their columns are masked."""
+"""What a file tells a replica of its tables: what they are called, and which of their columns are masked."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from pydantic import Field, ValidationError
 from tidecast._config_model import ConfigModel
 from tidecast._errors import ConfigError
 from tidecast.replica._mask import Mask, Masks
+from tidecast.replica._route import Route, Routes
 from tidecast.storage import AnyPath
 
 
 class _File(ConfigModel):
+    route: Annotated[tuple[Route, ...], Field(strict=False)] = ()
     mask: Annotated[tuple[Mask, ...], Field(strict=False)] = ()
 
 
@@ -22,6 +24,7 @@ class _File(ConfigModel):
 class Settings:
     """What a file says, or nothing."""
 
+    routes: Routes = field(default_factory=Routes)
     masks: Masks = field(default_factory=Masks)
 
     @classmethod
@@ -39,7 +42,7 @@ class Settings:
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False, include_context=False)[0]
             raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", where=where) from None
-        return cls(Masks(said.mask))
+        return cls(Routes(said.route), Masks(said.mask))
 
 
 NO_SETTINGS = Settings()
