@@ -56,6 +56,9 @@ def test_shards_become_one_table(spark: SparkSession, tmp_path: Path, config: Pa
     replica.topic.grow([order(1, 3, 1, id=1, n=1), order(2, 4, 2, id=2, n=2)])
     (done,) = replica.run().tables
     assert (done.name, done.upserted) == ("shop.orders", 2)
+    assert (
+        "shop_1.orders, shop_2.orders become one table: of rows with equal keys only the newest stays" in done.warnings
+    )
     # One of them gets its column first; what the other sends meanwhile has none.
     replica.topic.grow([shard(1, 5, ID, _N, _M, sql=_ADD)])
     replica.topic.grow([order(1, 6, 5, id=3, n=3, m=3), order(2, 7, 2, id=4, n=4)])

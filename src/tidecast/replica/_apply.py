@@ -24,7 +24,7 @@ from tidecast.replica._evolve import Evolution, Shape
 from tidecast.replica._history import laid_out, moments, open_since
 from tidecast.replica._mode import COMMIT_TS, DELETED, OP
 from tidecast.replica._order import newest, without_repeats
-from tidecast.replica._plan import Plan
+from tidecast.replica._plan import SOURCES, Plan
 from tidecast.replica._report import TableReport
 from tidecast.spark import number_at, sql_column, sql_name, union
 
@@ -407,6 +407,8 @@ def _report(
     reported = [*_checksum_warnings(plan, checked), *(warnings or [])]
     if plan.unfinished:
         reported.append(f"{len(plan.unfinished)} files of a write that was not finished lie in the folder of the table")
+    if len(plan.sources) > 1 and SOURCES in plan.notes:
+        reported.append(f"{', '.join(plan.sources)} become one table: of rows with equal keys only the newest stays")
     reported += [f"refused: {cause}" for cause in dict.fromkeys(cause for _, _, cause in plan.refused)]
     reported += [
         f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()

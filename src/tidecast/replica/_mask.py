@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import quote, unquote
 
@@ -51,7 +51,7 @@ class _Rule:
     tables: TableMatcher
     columns: ColumnMatcher
     action: str
-    salt: bytes
+    salt: bytes = field(repr=False)
 
     @property
     def text(self) -> str:
@@ -90,6 +90,7 @@ class Masks:
     def frame(self, schema: TableSchema, frame: DataFrame) -> DataFrame:
         """Return changes of a version with masked values in `old` and `data`."""
         rules = self._of(schema)
+        secrets = {salt: _secret(frame.sparkSession, salt) for salt in {r.salt for r in rules.values() if r.salt}}
         for side in ("old", "data") if rules else ():
             image = F.col(side)
             if dropped := [sql_name(name) for name, rule in rules.items() if rule.action == "drop"]:
@@ -97,7 +98,7 @@ class Masks:
             for name, rule in rules.items():
                 if rule.action != "drop":
                     value, kind = F.col(side)[name], schema.column(name).data_type.kind
-                    shown = F.lit(_REDACTED) if rule.action == "redact" else _hashed(frame, value, kind, rule.salt)
+                    shown = F.lit(_REDACTED) if rule.action == "redact" else _hashed(secrets[rule.salt], value, kind)
                     image = image.withField(sql_name(name), F.when(value.isNotNull(), shown))
             frame = frame.withColumn(side, image)
         return frame
@@ -160,13 +161,12 @@ def _rule(mask: Mask) -> _Rule:
     return _Rule(TableMatcher(mask.matcher), ColumnMatcher(mask.columns), mask.action, salt)
 
 
-def _hashed(frame: DataFrame, value: Column, kind: Kind, salt: bytes) -> Column:
-    # A literal would be shown wherever Spark shows a plan: in its pages, its event log, its errors.
-    secret = _secret(frame.sparkSession, salt)
+def _hashed(secret: Column, value: Column, kind: Kind) -> Column:
     return F.sha2(F.concat(secret, value if kind in _BYTES else value.cast("string").cast("binary")), 256)
 
 
 def _secret(spark: SparkSession, salt: bytes) -> Column:
+    """Return a salt as data: a literal would be shown wherever Spark shows a plan, in pages, event logs and errors."""
     return small_table(spark, [(salt,)], {"salt": pa.binary()}).scalar()
 
 

@@ -28,7 +28,7 @@ from tidecast.spark import union
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
 _KEYSPACE, _VERSIONS, _TEXTS = "tidecast.keyspace", "tidecast.versions", "tidecast.unrepresentable"
-_SOURCES, _SAFE = "tidecast.sources", ' ",[]'
+SOURCES, _SAFE = "tidecast.sources", ' ",[]'
 
 NO_ORIGIN = Origin()
 
@@ -182,7 +182,7 @@ def plan(
     shall |= {CONTENTS: contents.text} if contents.text else {}
     shall |= {_TEXTS: OnUnrepresentable.STRING} if texts else {}
     shall |= {MASKS: note({**masks, **origin.masked})} if origin.masked else {}
-    shall |= {_SOURCES: quote(json.dumps(sources), safe=_SAFE)} if sources != [schema.name] else {}
+    shall |= {SOURCES: quote(json.dumps(sources), safe=_SAFE)} if sources != [schema.name] else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
     return Plan(
         schema.database,
@@ -229,7 +229,7 @@ def _sources(name: str, origin: Origin, notes: Mapping[str, str] | None, on_ddl:
 
     Raises ConfigError where one of several would drop or rename what another has still.
     """
-    held = [] if notes is None else json.loads(unquote(notes.get(_SOURCES, quote(json.dumps([name])))))
+    held = [] if notes is None else json.loads(unquote(notes.get(SOURCES, quote(json.dumps([name])))))
     sources = sorted({*held, *origin.sources})
     if len(sources) > 1 and on_ddl in (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE):
         cause = f"{', '.join(sources)} become one table, from which --ddl {on_ddl} would drop columns of the others"
