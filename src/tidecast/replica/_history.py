@@ -172,5 +172,5 @@ def _is_news(plan: Plan) -> Column:
 
 def _differ(plan: Plan, but: str = "") -> Column:
     there, after = F.col("there"), F.col("after")
-    columns = ((part, name) for part, names in _parts(plan).items() for name in names if name != but)
-    return reduce(or_, (~there[part][name].eqNullSafe(after[part][name]) for part, name in columns))
+    ours = (~there["metadata"][n].eqNullSafe(after["metadata"][n]) for n in plan.contents.columns if n != but)
+    return reduce(or_, ours, ~there["row"].eqNullSafe(after["row"]))

@@ -91,6 +91,7 @@ class Masks:
         """Return changes of a version with masked values in `old` and `data`."""
         rules = self._of(schema)
         secrets = {salt: _secret(frame.sparkSession, salt) for salt in {r.salt for r in rules.values() if r.salt}}
+        images = {}
         for side in ("old", "data") if rules else ():
             image = F.col(side)
             if dropped := [sql_name(name) for name, rule in rules.items() if rule.action == "drop"]:
@@ -100,8 +101,8 @@ class Masks:
                     value, kind = F.col(side)[name], schema.column(name).data_type.kind
                     shown = F.lit(_REDACTED) if rule.action == "redact" else _hashed(secrets[rule.salt], value, kind)
                     image = image.withField(sql_name(name), F.when(value.isNotNull(), shown))
-            frame = frame.withColumn(side, image)
-        return frame
+            images[side] = image
+        return frame.withColumns(images) if images else frame
 
     def check_renames(self, change: Ddl) -> None:
         """Raise ConfigError where a masked column got a name under which it is not masked so."""

@@ -14,7 +14,7 @@ class Route(ConfigModel):
     """`[[route]]`: the database and the table that the tables which `matcher` matches become.
 
     `{schema}` and `{table}` stand for the source's names, and nothing at all for the same name.
-    Source: Changefeed configuration, dispatchers.
+    Source: Command line, replicate.
     """
 
     matcher: Many

@@ -11,10 +11,7 @@ _PLACEHOLDER = re.compile(r"\{(schema|table)\}")
 
 
 def check_target(expression: str) -> None:
-    """Raise ConfigError (`CDC:ErrInvalidTableRoutingRule`) for an expression that is none.
-
-    Source: Changefeed configuration, dispatchers.
-    """
+    """Raise ConfigError (`CDC:ErrInvalidTableRoutingRule`) for an expression that is none."""
     if not _EXPRESSION.fullmatch(expression):
         raise ConfigError(f"invalid table routing rule: {expression}", code="CDC:ErrInvalidTableRoutingRule")
 
