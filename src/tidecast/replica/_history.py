@@ -82,7 +82,7 @@ def laid_out(plan: Plan, changes: DataFrame, since: int, deletes: DataFrame | No
     placed = merged.withColumns(
         {"next": F.lead("at").over(by_time), "ends": F.coalesce(~F.lag("deleted").over(by_time), F.lit(False))}
     )
-    after = F.when(upsert, _version(plan)).when(~F.col("ends"), _tombstone(plan))
+    after = F.when(upsert, _version(plan)).when(~F.col("ends"), F.coalesce("there", _tombstone(plan)))
     return placed.withColumn("after", after).select(
         F.struct(*(F.col("key")[name].alias(name) for name in plan.key), F.col("at").alias(VALID_FROM)).alias("key"),
         "after",
