@@ -21,11 +21,12 @@ PUBLIC = {
     "tidecast": """
         Bootstrap Column ColumnShown Compared ComparedTable ConfigError CorruptedData DataType Ddl DecodeError
         Definition Demo DemoTable DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDataLoss OnDdl
-        OnError OnMismatch Op PlannedSchema PlannedTable ProofVerdict Proven ProvenTable Published Reason
-        RegistryError Replicated RowDifference SchemaHistory SchemaRefused Snapshot SourceChanged SourceSnapshot
-        Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot TableSummary TerminalError
-        TidecastError TransientError Unreachable Verdict Verified __version__ compare configure_spark convert decode
-        demo functions inspect plan prove read replicate serve snapshot spark_session verify
+        OnError OnMismatch OnUnrepresentable Op PlannedSchema PlannedTable ProofVerdict Proven ProvenTable Published
+        Reason RegistryError Replicated RowDifference SchemaHistory SchemaRefused Snapshot SourceChanged
+        SourceSnapshot Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot
+        TableSummary TerminalError TidecastError TransientError Unreachable Verdict Verified __version__ compare
+        configure_spark convert decode demo functions inspect plan prove read replicate serve snapshot spark_session
+        verify
     """,
     "tidecast.api": """
         DEAD_LETTERS Events TableSummary TopicSource Verified compare convert decode plan prove read replicate serve

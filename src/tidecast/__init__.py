@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         TransientError,
         Unreachable,
     )
-    from tidecast._policy import OnDataLoss, OnDdl, OnError, OnMismatch, TableMode
+    from tidecast._policy import OnDataLoss, OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
     from tidecast.api import (
         Events,
         TableSummary,
@@ -100,6 +100,7 @@ __all__ = [
     "OnDdl",
     "OnError",
     "OnMismatch",
+    "OnUnrepresentable",
     "Op",
     "PlannedSchema",
     "PlannedTable",
@@ -154,7 +155,7 @@ _MODULES = {
         ConfigError CorruptedData DecodeError EncodeError MissingRuntime RegistryError SchemaRefused SourceChanged
         TableRefused TerminalError TidecastError TransientError Unreachable
     """,
-    "_policy": "OnDataLoss OnDdl OnError OnMismatch TableMode",
+    "_policy": "OnDataLoss OnDdl OnError OnMismatch OnUnrepresentable TableMode",
     "api": "Events TableSummary Verified compare convert decode plan prove read replicate serve snapshot verify",
     "checksum": "Verdict",
     "functions": "functions",

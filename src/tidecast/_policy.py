@@ -44,11 +44,20 @@ class OnDataLoss(_Choice):
     CONTINUE = "continue"
 
 
+class OnUnrepresentable(_Choice):
+    """What to do with a value that the type of a table's column cannot hold: null, text instead of it, or no row."""
+
+    NULL = "null"
+    STRING = "string"
+    FAIL = "fail"
+
+
 class TableMode(_Choice):
-    """What a table holds: the rows as they are, deleted ones marked as such, too, or every change as a row."""
+    """What a table holds: the rows as they are, deleted ones marked as such, too, every version, or every change."""
 
     CURRENT = "current"
     SOFT_DELETE = "soft-delete"
+    HISTORY = "history"
     LOG = "log"
 
 

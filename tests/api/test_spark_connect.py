@@ -38,6 +38,10 @@ applied = [
     command("replicate", f"{folder}/{name}.jsonl?protocol=simple", "--to", f"{folder}/tables")["tables"][0]
     for name in ("log", "longer")
 ]
+history = ("--to", f"{folder}/versions", "--mode", "history", "--config", f"{folder}/replica.toml")
+versions = [
+    command("replicate", f"{folder}/{name}.jsonl?protocol=simple", *history)["tables"][0] for name in ("log", "longer")
+]
 
 spark = tidecast.spark_session()
 assert type(spark).__module__ == "pyspark.sql.connect.session", type(spark)
@@ -51,6 +55,17 @@ with tidecast.decode(messages, protocol="avro", schema_registry=registry, tz="UT
 rows = spark.read.format("delta").load(f"{folder}/tables/shop/t").orderBy("id").collect()
 print(json.dumps([published, verified, [[t["upserted"], t["deleted"]] for t in applied], [tuple(row) for row in rows]]))
 print(json.dumps([decoded, summary]))
+kept = spark.read.format("delta").load(f"{folder}/versions/shop/t").orderBy("id", "_valid_from")
+shown = kept.selectExpr("id", "left(name, 4)", "_valid_to IS NULL").collect()
+print(json.dumps([[[t["upserted"], t["deleted"]] for t in versions], [tuple(row) for row in shown]]))
+"""
+
+_MASK = """
+[[mask]]
+matcher = ["*.*"]
+columns = ["name"]
+action = "hash"
+salt = "salt"
 """
 
 
@@ -58,6 +73,7 @@ print(json.dumps([decoded, summary]))
 def test_a_topic_is_published_verified_and_applied(tmp_path: Path) -> None:
     write_topic(tmp_path / "log.jsonl", TWO_ROWS)
     write_topic(tmp_path / "longer.jsonl", CHANGED_ROWS)
+    (tmp_path / "replica.toml").write_text(_MASK)
     with ConnectServer() as server:
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, str(tmp_path), server.remote],
@@ -67,7 +83,7 @@ def test_a_topic_is_published_verified_and_applied(tmp_path: Path) -> None:
             cwd=tmp_path,
         )
     assert done.returncode == 0, done.stderr[-4000:]
-    commands, decoded = map(json.loads, done.stdout.splitlines())
+    commands, decoded, versions = map(json.loads, done.stdout.splitlines())
     assert commands == [
         [2, 2],
         {"none": 4},
@@ -76,3 +92,5 @@ def test_a_topic_is_published_verified_and_applied(tmp_path: Path) -> None:
     ]
     published = [[1, "c", "none"], [2, "c", "none"]]
     assert decoded == [published * 2, [["shop.t", 4]]]
+    hashed = [[1, "62b4", False], [1, "eee7", True], [2, "2a02", False], [3, "b2fd", True]]
+    assert versions == [[[2, 0], [2, 1]], hashed]

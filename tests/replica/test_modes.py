@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from avro_topic import INT, NUMBER, AvroTopic
-from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
+from growing_topic import ID, ddl, row, table, watermark
 from pyspark.sql import SparkSession
+from small_replica import SmallReplica
 
 import tidecast
 from tidecast.model import compose
-from tidecast.storage import storage_path
 
 _T0 = compose(1_700_000_000_000)
 _TABLE = table(_T0, ID, {**ID, "name": "n", "nullable": True})
@@ -28,26 +28,8 @@ _HISTORY = [
 ]
 
 
-class Replica:
-    """A topic of Simple, and the table d.t that it becomes."""
-
-    def __init__(self, spark: SparkSession, folder: Path, **options: Any) -> None:
-        self._spark, self._to, self._options = spark, str(folder / "tables"), options
-        self.topic = GrowingTopic(storage_path(str(folder / "topic"), ""))
-
-    def run(self, **options: Any) -> tidecast.Replicated:
-        return tidecast.replicate(self.topic.uri, self._to, spark=self._spark, **self._options, **options)
-
-    def rows(self, *columns: str) -> list[tuple[Any, ...]]:
-        there = self._spark.read.format("delta").load(f"{self._to}/d/t")
-        return sorted((tuple(found) for found in there.select(*columns or ("*",)).collect()), key=str)
-
-    def version(self) -> int:
-        return len(list(Path(self._to, "d", "t", "_delta_log").glob("*.json")))
-
-
 def test_a_deleted_row_stays_and_is_marked(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path, mode="soft-delete")
+    replica = SmallReplica(spark, tmp_path, mode="soft-delete")
     replica.topic.grow(_HISTORY[:3])
     replica.run()
     columns = ("id", "n", "_deleted", "_commit_ts")
@@ -65,7 +47,7 @@ def test_a_deleted_row_stays_and_is_marked(spark: SparkSession, tmp_path: Path) 
 
 
 def test_a_row_that_comes_and_goes_in_one_batch_is_kept_as_it_was_last(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path, mode="soft-delete")
+    replica = SmallReplica(spark, tmp_path, mode="soft-delete")
     replica.topic.grow(_HISTORY[:2])
     replica.run()
     there = [row(_T0 + 2, _T0, kind="UPDATE", id=1, n=2), row(_T0 + 3, _T0, kind="DELETE", id=1, n=2)]
@@ -79,7 +61,7 @@ def test_a_row_that_comes_and_goes_in_one_batch_is_kept_as_it_was_last(spark: Sp
 
 
 def test_metadata_columns_stay_when_the_table_gets_columns(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path)
+    replica = SmallReplica(spark, tmp_path)
     replica.topic.grow(_HISTORY)
     replica.run(metadata=["_commit_ts", "_verdict"])
     assert replica.rows() == [(2, 2, _T0 + 4, "none")]
@@ -94,7 +76,7 @@ def test_metadata_columns_stay_when_the_table_gets_columns(spark: SparkSession, 
 
 
 def test_a_log_has_each_change_once_however_often_it_comes(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path, mode="log", checkpoint=str(tmp_path / "checkpoint"))
+    replica = SmallReplica(spark, tmp_path, mode="log", checkpoint=str(tmp_path / "checkpoint"))
     expected = [
         (1, 1, "c", _T0 + 1),
         (1, 1, "d", _T0 + 3),
@@ -124,7 +106,7 @@ def test_a_log_has_each_change_once_however_often_it_comes(spark: SparkSession, 
 
 
 def test_a_log_that_was_dropped_gets_what_comes_again(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path, mode="log", checkpoint=str(tmp_path / "checkpoint"))
+    replica = SmallReplica(spark, tmp_path, mode="log", checkpoint=str(tmp_path / "checkpoint"))
     for said in (_HISTORY[:2], _HISTORY[2:], _HISTORY[:2], _HISTORY[2:]):
         replica.topic.grow(said)
         replica.run()
@@ -134,7 +116,7 @@ def test_a_log_that_was_dropped_gets_what_comes_again(spark: SparkSession, tmp_p
 
 
 def test_a_statement_adds_no_column_of_the_name_of_metadata(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path, mode="log")
+    replica = SmallReplica(spark, tmp_path, mode="log")
     replica.topic.grow(_HISTORY)
     replica.run()
     clashing = table(_T0 + 6, ID, {**ID, "name": "_op"})
@@ -145,12 +127,11 @@ def test_a_statement_adds_no_column_of_the_name_of_metadata(spark: SparkSession,
 
 def test_a_log_tells_the_table_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     """The query is the manual's."""
-    replica = Replica(spark, tmp_path, mode="log")
+    replica = SmallReplica(spark, tmp_path, mode="log")
     replica.topic.grow(_HISTORY)
     (done,) = replica.run().tables
-    (query,) = re.findall(
-        r"```sql\n(.*?)```", (Path(__file__).parents[2] / "docs" / "commands.md").read_text(), re.DOTALL
-    )
+    manual = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+    (query,) = (q for q in re.findall(r"```sql\n(.*?)```", manual, re.DOTALL) if "_op" in q)
 
     def as_of(commit_ts: int) -> list[tuple[Any, ...]]:
         asked = query.replace("out/log/shop/orders", done.where).replace("456789012345678901", str(commit_ts))
@@ -184,7 +165,7 @@ def test_a_delete_before_any_row_of_a_log_is_a_dead_letter(spark: SparkSession, 
 
 
 def test_a_table_keeps_what_it_was_made_with(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path)
+    replica = SmallReplica(spark, tmp_path)
     replica.topic.grow(_HISTORY)
     replica.run()
     with pytest.raises(tidecast.ConfigError, match=r"d\.t: the table was made with --mode current"):
@@ -193,7 +174,7 @@ def test_a_table_keeps_what_it_was_made_with(spark: SparkSession, tmp_path: Path
 
 
 def test_a_column_of_the_source_is_not_taken_for_metadata(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path, mode="soft-delete")
+    replica = SmallReplica(spark, tmp_path, mode="soft-delete")
     named = table(_T0, ID, {**ID, "name": "_DELETED"})
     replica.topic.grow([ddl("CREATE TABLE t (id int, _DELETED int)", _T0, named), row(_T0 + 1, _T0, id=1, _DELETED=1)])
     result = replica.run()
@@ -204,7 +185,7 @@ def test_a_column_of_the_source_is_not_taken_for_metadata(spark: SparkSession, t
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"mode": "upsert"}, "mode is 'upsert' .one of current, soft-delete, log"),
+        ({"mode": "upsert"}, "mode is 'upsert' .one of current, soft-delete, history, log"),
         ({"metadata": ["_offset"]}, "--metadata: no column '_offset' can be had with --mode current"),
     ],
 )

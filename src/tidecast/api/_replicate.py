@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 from tidecast import replica
 from tidecast._errors import ConfigError
 from tidecast._go import parse_duration
-from tidecast._policy import OnDataLoss, OnDdl, OnError, OnMismatch
+from tidecast._policy import OnDataLoss, OnDdl, OnError, OnMismatch, OnUnrepresentable
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import parse_place, redact_uri
 from tidecast.api._follow import follow, next_batch
@@ -27,12 +28,13 @@ from tidecast.replica import (
     Proofs,
     ReplicaStatus,
     Replicated,
+    Settings,
     maintain,
     parse_target,
     write_ledger,
 )
 from tidecast.sources import Batch, TopicStream
-from tidecast.storage import AnyPath, Lock, check_exclusive, locked
+from tidecast.storage import AnyPath, Lock, check_exclusive, locked, storage_path
 
 if TYPE_CHECKING:
     from tidecast.server import Listener
@@ -54,6 +56,8 @@ def replicate(
     ddl: str = ...,
     mode: str = ...,
     metadata: Sequence[str] = ...,
+    on_unrepresentable: str = ...,
+    config: str | os.PathLike[str] | None = ...,
     progress: Progress = ...,
 ) -> Replicated: ...
 
@@ -72,6 +76,8 @@ def replicate(
     ddl: str = ...,
     mode: str = ...,
     metadata: Sequence[str] = ...,
+    on_unrepresentable: str = ...,
+    config: str | os.PathLike[str] | None = ...,
     continuous: bool = ...,
     batch_size: int | None = ...,
     replay_window: str | None = ...,
@@ -104,6 +110,8 @@ def replicate(
     ddl: str = "lenient",
     mode: str = "current",
     metadata: Sequence[str] = (),
+    on_unrepresentable: str = "null",
+    config: str | os.PathLike[str] | None = None,
     continuous: bool = False,
     batch_size: int | None = None,
     replay_window: str | None = None,
@@ -126,8 +134,15 @@ def replicate(
     `source` is a URI, or events. The folder `checkpoint` keeps what has been applied of a URI's topic, so that the next
     run goes on from there; rows whose schema has not come yet wait in it. Without one every run reads the whole topic.
 
-    With `mode` "soft-delete" deleted rows stay in the tables, with `_deleted` true; with "log" each change is a row.
+    With `mode` "soft-delete" deleted rows stay in the tables, with `_deleted` true; with "history" each version of a
+    row is one, with `_valid_from` and `_valid_to`; with "log" each change is a row.
     `metadata` are columns that tables get besides: `_commit_ts` and `_verdict`.
+
+    With `on_unrepresentable` "string" columns that may have values which a table's type cannot hold, such as zero
+    dates, keep MySQL's text; with "fail" a row with such a value is a message that cannot be applied.
+
+    `config` is a TOML file of routes, by which tables get another name or become one, and of masks: columns that are
+    dropped, hashed or redacted.
 
     With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for
     `replay_window` of commit-ts, a duration such as "30m"; the default is "24h".
@@ -158,7 +173,8 @@ def replicate(
     """
     target = parse_target(to)
     on_error, on_mismatch, on_ddl = OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnDdl.parse(ddl, "ddl")
-    contents = Contents.parse(mode, metadata)
+    contents, of_values = Contents.parse(mode, metadata), OnUnrepresentable.parse(on_unrepresentable)
+    settings = Settings.read(storage_path(os.fspath(config), "--config")) if config is not None else Settings()
     dead_letter_folder = folder(dead_letters, "--dead-letters")
 
     def apply(events: Events, applied: AppliedKeys | None = None, proofs: Proofs | None = None) -> Replicated:
@@ -171,6 +187,8 @@ def replicate(
             on_mismatch=on_mismatch,
             ddl=on_ddl,
             contents=contents,
+            on_unrepresentable=of_values,
+            settings=settings,
             applied=applied,
             proofs=proofs,
             progress=progress,

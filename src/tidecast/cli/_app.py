@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import tidecast
-from tidecast import OnDataLoss, OnDdl, OnError, OnMismatch, TableMode
+from tidecast import OnDataLoss, OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 from tidecast.cli import _show
 from tidecast.cli._progress import progress
@@ -176,11 +176,24 @@ def replicate(
     ] = OnDdl.LENIENT,
     mode: Annotated[
         TableMode,
-        typer.Option(help="Keep the rows as they are, deleted ones marked as such, too, or a row for each change."),
+        typer.Option(
+            help="Keep the rows as they are, deleted ones marked as such, too, each version of a row with the times "
+            "that bound it, or a row for each change."
+        ),
     ] = TableMode.CURRENT,
     metadata: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="A column to add to the tables: _commit_ts or _verdict; may be repeated."),
+    ] = None,
+    on_unrepresentable: Annotated[
+        OnUnrepresentable,
+        typer.Option(
+            help="A value that a table's type cannot hold, such as a zero date, is null there; or its column keeps "
+            "MySQL's text; or its row is set aside."
+        ),
+    ] = OnUnrepresentable.NULL,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE.toml", help="Names of tables, and columns to mask.")
     ] = None,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder that keeps what was applied; the next run goes on there.")
@@ -253,6 +266,8 @@ def replicate(
             ddl=ddl,
             mode=mode,
             metadata=metadata or (),
+            on_unrepresentable=on_unrepresentable,
+            config=config,
             continuous=continuous,
             batch_size=batch_size,
             replay_window=replay_window,

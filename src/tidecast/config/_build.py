@@ -30,6 +30,7 @@ from tidecast.routing import (
     RoutingRules,
     TableMatcher,
     check_event_filters,
+    check_target,
 )
 from tidecast.topics import KafkaOptions
 
@@ -44,7 +45,6 @@ _NAME = r"[A-Za-z0-9._\-]*"
 _TOPIC = re.compile(rf"{_NAME}(\{{schema\}})?({_NAME}\{{table\}})?{_NAME}")
 _ONE_TABLE_TOPIC = re.compile(rf"{_NAME}\{{schema\}}{_NAME}\{{table\}}{_NAME}")
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+", re.ASCII)
-_ROUTE = re.compile(r"([^{}]|\{schema\}|\{table\})*")
 
 _IN_SINK = (
     "protocol",
@@ -408,5 +408,4 @@ def _check_dispatcher(dispatcher: Dispatcher, protocol: WireProtocol) -> None:
             "CDC:ErrKafkaTopicExprInvalid", f"invalid topic expression: {topic}", "for example cdc.{schema}.{table}"
         )
     for route in (dispatcher.target_schema, dispatcher.target_table):
-        if not _ROUTE.fullmatch(route):
-            raise _error("CDC:ErrInvalidTableRoutingRule", f"invalid table routing rule: {route}")
+        check_target(route)

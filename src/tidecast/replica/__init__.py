@@ -10,6 +10,7 @@ from tidecast.replica._proof import Proofs
 from tidecast.replica._prove import ProofVerdict, Proven, ProvenTable, prove
 from tidecast.replica._replicate import replicate
 from tidecast.replica._report import Replicated, TableReport
+from tidecast.replica._settings import Settings
 from tidecast.replica._sides import AllTables, Compared, OneTable, Side, Topic, compare
 from tidecast.replica._snapshot import Snapshot, SourceSnapshot, TableSnapshot, snapshot
 from tidecast.replica._status import ReplicaStatus, Status, TableStatus
@@ -31,6 +32,7 @@ __all__ = [
     "ReplicaStatus",
     "Replicated",
     "RowDifference",
+    "Settings",
     "Side",
     "Snapshot",
     "SourceSnapshot",

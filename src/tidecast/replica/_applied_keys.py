@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 
@@ -61,6 +61,10 @@ class AppliedKeys:
     def of(self, database: str, table: str, key: T.StructType) -> TableKeys:
         """Return those of a table whose key has these types now."""
         return TableKeys(self, self.folder / _digest([database, table], 16), key)
+
+    def deletes_of(self, database: str, table: str, key: T.StructType) -> TableKeys:
+        """Return the keys of deletes that came before a table was made; all of them, covered or not."""
+        return TableKeys(replace(self, covered=-1), self.folder / _digest([database, table, "deletes"], 16), key)
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,12 @@ class TableKeys:
         known = F.struct(*(F.col("key")[f.name].alias(f"k{n}") for n, f in enumerate(self.key.fields)))
         rows = changes.where(self._uncovered()).select(known.alias("known"), F.col("time").alias("applied"))
         self._write(rows, self.of.batch, max(asked["until"], 0), 0)
+
+    def times(self, spark: SparkSession) -> DataFrame:
+        """Return each time that a key was remembered with: `key`, `commit_ts`."""
+        rows = self._read(spark, self._written())
+        names = (F.col("known")[f"k{n}"].alias(f.name) for n, f in enumerate(self.key.fields))
+        return rows.select(F.struct(*names).alias("key"), "applied.commit_ts").distinct()
 
     def _uncovered(self) -> Column:
         """Return whether a change is to be remembered, as its repetition is not left out before it comes here."""

@@ -19,11 +19,12 @@ from tidecast.replica._alter import alters_rows, evolve
 from tidecast.replica._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
 from tidecast.replica._changes import table_changes
 from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
-from tidecast.replica._columns import table_type
+from tidecast.replica._columns import source_type, table_type
 from tidecast.replica._evolve import Evolution, Shape
+from tidecast.replica._history import laid_out, moments, open_since
 from tidecast.replica._mode import COMMIT_TS, DELETED, OP
 from tidecast.replica._order import newest, without_repeats
-from tidecast.replica._plan import Plan
+from tidecast.replica._plan import SOURCES, Plan
 from tidecast.replica._proof import Proof, Proofs, RowSum, row_hash, row_sum
 from tidecast.replica._report import TableReport
 from tidecast.spark import number_at, sql_column, sql_name, union
@@ -33,6 +34,8 @@ _INSERT, _UPDATE, _DELETE = "i", "u", "d"
 _CHANGE = "_tidecast change"
 _HASHES = ("hash after", "hash before", "hash marked", "hash marked untimed")
 """Of a row that a change puts into the table, of the one there, and of that one marked as deleted."""
+
+_VERSIONS = {_HASHES[0]: "after", _HASHES[1]: "there"}
 
 
 def apply(
@@ -77,6 +80,8 @@ def _apply(
     fields = [T.StructField(name, plan.evolution.shape.columns[name]) for name in plan.key]
     key = T.StructType(fields) if plan.merges else SAME_ROW
     keys = applied.of(plan.database, plan.table, key) if applied else None
+    if plan.merges and plan.contents.is_history:
+        return _keep_versions(plan, set_aside, _deletes(plan, key, applied), proof)
     if plan.merges:
         return _merge(plan, set_aside, keys, proof, has_commit_ts=has_commit_ts, ordered=ordered)
     return _append(plan, set_aside, keys, proof)
@@ -91,10 +96,14 @@ def _remember_deletes(plan: Plan, applied: AppliedKeys, *, has_commit_ts: bool) 
     columns = {name: table_type(schema.column(name).data_type) for name in schema.handle_key}
     evolution = Evolution(Shape(columns, schema.handle_key))
     same = (change for change in changes if change.schema.handle_key == schema.handle_key)
-    deletes = newest(
-        union([table_changes(change, evolution, (), plan.contents) for change in same]), has_commit_ts=has_commit_ts
-    )
-    keys = applied.of(plan.database, plan.table, evolution.shape.struct)
+    found = union([table_changes(change, evolution, (), plan.contents) for change in same])
+    if plan.contents.is_history:
+        keys = applied.deletes_of(plan.database, plan.table, evolution.shape.struct)
+        time = {"time": F.struct(F.col("at").alias("commit_ts"), F.lit(False).alias("later")), "timed": F.lit(True)}
+        deletes = moments(found).withColumns(time)
+    else:
+        keys = applied.of(plan.database, plan.table, evolution.shape.struct)
+        deletes = newest(found, has_commit_ts=has_commit_ts)
     (asked,) = deletes.agg(*keys.asked()).collect()
     keys.add(deletes, asked)
 
@@ -168,6 +177,61 @@ def _once(plan: Plan, changes: DataFrame) -> DataFrame:
     same = F.struct("after.row", F.col("after.metadata")[OP].alias("op")) if log else F.col("after.row")
     appended = changes if log else changes.where(~F.col("deleted"))
     return without_repeats(appended.select("*", same.alias("row")))
+
+
+def _keep_versions(
+    plan: Plan, set_aside: Callable[[Checked], None], deletes: TableKeys | None, proof: Proof | None
+) -> TableReport:
+    """Put the versions that changes made among those of the table; `deletes` are what came before it was there."""
+    with ExitStack() as kept:
+        changes = _kept(moments(plan.changes(), also=tallies()), kept)
+        (done,) = changes.agg(
+            F.min("at").alias("since"),
+            F.count("at").alias("moments"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_set(_topics())))).alias("topics"),
+            *_count_unrepresentable(plan, F.col("after")),
+            *sums_of_tallies(),
+        ).collect()
+        checked = Checked.of(done) + count([change for change, _, _ in plan.refused])
+        set_aside(checked)
+        before = deletes.times(plan.place.spark) if deletes and plan.present is None else None
+        versions = laid_out(plan, changes, done["since"] or 0, before)
+        versions = _kept(versions.withColumns(_hashes_of_versions(plan)) if proof else versions, kept)
+        (came,) = versions.agg(
+            F.count_if(F.col("fresh") & ~F.col("deleted")).alias("upserted"),
+            F.count_if(F.col("fresh") & F.col("deleted")).alias("deleted"),
+            F.count("action").alias("actions"),
+            *(_effect_of_versions() if proof else ()),
+        ).collect()
+        to_do = versions.where(F.col("action").isNotNull())
+        if plan.present is None:
+            with _writing(proof, came, creates=True):
+                plan.place.create(to_do.select(_stored(plan)), plan.key, plan.notes)
+        elif came["actions"]:
+            with _writing(proof, came):
+                _execute(plan, to_do, open_since(done["since"]))
+    upserted, deleted = came["upserted"], came["deleted"]
+    unchanged = done["moments"] - upserted - deleted
+    lost, warnings = _unrepresentable_by_column(plan, done.asDict()), _of_several_topics(plan, done["topics"])
+    return _report(plan, checked, upserted, deleted, unchanged, lost, warnings)
+
+
+def _hashes_of_versions(plan: Plan) -> dict[str, Column]:
+    """Return the first two of `_HASHES` for versions as `laid_out` gives them."""
+    rows = {name: {n: sql_column(row, part, n) for part, n in _parts(plan)} for name, row in _VERSIONS.items()}
+    return {name: F.expr(f"nvl2({_VERSIONS[name]}, {row_hash(values)}, NULL)") for name, values in rows.items()}
+
+
+def _effect_of_versions() -> list[Column]:
+    """Return the aggregates over versions of what they make of the sum of the table's rows."""
+    after, before = map(sql_name, _VERSIONS)
+    more = f"count_if(action = '{_INSERT}') - count_if(action = '{_DELETE}')"
+    gained = f"if(action IN ('{_INSERT}', '{_UPDATE}'), {after}, NULL)"
+    return row_sum(more, gained, f"if(action IN ('{_UPDATE}', '{_DELETE}'), {before}, NULL)")
+
+
+def _deletes(plan: Plan, key: T.StructType, applied: AppliedKeys | None) -> TableKeys | None:
+    return applied.deletes_of(plan.database, plan.table, key) if applied else None
 
 
 def _counted(
@@ -302,7 +366,7 @@ def _topics() -> Column:
 
 def _of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
     """Return a warning where tables with different names may have come together under one: Avro has no a-b."""
-    if len(topics) < 2:
+    if len(topics) < 2 or len(plan.sources) > 1:
         return []
     name = f"{plan.database}.{plan.table}"
     return [
@@ -311,13 +375,16 @@ def _of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
     ]
 
 
-def _execute(plan: Plan, actions: DataFrame) -> None:
+def _execute(plan: Plan, actions: DataFrame, where: Column | None = None) -> None:
+    """Do what `action` says to the table, all of whose rows that it concerns are `where` says."""
     # Spark's own merge, as Delta's needs a plugin in a Spark Connect server. The table has no alias in it: the changes
     # are one column, of a name that no table has.
     change, stored = F.col(_CHANGE), plan.place.stored
-    mine = reduce(and_, (F.col(sql_name(stored(n))).eqNullSafe(change["key"][n]) for n in plan.key))
+    tests = [F.col(sql_name(stored(n))).eqNullSafe(change["key"][n]) for n in plan.row_key]
+    mine = reduce(and_, [*tests, *(() if where is None else (where,))])
     values = {sql_column(stored(n)): value for n, value in _values(plan, change["after"]).items()}
-    changes = actions.select(F.struct("key", "after", "action", "time", "timed").alias(_CHANGE))
+    read = ("key", "after", "action", *(("time", "timed") if DELETED in plan.contents.columns else ()))
+    changes = actions.select(F.struct(*read).alias(_CHANGE))
     merge = changes.mergeInto(plan.place.name, mine)
     gone = merge.whenMatched(change["action"] == _DELETE)
     if DELETED in plan.contents.columns:
@@ -442,7 +509,11 @@ def _unrepresentable_by_column(plan: Plan, done: dict[str, int]) -> dict[str, in
 def _checksum_warnings(plan: Plan, checked: Checked) -> list[str]:
     warnings = []
     if wrong := checked.verdicts[Verdict.MISMATCH]:
-        zoned = any(c.data_type.kind is Kind.TIMESTAMP for change in plan.all_changes for c in change.schema.columns)
+        zoned = any(
+            source_type(c.data_type).kind is Kind.TIMESTAMP
+            for change in plan.all_changes
+            for c in change.schema.columns
+        )
         maybe = ": is --tz the sender's time zone, in which its TIMESTAMP values are?" if zoned else ""
         warnings.append(f"{wrong:,} rows do not fit their checksums{maybe}")
     if checked.corrupted:
@@ -462,6 +533,8 @@ def _report(
     reported = [*_checksum_warnings(plan, checked), *(warnings or [])]
     if plan.unfinished:
         reported.append(f"{len(plan.unfinished)} files of a write that was not finished lie in the folder of the table")
+    if len(plan.sources) > 1 and SOURCES in plan.notes:
+        reported.append(f"{', '.join(plan.sources)} become one table: of rows with equal keys only the newest stays")
     reported += [f"refused: {cause}" for cause in dict.fromkeys(cause for _, _, cause in plan.refused)]
     reported += [
         f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -11,9 +11,10 @@ from operator import or_
 from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
+from tidecast import model
 from tidecast._errors import CorruptedData
-from tidecast._policy import OnError, OnMismatch
-from tidecast.checksum import Verdict, with_verdict
+from tidecast._policy import OnError, OnMismatch, OnUnrepresentable
+from tidecast.checksum import Verdict
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
 from tidecast.replica._columns import may_be_unrepresentable, table_value
 from tidecast.spark import evaluated_once, reused, union
@@ -38,6 +39,7 @@ class Policy:
 
     on_error: OnError
     on_mismatch: OnMismatch
+    on_unrepresentable: OnUnrepresentable = OnUnrepresentable.NULL
 
     @property
     def stops(self) -> bool:
@@ -98,10 +100,13 @@ class Checked:
         return {str(verdict): counts[verdict] for verdict in Verdict}
 
 
-def check(changes: TableChanges, policy: Policy, refusal: tuple[Reason, str] | None = None) -> TableChanges:
+def check(
+    changes: TableChanges, policy: Policy, refusal: tuple[Reason, str] | None = None, *, log: bool = False
+) -> TableChanges:
     """Return changes with the verdict on each in `verdict`, and in `reason` and `detail` why it is not applied.
 
-    `refusal` is why none of them can be. Out: the frame's columns, `verdict` string (see `tidecast.checksum.Verdict`)
+    `refusal` is why none of them can be; in a `log` a delete has a row, too. In: the frame's columns and
+    `verification` (see `with_verdict`). Out: the frame's columns, `verdict` string (see `tidecast.checksum.Verdict`)
     and `corrupted` boolean (the source itself found the row damaged).
     """
     verification = F.col("verification")
@@ -111,15 +116,18 @@ def check(changes: TableChanges, policy: Policy, refusal: tuple[Reason, str] | N
         cause = cause.otherwise(_cause(refusal[0], F.lit(refusal[1])))
     elif wrong_key is not None:
         cause = cause.when(wrong_key, _cause(Reason.BAD_VALUE, F.lit("a key that the table cannot hold")))
+    if not refusal and policy.on_unrepresentable is OnUnrepresentable.FAIL:
+        lost = unrepresentable_columns(changes.schema, F.coalesce("data", "old") if log else F.col("data"))
+        detail = F.concat(F.lit("the table cannot hold the value of "), lost)
+        cause = cause.when(lost != "", _cause(Reason.BAD_VALUE, detail))
     if not refusal and policy.on_mismatch is not OnMismatch.APPLY:
         cause = cause.when(
             verification["verdict"] == Verdict.MISMATCH, _cause(Reason.CHECKSUM_MISMATCH, _difference(verification))
         )
-    frame = with_verdict(changes)
     # Spark would compute the checksum once more for each that reads it.
-    frame = frame.withColumn("verification", evaluated_once(verification)).withColumn("cause", cause)
+    frame = changes.frame.withColumn("verification", evaluated_once(verification)).withColumn("cause", cause)
     outcome = ("verification.verdict", "verification.corrupted", "cause.reason", "cause.detail")
-    columns = [name for name in changes.frame.columns if name not in ("reason", "detail")]
+    columns = [name for name in changes.frame.columns if name not in ("reason", "detail", "verification")]
     return replace(changes, frame=frame.select(*columns, *outcome))
 
 
@@ -148,13 +156,21 @@ def _difference(verification: Column) -> Column:
 
 def unrepresentable_key(schema: TableSchema) -> Column | None:
     """Return whether the table cannot hold a row's key, None where it can hold every key of this version."""
-    image = image_of_key()
-    tests = [
-        image[c.name].isNotNull() & table_value(image[c.name], c.data_type).isNull()
-        for c in (schema.column(name) for name in schema.handle_key)
+    tests = _lost(map(schema.column, schema.handle_key), image_of_key())
+    return reduce(or_, tests.values()) if tests else None
+
+
+def unrepresentable_columns(schema: TableSchema, image: Column) -> Column:
+    """Return the names of the columns whose values in a row the table cannot hold, empty where it holds all."""
+    return F.concat_ws(", ", *(F.when(lost, F.lit(name)) for name, lost in _lost(schema.columns, image).items()))
+
+
+def _lost(columns: Iterable[model.Column], image: Column) -> dict[str, Column]:
+    return {
+        c.name: image[c.name].isNotNull() & table_value(image[c.name], c.data_type).isNull()
+        for c in columns
         if may_be_unrepresentable(c.data_type)
-    ]
-    return reduce(or_, tests) if tests else None
+    }
 
 
 def image_of_key() -> Column:

@@ -6,12 +6,16 @@
 | DATETIME | timestamp without time zone |
 | TIMESTAMP | timestamp |
 | others | the model's, see `spark_type` |
+
+Where values without a form in these types shall be kept, the first three are MySQL's text, that of TIMESTAMP in UTC.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
 from pyspark.sql import Column
@@ -27,6 +31,10 @@ _TEMPORAL: dict[Kind, T.DataType] = {
     Kind.TIMESTAMP: T.TimestampType(),
 }
 
+_TEXT_OF = "text of "
+_ZEROS = {Kind.DATE: "0000-00-00", Kind.DATETIME: "0000-00-00 00:00:00", Kind.TIMESTAMP: "0000-00-00 00:00:00"}
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d+)?)?")
+
 _NUMERIC = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
@@ -38,6 +46,23 @@ def table_type(data_type: DataType) -> T.DataType:
 def may_be_unrepresentable(data_type: DataType) -> bool:
     """Tell whether MySQL has values of this type that the table's type cannot hold: zero dates, 30 February."""
     return data_type.kind in _TEMPORAL
+
+
+def as_text(data_type: DataType) -> DataType:
+    """Return the type of a column that keeps MySQL's text of values which its table's type may not hold."""
+    if not may_be_unrepresentable(data_type):
+        return data_type
+    return replace(data_type, mysql_type=f"{_TEXT_OF}{data_type.mysql_type}")
+
+
+def is_text(data_type: DataType) -> bool:
+    """Tell whether `as_text` made a type."""
+    return data_type.mysql_type.startswith(_TEXT_OF)
+
+
+def source_type(data_type: DataType) -> DataType:
+    """Return the type at the source of one that `as_text` may have made."""
+    return replace(data_type, mysql_type=data_type.mysql_type.removeprefix(_TEXT_OF))
 
 
 def table_value(value: Column, data_type: DataType) -> Column:
@@ -54,15 +79,18 @@ def fill(column: model.Column) -> Column | None:
 
     Out: a literal of `table_type`, or None where the default is unknown, no literal, or has no form in the table.
     """
-    kind, default = column.data_type.kind, column.default
+    kind, default = source_type(column.data_type).kind, column.default
+    kept = is_text(column.data_type)
     if not column.default_known:
         return None
     if default is None and column.nullable:
         return F.lit(None).cast(table_type(column.data_type))
     if default is None:
-        default = _implicit(column.data_type)
-    if default is None or not _CHECKS.get(kind, _any)(default):
+        default = _ZEROS[kind] if kept else _implicit(column.data_type)
+    if default is None or not (_is_written_moment if kept else _CHECKS.get(kind, _any))(default):
         return None
+    if kept:
+        default = _with_fraction(str(default), column.data_type)
     literal = _LITERALS.get(kind, _text)(default, column.data_type)
     return table_value(literal, column.data_type).cast(table_type(column.data_type))
 
@@ -85,6 +113,14 @@ def _implicit(data_type: DataType) -> str | int | None:
 _IMPLICIT_TEXTS = {Kind.TEXT: "", Kind.BINARY: "", Kind.SET: "", Kind.TIME: "00:00:00", Kind.JSON: "null"}
 
 
+def _with_fraction(moment: str, data_type: DataType) -> str:
+    """Return the text of a moment with as many digits after the point as every value has."""
+    if not data_type.decimal or source_type(data_type).kind is Kind.DATE:
+        return moment
+    whole, _, fraction = moment.partition(".")
+    return f"{whole}.{fraction.ljust(data_type.decimal, '0')}"
+
+
 def _any(default: str | int) -> bool:
     return True
 
@@ -102,6 +138,11 @@ def _is_moment(default: str | int) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_written_moment(default: str | int) -> bool:
+    """Zero dates are, as text."""
+    return bool(_MOMENT.fullmatch(str(default)))
 
 
 def _is_whole(default: str | int) -> bool:

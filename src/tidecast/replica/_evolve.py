@@ -16,7 +16,7 @@ from tidecast import model
 from tidecast._policy import OnDdl
 from tidecast.model import DataType, Kind, TableSchema, bit_width
 from tidecast.replica._applied_versions import AppliedVersions, Move
-from tidecast.replica._columns import table_type
+from tidecast.replica._columns import is_text, source_type, table_type
 
 _NOTHING = AppliedVersions()
 _NEVER: Mapping[int, Mapping[str, str]] = {}
@@ -404,6 +404,9 @@ def _objection(shape: Shape, before: TableSchema, version: TableSchema, move: Mo
 
 def _alters(old: DataType, new: DataType) -> str | None:
     """Return what a change of type does to values that it does not make another column of."""
+    if is_text(old) and is_text(new) and old.decimal != new.decimal:
+        return "has another number of digits after the point in its text"
+    old, new = source_type(old), source_type(new)
     if old.kind in _EXACT and new.kind in _EXACT and new.decimal < old.decimal:
         return "lost digits after the point"
     if old.kind is not new.kind and (old.kind, new.kind) not in _KEPT:

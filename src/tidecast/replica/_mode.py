@@ -13,6 +13,7 @@ from tidecast._errors import ConfigError
 from tidecast._policy import TableMode
 
 DELETED, OP, COMMIT_TS = "_deleted", "_op", "_commit_ts"
+VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
 
 _OF_A_MESSAGE: Mapping[str, T.DataType] = {
     OP: T.StringType(),
@@ -25,10 +26,16 @@ _OF_A_MESSAGE: Mapping[str, T.DataType] = {
 }
 """Metadata columns that show a column of the change, of their name without `_`."""
 
-_TYPES: Mapping[str, T.DataType] = {**_OF_A_MESSAGE, DELETED: T.BooleanType()}
+_TYPES: Mapping[str, T.DataType] = {
+    **_OF_A_MESSAGE,
+    DELETED: T.BooleanType(),
+    VALID_FROM: T.LongType(),
+    VALID_TO: T.LongType(),
+}
 _BY_MODE: Mapping[TableMode, Sequence[str]] = {
     TableMode.CURRENT: (),
     TableMode.SOFT_DELETE: (DELETED, COMMIT_TS),
+    TableMode.HISTORY: (VALID_FROM, VALID_TO),
     TableMode.LOG: tuple(_OF_A_MESSAGE),
 }
 _ON_DEMAND = (COMMIT_TS, "_verdict")
@@ -70,6 +77,11 @@ class Contents:
         return self.mode is TableMode.LOG
 
     @property
+    def is_history(self) -> bool:
+        """Whether each version of a row is a row of its own."""
+        return self.mode is TableMode.HISTORY
+
+    @property
     def columns(self) -> Mapping[str, T.DataType]:
         """The metadata columns and their types."""
         return {name: _TYPES[name] for name in self.metadata}
@@ -79,7 +91,8 @@ class Contents:
 
         They read `op`, `commit_ts`, `verdict` and the columns of `RECORD`.
         """
-        values = {name: F.lit(False) if name == DELETED else F.col(name[1:]) for name in self.metadata}
+        own = {DELETED: F.lit(False), VALID_FROM: F.col("commit_ts"), VALID_TO: F.lit(None)}
+        values = {name: own[name] if name in own else F.col(name[1:]) for name in self.metadata}
         return [value.cast(_TYPES[name]).alias(name) for name, value in values.items()]
 
     def clash(self, names: Sequence[str]) -> str | None:

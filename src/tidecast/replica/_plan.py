@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
@@ -10,21 +11,27 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._policy import OnDdl
+from tidecast._policy import OnDdl, OnUnrepresentable
 from tidecast.model import RECORD, Ddl, Reason, TableChanges, TableSchema
 from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._changes import doubtful_columns, table_changes
 from tidecast.replica._check import Policy, check, refuse
 from tidecast.replica._columns import fill
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
-from tidecast.replica._mode import ROWS_ALONE, Contents
+from tidecast.replica._mask import NOTE as MASKS
+from tidecast.replica._mask import check_masks, note, remembered
+from tidecast.replica._mode import ROWS_ALONE, VALID_FROM, Contents
+from tidecast.replica._prepare import Origin
 from tidecast.replica.targets import CONTENTS, TargetTable
 from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.spark import union
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
-_KEYSPACE, _VERSIONS = "tidecast.keyspace", "tidecast.versions"
+_KEYSPACE, _VERSIONS, _TEXTS = "tidecast.keyspace", "tidecast.versions", "tidecast.unrepresentable"
+SOURCES, _SAFE = "tidecast.sources", ' ",[]'
+
+NO_ORIGIN = Origin()
 
 Refused = tuple[TableChanges, Reason, str]
 
@@ -35,7 +42,8 @@ class Plan:
 
     `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
     the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
-    are files where the table shall lie, of a write that was not finished. `contents` is what it holds.
+    are files where the table shall lie, of a write that was not finished. `contents` is what it holds, `sources`
+    are the tables at the source that become it.
     """
 
     database: str
@@ -48,6 +56,7 @@ class Plan:
     notes: Mapping[str, str] = field(default_factory=dict)
     unfinished: Sequence[str] = ()
     contents: Contents = ROWS_ALONE
+    sources: Sequence[str] = ()
 
     @property
     def merges(self) -> bool:
@@ -58,6 +67,11 @@ class Plan:
     def key(self) -> tuple[str, ...]:
         """The columns that identify a row; empty where nothing does."""
         return self.evolution.shape.key or ()
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """The columns that identify a row of the table, which may hold several versions of a row of the source."""
+        return (*self.key, VALID_FROM) if self.contents.is_history else self.key
 
     @property
     def all_changes(self) -> list[TableChanges]:
@@ -111,11 +125,12 @@ def plan(
     has_commit_ts: bool,
     policy: Policy,
     on_ddl: OnDdl,
+    origin: Origin = NO_ORIGIN,
 ) -> Plan:
     """Return what the changes of one table, and of its schema, mean for it; there may be none of its rows.
 
-    `has_commit_ts`: see `Events`. Raises ConfigError where the table holds something else than `contents`, and
-    TableRefused where a column of the source has the name of one of those.
+    `has_commit_ts`: see `Events`; `origin`: see `Prepared`. Raises ConfigError where the table holds something else
+    than `contents`, or under other masks, and TableRefused where a column of the source has the name of one of those.
     """
     shown = [change.schema for change in schema_changes if change.schema]
     by_ddl = [version for version in shown if not contents.clash([c.name for c in version.columns])]
@@ -123,6 +138,12 @@ def plan(
     there = place.present()
     present, notes = (there.shape, there.notes) if there else (None, dict[str, str]())
     _check_contents(schema.name, contents, notes if there else None, [c.schema for c in changes])
+    texts = policy.on_unrepresentable is OnUnrepresentable.STRING
+    _check_texts(schema.name, notes if there else None, texts=texts)
+    sources = _sources(schema.name, origin, notes if there else None, on_ddl)
+    masks = remembered(notes)
+    names = {c.name for version in (*(c.schema for c in changes), *shown) for c in version.columns}
+    check_masks(schema.name, masks, origin.masked, present.columns if present else (), names)
     keyspace = unquote(notes.get(_KEYSPACE, "")) or next((c.keyspace for c in changes if c.keyspace), None)
     mine = [c for c in changes if c.keyspace in (None, "", keyspace)]
     memory = AppliedVersions.from_text(notes.get(_VERSIONS, ""))
@@ -154,11 +175,15 @@ def plan(
     accepted, refused = [], list[Refused]()
     for change in fit:
         if cause := _refusal(change, evolution, contents):
+            cause += f" ({', '.join(sources)} become one table)" if len(sources) > 1 else ""
             refused.append((change, Reason.SCHEMA_CHANGE, cause))
         else:
-            accepted.append(check(change, policy))
+            accepted.append(check(change, policy, log=contents.is_log))
     shall = {_KEYSPACE: quote(keyspace)} if keyspace else {}
     shall |= {CONTENTS: contents.text} if contents.text else {}
+    shall |= {_TEXTS: OnUnrepresentable.STRING} if texts else {}
+    shall |= {MASKS: note({**masks, **origin.masked})} if origin.masked else {}
+    shall |= {SOURCES: quote(json.dumps(sources), safe=_SAFE)} if sources != [schema.name] else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
     return Plan(
         schema.database,
@@ -171,6 +196,7 @@ def plan(
         {name: value for name, value in shall.items() if notes.get(name) != value},
         () if there else place.unfinished(),
         contents,
+        sources,
     )
 
 
@@ -188,6 +214,28 @@ def _check_contents(
             raise TableRefused(
                 f"column {column} of the source has the name of a metadata column", hint="another --mode"
             )
+
+
+def _check_texts(name: str, notes: Mapping[str, str] | None, *, texts: bool) -> None:
+    """Raise ConfigError where a table, which remembers `notes`, keeps dates and times in another form."""
+    if notes is not None and (_TEXTS in notes) is not texts:
+        held = "with" if _TEXTS in notes else "without"
+        hint = "do the same, or replicate to another place"
+        option = f"--on-unrepresentable {OnUnrepresentable.STRING}"
+        raise ConfigError(f"the table was made {held} {option}", where=name, hint=hint)
+
+
+def _sources(name: str, origin: Origin, notes: Mapping[str, str] | None, on_ddl: OnDdl) -> list[str]:
+    """Return the tables that become this one, with those that a table remembers in `notes`.
+
+    Raises ConfigError where one of several would drop or rename what another has still.
+    """
+    held = [] if notes is None else json.loads(unquote(notes.get(SOURCES, quote(json.dumps([name])))))
+    sources = sorted({*held, *origin.sources})
+    if len(sources) > 1 and on_ddl in (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE):
+        cause = f"{', '.join(sources)} become one table, from which --ddl {on_ddl} would drop columns of the others"
+        raise ConfigError(cause, where=name, hint=f"--ddl {OnDdl.LENIENT}")
+    return sources or [name]
 
 
 def refusing(changes: Sequence[TableChanges], cause: str) -> Plan:

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._policy import OnDdl, OnError, OnMismatch
+from tidecast._policy import OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
 from tidecast._progress import Progress, no_progress
 from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._applied_keys import AppliedKeys
@@ -23,8 +23,10 @@ from tidecast.replica._ddl import Name, not_carried_out, stop_at_schema_changes
 from tidecast.replica._journal import write_journal
 from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._plan import Plan, plan, refusing
+from tidecast.replica._prepare import prepared
 from tidecast.replica._proof import Proofs
 from tidecast.replica._report import Replicated, TableReport
+from tidecast.replica._settings import NO_SETTINGS, Settings
 from tidecast.replica.targets import parse_target
 from tidecast.spark import inheriting, parallel_map, union
 from tidecast.storage import AnyPath
@@ -50,6 +52,8 @@ def replicate(
     on_mismatch: str = OnMismatch.DEAD_LETTER,
     ddl: str = OnDdl.LENIENT,
     contents: Contents = ROWS_ALONE,
+    on_unrepresentable: str = OnUnrepresentable.NULL,
+    settings: Settings = NO_SETTINGS,
     applied: AppliedKeys | None = None,
     proofs: Proofs | None = None,
     progress: Progress = no_progress,
@@ -76,7 +80,17 @@ def replicate(
     `contents` is what tables hold. With `TableMode.SOFT_DELETE` a deleted row stays, with `_deleted` true, and
     `_commit_ts` is that of its last change. With `TableMode.LOG` each change is a row, appended once, with `_op`,
     `_commit_ts`, `_verdict`, `_topic`, `_partition`, `_offset` and `_timestamp`; that of a delete is the row before it,
-    of which Avro shows the key. A table keeps what it was made with.
+    of which Avro shows the key. With `TableMode.HISTORY` a row of a table with a key has a row for each of its
+    versions, with `_valid_from` and `_valid_to`, commit-ts, the latter null for the one that holds now. A table keeps
+    what it was made with.
+
+    A value that the type of its column cannot hold, such as a zero date, is null in the table, and counted. With
+    `on_unrepresentable="string"` columns that may have such values keep MySQL's text, and with `"fail"` a row with such
+    a value is a message that cannot be applied.
+
+    `settings` has routes, by which tables get another name or become one, and masks: columns that are dropped, hashed
+    or redacted after their row was checked. A key's columns can only be hashed, and a table keeps the masks of its
+    columns. Dead letters are messages as they were sent.
 
     `applied` are the keys of the batches before of the same topic: a change that is older than the one that a key was
     brought to changes nothing. Without them that holds within the batch alone. `proofs` are what the tables' rows come
@@ -88,11 +102,21 @@ def replicate(
     DecodeError for a message, CorruptedData for a mismatch and TableRefused for a schema change that stops the run.
     Source: Changefeeds, delivery; Avro protocol, row checksum; Other documents, Flink CDC's schema evolution.
     """
-    policy, on_ddl = Policy(OnError.parse(on_error), OnMismatch.parse(on_mismatch)), OnDdl.parse(ddl, "ddl")
+    of_values = OnUnrepresentable.parse(on_unrepresentable)
+    policy = Policy(OnError.parse(on_error), OnMismatch.parse(on_mismatch), of_values)
+    on_ddl = OnDdl.parse(ddl, "ddl")
+    if contents.is_history and not events.has_commit_ts:
+        raise ConfigError(
+            f"--mode {contents.mode} needs a commit-ts in every message, deletes included",
+            hint=f"Avro's deletes have none: use Simple, or Debezium or Canal-JSON with TiDB's extension, or "
+            f"--mode {TableMode.SOFT_DELETE}",
+        )
     target = parse_target(to)
     folder = dead_letters or (target.folder / _DEAD_LETTERS if target.folder else None)
     if folder is None:
         raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
+    ready = prepared(events, of_values, settings)
+    events = ready.events
     by_name, ddl_by_name = by_table(events)
     reports: dict[Name, TableReport] = {}
     failed: dict[Name, str] = {}
@@ -103,7 +127,16 @@ def replicate(
             place = target.table(spark, *name, make_database=bool(changes))
             if changes or place.exists():
                 schema_changes, timed = ddl_by_name.get(name, []), events.has_commit_ts
-                return plan(place, changes, schema_changes, contents, has_commit_ts=timed, policy=policy, on_ddl=on_ddl)
+                return plan(
+                    place,
+                    changes,
+                    schema_changes,
+                    contents,
+                    has_commit_ts=timed,
+                    policy=policy,
+                    on_ddl=on_ddl,
+                    origin=ready.origins[name],
+                )
         except Exception as error:
             failed[name] = cause = _cause(error)
             if changes:

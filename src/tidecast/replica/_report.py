@@ -15,7 +15,8 @@ class TableReport:
     (see `tidecast.checksum.Verdict`), `refused` those that went to the dead letters because the table cannot take them
     or they do not fit their checksums. Of the rest only the newest of each key counts: `upserted`, `deleted`, or
     `unchanged` where the table was so already; rows of a table without a key are `upserted` where they were appended,
-    `unchanged` where an earlier run had appended them or they are duplicates. `unrepresentable` counts, by column,
+    `unchanged` where an earlier run had appended them or they are duplicates. In a table of versions every change of a
+    key counts, once: `unchanged` is one that the table shows already. `unrepresentable` counts, by column,
     values that the column's type cannot hold, such as zero dates: they are null in the table. `first_commit_ts` and
     `last_commit_ts` are the lowest and the highest commit-ts of what can be applied, None where none has one.
 

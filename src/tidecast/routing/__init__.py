@@ -4,6 +4,7 @@ from tidecast.routing._event_filter import EventFilters, check_event_filters
 from tidecast.routing._matcher import ColumnMatcher, TableFilter, TableMatcher
 from tidecast.routing._router import Router
 from tidecast.routing._rules import ColumnSelector, Dispatcher, EventFilter, Filter, RoutingRules
+from tidecast.routing._target import check_target, target_name
 
 __all__ = [
     "ColumnMatcher",
@@ -17,4 +18,6 @@ __all__ = [
     "TableFilter",
     "TableMatcher",
     "check_event_filters",
+    "check_target",
+    "target_name",
 ]

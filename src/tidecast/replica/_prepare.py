@@ -1,0 +1,58 @@
+"""Events as tables take them: each row verified while it is as it was sent, then in columns that tables shall have."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tidecast._policy import OnUnrepresentable
+from tidecast.checksum import with_verdict
+from tidecast.model import Ddl, Events, TableChanges, TableSchema
+from tidecast.replica._columns import as_text
+from tidecast.replica._settings import Settings
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a table comes from: the names of its source tables, and its columns that are masked, and how."""
+
+    sources: set[str] = field(default_factory=set)
+    masked: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Events whose changes have the column `verification` (see `with_verdict`), and the names and columns of tables."""
+
+    events: Events
+    origins: Mapping[tuple[str, str], Origin]
+
+
+def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Settings) -> Prepared:
+    """Return events for tables. Raises ConfigError for a mask that cannot be.
+
+    What the model has as text anyway, such as dates, needs no other values to be text in a table.
+    """
+    texts, masks = on_unrepresentable is OnUnrepresentable.STRING, settings.masks
+    origins = defaultdict[tuple[str, str], Origin](Origin)
+
+    def schema(given: TableSchema) -> TableSchema:
+        shown = settings.routes.schema(masks.schema(given))
+        origin = origins[shown.database, shown.table]
+        origin.sources.add(given.name)
+        origin.masked.update(masks.text_of(given))
+        if not texts:
+            return shown
+        return replace(shown, columns=tuple(replace(c, data_type=as_text(c.data_type)) for c in shown.columns))
+
+    def changes(given: TableChanges) -> TableChanges:
+        frame = masks.frame(given.schema, with_verdict(given))
+        return replace(given, schema=schema(given.schema), frame=frame)
+
+    def ddl(given: Ddl) -> Ddl:
+        masks.check_renames(given)
+        return replace(given, schema=schema(given.schema)) if given.schema else given
+
+    tables, statements = tuple(map(changes, events.tables)), tuple(map(ddl, events.ddl))
+    return Prepared(replace(events, tables=tables, ddl=statements), origins)

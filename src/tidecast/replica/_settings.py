@@ -1,0 +1,48 @@
+"""What a file tells a replica of its tables: what they are called, and which of their columns are masked."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from tidecast._config_model import ConfigModel
+from tidecast._errors import ConfigError
+from tidecast.replica._mask import Mask, Masks
+from tidecast.replica._route import Route, Routes
+from tidecast.storage import AnyPath
+
+
+class _File(ConfigModel):
+    route: Annotated[tuple[Route, ...], Field(strict=False)] = ()
+    mask: Annotated[tuple[Mask, ...], Field(strict=False)] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a file says, or nothing."""
+
+    routes: Routes = field(default_factory=Routes)
+    masks: Masks = field(default_factory=Masks)
+
+    @classmethod
+    def read(cls, file: AnyPath) -> Settings:
+        """Return what a TOML file says. Raises ConfigError where it cannot be read, or says what cannot be."""
+        where = str(file)
+        try:
+            said = _File.model_validate(tomllib.loads(file.read_bytes().decode()))
+        except OSError as error:
+            raise ConfigError(f"the file cannot be read: {error.strerror}", where=where) from None
+        except UnicodeDecodeError:
+            raise ConfigError("the file is not UTF-8 text", where=where) from None
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"this is not TOML: {error}", where=where) from None
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+            raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", where=where) from None
+        return cls(Routes(said.route), Masks(said.mask))
+
+
+NO_SETTINGS = Settings()

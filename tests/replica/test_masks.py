@@ -1,0 +1,140 @@
+"""Columns whose values are masked on their way into a table."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from growing_topic import ID, ddl, row, table
+from pyspark.sql import SparkSession
+from small_replica import SmallReplica
+
+import tidecast
+from tidecast.model import compose
+
+_T0 = compose(1_700_000_000_000)
+_INT = {**ID, "nullable": True}
+_TEXT = {**_INT, "dataType": {"mysqlType": "varchar", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 20}}
+_COLUMNS = (ID, {**_TEXT, "name": "email"}, {**_INT, "name": "pin"}, {**_TEXT, "name": "note"})
+_CREATE = ddl("CREATE TABLE t (id int primary key)", _T0, table(_T0, *_COLUMNS))
+_SALT = "grain of salt"
+_FILE = f"""
+[[mask]]
+matcher = ["d.*", "!d.plain"]
+columns = ["email", "e_mail", "id"]
+action = "hash"
+salt = "{_SALT}"
+[[mask]]
+matcher = ["*.*"]
+columns = ["pin*"]
+action = "redact"
+[[mask]]
+matcher = ["*.*"]
+columns = ["note"]
+action = "drop"
+"""
+
+
+def change(ts: int, number: int, email: str | None, pin: int | None, note: str | None, **more: Any) -> dict[str, Any]:
+    """Return an insert with a checksum that fits."""
+    data = {"id": str(number), "email": email, "pin": None if pin is None else str(pin), "note": note, **more}
+    numbers = [None if n is None else n.to_bytes(8, "little") for n in (number, pin)]
+    texts = [None if t is None else len(t.encode()).to_bytes(4, "little") + t.encode() for t in (email, note)]
+    parts = [numbers[0], texts[0], numbers[1], texts[1]]
+    checksum = {
+        "version": 2,
+        "corrupted": False,
+        "current": zlib.crc32(b"".join(p or b"" for p in parts)),
+        "previous": 0,
+    }
+    return {**row(_T0 + ts, _T0), "data": data, "checksum": checksum}
+
+
+def hashed(text: str) -> str:
+    return hashlib.sha256((_SALT + text).encode()).hexdigest()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """The file of masks."""
+    file = tmp_path / "replica.toml"
+    file.write_text(_FILE)
+    return file
+
+
+_ROWS = [_CREATE, change(1, 1, "ann@x.org", 77, "plain"), change(2, 2, None, None, None)]
+
+
+def test_columns_are_masked_after_their_row_was_checked(spark: SparkSession, tmp_path: Path, config: Path) -> None:
+    replica = SmallReplica(spark, tmp_path, config=config, on_mismatch="fail")
+    gone = {**row(_T0 + 3, _T0, kind="DELETE"), "old": {**_ROWS[1]["data"], "id": "3"}}
+    replica.topic.grow([*_ROWS, change(2, 3, "eve@x.org", 5, "plain"), gone])
+    (done,) = replica.run().tables
+    assert done.checksums["match"] == 3
+    assert replica.rows() == sorted([(hashed("1"), hashed("ann@x.org"), "***"), (hashed("2"), None, None)])
+    version = replica.version()
+    replica.run()
+    assert replica.version() == version
+    kept = b"".join(file.read_bytes() for file in (replica.to / "d").rglob("*") if file.is_file())
+    assert b"ann@x.org" not in kept
+    assert _SALT.encode() not in kept
+
+
+def test_a_column_keeps_its_mask(spark: SparkSession, tmp_path: Path, config: Path) -> None:
+    replica = SmallReplica(spark, tmp_path, config=config)
+    replica.topic.grow(_ROWS)
+    replica.run()
+    for old, new, words in (
+        ('salt = "', 'salt = "another ', "column id of the table was hashed with another salt than this hash"),
+        ('"redact"', '"drop"', "column pin of the table has mask redact, and not drop"),
+        ('["note"]', '["notes"]', "column note of the table has mask drop, and not none"),
+    ):
+        config.write_text(_FILE.replace(old, new))
+        with pytest.raises(tidecast.ConfigError, match=words):
+            replica.run()
+    config.write_text(_FILE)
+    renamed = table(_T0 + 5, ID, {**_TEXT, "name": "mail"}, *_COLUMNS[2:])
+    replica.topic.grow([ddl("ALTER TABLE t RENAME COLUMN email TO mail", _T0 + 5, renamed)])
+    with pytest.raises(tidecast.ConfigError, match="column email, which is masked, was renamed to mail"):
+        replica.run()
+    config.write_text(_FILE.replace("e_mail", "mail"))
+    replica.run(ddl="evolve")
+    assert replica.rows("mail") == [(hashed("ann@x.org"),), (None,)]
+
+
+def test_older_rows_do_not_show_a_masked_default(spark: SparkSession, tmp_path: Path, config: Path) -> None:
+    replica = SmallReplica(spark, tmp_path, config=config)
+    replica.topic.grow(_ROWS)
+    replica.run()
+    added = ({**_TEXT, "name": "e_mail", "default": "none@x.org"}, {**_INT, "name": "pin2", "default": "4"})
+    replica.topic.grow([ddl("ALTER TABLE t ADD COLUMN e_mail text", _T0 + 5, table(_T0 + 5, *_COLUMNS, *added))])
+    said = {**change(6, 9, "i@x.org", 1, "", e_mail="j@x.org", pin2="5"), "schemaVersion": _T0 + 5}
+    del said["checksum"]
+    replica.topic.grow([said])
+    replica.run()
+    assert set(replica.rows("e_mail", "pin2")) == {(None, "***"), (hashed("j@x.org"), "***")}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[mask]]\nmatcher = ['d.t']\ncolumns = ['id']\naction = 'drop'", r"d\.t: mask: column id is of the key"),
+        ("[[mask]]\nmatcher = ['d.t']\ncolumns = ['n']\naction = 'hash'", "mask: hash needs a salt"),
+        ("[[mask]]\nmatcher = ['d.t']\ncolumns = ['n']\naction = 'hide'", r"mask\.0\.action: .*'drop', 'hash' or"),
+        ("[[mask]]\nmatcher = ['d']\ncolumns = ['n']\naction = 'drop'", "filter rule is invalid"),
+        ("[[masks]]\nmatcher = ['d.t']", r"masks: Extra inputs are not permitted"),
+        ("[[mask]", "this is not TOML"),
+    ],
+)
+def test_a_file_that_cannot_be_is_refused_before_a_table_is_made(
+    text: str, words: str, spark: SparkSession, tmp_path: Path, config: Path
+) -> None:
+    config.write_text(text)
+    replica = SmallReplica(spark, tmp_path, config=config)
+    replica.topic.grow(_ROWS)
+    with pytest.raises(tidecast.ConfigError, match=words):
+        replica.run()
+    assert not replica.to.exists()

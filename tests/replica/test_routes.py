@@ -1,0 +1,102 @@
+"""Tables that get another name, and several that become one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from growing_topic import ID, PRIMARY, ddl, row, table
+from pyspark.sql import SparkSession
+from small_replica import SmallReplica
+
+import tidecast
+from tidecast.model import compose
+
+_T0 = compose(1_700_000_000_000)
+_N, _M = ({**ID, "name": name, "nullable": True} for name in "nm")
+_ADD = "ALTER TABLE orders ADD COLUMN m int"
+_SHARDS = """
+[[route]]
+matcher = ["shop_?.orders"]
+target-schema = "shop"
+
+[[route]]
+matcher = ["shop_*.*"]
+target-schema = "all_of_{schema}"
+target-table = "{table}_{schema}"
+"""
+
+
+def shard(
+    number: int, version: int, *columns: Any, key: str = "id", sql: str = "CREATE TABLE orders"
+) -> dict[str, Any]:
+    """Return the schema change by which a shard gets its columns."""
+    said = table(_T0 + version, *columns, database=f"shop_{number}", name="orders")
+    indexes = [{**PRIMARY, "columns": [key]}]
+    return ddl(sql, _T0 + version, {**said, "tableID": number, "indexes": indexes})
+
+
+def order(number: int, ts: int, version: int, **data: int) -> dict[str, Any]:
+    values = {column: str(value) for column, value in data.items()}
+    return {**row(_T0 + ts, _T0 + version, database=f"shop_{number}", name="orders"), "data": values}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """The file of routes."""
+    file = tmp_path / "replica.toml"
+    file.write_text(_SHARDS)
+    return file
+
+
+def test_shards_become_one_table(spark: SparkSession, tmp_path: Path, config: Path) -> None:
+    replica = SmallReplica(spark, tmp_path, config=config, on_error="fail", checkpoint=str(tmp_path / "checkpoint"))
+    replica.topic.grow([shard(1, 1, ID, _N), shard(2, 2, ID, _N)])
+    replica.topic.grow([order(1, 3, 1, id=1, n=1), order(2, 4, 2, id=2, n=2)])
+    (done,) = replica.run().tables
+    assert (done.name, done.upserted) == ("shop.orders", 2)
+    assert (
+        "shop_1.orders, shop_2.orders become one table: of rows with equal keys only the newest stays" in done.warnings
+    )
+    # One of them gets its column first; what the other sends meanwhile has none.
+    replica.topic.grow([shard(1, 5, ID, _N, _M, sql=_ADD)])
+    replica.topic.grow([order(1, 6, 5, id=3, n=3, m=3), order(2, 7, 2, id=4, n=4)])
+    replica.run()
+    replica.topic.grow([shard(2, 8, ID, _N, _M, sql=_ADD)])
+    replica.topic.grow([order(2, 9, 8, id=2, n=5, m=5), order(1, 10, 5, id=1, n=6, m=6)])
+    (done,) = replica.run().tables
+    assert not done.warnings
+    assert replica.rows(table="shop/orders") == [(1, 6, 6), (2, 5, 5), (3, 3, 3), (4, 4, None)]
+    assert not (replica.to / "shop_1").exists()
+    with pytest.raises(tidecast.ConfigError, match=r"shop_1\.orders, shop_2\.orders become one table, .*--ddl lenient"):
+        replica.run(checkpoint=None, ddl="evolve")
+
+
+def test_tables_that_do_not_fit_are_not_made_one(spark: SparkSession, tmp_path: Path, config: Path) -> None:
+    replica = SmallReplica(spark, tmp_path, config=config)
+    text = {**_N, "dataType": {"mysqlType": "varchar", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 9}}
+    replica.topic.grow(
+        [shard(1, 1, ID, _N), shard(2, 2, ID, {**_N, "nullable": False}, key="n"), shard(3, 3, ID, text)]
+    )
+    replica.topic.grow([order(1, 4, 1, id=1, n=1), order(2, 5, 2, id=2, n=2), order(3, 6, 3, id=3, n=3)])
+    done = replica.run()
+    assert done.dead_letters == {"schema-change": 2}
+    assert replica.rows(table="shop/orders") == [(1, 1)]
+    said = " ".join(done.tables[0].warnings)
+    assert "the key changed from (id) to (n) (shop_1.orders, shop_2.orders, shop_3.orders become one table)" in said
+
+
+def test_a_table_gets_the_names_of_its_route(spark: SparkSession, tmp_path: Path, config: Path) -> None:
+    replica = SmallReplica(spark, tmp_path, config=config)
+    replica.topic.grow([shard(10, 1, ID, _N), order(10, 2, 1, id=1, n=1)])
+    assert [t.name for t in replica.run().tables] == ["all_of_shop_10.orders_shop_10"]
+    assert replica.rows(table="all_of_shop_10/orders_shop_10") == [(1, 1)]
+    journal = replica.rows("database", "table", "outcome", table="_tidecast/schema_changes")
+    assert journal == [("all_of_shop_10", "orders_shop_10", "applied")]
+
+
+def test_a_name_that_is_none_is_refused_before_spark_starts(config: Path) -> None:
+    config.write_text(_SHARDS.replace("all_of_{schema}", "{database}"))
+    with pytest.raises(tidecast.ConfigError, match=r"invalid table routing rule: \{database\}"):
+        tidecast.replicate("./topic?protocol=simple", "./tables", config=config)
