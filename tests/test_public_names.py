@@ -95,7 +95,7 @@ PUBLIC = {
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Router RoutingRules TableFilter
-        TableMatcher check_event_filters
+        TableMatcher check_event_filters check_target target_name
     """,
     "tidecast.config": """
         ChangefeedConfig build_config checked_replica_config completed_replica_config default_replica_config

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,41 @@ def test_rows_and_schema_changes_wait_for_a_watermark(spark: SparkSession, tmp_p
         (0, "applied"),
         (9, "applied"),
     ]
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_rows_without_a_key_and_logs_wait_and_come_once(
+    spark: SparkSession, tmp_path: Path, topic: GrowingTopic, log: bool
+) -> None:
+    """A restart of the sender puts rows behind others that have waited longer; a run that is not to wait ends it."""
+    schema = table(_T0, ID)
+    create = ddl("CREATE TABLE t (id int)", _T0, schema if log else {**schema, "indexes": []})
+    to, mode = str(tmp_path / "tables"), "log" if log else "current"
+
+    def run(*, resolved_only: bool = True) -> list[int]:
+        tidecast.replicate(
+            topic.uri,
+            to,
+            checkpoint=str(tmp_path / "checkpoint"),
+            resolved_only=resolved_only,
+            mode=mode,
+            on_error="fail",
+            spark=spark,
+        )
+        return ids(spark, tmp_path)
+
+    first, later = row(_T0 + 5, _T0, id=5), row(_T0 + 10, _T0, id=10)
+    topic.grow([create, first, later, first, later, watermark(_T0 + 6)])
+    assert run() == [5]
+    topic.grow([row(_T0 + 9, _T0, id=9), row(_T0 + 15, _T0, id=15), watermark(_T0 + 12)])
+    checkpoint = tmp_path / "checkpoint"
+    shutil.copytree(checkpoint, tmp_path / "before")
+    assert run() == [5, 9, 10]
+    shutil.rmtree(checkpoint)
+    (tmp_path / "before").rename(checkpoint)  # killed before anything of the batch was committed
+    assert run() == [5, 9, 10]
+    topic.grow([row(_T0 + 14, _T0, id=14)])
+    assert run(resolved_only=False) == [5, 9, 10, 14, 15]
 
 
 def test_what_waits_is_applied_by_a_run_that_need_not_wait(

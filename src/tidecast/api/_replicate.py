@@ -236,7 +236,8 @@ def replicate(
     def apply_batch(batch: Batch) -> Replicated:
         now = batch.progress
         stream.begin(batch)
-        applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered), proofs)
+        resolved = now.watermark if resolved_only else None
+        applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered, resolved), proofs)
         done = AppliedBatch(
             named,
             now.checkpoint,

@@ -50,13 +50,15 @@ class AppliedKeys:
 
     `batch` is the number of the batch that is being applied. Rows up to `covered`, the lowest watermark of all
     partitions, need not be remembered: what comes of them later is left out before it gets here. A key is remembered
-    for `window` milliseconds of commit-ts.
+    for `window` milliseconds of commit-ts. `resolved` is the resolved-ts above which nothing is applied, where rows
+    wait for theirs; then a partition's rows are not applied in their order.
     """
 
     folder: AnyPath
     batch: int
     window: int
     covered: int = -1
+    resolved: int | None = None
 
     def of(self, database: str, table: str, key: T.StructType) -> TableKeys:
         """Return those of a table whose key has these types now."""

@@ -402,7 +402,7 @@ def _append(
     """Append the rows that came after those which an earlier run appended; the table's history remembers them."""
     saved = plan.place.note(_NOTE) if plan.present else None
     before: dict[str, dict[str, int]] = json.loads(saved) if saved else {}
-    applied, last = before.get("tidecast", {}), before.get("messages", {})
+    applied, last, resolved = (before.get(name, {}) for name in ("tidecast", "messages", "resolved"))
     line = F.concat_ws("/", "topic", F.col("partition").cast("string"))
     end = number_at(applied, line)
     checked = count(plan.all_changes)
@@ -414,7 +414,7 @@ def _append(
         keys.tidy(plan.place.spark)
     lines = _lines(changes.withColumns({"line": line, "known": end}))
     for row in lines:
-        _check_follows(row, applied, last)
+        _check_follows(row, applied, last, waited=row["line"] in resolved)
     with ExitStack() as kept:
         rows = _once(plan, changes)
         rows = _kept(with_row_key(rows) if keys else rows, kept)
@@ -422,14 +422,20 @@ def _append(
         fresh = rows
         if keys and asked and (marked := keys.mark_repeated(rows, asked)):
             fresh = marked.where(~F.col("repeated"))
-        fresh = _kept(fresh.where(F.col("offset") > F.coalesce(end, F.lit(-1))), kept)
+        # Of what waited for its resolved-ts offsets do not tell what was appended.
+        waited = F.coalesce(F.col("commit_ts") > number_at(resolved, line), F.lit(False))
+        fresh = _kept(fresh.where((F.col("offset") > F.coalesce(end, F.lit(-1))) | waited), kept)
         counts = (F.count("*").alias("upserted"), F.sum("repeats").alias("repeats"))
         effect = row_sum("count(1)", row_hash(_sql_values(plan))) if proof else []
         done = fresh.agg(*counts, *_count_unrepresentable(plan, F.col("after")), *effect).collect()[0]
         ends = {row["line"]: row["end"] for row in lines}
         reached = {at: max(ends.get(at, -1), applied.get(at, -1)) for at in {**applied, **ends}}
         last |= {row["line"]: row["last"] for row in lines if row["end"] == reached[row["line"]]}
-        note = f'{_NOTE}{json.dumps(reached)}, "messages": {json.dumps(last)}}}'
+        bound = keys.of.resolved if keys else None
+        others = {at: ts for at, ts in resolved.items() if at not in ends}
+        resolved = others if bound is None else {**others, **dict.fromkeys(ends, bound)}
+        more = f', "resolved": {json.dumps(resolved)}' if resolved else ""
+        note = f'{_NOTE}{json.dumps(reached)}, "messages": {json.dumps(last)}{more}}}'
         if plan.present is None:
             # Delta leaves no note on the commit that makes a table.
             with proof.writing(RowSum(), creates=True) if proof else nullcontext():
@@ -477,10 +483,11 @@ def _lines(changes: DataFrame) -> list[Row]:
     return read.collect()
 
 
-def _check_follows(line: Row, applied: Mapping[str, int], last: Mapping[str, int]) -> None:
+def _check_follows(line: Row, applied: Mapping[str, int], last: Mapping[str, int], *, waited: bool) -> None:
     """Raise TableRefused unless offsets tell which rows of a partition were appended before.
 
-    A topic that was made anew, or another one of the same name, has other messages at the offsets that are known.
+    A topic that was made anew, or another one of the same name, has other messages at the offsets that are known; where
+    rows `waited` for their resolved-ts, the commit-ts tells instead.
     """
     name, end, found = line["line"], applied.get(line["line"], -1), line["found"]
     if line["twice"] is not None:
@@ -488,7 +495,7 @@ def _check_follows(line: Row, applied: Mapping[str, int], last: Mapping[str, int
             f"several messages of {name} have offset {line['twice']}, and without a key nothing else tells them apart",
             hint="give each line its offset, or replicate each file to a place of its own",
         )
-    if line["start"] <= end and (found is None or found != last.get(name, found)):
+    if line["start"] <= end and not waited and (found is None or found != last.get(name, found)):
         raise TableRefused(
             f"{name} does not have the message at offset {end} up to which it was appended to this table: it was made "
             "anew, or is another topic of this name",

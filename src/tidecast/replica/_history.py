@@ -53,8 +53,8 @@ def laid_out(plan: Plan, changes: DataFrame, since: int, deletes: DataFrame | No
 
     `changes` are `moments`, the first of them at `since`; `deletes` are others that came before there was a table:
     `key`, `commit_ts`. Out: `key` struct of `Plan.row_key`, `after` struct as in `table_changes`, the row of the table,
-    null for one that shall go; `there`, the one that the table has; `action`: `INSERT`, `UPDATE`, `DELETE` or null; `fresh` boolean: one of the changes was
-    not in the table, and `deleted`, whether that is a delete.
+    null for one that shall go; `there`, the one that is in it; `action`: `INSERT`, `UPDATE`, `DELETE` or null; `fresh`
+    boolean: one of the changes was not in the table, and `deleted`, whether that is a delete.
     """
     mine, no_row = changes.where(F.col("key").isNotNull()), F.lit(None).cast(_row_type(plan))
     told = [_told(mine, F.col("at"), F.col("deleted"), after=_row(plan, F.col("after")), there=no_row, known=False)]
