@@ -95,7 +95,7 @@ PUBLIC = {
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Router RoutingRules TableFilter
-        TableMatcher check_event_filters
+        TableMatcher check_event_filters check_target target_name
     """,
     "tidecast.config": """
         ChangefeedConfig build_config checked_replica_config completed_replica_config
@@ -112,7 +112,7 @@ PUBLIC = {
         TableEligibility Timing lag_seconds
     """,
     "tidecast.replica": """
-        AppliedBatch AppliedKeys Contents Replicated TableReport maintain parse_target replicate
+        AppliedBatch AppliedKeys Contents Replicated Settings TableReport maintain parse_target replicate
         write_ledger
     """,
     "tidecast.server": """
