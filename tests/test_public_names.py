@@ -111,7 +111,7 @@ PUBLIC = {
     """,
     "tidecast.replica": """
         AllTables AppliedBatch AppliedKeys Compared ComparedTable Contents OneTable ProofVerdict Proofs Proven
-        ProvenTable ReplicaStatus Replicated RowDifference Side Snapshot SourceSnapshot Status TableReport
+        ProvenTable ReplicaStatus Replicated RowDifference Settings Side Snapshot SourceSnapshot Status TableReport
         TableSnapshot TableStatus Topic TopicTables compare is_table maintain parse_target prove replicate snapshot
         write_ledger
     """,

@@ -33,13 +33,14 @@ def moments(changes: DataFrame, also: Sequence[Column] = ()) -> DataFrame:
     `first_place`, `last_place` as in `newest`. At one commit-ts a delete comes before an insert or update.
     """
     at, place = F.when(F.col("key").isNotNull(), F.col("commit_ts")), F.struct("topic", "partition")
-    grouped = changes.groupBy("key", at.alias("at")).agg(
-        F.max_by(F.struct("deleted", "after"), F.struct(~F.col("deleted"), "offset")).alias("last"),
+    order = F.struct(~F.col("deleted"), "offset")
+    return changes.groupBy("key", at.alias("at")).agg(
+        F.max_by("deleted", order).alias("deleted"),
+        F.max_by("after", order).alias("after"),
         F.min(place).alias("first_place"),
         F.max(place).alias("last_place"),
         *also,
     )
-    return grouped.select("last.*", *(name for name in grouped.columns if name != "last"))
 
 
 def open_since(commit_ts: int) -> Column:
@@ -56,10 +57,11 @@ def laid_out(plan: Plan, changes: DataFrame, since: int, deletes: DataFrame | No
     null for one that shall go; `there`, the one that is in it; `action`: `INSERT`, `UPDATE`, `DELETE` or null; `fresh`
     boolean: one of the changes was not in the table, and `deleted`, whether that is a delete.
     """
-    mine, no_row = changes.where(F.col("key").isNotNull()), F.lit(None).cast(_row_type(plan))
-    told = [_told(mine, F.col("at"), F.col("deleted"), after=_row(plan, F.col("after")), there=no_row, known=False)]
+    # Spark Connect sends a plan as one message, which may be a hundred levels deep: each step counts.
+    no_row = F.lit(None).cast(_row_type(plan))
+    told = [_told(changes, F.col("at"), F.col("deleted"), after=_row(plan, F.col("after")), there=no_row, known=False)]
     if plan.present is not None:
-        told.append(_told_by_table(plan, mine.select("key").distinct(), since))
+        told.append(_told_by_table(plan, changes.select("key").distinct(), since))
     elif deletes is not None:
         told.append(_told(deletes, F.col("commit_ts"), F.lit(True), after=no_row, there=no_row, known=True))
     here, upsert = ~F.col("known"), ~F.col("deleted")
@@ -79,15 +81,13 @@ def laid_out(plan: Plan, changes: DataFrame, since: int, deletes: DataFrame | No
         )
     )
     by_time = Window.partitionBy("key").orderBy("at")
-    placed = merged.withColumns(
-        {"next": F.lead("at").over(by_time), "ends": F.coalesce(~F.lag("deleted").over(by_time), F.lit(False))}
-    )
-    after = F.when(upsert, _version(plan)).when(~F.col("ends"), F.coalesce("there", _tombstone(plan)))
-    return placed.withColumn("after", after).select(
+    ends = F.coalesce(~F.lag("deleted").over(by_time), F.lit(False))
+    after = F.when(upsert, _version(F.lead("at").over(by_time))).when(~ends, F.coalesce("there", _tombstone(plan)))
+    return merged.withColumn("after", F.when(F.col("key").isNotNull(), after)).select(
         F.struct(*(F.col("key")[name].alias(name) for name in plan.key), F.col("at").alias(VALID_FROM)).alias("key"),
         "after",
         _action(plan).alias("action"),
-        (F.col("mine") & _is_news(plan)).alias("fresh"),
+        (F.col("mine") & F.col("key").isNotNull() & _is_news(plan)).alias("fresh"),
         "deleted",
         "there",
     )
@@ -139,9 +139,9 @@ def _parts(plan: Plan) -> dict[str, Mapping[str, T.DataType]]:
     return {"row": plan.evolution.shape.columns, "metadata": plan.contents.columns}
 
 
-def _version(plan: Plan) -> Column:
+def _version(until: Column) -> Column:
     row = F.col("row")
-    return row.withField(f"metadata.{VALID_FROM}", F.col("at")).withField(f"metadata.{VALID_TO}", F.col("next"))
+    return row.withField(f"metadata.{VALID_FROM}", F.col("at")).withField(f"metadata.{VALID_TO}", until)
 
 
 def _tombstone(plan: Plan) -> Column:
