@@ -18,6 +18,7 @@ TidecastError
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 
 class TidecastError(Exception):
@@ -91,7 +92,17 @@ class DecodeError(TerminalError):
 
 
 class SourceChanged(TerminalError):
-    """A source no longer holds what follows a checkpoint: a topic was made anew, or messages expired unread."""
+    """A source no longer holds what follows a checkpoint: a topic was made anew, or messages expired unread.
+
+    `remaining` has the offsets from which whoever puts up with that goes on; places that are to be read from their
+    start are not among them.
+    """
+
+    def __init__(
+        self, message: str, *, where: str | None = None, hint: str | None = None, remaining: Mapping[str, int]
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.remaining = remaining
 
 
 class CorruptedData(TerminalError):

@@ -61,8 +61,9 @@ def state(spark: SparkSession, folder: Path) -> State:
         rows = sorted(map(str, frame.collect()))
         found[str(log.parent.relative_to(tables))] = (sorted(frame.columns), rows, properties(log))
     letters = sorted(line for file in tables.glob("_dead_letters/*.jsonl") for line in file.read_text().splitlines())
-    progress = (folder / "checkpoint" / "progress.json").read_text().replace(str(folder), "")
-    return found | {"dead letters": letters, "progress": json.loads(progress)}
+    progress = json.loads((folder / "checkpoint" / "progress.json").read_text().replace(str(folder), ""))
+    del progress["progress"]["checkpoint"]  # a checkpoint made anew is another one
+    return found | {"dead letters": letters, "progress": progress}
 
 
 def properties(log: Path) -> dict[str, str]:

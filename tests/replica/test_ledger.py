@@ -76,6 +76,27 @@ def test_what_was_lost_stops_a_run_or_stands_in_the_ledger(spark: SparkSession, 
     assert sorted(found["id"] for found in there.collect()) == [1, 3]  # below the old topic's watermark
     ledger = spark.read.format("delta").load(f"{to}/_tidecast/batches").orderBy("batch").collect()
     assert [bool(batch["lost"]) for batch in ledger] == [False, True]
+    topic.grow([watermark(_T0 + 20)])
+    tidecast.replicate(topic.uri, to, checkpoint=checkpoint, spark=spark)
+    (source,) = tidecast.snapshot(to, _T0 + 30, spark=spark).sources
+    assert (source.batch, source.resolved_ts) == (1, _T0 + 9)  # what came after the loss is at no time of the source
+
+
+def test_keys_of_other_partitions_stay_where_one_lost_messages(spark: SparkSession, tmp_path: Path) -> None:
+    folder, to, checkpoint = tmp_path / "topic", str(tmp_path / "tables"), str(tmp_path / "checkpoint")
+    create = ddl("CREATE TABLE t (id int primary key)", _T0, table(_T0, ID, {**ID, "name": "n"}))
+    whole = [create, row(_T0 + 1, _T0, id=1, n=1), row(_T0 + 5, _T0, id=1, n=5), watermark(_T0 + 6)]
+    for name, messages in (("topic/a", whole), ("topic/b", whole[:1])):
+        GrowingTopic(tmp_path / name).grow(messages)
+    source = f"file://{tmp_path}/topic/x?protocol=simple&topics=.*"
+    tidecast.replicate(source, to, checkpoint=checkpoint, spark=spark)
+    (folder / "b" / "000000000000.jsonl").unlink()
+    GrowingTopic(folder / "b").grow([watermark(_T0)])
+    with (folder / "a" / "000000000009.jsonl").open("w") as more:
+        more.write((folder / "a" / "000000000000.jsonl").read_text().splitlines(keepends=True)[1])
+    done = tidecast.replicate(source, to, checkpoint=checkpoint, on_data_loss="continue", spark=spark)
+    assert "file b/000000000000.jsonl" in done.warnings[0]
+    assert [found["n"] for found in spark.read.format("delta").load(f"{to}/d/t").collect()] == [5]
 
 
 def test_small_files_become_large_ones_while_the_replica_goes_on(spark: SparkSession, tmp_path: Path) -> None:

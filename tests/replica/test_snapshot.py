@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import tidecast
 from tidecast.cli import main
 from tidecast.model import compose
+from tidecast.replica import AppliedBatch, write_ledger
 
 _MS = 1_700_000_000_000
 _T0 = compose(_MS)
@@ -126,6 +127,25 @@ def test_what_has_no_commit_ts_cannot_wait(spark: SparkSession, tmp_path: Path) 
     topic.put(1, 2, id=1, n=1)
     with pytest.raises(tidecast.ConfigError, match="not every message tells its commit-ts"):
         topic.replicate(checkpoint=str(tmp_path / "checkpoint"), resolved_only=True)
+
+
+def test_a_batch_counts_only_where_no_attempt_at_it_went_further(spark: SparkSession, tmp_path: Path) -> None:
+    """It may have been cut otherwise before a crash, and tables show more than its resolved-ts says."""
+    to = str(tmp_path)
+
+    def ledger(checkpoint: str, batch: int, resolved_ts: int, begun_ts: int | None = None) -> None:
+        done = AppliedBatch("s", checkpoint, batch, {}, resolved_ts, has_commit_ts=True, begun_ts=begun_ts)
+        write_ledger(spark, to, done, tidecast.Replicated(()))
+
+    def batch(as_of: int) -> int:
+        (source,) = tidecast.snapshot(to, as_of, spark=spark).sources
+        return source.batch
+
+    ledger("one", 7, 100)
+    ledger("one", 9, 300, begun_ts=500)
+    ledger("one", 8, 200)  # by a machine whose clock is behind, or ahead
+    ledger("one", 10, 600)
+    assert [batch(ts) for ts in (150, 250, 550, 650)] == [7, 8, 8, 10]
 
 
 @pytest.mark.parametrize("as_of", ["yesterday", "", "-1"])

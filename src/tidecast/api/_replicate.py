@@ -214,9 +214,18 @@ def replicate(
 
     def apply_batch(batch: Batch) -> Replicated:
         now = batch.progress
+        stream.begin(batch)
         applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered))
-        timed = batch.events.has_commit_ts
-        done = AppliedBatch(now.source, now.batch, batch.moved, now.watermark, timed, batch.lost)
+        done = AppliedBatch(
+            named,
+            now.checkpoint,
+            now.batch,
+            batch.moved,
+            now.watermark,
+            batch.events.has_commit_ts,
+            batch.begun,
+            batch.lost,
+        )
         write_ledger(checked.session, to, done, applied)
         if not batch.lost:
             return applied
@@ -242,7 +251,9 @@ def replicate(
             resolved_only=resolved_only,
             on_data_loss=data_loss,
         )
-        if lock := _lock(target.place_of(_named(stream, checked.uri))):
+        status.resume(stream.progress)
+        named = _named(stream, checked.uri)
+        if lock := _lock(target.place_of(named)):
             held.enter_context(lock)
         if continuous:
             until = stop or threading.Event()
@@ -257,7 +268,8 @@ def replicate(
 def _named(stream: TopicStream, uri: str) -> str:
     """Return what tells a source from others that are applied to the same tables."""
     place = parse_place(uri)
-    return " ".join((*sorted(place.hosts), stream.progress.source, place.params.get("topics", "")))
+    parts = (*sorted(place.hosts), stream.progress.source, place.params.get("topics", ""))
+    return " ".join(part for part in parts if part)
 
 
 @contextmanager

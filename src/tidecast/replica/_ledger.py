@@ -27,11 +27,13 @@ _TABLE = pa.struct(
 )
 _COLUMNS = {
     "source": pa.string(),
+    "checkpoint": pa.string(),
     "batch": pa.int64(),
     "applied_at": pa.timestamp("us", "UTC"),
     "offsets": _NUMBERS,
     "resolved_ts": pa.int64(),
     "has_commit_ts": pa.bool_(),
+    "begun_ts": pa.int64(),
     "lost": pa.string(),
     "dead_letters": _NUMBERS,
     "tables": pa.list_(_TABLE),
@@ -42,15 +44,17 @@ _COLUMNS = {
 class AppliedBatch:
     """A batch of a source: its number in a checkpoint, the ends of what it read, and the resolved-ts it came to.
 
-    `offsets` has those ends that it moved, by `topic/partition` or file. `has_commit_ts`: see `Events`. `lost` says
-    which messages went before they were read.
+    `offsets` has those ends that it moved, by `topic/partition` or file. `has_commit_ts`: see `Events`. Of earlier
+    attempts at this batch nothing lies above `begun_ts`. `lost` says which messages went before they were read.
     """
 
     source: str
+    checkpoint: str
     number: int
     offsets: Mapping[str, int]
     resolved_ts: int | None
     has_commit_ts: bool
+    begun_ts: int | None = None
     lost: str | None = None
 
 
@@ -58,17 +62,17 @@ def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Rep
     """Add the row of a batch that has been applied to the tables in `to`, and is not committed yet.
 
     A batch that is applied once more, after a crash, has a row for each time. The table `_tidecast/batches` beside the
-    others has the columns `source`, `batch`, `applied_at`, `offsets`, `resolved_ts`, `has_commit_ts`, `lost`,
-    `dead_letters` (a number for each reason) and `tables`: for each that had changes `database`, `table`, `version`
-    (the table's newest one afterwards), the counts of `TableReport`, the lowest and the highest commit-ts, `checksums`
-    and `unrepresentable`.
+    others has the columns `source`, `checkpoint`, `batch`, `applied_at`, `offsets`, `resolved_ts`, `has_commit_ts`,
+    `begun_ts`, `lost`, `dead_letters` (a number for each reason) and `tables`: for each that had changes `database`,
+    `table`, `version` (the table's newest one afterwards), the counts of `TableReport`, the lowest and the highest
+    commit-ts, `checksums` and `unrepresentable`.
     """
     target = parse_target(to)
     tables = [_row(spark, target, table) for table in applied.tables]
     now = dt.datetime.now(dt.UTC)
     ends, dead_letters = list(batch.offsets.items()), list(applied.dead_letters.items())
-    reached = (ends, batch.resolved_ts, batch.has_commit_ts, batch.lost)
-    row = (batch.source, batch.number, now, *reached, dead_letters, tables)
+    reached = (ends, batch.resolved_ts, batch.has_commit_ts, batch.begun_ts, batch.lost)
+    row = (batch.source, batch.checkpoint, batch.number, now, *reached, dead_letters, tables)
     frame = small_table(spark, [row], _COLUMNS).coalesce(1)
     place = target.ledger(spark)
     place.add_rows(frame, f"batch {batch.number}")

@@ -14,6 +14,9 @@ from tidecast._errors import ConfigError, TerminalError
 from tidecast._tso import to_datetime
 from tidecast.replica.targets import parse_target
 
+_LATER = {"checkpoint": "string", "has_commit_ts": "boolean", "begun_ts": "bigint", "lost": "string"}
+"""Columns that a ledger of an older version lacks."""
+
 
 @dataclass(frozen=True)
 class SourceSnapshot:
@@ -45,7 +48,11 @@ class TableSnapshot:
         return f"SELECT * FROM {self.where} VERSION AS OF {self.version}"
 
     def read(self) -> DataFrame:
-        """Return the rows that the table had. Raises TerminalError for a version that was cleaned up."""
+        """Return the rows that the table had.
+
+        Raises TerminalError for a version that the table's log no longer has. Of one whose files alone were cleaned up
+        Spark tells when the rows are read.
+        """
         try:
             return self._spark.sql(self.query)
         except (AnalysisException, IllegalArgumentException) as error:  # Delta's, and Iceberg's
@@ -73,11 +80,12 @@ class Snapshot:
 def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
     """Find the tables in `to` as their source was at the commit-ts `as_of`, or at the last one before that is known.
 
-    The ledger tells it: a batch counts after which nothing above its resolved-ts had been applied. That is every batch
-    with `resolved_only`, else one that a watermark ended. A table that came later is left out.
+    The ledger tells it: a batch counts after which nothing above its resolved-ts had been applied, and before which no
+    message was lost. That is every batch with `resolved_only`, else one that a watermark ended. A table that came later
+    is left out. What else writes to the tables, such as a run without a checkpoint, the ledger does not know.
 
-    Raises ConfigError for a place without a ledger, TerminalError where no batch so old counts, and where several
-    sources are applied to one table, which is at no time of any.
+    Raises ConfigError for a place without a ledger, TerminalError where no batch so old counts, where several sources
+    are applied to one table, which is at no time of any, and where a table was made anew since.
     """
     target = parse_target(to)
     target.check(spark)
@@ -86,12 +94,15 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
         hint = "replicate with --checkpoint writes it"
         raise ConfigError("there is no ledger of batches beside the tables", where=to, hint=hint)
     batches = ledger.read()
-    if "has_commit_ts" not in batches.columns:  # an older ledger
-        batches = batches.withColumn("has_commit_ts", F.lit(None).cast("boolean"))
+    lacking = {name: kind for name, kind in _LATER.items() if name not in batches.columns}
+    batches = batches.withColumns({name: F.lit(None).cast(kind) for name, kind in lacking.items()})
     # A batch that was applied once more after a crash has two rows; a new checkpoint begins with number 1 again.
-    in_order = Window.partitionBy("source").orderBy("applied_at", "batch")
+    first = Window.partitionBy("source", "checkpoint")
+    batches = batches.withColumn("begun_at", F.min("applied_at").over(first))
+    in_order = Window.partitionBy("source").orderBy("begun_at", "batch", "applied_at")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    last = F.array_max(F.transform("tables", lambda table: table["last_commit_ts"]))
+    last = F.greatest(F.array_max(F.transform("tables", lambda table: table["last_commit_ts"])), "begun_ts")
+    sound = F.coalesce("has_commit_ts", F.lit(False)) & F.col("lost").isNull()
     placed = batches.select(
         "source",
         "batch",
@@ -99,9 +110,9 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
         "tables",
         F.row_number().over(in_order).alias("place"),
         F.max(last).over(so_far).alias("highest"),
-        F.bool_and(F.coalesce("has_commit_ts", F.lit(False))).over(so_far).alias("timed"),
+        F.bool_and(sound).over(so_far).alias("sound"),
     )
-    at_one_time = F.col("timed") & (F.coalesce("highest", F.lit(-1)) <= F.col("resolved_ts"))
+    at_one_time = F.col("sound") & (F.coalesce("highest", F.lit(-1)) <= F.col("resolved_ts"))
     chosen = (
         placed.where(at_one_time & (F.col("resolved_ts") <= F.lit(as_of)))
         .groupBy(F.col("source").alias("of"))
@@ -114,14 +125,25 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
             where=to,
             hint="with --resolved-only each batch does",
         )
-    upto = placed.join(chosen, (F.col("source") == F.col("of")) & (F.col("place") <= F.col("chosen.place")))
-    tables = upto.select("source", "place", F.explode("tables").alias("of_table")).where("of_table.version IS NOT NULL")
+    of_chosen = placed.join(chosen, F.col("source") == F.col("of"))
+    tables = of_chosen.select(
+        "source", "place", F.col("chosen.place").alias("upto"), F.explode("tables").alias("of_table")
+    ).where("of_table.version IS NOT NULL")
+    before, version = F.col("place") <= F.col("upto"), F.col("of_table.version")
     rows = (
         tables.groupBy("source", "of_table.database", "of_table.table")
-        .agg(F.max_by("of_table.version", "place").alias("version"))
+        .agg(
+            F.max_by(version, F.when(before, F.col("place"))).alias("version"),
+            F.min(F.when(~before, version)).alias("least_later"),
+        )
+        .where("version IS NOT NULL")
         .orderBy("database", "table")
         .collect()
     )
+    for row in rows:
+        if row["least_later"] is not None and row["least_later"] < row["version"]:
+            name = f"{row['database']}.{row['table']}"
+            raise TerminalError("the table was made anew since, and its versions count from 0 again", where=name)
     names = Counter((row["database"], row["table"]) for row in rows)
     if several := [".".join(name) for name, sources_of in names.items() if sources_of > 1]:
         raise TerminalError("several sources are applied to this table: it is at no time of one", where=several[0])

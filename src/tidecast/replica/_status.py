@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from tidecast._tso import physical_ms
 from tidecast.model import Ddl
 from tidecast.replica._report import Replicated, TableReport
+from tidecast.sources import Progress
 
 WAITING, APPLYING, RETRYING = "waiting", "applying", "retrying"
 
@@ -83,8 +84,7 @@ class ReplicaStatus:
         """Return it as it is now."""
         with self._lock:
             now = self._clock()
-            while self._rates and self._rates[0][0] < now - _RATE_S:
-                self._rates.popleft()
+            self._forget(now)
             span = min(max(now - self._status.since, 1.0), _RATE_S)
             return replace(self._status, rate=sum(rows for _, rows in self._rates) / span)
 
@@ -96,6 +96,11 @@ class ReplicaStatus:
             yield
         finally:
             self._stages[name] = time.monotonic() - started
+
+    def resume(self, progress: Progress) -> None:
+        """Tell what a checkpoint knows of the batches before."""
+        if progress.batch:
+            self._set(batch=progress.batch, resolved_ts=progress.watermark, waits=tuple(progress.waits))
 
     def begin(self) -> None:
         """Tell that a batch is looked for."""
@@ -127,7 +132,9 @@ class ReplicaStatus:
                 lag = None if last is None else max(now - physical_ms(last) / 1000, 0.0)
                 tables[report.name] = TableStatus(report, report.last_commit_ts, lag)
         rows = sum(table.rows for table in done.tables)
-        self._rates.append((now, rows))
+        with self._lock:
+            self._rates.append((now, rows))
+            self._forget(now)
         self._set(
             state=WAITING,
             problem=None,
@@ -142,6 +149,10 @@ class ReplicaStatus:
             schema_changes=(*before.schema_changes, *ddl)[-_SCHEMA_CHANGES:],
             warnings=self._total.warnings,
         )
+
+    def _forget(self, now: float) -> None:
+        while self._rates and self._rates[0][0] < now - _RATE_S:
+            self._rates.popleft()
 
     def _set(self, **members: object) -> None:
         with self._lock:

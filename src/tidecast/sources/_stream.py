@@ -7,9 +7,11 @@ again, so that nothing is lost and whoever takes the batches must be able to mee
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
+from uuid import uuid4
 
 from pyarrow import ArrowException
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -20,7 +22,17 @@ from pyspark.sql import functions as F
 from tidecast._errors import ConfigError, DecodeError, SourceChanged, TerminalError
 from tidecast._policy import OnDataLoss
 from tidecast._uri import REMOTE_SCHEMES, Place, parse_place
-from tidecast.model import RECORD, Ddl, Events, Reason, SchemaHistory, TableChanges, checked, split_at_commit_ts
+from tidecast.model import (
+    RECORD,
+    Ddl,
+    Events,
+    Reason,
+    SchemaHistory,
+    TableChanges,
+    checked,
+    compose,
+    split_at_commit_ts,
+)
 from tidecast.registry import Registry
 from tidecast.sources._topic import decode_records, protocol_of
 from tidecast.sources._unpack import unpacked
@@ -39,7 +51,9 @@ class Progress:
 
     `watermark` is the commit-ts up to which every partition has been read, None as long as that is not known. `waiting`
     names the folder of rows that wait: `rows_waiting` whose schema has not come yet, and `rows_unresolved` with a
-    commit-ts above `watermark`, as have the schema changes `ddl_unresolved`. `tables` are the tables that had rows:
+    commit-ts above `watermark`, as have the schema changes `ddl_unresolved`. `begun` is a commit-ts that
+    nothing lies above of a batch that was begun and is not committed. `checkpoint` tells this state from a later one in
+    its place. `tables` are the tables that had rows:
     database and name. `source` is what the messages were read from, see `source_name`.
     """
 
@@ -55,6 +69,21 @@ class Progress:
     source: str
     rows_unresolved: Int64 = 0
     ddl_unresolved: Sequence[Ddl] = ()
+    begun: Int64 | None = None
+    checkpoint: str = ""
+
+    def without(self, remaining: Mapping[str, int]) -> Progress:
+        """Return what is true where messages went before they were read; see `SourceChanged.remaining`."""
+        known = self.offsets or Offsets()
+        dropped = known.ends.keys() - remaining.keys()
+        anew = {_topic(place) for place in dropped}
+        gone = dropped | (anew - Offsets(remaining).topics)
+        return replace(
+            self,
+            offsets=Offsets(remaining, {name: id_ for name, id_ in known.ids.items() if name not in gone}),
+            watermarks={at: ts for at, ts in self.watermarks.items() if not anew or (at and _topic(at) not in anew)},
+            watermark=None,
+        )
 
     @property
     def waits(self) -> Sequence[str]:
@@ -84,6 +113,7 @@ class Batch:
 
     Of the watermarks it has those that hold for all partitions. `moved` are the ends of what has grown, by
     `topic/partition` or file. `lost` says which messages went before they were read, None where none did.
+    `begun` is a commit-ts that nothing of earlier attempts at this batch lies above, None where there were none.
     """
 
     events: Events
@@ -91,6 +121,7 @@ class Batch:
     more: bool = False
     moved: Mapping[str, int] = field(default_factory=dict)
     lost: str | None = None
+    begun: int | None = None
 
 
 class TopicStream:
@@ -156,9 +187,7 @@ class TopicStream:
         except SourceChanged as error:
             if self._on_data_loss is OnDataLoss.FAIL:
                 raise
-            lost = error.message
-            # No offsets: all that is there is new, even where the source's URI says `start=latest`.
-            before = replace(before, offsets=Offsets(), watermarks={})
+            lost, before = error.message, before.without(error.remaining)
             offsets = self._topics.end_offsets(before.offsets, limit)
         # A file that was removed is nothing new.
         known = before.offsets or Offsets()
@@ -177,8 +206,7 @@ class TopicStream:
         # After a restart TiCDC tells lower ones once more.
         latest = _watermarks(events, records).items()
         watermarks = {**before.watermarks, **{at: max(ts, before.watermarks.get(at, ts)) for at, ts in latest}}
-        ends = self._topics.end_offsets(offsets).ends
-        grown = {place for place, end in ends.items() if end != offsets.ends.get(place)}
+        grown = self._grown(offsets)
         passed = None if rows else _passed(watermarks, offsets.ends, grown)  # rows that wait have still to leave
         if events.watermarks is not None:
             holds = F.col("commit_ts") <= F.lit(passed).cast("bigint")
@@ -202,9 +230,17 @@ class TopicStream:
             source=self._source,
             rows_unresolved=rows_later,
             ddl_unresolved=ddl_later,
+            checkpoint=before.checkpoint,
         )
         more = limit is not None and bool(grown)
-        return Batch(events, progress, more, moved, lost)
+        return Batch(events, progress, more, moved, lost, before.begun)
+
+    def begin(self, batch: Batch) -> None:
+        """Take note that what a batch holds is about to be applied, as a next one need not have the same."""
+        upto = batch.progress.watermark if self._resolved_only else compose(time.time_ns() // 1_000_000)
+        begun = max((ts for ts in (self._progress.begun, upto) if ts is not None), default=None)
+        if begun != self._progress.begun:
+            self._save(replace(self._progress, begun=begun))
 
     def commit(self, batch: Batch) -> None:
         """Take note, for good, that a batch has been dealt with."""
@@ -214,6 +250,16 @@ class TopicStream:
         self._save(batch.progress)
         if before and before != batch.progress.waiting:
             remove_tree(self._folder / before, ignore_errors=True)
+
+    def _grown(self, offsets: Offsets) -> set[str]:
+        """Return the places that have got more since their offsets were looked at."""
+        try:
+            ends = self._topics.end_offsets(offsets).ends
+        except SourceChanged:  # since a moment ago: the next batch tells it
+            if self._on_data_loss is OnDataLoss.FAIL:
+                raise
+            return set(offsets.ends)
+        return {place for place, end in ends.items() if end != offsets.ends.get(place)}
 
     def _save(self, progress: Progress) -> None:
         state = {"progress": _PROGRESS.dump_python(progress, mode="json"), "schemas": json.loads(self._history)}
@@ -225,7 +271,7 @@ class TopicStream:
         try:
             state = self._state.read()
             if state is None:
-                return Progress(None, {}, None, 0, None, 0, (), self._source), _NO_HISTORY
+                return Progress(None, {}, None, 0, None, 0, (), self._source, checkpoint=uuid4().hex), _NO_HISTORY
             progress, schemas = _parsed(state)
             there = count_rows(self._folder / progress.waiting) if progress.waiting else 0
             if there != (rows := progress.rows_waiting + progress.rows_unresolved):
@@ -249,7 +295,8 @@ class TopicStream:
                 where=str(self._folder),
                 hint="start where the topic has its schemas: at a BOOTSTRAP message, or at its beginning"
                 if unknown_rows
-                else "the sender has to send watermarks to every partition: enable-tidb-extension=true",
+                else "the sender has to send watermarks to every partition (enable-tidb-extension=true); where some "
+                "partitions are far ahead of others, a larger --batch-size, or none, lets them meet",
             )
         name = f"{_WAITING}-{batch}"
         waiting = union([frame for frame in (unknown, later) if frame is not None])
@@ -338,6 +385,10 @@ def _without_replays(events: Events, before: Progress, waiting: DataFrame | None
         return replace(changes, frame=changes.frame.where(fresh))
 
     return replace(events, tables=tuple(map(checked, events.tables)))
+
+
+def _topic(place: str) -> str:
+    return place.rpartition("/")[0]
 
 
 def _place() -> Column:

@@ -86,12 +86,14 @@ class FileTopics:
         if after is not None:
             anew = sorted(set(offsets.made_anew(after)) & written.keys())
             shrunk = sorted(name for name, size in offsets.ends.items() if size < after.ends.get(name, 0))
+            left = {n: size for n, size in after.ends.items() if n not in shrunk and n.rpartition("/")[0] not in anew}
             for found, words in (
                 (anew, "made anew since the checkpoint, so that its offsets mean other messages: topic"),
                 (shrunk, "smaller than when it was read, so that it holds something else: file"),
             ):
                 if found:
-                    raise SourceChanged(f"{words} {', '.join(found[:3])}", where=self.where, hint=ANEW)
+                    what = f"{words} {', '.join(found[:3])}"
+                    raise SourceChanged(what, where=self.where, hint=ANEW, remaining=left)
         return offsets
 
     def _name(self, file: AnyPath) -> str:

@@ -85,7 +85,7 @@ def check_follows(cluster: KafkaCluster, after: Offsets, bounds: Bounds, ids: Ma
     """Raise SourceChanged unless every message that follows some offsets is still there, or will come."""
     places = [(topic, partition) for topic, known in bounds.items() for partition in known]
     first = cluster.offsets(places, _OFFSETS.earliest())
-    shorter, expired = [], []
+    shorter, expired, remaining = [], [], dict(after.ends)
     for topic, partition in places:
         begin = after.ends.get(partition_name(topic, partition))
         if begin is None:
@@ -94,16 +94,22 @@ def check_follows(cluster: KafkaCluster, after: Offsets, bounds: Bounds, ids: Ma
         place = f"topic {topic} partition {partition}"
         if end < begin:
             shorter.append(f"{place} ends at offset {end}, the checkpoint at {begin}")
+            if topic in ids:
+                remaining[partition_name(topic, partition)] = end
+            else:  # it may be another topic of the name
+                del remaining[partition_name(topic, partition)]
         elif start > begin:
             expired.append(f"{place} offsets {begin} to {start - 1}")
+            remaining[partition_name(topic, partition)] = start
     anew = Offsets(ids=ids).made_anew(after)
+    remaining = {place: end for place, end in remaining.items() if place.rpartition("/")[0] not in anew}
     for found, words in (
         (anew, f"made anew since the checkpoint, so that its offsets mean other messages: topic {', '.join(anew)}"),
         (shorter, f"messages that had been read are gone: {_some(shorter)}: was the topic made anew?"),
         (expired, f"messages expired before they were read: {_some(expired)}: the topic's retention is too short"),
     ):
         if found:
-            raise SourceChanged(words, where=where, hint=ANEW)
+            raise SourceChanged(words, where=where, hint=ANEW, remaining=remaining)
 
 
 def for_spark(bounds: Bounds, side: int) -> str:
