@@ -141,7 +141,8 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
         .collect()
     )
     for row in rows:
-        if row["least_later"] is not None and row["least_later"] < row["version"]:
+        place = target.table(spark, row["database"], row["table"], make_database=False)
+        if place.counts_versions and row["least_later"] is not None and row["least_later"] < row["version"]:
             name = f"{row['database']}.{row['table']}"
             raise TerminalError("the table was made anew since, and its versions count from 0 again", where=name)
     names = Counter((row["database"], row["table"]) for row in rows)

@@ -42,6 +42,11 @@ class TargetTable(ABC):
     name: str
     path: AnyPath | None = None
 
+    @property
+    def counts_versions(self) -> bool:
+        """Whether a later version has a higher number, and a table that was made anew begins again."""
+        return True
+
     def present(self) -> TableState | None:
         """Return what is there, None where there is no table; finish what `follow` has begun on it."""
         if not self.exists():

@@ -34,6 +34,10 @@ class IcebergTarget(TargetTable):
 
     catalog: str = ""
 
+    @property
+    def counts_versions(self) -> bool:
+        return False  # a snapshot's id is any number, and in no other table
+
     def exists(self) -> bool:
         if not super().exists():
             return False
