@@ -158,6 +158,9 @@ def _writing(proof: Proof | None, done: Row, *, creates: bool = False) -> Abstra
 
 def rows_made(plan: Plan, *, has_commit_ts: bool) -> DataFrame:
     """Return the rows of the table that a plan's changes make where there is none."""
+    if plan.merges and plan.contents.is_history:
+        versions = laid_out(plan, moments(plan.changes()), 0)
+        return versions.where(F.col("action").isNotNull()).select(_stored(plan))
     if plan.merges:
         actions = _with_action(plan, _newest(plan, has_commit_ts=has_commit_ts), hashed=False)
         return actions.where(F.col("action").isNotNull()).select(_stored(plan))

@@ -81,6 +81,10 @@ class Contents:
         """Whether each version of a row is a row of its own."""
         return self.mode is TableMode.HISTORY
 
+    def row_key(self, key: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the columns that identify a row of a table whose source has this key."""
+        return (*key, VALID_FROM) if self.is_history and key else key
+
     @property
     def columns(self) -> Mapping[str, T.DataType]:
         """The metadata columns and their types."""

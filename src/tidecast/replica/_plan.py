@@ -20,7 +20,7 @@ from tidecast.replica._columns import fill
 from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
 from tidecast.replica._mask import NOTE as MASKS
 from tidecast.replica._mask import check_masks, note, remembered
-from tidecast.replica._mode import ROWS_ALONE, VALID_FROM, Contents
+from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._prepare import Origin
 from tidecast.replica.targets import CONTENTS, TargetTable
 from tidecast.replica.targets.delta import DeltaTarget
@@ -71,7 +71,7 @@ class Plan:
     @property
     def row_key(self) -> tuple[str, ...]:
         """The columns that identify a row of the table, which may hold several versions of a row of the source."""
-        return (*self.key, VALID_FROM) if self.contents.is_history else self.key
+        return self.contents.row_key(self.key)
 
     @property
     def all_changes(self) -> list[TableChanges]:

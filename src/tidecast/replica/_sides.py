@@ -128,8 +128,8 @@ class Topic:
 
 def _rows_of(place: TargetTable) -> TableRows:
     state = place.seen()
-    is_log = Contents.from_text(state.notes.get(CONTENTS, "")).is_log
-    return TableRows(place.read(), () if is_log else state.shape.key or ())
+    contents = Contents.from_text(state.notes.get(CONTENTS, ""))
+    return TableRows(place.read(), () if contents.is_log else contents.row_key(state.shape.key or ()))
 
 
 def compare(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from tidecast._policy import OnDdl, OnError, OnMismatch
+from tidecast._policy import OnDdl, OnError, OnMismatch, OnUnrepresentable
 from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._apply import rows_made
 from tidecast.replica._check import Policy, count
@@ -16,7 +17,9 @@ from tidecast.replica._compare import TableRows
 from tidecast.replica._ddl import Name
 from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan, plan
+from tidecast.replica._prepare import Prepared, prepared
 from tidecast.replica._replicate import by_table, persisted
+from tidecast.replica._settings import NO_SETTINGS
 from tidecast.replica.targets.delta import DeltaTarget
 
 _POLICY = Policy(OnError.DEAD_LETTER, OnMismatch.DEAD_LETTER)
@@ -39,7 +42,11 @@ class TopicTables:
 
     def names(self) -> Iterable[Name]:
         """Return the tables that have row changes."""
-        return by_table(self.events)[0].keys()
+        return by_table(self._ready.events)[0].keys()
+
+    @cached_property
+    def _ready(self) -> Prepared:
+        return prepared(self.events, OnUnrepresentable.NULL, NO_SETTINGS)
 
     @contextmanager
     def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
@@ -47,14 +54,14 @@ class TopicTables:
 
         None where no change can be applied. Raises TableRefused where no table with such contents can have its columns.
         """
-        changes, ddl = by_table(self.events)
+        changes, ddl = by_table(self._ready.events)
         made = self._plan(name, changes, ddl, contents)
         with persisted(made):
             checked = count(made.all_changes)
             rows = None
             if made.accepted and made.evolution.shape.columns:
                 made_of_it = rows_made(made, has_commit_ts=self.events.has_commit_ts)
-                rows = TableRows(made_of_it, made.key if made.merges else ())
+                rows = TableRows(made_of_it, made.row_key if made.merges else ())
             yield rows, checked.total - checked.applicable
 
     def _plan(
@@ -66,5 +73,12 @@ class TopicTables:
     ) -> Plan:
         timed, place = self.events.has_commit_ts, _Nowhere(self.spark, ".".join(name))
         return plan(
-            place, changes[name], ddl.get(name, []), contents, has_commit_ts=timed, policy=_POLICY, on_ddl=self.on_ddl
+            place,
+            changes[name],
+            ddl.get(name, []),
+            contents,
+            has_commit_ts=timed,
+            policy=_POLICY,
+            on_ddl=self.on_ddl,
+            origin=self._ready.origins[name],
         )

@@ -44,7 +44,7 @@ class TargetTable(ABC):
 
     @property
     def counts_versions(self) -> bool:
-        """Whether a later version has a higher number."""
+        """Whether a later version has a higher number, and a table that was made anew begins again."""
         return True
 
     def present(self) -> TableState | None:

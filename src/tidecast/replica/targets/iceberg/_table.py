@@ -37,7 +37,7 @@ class IcebergTarget(TargetTable):
 
     @property
     def counts_versions(self) -> bool:
-        return False
+        return False  # a snapshot's id is any number, and in no other table
 
     def exists(self) -> bool:
         if not super().exists():
