@@ -83,7 +83,7 @@ class Replica:
 BOTH_EQUAL = {"d.plain": "equal", "d.t": "equal"}
 
 
-@pytest.mark.parametrize("mode", ["current", "soft-delete", "log"])
+@pytest.mark.parametrize("mode", ["current", "soft-delete", "history", "log"])
 def test_tables_of_every_mode_are_proven_and_are_what_the_topic_comes_to(
     spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:
@@ -95,7 +95,7 @@ def test_tables_of_every_mode_are_proven_and_are_what_the_topic_comes_to(
     replica.sql("OPTIMIZE {t}")
     proven = replica.proven()
     assert {name: str(one.verdict) for name, one in proven.items()} == BOTH_EQUAL
-    assert proven["d.t"].rows == proven["d.t"].expected == {"current": 8, "soft-delete": 9, "log": 13}[mode]
+    assert proven["d.t"].rows == proven["d.t"].expected == {"current": 8, "soft-delete": 9, "history": 11, "log": 13}[mode]
     assert all(one.ok for one in replica.with_topic().values()), replica.with_topic()
 
 
