@@ -87,7 +87,7 @@ def test_the_sum_of_all_accounts_stays_at_every_time(spark: SparkSession, tmp_pa
                 print(f"killed in the batch of {len(batch)} messages")
         replicate()
     checked: list[int] = []
-    for as_of in range(_T0, _T0 + len(commits) + 1, len(commits) // 10):
+    for as_of in range(_T0, _T0 + len(commits) + 1, len(commits) // 6):
         try:
             found = tidecast.snapshot(tables, as_of, spark=spark)
         except tidecast.TerminalError:

@@ -96,7 +96,7 @@ class Way:
 
 _EVERY_WAY = [Way("simple", in_kafka=True), *map(Way, PROTOCOLS)]
 _WAYS = _EVERY_WAY if "TIDECAST_SCHEDULES" in os.environ or _ALONE is not None else _EVERY_WAY[:1]
-_BATCHES = 4 if len(_WAYS) == 1 else 6
+_BATCHES = 3 if len(_WAYS) == 1 else 6
 """A run of all tests has not the time for more than the one that shows most."""
 
 

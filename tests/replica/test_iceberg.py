@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from full import full
 from golden_data import Table
 from golden_events import GoldenEvents
 from growing_topic import ID, GrowingTopic, Said, ddl, row, table, watermark
@@ -178,6 +179,7 @@ _GOLDEN: set[Table] = {
 }
 
 
+@full
 def test_every_type_of_mysql(spark: SparkSession, lake: Lake, decoded: GoldenEvents, tmp_path: Path) -> None:
     events = replace(decoded("simple-json").only(_GOLDEN), ddl=())
     replicate(spark, events, str(tmp_path / "delta"))

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from crash_points import CrashPoints, Killed
+from full import full
 from growing_topic import ID, GrowingTopic, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -83,7 +84,7 @@ class Replica:
 BOTH_EQUAL = {"d.plain": "equal", "d.t": "equal"}
 
 
-@pytest.mark.parametrize("mode", ["current", "soft-delete", "history", "log"])
+@pytest.mark.parametrize("mode", [pytest.param("current", marks=full), "soft-delete", "history", "log"])
 def test_tables_of_every_mode_are_proven_and_are_what_the_topic_comes_to(
     spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:
@@ -95,7 +96,9 @@ def test_tables_of_every_mode_are_proven_and_are_what_the_topic_comes_to(
     replica.sql("OPTIMIZE {t}")
     proven = replica.proven()
     assert {name: str(one.verdict) for name, one in proven.items()} == BOTH_EQUAL
-    assert proven["d.t"].rows == proven["d.t"].expected == {"current": 8, "soft-delete": 9, "history": 11, "log": 13}[mode]
+    assert (
+        proven["d.t"].rows == proven["d.t"].expected == {"current": 8, "soft-delete": 9, "history": 11, "log": 13}[mode]
+    )
     assert all(one.ok for one in replica.with_topic().values()), replica.with_topic()
 
 
@@ -186,6 +189,7 @@ def test_columns_may_be_added_renamed_dropped_widened_and_filled(spark: SparkSes
     assert other.remarks == tuple(f"column {name} is only in {side}" for name, side in alone.items())
 
 
+@full
 def test_a_kill_between_a_table_and_the_ledger_does_not_show(spark: SparkSession, tmp_path: Path) -> None:
     clean, run = tmp_path / "clean", tmp_path / "run"
     replica = Replica(spark, run)

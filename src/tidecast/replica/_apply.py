@@ -17,7 +17,7 @@ from tidecast.checksum import Verdict
 from tidecast.model import Kind
 from tidecast.replica._alter import alters_rows, evolve
 from tidecast.replica._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
-from tidecast.replica._changes import table_changes
+from tidecast.replica._changes import IDENTITY, table_changes
 from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
 from tidecast.replica._columns import source_type, table_type
 from tidecast.replica._evolve import Evolution, Shape
@@ -177,7 +177,9 @@ def _newest(plan: Plan, *, has_commit_ts: bool, also: Sequence[Column] = ()) -> 
 def _once(plan: Plan, changes: DataFrame) -> DataFrame:
     """Return the changes that are rows of a table without a key, or of a log, each once; see `without_repeats`."""
     log = plan.contents.is_log
-    same = F.struct("after.row", F.col("after.metadata")[OP].alias("op")) if log else F.col("after.row")
+    sent = IDENTITY[1:]  # of a row that is masked, the table does not show everything
+    op = (F.col("after.metadata")[OP].alias("op"),) if log else ()
+    same = F.struct("after.row", *op, *sent)
     appended = changes if log else changes.where(~F.col("deleted"))
     return without_repeats(appended.select("*", same.alias("row")))
 

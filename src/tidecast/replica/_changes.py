@@ -18,6 +18,7 @@ from tidecast.spark import sql_name
 
 _PLACE = ("topic", "partition", "offset", "commit_ts")
 IDENTITY = ("message", "hash_0", "hash_1")
+_SENT = ("sent_hash_0", "sent_hash_1")
 _LOST = T.ArrayType(T.BooleanType())
 
 
@@ -61,7 +62,7 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
         "verdict": F.col("verdict"),
         "corrupted": F.col("corrupted"),
     }
-    before: list[str | Column] = [*_PLACE, *([] if names else _identity(schema, log)), "fits"]
+    before: list[str | Column] = [*_PLACE, *([] if names else _identity(change, log)), "fits"]
     if log or not (change.shows_before and has_rows):
         return frame.select(*before, *_named(entry))
     left_behind = {
@@ -78,15 +79,25 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
     return exploded.select(*_PLACE, *(() if names else IDENTITY), "fits", "entry.*")
 
 
-def _identity(schema: TableSchema, log: bool) -> list[Column]:
-    """Return `IDENTITY`. The hashes are of the version's own row: the table's may get columns and types later.
+def sent_row(schema: TableSchema) -> dict[str, Column]:
+    """Return hashes that tell the row of a change, as it was sent, and its table; for changes that will show others."""
+    rows = (_hash_of(schema, F.coalesce("data", "old"), seed, F.lit(schema.name)) for seed in range(2))
+    return dict(zip(_SENT, rows, strict=True))
 
-    Spark's hash passes over null, so that each value goes with its column's name.
-    """
-    values = [(c.name, _image(log)[c.name]) for c in schema.columns]
-    named = [F.when(value.isNotNull(), F.struct(F.lit(name), value)) for name, value in values]
-    hashes = (F.xxhash64(F.lit(seed), "op", *named) for seed in range(2))
+
+def _identity(change: TableChanges, log: bool) -> list[Column]:
+    """Return `IDENTITY`. The hashes are of the version's own row: the table's may get columns and types later."""
+    hashes = [_hash_of(change.schema, _image(log), seed) for seed in range(2)]
+    if set(_SENT) <= set(change.frame.columns):
+        hashes = [F.col(name) for name in _SENT]
     return _named(dict(zip(IDENTITY, (F.xxhash64("timestamp", "key", "value"), *hashes), strict=True)))
+
+
+def _hash_of(schema: TableSchema, image: Column, seed: int, *more: Column) -> Column:
+    """Return a hash of an operation and a row. Spark's passes over null, so that each value goes with its name."""
+    values = [(c.name, image[c.name]) for c in schema.columns]
+    named = [F.when(value.isNotNull(), F.struct(F.lit(name), value)) for name, value in values]
+    return F.xxhash64(F.lit(seed), "op", *more, *named)
 
 
 def filled(name: str, evolution: Evolution) -> Column:

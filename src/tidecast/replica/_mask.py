@@ -105,12 +105,20 @@ class Masks:
         return frame.withColumns(images) if images else frame
 
     def check_renames(self, change: Ddl) -> None:
-        """Raise ConfigError where a masked column got a name under which it is not masked so."""
+        """Raise ConfigError where a masked column, or its table, got a name under which it is not masked so."""
         statement, schema = change.statement, change.schema
+        if schema and (was := change.renamed_from):
+            before, now = self.text_of(replace(schema, database=was[0], table=was[1])), self.text_of(schema)
+            if lost := [name for name, text in before.items() if now.get(name) != text]:
+                raise ConfigError(
+                    f"mask: column {lost[0]} is masked in {'.'.join(was)}, which was renamed",
+                    where=schema.name,
+                    hint="give the new name the same masks, beside the old one",
+                )
         for new, old in statement.former_names.items() if statement and schema else ():
             assert schema is not None
-            before, now = self._rule_of(schema, old), self._rule_of(schema, new)
-            if before and (now is None or now.text != before.text):
+            rule, new_rule = self._rule_of(schema, old), self._rule_of(schema, new)
+            if rule and (new_rule is None or new_rule.text != rule.text):
                 hint = f"give {new} the same mask, beside it"
                 raise ConfigError(
                     f"mask: column {old}, which is masked, was renamed to {new}", where=schema.name, hint=hint

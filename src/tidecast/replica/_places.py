@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
@@ -34,12 +35,13 @@ def tables_in(spark: SparkSession, target: Target) -> list[Name]:
             if is_table(table.path)
         ]
     catalog = sql_name(target.catalog)
+    shown: Callable[[str], str] = unquote if target.encodes_names(spark) else str
     databases = [row[0] for row in spark.sql(f"SHOW DATABASES IN {catalog}").collect()]
     found = []
     for database in databases:
         if not database.startswith(_OURS):
             tables = spark.sql(f"SHOW TABLES IN {catalog}.{sql_name(database)}").where(~F.col("isTemporary"))
-            found += [(database, row[0]) for row in tables.select("tableName").collect()]
+            found += [(shown(database), shown(row[0])) for row in tables.select("tableName").collect()]
     return found
 
 

@@ -6,19 +6,25 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from tidecast._errors import ConfigError
 from tidecast._policy import OnUnrepresentable
 from tidecast.checksum import with_verdict
 from tidecast.model import Ddl, Events, TableChanges, TableSchema
+from tidecast.replica._changes import sent_row
 from tidecast.replica._columns import as_text
 from tidecast.replica._settings import Settings
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a table comes from: the names of its source tables, and its columns that are masked, and how."""
+    """Where a table comes from: the names of its source tables, and its columns that are masked, and how.
+
+    `seen` has each column of the source tables with its mask, None for one without.
+    """
 
     sources: set[str] = field(default_factory=set)
     masked: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -41,14 +47,20 @@ def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Se
         shown = settings.routes.schema(masks.schema(given))
         origin = origins[shown.database, shown.table]
         origin.sources.add(given.name)
-        origin.masked.update(masks.text_of(given))
+        origin.masked.update(asked := masks.text_of(given))
+        for column in given.columns:
+            if origin.seen.setdefault(column.name, asked.get(column.name)) != asked.get(column.name):
+                hint = "give all tables that become this one the same mask"
+                raise ConfigError(f"mask: column {column.name} is not masked alike", where=shown.name, hint=hint)
         if not texts:
             return shown
         return replace(shown, columns=tuple(replace(c, data_type=as_text(c.data_type)) for c in shown.columns))
 
     def changes(given: TableChanges) -> TableChanges:
-        frame = masks.frame(given.schema, with_verdict(given))
-        return replace(given, schema=schema(given.schema), frame=frame)
+        shown, frame = schema(given.schema), with_verdict(given)
+        if masks.text_of(given.schema) or shown.name != given.schema.name:
+            frame = frame.withColumns(sent_row(given.schema))
+        return replace(given, schema=shown, frame=masks.frame(given.schema, frame))
 
     def ddl(given: Ddl) -> Ddl:
         masks.check_renames(given)

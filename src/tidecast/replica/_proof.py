@@ -107,14 +107,15 @@ class _State:
     """What is kept of a table.
 
     `settled` is what its rows come to, since a version or before the first one. `pending` is what they will come to
-    with the next write after `version`. `carried` is what they lack while the columns are changed; then `settled` does
-    not hold.
+    with the next write after `version` of the table, which was `made` so. `carried` is what they lack while the columns
+    are changed; then `settled` does not hold.
     """
 
     version: int | None
     settled: RowSum
     pending: RowSum | None = None
     carried: RowSum | None = None
+    made: str | None = None
 
 
 _STATE = TypeAdapter(_State)
@@ -162,7 +163,7 @@ class Proof:
             self._write(_State(self._place.version(), self.now))
             return
         version = self._version = self._place.version()
-        if state.version is not None and self._place.made_anew_since(state.version):
+        if state.version is not None and self._place.made_anew_since(state.version, state.made):
             return  # the table was made anew
         self.now = state.settled
         if state.pending is not None:
@@ -215,5 +216,7 @@ class Proof:
             raise TerminalError("this is no state of a table's proof", where=str(self.file.path), hint=hint) from None
 
     def _write(self, state: _State) -> None:
+        if state.version is not None:
+            state = replace(state, made=self._place.made())
         self.file.write(json.dumps(asdict(state)).encode())
         self._wrote = True

@@ -88,7 +88,7 @@ def prove(spark: SparkSession, to: str, *, progress: Progress = no_progress) -> 
     """
     target = parse_target(to)
     target.check(spark)
-    told = _told(target.ledger(spark))
+    told = _told(target.ledger(spark, make_database=False))
     names = sorted({*told, *tables_in(spark, target)})
     if not names:
         raise ConfigError("there are no tables", where=to, hint="name what replicate was given as --to")

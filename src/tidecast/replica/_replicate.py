@@ -152,7 +152,8 @@ def replicate(
             if policy.on_error is OnError.FAIL or on_ddl is OnDdl.EVOLVE or not plan.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
             failed[name] = cause
-            return _carry_out(refusing(by_name[name], cause), events, folder, applied, None)
+            report, refused = _carry_out(refusing(by_name[name], cause), events, folder, applied, None)
+            return (proofs.of(plan).told(report) if proofs and plan.present else report), refused
 
     planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
     plans = [one for one in planned if one is not None]

@@ -89,14 +89,17 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
     """
     target = parse_target(to)
     target.check(spark)
-    ledger = target.ledger(spark)
+    ledger = target.ledger(spark, make_database=False)
     if not ledger.exists():
         hint = "replicate with --checkpoint writes it"
         raise ConfigError("there is no ledger of batches beside the tables", where=to, hint=hint)
     batches = ledger.read()
     lacking = {name: kind for name, kind in _LATER.items() if name not in batches.columns}
     batches = batches.withColumns({name: F.lit(None).cast(kind) for name, kind in lacking.items()})
+    # A checkpoint is one source, whose brokers, or which topics it has, may change.
     # A batch that was applied once more after a crash has two rows; a new checkpoint begins with number 1 again.
+    of_checkpoint = F.coalesce(F.nullif("checkpoint", F.lit("")), "source")
+    batches = batches.withColumn("source", F.max_by("source", "applied_at").over(Window.partitionBy(of_checkpoint)))
     first = Window.partitionBy("source", "checkpoint")
     batches = batches.withColumn("begun_at", F.min("applied_at").over(first))
     in_order = Window.partitionBy("source").orderBy("begun_at", "batch", "applied_at")

@@ -41,7 +41,7 @@ from tidecast.storage import AnyPath, StateFile, remove_tree, spark_input, spark
 from tidecast.topics import Int64, Offsets, Records, check_written, count_rows, open_topics
 
 MAX_WAITING = 1_000_000
-_STATE, _WAITING = "progress.json", "waiting"
+_STATE, _BEGUN, _WAITING = "progress.json", "begun.json", "waiting"
 _NO_HISTORY = b"[]"
 
 
@@ -51,9 +51,8 @@ class Progress:
 
     `watermark` is the commit-ts up to which every partition has been read, None as long as that is not known. `waiting`
     names the folder of rows that wait: `rows_waiting` whose schema has not come yet, and `rows_unresolved` with a
-    commit-ts above `watermark`, as have the schema changes `ddl_unresolved`. `begun` is a commit-ts that
-    nothing lies above of a batch that was begun and is not committed. `checkpoint` tells this state from a later one in
-    its place. `tables` are the tables that had rows:
+    commit-ts above `watermark`, as have the schema changes `ddl_unresolved`. `checkpoint` tells this state from
+    a later one in its place. `tables` are the tables that had rows:
     database and name. `source` is what the messages were read from, see `source_name`.
     """
 
@@ -69,7 +68,6 @@ class Progress:
     source: str
     rows_unresolved: Int64 = 0
     ddl_unresolved: Sequence[Ddl] = ()
-    begun: Int64 | None = None
     checkpoint: str = ""
 
     def without(self, remaining: Mapping[str, int]) -> Progress:
@@ -148,7 +146,7 @@ class TopicStream:
         self._spark, self._uri, self._folder = spark, uri, folder
         self._registry, self._zone, self._max_waiting = registry, zone, max_waiting
         self._resolved_only, self._on_data_loss = resolved_only, on_data_loss
-        self._state = StateFile(folder / _STATE)
+        self._state, self._begun = StateFile(folder / _STATE), StateFile(folder / _BEGUN)
         self._protocol = protocol_of(uri)
         self._place = parse_place(uri)
         self._topics = open_topics(self._place)
@@ -233,14 +231,18 @@ class TopicStream:
             checkpoint=before.checkpoint,
         )
         more = limit is not None and bool(grown)
-        return Batch(events, progress, more, moved, lost, before.begun)
+        return Batch(events, progress, more, moved, lost, self._begun_upto(progress.batch))
 
     def begin(self, batch: Batch) -> None:
         """Take note that what a batch holds is about to be applied, as a next one need not have the same."""
         upto = batch.progress.watermark if self._resolved_only else compose(time.time_ns() // 1_000_000)
-        begun = max((ts for ts in (self._progress.begun, upto) if ts is not None), default=None)
-        if begun != self._progress.begun:
-            self._save(replace(self._progress, begun=begun))
+        if upto is not None and upto > (-1 if batch.begun is None else batch.begun):
+            self._begun.write(json.dumps({"batch": batch.progress.batch, "upto": upto}).encode())
+
+    def _begun_upto(self, batch: int) -> int | None:
+        """Return the commit-ts that nothing of earlier attempts at a batch lies above, None where there were none."""
+        begun = json.loads(self._begun.read() or b"{}")
+        return begun["upto"] if begun.get("batch") == batch else None
 
     def commit(self, batch: Batch) -> None:
         """Take note, for good, that a batch has been dealt with."""

@@ -77,13 +77,17 @@ class TargetTable(ABC):
     def version(self) -> int | None:
         """Return what names the table's newest version to `VERSION AS OF`, None where there is no table."""
 
+    def made(self) -> str | None:
+        """Return what tells the table from another one in its place, None where versions do."""
+        return None
+
     @abstractmethod
     def written_since(self, version: int) -> bool:
         """Tell whether rows were merged or appended after a version, of what may also have been compacted since."""
 
     @abstractmethod
-    def made_anew_since(self, version: int) -> bool:
-        """Tell whether the table has never had a version that it should have: it is another one, or none at all."""
+    def made_anew_since(self, version: int, made: str | None) -> bool:
+        """Tell whether the table is another one, or none at all, than one that had a version, and was `made` so."""
 
     def read(self) -> DataFrame:
         """Return the table's rows."""

@@ -45,13 +45,17 @@ class Target:
         """Return the class of the catalog, empty where nothing names one."""
         return spark.conf.get(f"{_CATALOGS}{self.catalog}", "") or ""
 
+    def encodes_names(self, spark: SparkSession) -> bool:
+        """Tell whether tables are called otherwise in the catalog, as its paths are made of their names."""
+        return is_iceberg(self._implementation(spark))
+
     def journal(self, spark: SparkSession) -> TargetTable:
         """Return the place of the schema journal, beside the tables. A database of this name lies elsewhere."""
         return self._beside(spark, *_JOURNAL)
 
-    def ledger(self, spark: SparkSession) -> TargetTable:
+    def ledger(self, spark: SparkSession, *, make_database: bool = True) -> TargetTable:
         """Return the place of the ledger of batches, beside the tables."""
-        return self._beside(spark, *_LEDGER)
+        return self._beside(spark, *_LEDGER, make_database=make_database)
 
     def place_of(self, source: str) -> AnyPath | None:
         """Return a folder that is held while a source is applied to these tables; None for a catalog."""
@@ -60,10 +64,10 @@ class Target:
         name = hashlib.blake2b(source.encode(), digest_size=16).hexdigest()  # a name may be too long for a folder
         return self.folder / "_tidecast" / "sources" / name
 
-    def _beside(self, spark: SparkSession, folder: str, name: str) -> TargetTable:
+    def _beside(self, spark: SparkSession, folder: str, name: str, *, make_database: bool = True) -> TargetTable:
         if self.folder:
             return DeltaTarget.in_folder(spark, self.folder / folder / name)
-        return self._in_catalog(spark, folder, name)
+        return self._in_catalog(spark, folder, name, make_database=make_database)
 
     def table(self, spark: SparkSession, database: str, table: str, *, make_database: bool = True) -> TargetTable:
         """Return the place of a table. A catalog's database is made if need be, unless `make_database` is false.

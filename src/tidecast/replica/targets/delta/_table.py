@@ -58,7 +58,7 @@ class DeltaTarget(TargetTable):
         history = self.spark.sql(f"DESCRIBE HISTORY {self.name}").where(F.col("version") > version)
         return history.where(F.col("operation").isin(*_WRITES)).first() is not None
 
-    def made_anew_since(self, version: int) -> bool:
+    def made_anew_since(self, version: int, made: str | None) -> bool:
         newest = self.version()
         return newest is None or newest < version
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -22,7 +23,7 @@ _NEW: Mapping[str, str] = {
     "history.expire.max-snapshot-age-ms": str(7 * 24 * 3_600_000),
 }
 _WRITES = ("append", "overwrite", "delete")  # and not `replace`, which compacts
-_NOTE, _COMPACTED = "tidecast.appended", "tidecast.compacted"
+_NOTE, _COMPACTED, _MADE = "tidecast.appended", "tidecast.compacted", "tidecast.made"
 _EXPIRE_AFTER = 20
 """So many compactions, one clean-up."""
 
@@ -52,13 +53,16 @@ class IcebergTarget(TargetTable):
     def written_since(self, version: int) -> bool:
         snapshots = self._metadata("snapshots")
         before = snapshots.where(F.col("snapshot_id") == version).select(F.col("committed_at").alias("before"))
+        if before.first() is None:
+            return True  # it was the newest one, and is no longer there: others came
         later = snapshots.join(before, F.col("committed_at") > F.col("before"))
         return later.where(F.col("operation").isin(*_WRITES)).first() is not None
 
-    def made_anew_since(self, version: int) -> bool:
-        if not self.exists():
-            return True
-        return self._metadata("snapshots").where(F.col("snapshot_id") == version).first() is None
+    def made(self) -> str | None:
+        return self._properties().get(_MADE)
+
+    def made_anew_since(self, version: int, made: str | None) -> bool:
+        return not self.exists() or self.made() != made
 
     def read(self) -> DataFrame:
         rows = super().read()
@@ -71,7 +75,7 @@ class IcebergTarget(TargetTable):
         self, rows: DataFrame, key: tuple[str, ...], notes: Mapping[str, str], *, appended: bool = False
     ) -> None:
         writer = self._stored(rows).writeTo(self.name).using("iceberg")
-        for name, value in {**_NEW, **_hidden({KEY: json.dumps(key), **notes})}.items():
+        for name, value in {**_NEW, **_hidden({KEY: json.dumps(key), _MADE: uuid4().hex, **notes})}.items():
             writer = writer.tableProperty(name, value)
         writer.create()
 
