@@ -118,6 +118,52 @@ def test_older_rows_do_not_show_a_masked_default(spark: SparkSession, tmp_path: 
     assert set(replica.rows("e_mail", "pin2")) == {(None, "***"), (hashed("j@x.org"), "***")}
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_rows_that_only_look_the_same_behind_a_mask_or_a_route_all_come(
+    spark: SparkSession, tmp_path: Path, config: Path, cut: bool
+) -> None:
+    """They are of one transaction, in a table without a key; what the sender repeats comes once."""
+    config.write_text(
+        '[[mask]]\nmatcher = ["*.*"]\ncolumns = ["pin"]\naction = "redact"\n'
+        '[[route]]\nmatcher = ["shard_*.*"]\ntarget-schema = "d"\n'
+    )
+    replica = SmallReplica(spark, tmp_path, config=config, checkpoint=str(tmp_path / "checkpoint"), on_error="fail")
+
+    def shard(number: int, *pins: int) -> list[dict[str, Any]]:
+        schema = table(_T0, _COLUMNS[2], database=f"shard_{number}") | {"indexes": [], "tableID": number}
+        rows = [row(_T0 + 1, _T0, database=f"shard_{number}", pin=pin) for pin in pins]
+        return [ddl("CREATE TABLE t (pin int)", _T0, schema), *rows]
+
+    one, two = shard(1, 11, 12), shard(2, 11)
+    if cut:
+        for messages in (one[:2], one[2:], two):
+            replica.topic.grow(messages)
+            replica.run()
+    else:
+        replica.topic.grow([*one, *two])
+    replica.topic.grow([one[1], two[1]])
+    replica.run()
+    assert replica.rows() == [("***",)] * 3
+
+
+def test_a_table_keeps_its_masks_when_it_is_renamed_or_becomes_one_with_others(
+    spark: SparkSession, tmp_path: Path, config: Path
+) -> None:
+    replica = SmallReplica(spark, tmp_path, config=config)
+    config.write_text('[[mask]]\nmatcher = ["d.t"]\ncolumns = ["pin"]\naction = "redact"\n')
+    renamed = {**table(_T0 + 5, *_COLUMNS), "table": "u"}
+    replica.topic.grow([*_ROWS, ddl("RENAME TABLE d.t TO d.u", _T0 + 5, renamed)])
+    with pytest.raises(tidecast.ConfigError, match=r"column pin is masked in d\.t, which was renamed"):
+        replica.run()
+    config.write_text(config.read_text() + '[[route]]\nmatcher = ["d.*"]\ntarget-table = "all"\n')
+    other = table(_T0, *_COLUMNS, name="other")
+    replica = SmallReplica(spark, tmp_path / "both", config=config)
+    replica.topic.grow([*_ROWS, ddl("CREATE TABLE other (id int)", _T0, {**other, "tableID": 8})])
+    replica.topic.grow([row(_T0 + 1, _T0, name="other", id=7, pin=1)])
+    with pytest.raises(tidecast.ConfigError, match="column pin is not masked alike"):
+        replica.run()
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -176,8 +176,6 @@ def replicate(
     contents, of_values = Contents.parse(mode, metadata), OnUnrepresentable.parse(on_unrepresentable)
     settings = Settings.read(storage_path(os.fspath(config), "--config")) if config is not None else Settings()
     dead_letter_folder = folder(dead_letters, "--dead-letters")
-    if target.folder is None and dead_letter_folder is None:
-        raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
 
     def apply(events: Events, applied: AppliedKeys | None = None, proofs: Proofs | None = None) -> Replicated:
         return replica.replicate(
