@@ -58,8 +58,7 @@ def next_batch(
             stream.commit(batch)
     with status.stage("maintain"):
         afterwards(applied)
-    now = batch.progress
-    status.applied(now.batch, now.watermark, tuple(now.waits), batch.events.ddl, applied)
+    status.applied(batch.progress, batch.events.ddl, applied)
     return batch, applied
 
 

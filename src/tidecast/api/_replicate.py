@@ -223,10 +223,9 @@ def replicate(
         check_exclusive(resume_from, "--checkpoint")
     listener = None
     if addr is not None:
-        from tidecast.server import Access, Listener, read_users  # a web server, which only this option needs
+        from tidecast.server import Access, Listener  # a web server, which only this option needs
 
-        everybody = {**(read_users(users_file) if users_file else {}), **(users or {})}
-        listener = Listener.open(addr, Access(everybody, ca, cert, key))
+        listener = Listener.open(addr, Access.of(users, users_file, ca=ca, cert=cert, key=key))
     target.check(checked.session)
     if resume_from is None:
         with checked.events(progress) as events:

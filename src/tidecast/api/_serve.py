@@ -46,9 +46,9 @@ def serve(
     or Spark dies.
     """
     # A web server, which only this command needs.
-    from tidecast.server import Access, Listener, Service, build_app, read_users
+    from tidecast.server import Access, Listener, Service, build_app
 
-    everybody = {**(read_users(users_file) if users_file else {}), **(users or {})}
+    access = Access.of(users, users_file, ca=ca, cert=cert, key=key)
     if not _CLUSTER_ID.fullmatch(cluster_id) or cluster_id in _NO_CLUSTER_IDS:
         raise ConfigError(
             f"bad cluster-id {cluster_id!r}", hint="letters, digits and - between them, for example tidb-1"
@@ -57,7 +57,7 @@ def serve(
     folders = Folders([storage_path(path, "--allow-path") for path in allow_path], own=home)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     check_exclusive(home, "--data-dir")
-    listener = Listener.open(addr, Access(everybody, ca, cert, key))
+    listener = Listener.open(addr, access)
     with ExitStack() as stack:
         if checked.registry is not None:
             stack.enter_context(checked.registry)

@@ -28,9 +28,9 @@ def filter_commit_ts(events: Events, start_ts: int, target_ts: int) -> tuple[Eve
     return selected, highest
 
 
-def split_at_commit_ts(events: Events, ts: int) -> tuple[Events, DataFrame, int, tuple[Ddl, ...]]:
-    """Return the events up to a commit-ts, and the others: the messages of rows (columns of `RECORD`), their number,
-    and schema changes.
+def split_at_commit_ts(events: Events, ts: int) -> tuple[Events, DataFrame | None, int, tuple[Ddl, ...]]:
+    """Return the events up to a commit-ts, and the others: the messages of rows (columns of `RECORD`, None where
+    there are none), their number, and schema changes.
 
     Rows without a commit-ts are among the first. The rows are read once for that.
     """
@@ -43,8 +43,7 @@ def split_at_commit_ts(events: Events, ts: int) -> tuple[Events, DataFrame, int,
         for number, rows in passed.items()
         if rows
     ]
-    nothing = events.rejected.select(*RECORD.fieldNames()).limit(0)
-    messages = union(later) if later else nothing
+    messages = union(later) if later else None
     return selected, messages, passed.total(), tuple(d for d in events.ddl if d.commit_ts > ts)
 
 

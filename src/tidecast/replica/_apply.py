@@ -21,7 +21,7 @@ from tidecast.replica._changes import IDENTITY, table_changes
 from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
 from tidecast.replica._columns import source_type, table_type
 from tidecast.replica._evolve import Evolution, Shape
-from tidecast.replica._history import laid_out, moments, open_since
+from tidecast.replica._history import DELETE, INSERT, UPDATE, laid_out, moments, open_since
 from tidecast.replica._mode import COMMIT_TS, DELETED, OP
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import SOURCES, Plan
@@ -30,7 +30,6 @@ from tidecast.replica._report import TableReport
 from tidecast.spark import number_at, sql_column, sql_name, union
 
 _NOTE = '{"tidecast": '
-_INSERT, _UPDATE, _DELETE = "i", "u", "d"
 _CHANGE = "_tidecast change"
 _HASHES = ("hash after", "hash before", "hash marked", "hash marked untimed")
 """Of a row that a change puts into the table, of the one there, and of that one marked as deleted."""
@@ -206,7 +205,7 @@ def _keep_versions(
             F.count_if(F.col("fresh") & ~F.col("deleted")).alias("upserted"),
             F.count_if(F.col("fresh") & F.col("deleted")).alias("deleted"),
             F.count("action").alias("actions"),
-            *(_effect_of_versions() if proof else ()),
+            *(_effect(plan) if proof else ()),
         ).collect()
         to_do = versions.where(F.col("action").isNotNull())
         if plan.present is None:
@@ -227,14 +226,6 @@ def _hashes_of_versions(plan: Plan) -> dict[str, Column]:
     return {name: F.expr(f"nvl2({_VERSIONS[name]}, {row_hash(values)}, NULL)") for name, values in rows.items()}
 
 
-def _effect_of_versions() -> list[Column]:
-    """Return the aggregates over versions of what they make of the sum of the table's rows."""
-    after, before = map(sql_name, _VERSIONS)
-    more = f"count_if(action = '{_INSERT}') - count_if(action = '{_DELETE}')"
-    gained = f"if(action IN ('{_INSERT}', '{_UPDATE}'), {after}, NULL)"
-    return row_sum(more, gained, f"if(action IN ('{_UPDATE}', '{_DELETE}'), {before}, NULL)")
-
-
 def _deletes(plan: Plan, key: T.StructType, applied: AppliedKeys | None) -> TableKeys | None:
     return applied.deletes_of(plan.database, plan.table, key) if applied else None
 
@@ -244,7 +235,7 @@ def _counted(
 ) -> tuple[DataFrame, Row]:
     """Let Spark keep the actions, and return them and what they come to."""
     actions = _kept(actions, kept)
-    put, gone = F.col("action").isin(_INSERT, _UPDATE), F.col("action") == _DELETE
+    put, gone = F.col("action").isin(INSERT, UPDATE), F.col("action") == DELETE
     if DELETED in plan.contents.columns:
         marked = F.coalesce(F.col("after.metadata")[DELETED], F.lit(False))
         put, gone = put & ~marked, gone | (put & marked)
@@ -284,16 +275,16 @@ def _hashes(plan: Plan) -> dict[str, Column]:
 
 def _effect(plan: Plan) -> list[Column]:
     """Return the aggregates over actions, with `_HASHES`, of what they make of the sum of the table's rows."""
-    put = f"action IN ('{_INSERT}', '{_UPDATE}')"
+    put = f"action IN ('{INSERT}', '{UPDATE}')"
     after, before, marked, untimed = map(sql_name, _HASHES)
     if plan.present is None:
         return row_sum(f"count_if({put})", f"if({put}, {after}, NULL)")
-    lost = f"if(action IN ('{_UPDATE}', '{_DELETE}'), {before}, NULL)"
+    lost = f"if(action IN ('{UPDATE}', '{DELETE}'), {before}, NULL)"
     if DELETED not in plan.contents.columns:
-        more = f"count_if(action = '{_INSERT}') - count_if(action = '{_DELETE}')"
+        more = f"count_if(action = '{INSERT}') - count_if(action = '{DELETE}')"
         return row_sum(more, f"if({put}, {after}, NULL)", lost)
-    kept = f"CASE WHEN {put} THEN {after} WHEN action = '{_DELETE}' THEN if(timed, {marked}, {untimed}) END"
-    return row_sum(f"count_if(action = '{_INSERT}')", kept, lost)
+    kept = f"CASE WHEN {put} THEN {after} WHEN action = '{DELETE}' THEN if(timed, {marked}, {untimed}) END"
+    return row_sum(f"count_if(action = '{INSERT}')", kept, lost)
 
 
 def _with_action(plan: Plan, changes: DataFrame, *, hashed: bool) -> DataFrame:
@@ -303,7 +294,7 @@ def _with_action(plan: Plan, changes: DataFrame, *, hashed: bool) -> DataFrame:
     """
     hashes = _hashes(plan) if hashed else {}
     if plan.present is None:
-        action = F.when(_has_key() & ~F.col("deleted"), F.lit(_INSERT))
+        action = F.when(_has_key() & ~F.col("deleted"), F.lit(INSERT))
         return changes.withColumns({"action": action, "present": F.lit(False), **hashes})
     row_columns = (F.col(sql_name(name)) for name in (*plan.evolution.shape.columns, *plan.contents.columns))
     there = plan.place.read().select(F.struct(*row_columns).alias("there"))
@@ -312,9 +303,9 @@ def _with_action(plan: Plan, changes: DataFrame, *, hashed: bool) -> DataFrame:
     present = there_is & ~F.col("there")[DELETED] if DELETED in plan.contents.columns else there_is
     same = reduce(and_, (F.col("there")[n].eqNullSafe(value) for n, value in _values(plan, F.col("after")).items()))
     action = (
-        F.when(F.col("deleted"), F.when(present, F.lit(_DELETE)))
-        .when(~there_is, F.lit(_INSERT))
-        .when(~same, F.lit(_UPDATE))
+        F.when(F.col("deleted"), F.when(present, F.lit(DELETE)))
+        .when(~there_is, F.lit(INSERT))
+        .when(~same, F.lit(UPDATE))
     )
     action = F.when(_has_key(), action)
     joined = changes.join(there, mine, "left")
@@ -333,7 +324,7 @@ def _with_deleted_rows(changes: DataFrame) -> DataFrame:
 
 def _without_repeated(changes: DataFrame) -> DataFrame:
     """Let changes that are `repeated` do nothing, but for the delete before one."""
-    left = F.when(F.col("after_delete") & F.col("present"), F.lit(_DELETE))
+    left = F.when(F.col("after_delete") & F.col("present"), F.lit(DELETE))
     return changes.withColumns(
         {
             "action": F.when(F.col("repeated"), left).otherwise(F.col("action")),
@@ -391,14 +382,14 @@ def _execute(plan: Plan, actions: DataFrame, where: Column | None = None) -> Non
     read = ("key", "after", "action", *(("time", "timed") if DELETED in plan.contents.columns else ()))
     changes = actions.select(F.struct(*read).alias(_CHANGE))
     merge = changes.mergeInto(plan.place.name, mine)
-    gone = merge.whenMatched(change["action"] == _DELETE)
+    gone = merge.whenMatched(change["action"] == DELETE)
     if DELETED in plan.contents.columns:
         commit_ts = F.when(change["timed"], change["time"]["commit_ts"])
         merge = gone.update({sql_column(stored(DELETED)): F.lit(True), sql_column(stored(COMMIT_TS)): commit_ts})
     else:
         merge = gone.delete()
-    merge = merge.whenMatched(change["action"] == _UPDATE).update(values)
-    merge.whenNotMatched(change["action"] == _INSERT).insert(values).merge()
+    merge = merge.whenMatched(change["action"] == UPDATE).update(values)
+    merge.whenNotMatched(change["action"] == INSERT).insert(values).merge()
 
 
 def _append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from tidecast.replica._ddl import Name
 from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._places import damage, tables_in
 from tidecast.replica._topic_rows import TopicTables
-from tidecast.replica.targets import CONTENTS, Target, TargetTable
+from tidecast.replica.targets import CONTENTS, TableState, Target, TargetTable
 from tidecast.topics import kafka_errors
 
 
@@ -50,8 +50,7 @@ class Side(Protocol):
         """Return what a table holds beside the source's columns, None where it has no form of its own."""
         ...
 
-    @contextmanager
-    def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
+    def rows(self, name: Name, contents: Contents) -> AbstractContextManager[tuple[TableRows | None, int]]:
         """Give a table's rows, None where it has none, and the number of changes that did not get into it."""
         ...
 
@@ -70,12 +69,14 @@ class OneTable:
 
     def contents(self, name: Name) -> Contents | None:
         """Return what it was made with."""
-        return Contents.from_text(self.place.seen().notes.get(CONTENTS, ""))
+        return _contents_of(self.place.seen())
 
     @contextmanager
     def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
         """Give its rows; those of a log have no key."""
-        yield _rows_of(self.place), 0
+        state = self.place.seen()
+        contents = _contents_of(state)
+        yield TableRows(self.place.read(), () if contents.is_log else contents.row_key(state.shape.key or ())), 0
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,9 @@ class AllTables:
         """Return what a table was made with."""
         return self._table(name).contents(name)
 
-    @contextmanager
-    def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
+    def rows(self, name: Name, contents: Contents) -> AbstractContextManager[tuple[TableRows | None, int]]:
         """Give a table's rows."""
-        yield _rows_of(self._table(name).place), 0
+        return self._table(name).rows(name, contents)
 
 
 @dataclass(frozen=True)
@@ -126,10 +126,8 @@ class Topic:
             yield found
 
 
-def _rows_of(place: TargetTable) -> TableRows:
-    state = place.seen()
-    contents = Contents.from_text(state.notes.get(CONTENTS, ""))
-    return TableRows(place.read(), () if contents.is_log else contents.row_key(state.shape.key or ()))
+def _contents_of(state: TableState) -> Contents:
+    return Contents.from_text(state.notes.get(CONTENTS, ""))
 
 
 def compare(

@@ -60,7 +60,7 @@ class Status:
 
     def lag(self, now: float) -> float | None:
         """Return how many seconds ago the source was as the tables are; None without a resolved-ts."""
-        return None if self.resolved_ts is None else max(now - physical_ms(self.resolved_ts) / 1000, 0.0)
+        return _seconds_since(self.resolved_ts, now)
 
 
 class ReplicaStatus:
@@ -100,7 +100,7 @@ class ReplicaStatus:
     def resume(self, progress: Progress) -> None:
         """Tell what a checkpoint knows of the batches before."""
         if progress.batch:
-            self._set(batch=progress.batch, resolved_ts=progress.watermark, waits=tuple(progress.waits))
+            self._set(**_reached(progress))
 
     def begin(self) -> None:
         """Tell that a batch is looked for."""
@@ -118,9 +118,7 @@ class ReplicaStatus:
         """Tell what has failed and will be tried again."""
         self._set(state=RETRYING, problem=problem, errors=self._status.errors + 1)
 
-    def applied(
-        self, batch: int, resolved_ts: int | None, waits: tuple[str, ...], ddl: tuple[Ddl, ...], done: Replicated
-    ) -> None:
+    def applied(self, progress: Progress, ddl: tuple[Ddl, ...], done: Replicated) -> None:
         """Tell what a batch did, which is committed."""
         now, before = self._clock(), self._status
         self._total = self._total.then(done)
@@ -128,8 +126,7 @@ class ReplicaStatus:
         newest = {table.name: table for table in done.tables}
         for report in self._total.tables:
             if report.name in newest:
-                last = newest[report.name].last_commit_ts
-                lag = None if last is None else max(now - physical_ms(last) / 1000, 0.0)
+                lag = _seconds_since(newest[report.name].last_commit_ts, now)
                 tables[report.name] = TableStatus(report, report.last_commit_ts, lag)
         rows = sum(table.rows for table in done.tables)
         with self._lock:
@@ -139,10 +136,8 @@ class ReplicaStatus:
             state=WAITING,
             problem=None,
             batches=before.batches + 1,
-            batch=batch,
-            resolved_ts=resolved_ts,
+            **_reached(progress),
             rows=before.rows + rows,
-            waits=waits,
             stages=dict(self._stages),
             tables=tables,
             dead_letters=self._total.dead_letters,
@@ -157,3 +152,12 @@ class ReplicaStatus:
     def _set(self, **members: object) -> None:
         with self._lock:
             self._status = replace(self._status, **members)  # type: ignore[arg-type]
+
+
+def _reached(progress: Progress) -> dict[str, object]:
+    """Return what a status tells of the batches that are committed."""
+    return {"batch": progress.batch, "resolved_ts": progress.watermark, "waits": tuple(progress.waits)}
+
+
+def _seconds_since(commit_ts: int | None, now: float) -> float | None:
+    return None if commit_ts is None else max(now - physical_ms(commit_ts) / 1000, 0.0)

@@ -45,6 +45,19 @@ class Access:
     cert: str | None = None
     key: str | None = None
 
+    @classmethod
+    def of(
+        cls,
+        users: Mapping[str, str] | None,
+        users_file: str | None,
+        *,
+        ca: str | None,
+        cert: str | None,
+        key: str | None,
+    ) -> Access:
+        """Return what options say: users by name, and more of them in a file. Raises ConfigError as `read_users`."""
+        return cls({**(read_users(users_file) if users_file else {}), **(users or {})}, ca, cert, key)
+
     @property
     def tls(self) -> bool:
         """Whether the server speaks HTTPS."""
