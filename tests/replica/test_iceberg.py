@@ -15,7 +15,7 @@ import pytest
 from full import full
 from golden_data import Table
 from golden_events import GoldenEvents
-from growing_topic import ID, GrowingTopic, Said, ddl, row, table, watermark
+from growing_topic import ID, ChangingTable, Said, ddl, row, table, watermark
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
@@ -95,25 +95,12 @@ def lake(spark: SparkSession, tmp_path: Path) -> Lake:
     return Lake(spark, f"lake{next(_numbers)}", tmp_path / "lake")
 
 
-class Replica:
+class Replica(ChangingTable):
     """A growing topic, and the Iceberg tables that it becomes."""
 
     def __init__(self, lake: Lake, folder: Path) -> None:
+        super().__init__(folder / "topic", _T0)
         self._lake, self._folder = lake, folder
-        self.topic = GrowingTopic(folder / "topic")
-        self._ts = _T0
-
-    def change(self, sql: str, *columns: Said, key: str = "id") -> int:
-        """Send a schema change of d.t; return the version that it makes."""
-        self._ts += 10
-        said = table(self._ts, *columns)
-        said["indexes"] = [{**index, "columns": [key]} for index in said["indexes"]]
-        self.topic.grow([ddl(sql, self._ts, said)])
-        return self._ts
-
-    def put(self, version: int, **data: Any) -> None:
-        self._ts += 1
-        self.topic.grow([row(self._ts, version, **data)])
 
     def run(self, to: str = "", **options: Any) -> tidecast.Replicated:
         """Apply the topic to the catalog, or to Delta tables in a folder."""

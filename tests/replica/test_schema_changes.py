@@ -15,7 +15,7 @@ from delta_log import DeltaLog
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaProtocolError
 from full import FULL, full
-from growing_topic import ID, GrowingTopic, ddl, row, table
+from growing_topic import ID, ChangingTable, ddl, table
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
@@ -35,26 +35,13 @@ def column(name: str, kind: str = "int", length: int = 11, scale: int = 0, **mor
     return {"name": name, "dataType": data_type, "nullable": True, "default": None, **more}
 
 
-class Replica:
+class Replica(ChangingTable):
     """A growing topic of the table `d.t`, and the tables that it becomes."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
+        super().__init__(folder / "topic")
         self._spark, self._folder = spark, folder
-        self.topic = GrowingTopic(folder / "topic")
         self.letters = folder / "to" / "_dead_letters"
-        self._ts = 0
-
-    def change(self, sql: str, *columns: Said, key: str = "id") -> int:
-        """Send a schema change; return the version that it makes."""
-        self._ts += 10
-        said = table(self._ts, *columns)
-        said["indexes"] = [{**index, "columns": [key]} for index in said["indexes"]]
-        self.topic.grow([ddl(sql, self._ts, said)])
-        return self._ts
-
-    def put(self, version: int, **data: Any) -> None:
-        self._ts += 1
-        self.topic.grow([row(self._ts, version, **data)])
 
     def run(self, to: str = "to", **options: Any) -> tidecast.Replicated:
         """Apply the whole topic."""

@@ -86,3 +86,23 @@ class GrowingTopic:
             lines.append(json.dumps({**place, "key": None, "value": value}) + "\n")
             self._ends[partition] += 1
         replace_file(self.folder / f"{first:012}.jsonl", "".join(lines).encode())
+
+
+class ChangingTable:
+    """A growing topic of the table `d.t`, whose columns change."""
+
+    def __init__(self, folder: AnyPath, ts: int = 0) -> None:
+        self.topic, self._ts = GrowingTopic(folder), ts
+
+    def change(self, sql: str, *columns: Said, key: str = "id") -> int:
+        """Send a schema change; return the version that it makes."""
+        self._ts += 10
+        said = table(self._ts, *columns)
+        said["indexes"] = [{**index, "columns": [key]} for index in said["indexes"]]
+        self.topic.grow([ddl(sql, self._ts, said)])
+        return self._ts
+
+    def put(self, version: int, **data: Any) -> None:
+        """Send an insert."""
+        self._ts += 1
+        self.topic.grow([row(self._ts, version, **data)])
