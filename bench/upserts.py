@@ -31,6 +31,7 @@ from tidecast.runtime import spark_session
 
 _HOT, _HOT_SHARE, _CENT = 5, 80, 100
 _TSO_STEP = 1 << 18
+_BY_HAND, _WITH_VECTORS = "MERGE by hand", "MERGE by hand, deletion vectors"
 _VECTORS = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
 
 
@@ -133,16 +134,17 @@ def main() -> None:
 def _run(spark: SparkSession, base: Path, options: argparse.Namespace) -> dict[str, object]:
     upserts, folders = Upserts(spark, base, options.keys), {}
     runs: dict[str, Callable[[], object]] = {}
-    for name in ("tidecast", "MERGE by hand"):
-        for vectors in (False, True):
-            full = f"{name}, deletion vectors" if vectors else name
-            folders[full] = base / full.replace(" ", "-").replace(",", "")
-            runs[full] = (upserts.tidecast if name == "tidecast" else upserts.by_hand)(folders[full])
+    for name in ("tidecast", _BY_HAND, _WITH_VECTORS):
+        folders[name] = base / name.replace(" ", "-").replace(",", "")
+        runs[name] = (upserts.tidecast if name == "tidecast" else upserts.by_hand)(folders[name])
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for batch in range(options.batches + 1):
         upserts.grow(options.rows if batch else options.keys, every_key=not batch)
         for name, run in runs.items():
-            spark.conf.set(_VECTORS, str("vectors" in name).lower())
+            if name == _WITH_VECTORS:
+                spark.conf.set(_VECTORS, "true")
+            else:
+                spark.conf.unset(_VECTORS)
             start = time.perf_counter()
             run()
             if batch:

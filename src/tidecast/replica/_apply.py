@@ -22,6 +22,7 @@ from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
 from tidecast.replica._columns import source_type, table_type
 from tidecast.replica._evolve import Evolution, Shape
 from tidecast.replica._history import DELETE, INSERT, UPDATE, laid_out, moments, open_since
+from tidecast.replica._lookup import BatchKeys
 from tidecast.replica._mode import COMMIT_TS, DELETED, OP
 from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import SOURCES, Plan
@@ -76,8 +77,7 @@ def _apply(
         checked = count(plan.all_changes)
         set_aside(checked)
         return _report(plan, checked, unchanged=checked.applicable)
-    fields = [T.StructField(name, plan.evolution.shape.columns[name]) for name in plan.key]
-    key = T.StructType(fields) if plan.merges else SAME_ROW
+    key = _key_type(plan) if plan.merges else SAME_ROW
     keys = applied.of(plan.database, plan.table, key) if applied else None
     if plan.merges and plan.contents.is_history:
         return _keep_versions(plan, set_aside, _deletes(plan, key, applied), proof)
@@ -121,33 +121,36 @@ def _merge(
     if keys:
         keys.tidy(plan.place.spark)
     with ExitStack() as kept:
-        effect = _effect(plan) if proof else []
-        actions = _with_action(plan, changes, hashed=proof is not None)
-        actions, done = _counted(plan, actions, keys, effect, kept)
-        if keys and (marked := keys.mark_repeated(actions, done)):
-            actions, done = _counted(plan, _without_repeated(marked), keys, effect, kept)
-        checked = Checked.of(done) + count([change for change, _, _ in plan.refused])
+        changes, come = _counted(changes, _counts_of_changes(plan, keys), kept)
+        batch = BatchKeys.of(come, _key_type(plan))
+        counts = [*_counts_of_actions(plan), *(_effect(plan) if proof else ())]
+        actions, done = _counted(_with_action(plan, changes, batch, hashed=proof is not None), counts, kept)
+        if keys and (marked := keys.mark_repeated(actions, come)):
+            actions, done = _counted(_without_repeated(marked), counts, kept)
+        checked = Checked.of(come) + count([change for change, _, _ in plan.refused])
         set_aside(checked)
         if keys:  # before they are applied: after a crash between, they must not be forgotten
-            keys.add(actions, done)
+            keys.add(actions, come)
+        to_do = actions.where(F.col("action").isNotNull())
         if plan.present is None:
-            rows = actions.where(F.col("action").isNotNull()).select(_stored(plan))
             with _writing(proof, done, creates=True):
-                plan.place.create(rows, plan.key, plan.notes)
+                plan.place.create(to_do.select(_stored(plan)), plan.key, plan.notes)
         elif done["upserted"] or done["deleted"]:
             with _writing(proof, done):
-                _execute(plan, actions.where(F.col("action").isNotNull()))
-    warnings = _of_several_topics(plan, done["topics"])
-    if done["scattered"] and not (has_commit_ts or ordered):
+                _execute(plan, to_do, done, batch)
+    warnings = _of_several_topics(plan, come["topics"])
+    if come["scattered"] and not (has_commit_ts or ordered):
         warnings.append(
-            f"{done['scattered']} keys came in several partitions, and without a commit-ts in every message "
+            f"{come['scattered']} keys came in several partitions, and without a commit-ts in every message "
             "nothing tells their order: publish each key to one partition"
         )
     upserted, deleted = done["upserted"], done["deleted"]
-    unchanged = done["keys"] - upserted - deleted
-    return _report(
-        plan, checked, upserted, deleted, unchanged, _unrepresentable_by_column(plan, done.asDict()), warnings
-    )
+    lost = _unrepresentable_by_column(plan, come.asDict())
+    return _report(plan, checked, upserted, deleted, come["keys"] - upserted - deleted, lost, warnings)
+
+
+def _key_type(plan: Plan) -> T.StructType:
+    return T.StructType([T.StructField(name, plan.evolution.shape.columns[name]) for name in plan.key])
 
 
 def _writing(proof: Proof | None, done: Row, *, creates: bool = False) -> AbstractContextManager[None]:
@@ -204,16 +207,16 @@ def _keep_versions(
         (came,) = versions.agg(
             F.count_if(F.col("fresh") & ~F.col("deleted")).alias("upserted"),
             F.count_if(F.col("fresh") & F.col("deleted")).alias("deleted"),
-            F.count("action").alias("actions"),
+            *_counts_by_action(),
             *(_effect(plan) if proof else ()),
         ).collect()
         to_do = versions.where(F.col("action").isNotNull())
         if plan.present is None:
             with _writing(proof, came, creates=True):
                 plan.place.create(to_do.select(_stored(plan)), plan.key, plan.notes)
-        elif came["actions"]:
+        elif any(came[action] for action in (INSERT, UPDATE, DELETE)):
             with _writing(proof, came):
-                _execute(plan, to_do, open_since(done["since"]))
+                _execute(plan, to_do, came, BatchKeys(), [open_since(done["since"])])
     upserted, deleted = came["upserted"], came["deleted"]
     unchanged = done["moments"] - upserted - deleted
     lost, warnings = _unrepresentable_by_column(plan, done.asDict()), _of_several_topics(plan, done["topics"])
@@ -230,27 +233,40 @@ def _deletes(plan: Plan, key: T.StructType, applied: AppliedKeys | None) -> Tabl
     return applied.deletes_of(plan.database, plan.table, key) if applied else None
 
 
-def _counted(
-    plan: Plan, actions: DataFrame, keys: TableKeys | None, effect: Sequence[Column], kept: ExitStack
-) -> tuple[DataFrame, Row]:
-    """Let Spark keep the actions, and return them and what they come to."""
-    actions = _kept(actions, kept)
-    put, gone = F.col("action").isin(INSERT, UPDATE), F.col("action") == DELETE
-    if DELETED in plan.contents.columns:
-        marked = F.coalesce(F.col("after.metadata")[DELETED], F.lit(False))
-        put, gone = put & ~marked, gone | (put & marked)
-    (done,) = actions.agg(
-        F.count_if(_has_key()).alias("keys"),
-        F.count_if(put).alias("upserted"),
-        F.count_if(gone).alias("deleted"),
+def _counted(frame: DataFrame, counts: Sequence[Column], kept: ExitStack) -> tuple[DataFrame, Row]:
+    """Let Spark keep a frame, and return it and what it comes to."""
+    frame = _kept(frame, kept)
+    (done,) = frame.agg(*counts).collect()
+    return frame, done
+
+
+def _counts_of_changes(plan: Plan, keys: TableKeys | None) -> list[Column]:
+    """Return the aggregates over changes of what came, whatever it does to the table."""
+    return [
+        *BatchKeys.asked(_key_type(plan)),
         F.count_if(_has_key() & (F.col("first_place") != F.col("last_place"))).alias("scattered"),
         F.array_sort(F.array_distinct(F.flatten(F.collect_set(_topics())))).alias("topics"),
         *_count_unrepresentable(plan, F.col("after")),
         *sums_of_tallies(),
         *(keys.asked() if keys else ()),
-        *effect,
-    ).collect()
-    return actions, done
+    ]
+
+
+def _counts_of_actions(plan: Plan) -> list[Column]:
+    """Return the aggregates over actions of what they do to the table."""
+    put, gone = F.col("action").isin(INSERT, UPDATE), F.col("action") == DELETE
+    if DELETED in plan.contents.columns:
+        marked = F.coalesce(F.col("after.metadata")[DELETED], F.lit(False))
+        put, gone = put & ~marked, gone | (put & marked)
+    return [
+        F.count_if(put).alias("upserted"),
+        F.count_if(gone).alias("deleted"),
+        *_counts_by_action(),
+    ]
+
+
+def _counts_by_action() -> list[Column]:
+    return [F.count_if(F.col("action") == action).alias(action) for action in (INSERT, UPDATE, DELETE)]
 
 
 def _kept(frame: DataFrame, until: ExitStack) -> DataFrame:
@@ -287,18 +303,16 @@ def _effect(plan: Plan) -> list[Column]:
     return row_sum(f"count_if(action = '{INSERT}')", kept, lost)
 
 
-def _with_action(plan: Plan, changes: DataFrame, *, hashed: bool) -> DataFrame:
+def _with_action(plan: Plan, changes: DataFrame, keys: BatchKeys | None = None, *, hashed: bool) -> DataFrame:
     """Add `action`, what each change does to the table, null for nothing, and `present`, whether the key is in it.
 
-    With `hashed` add `_HASHES`, as far as the table can have such rows.
+    `keys` are those of the changes. With `hashed` add `_HASHES`, as far as the table can have such rows.
     """
     hashes = _hashes(plan) if hashed else {}
-    if plan.present is None:
+    if plan.present is None or keys is None:
         action = F.when(_has_key() & ~F.col("deleted"), F.lit(INSERT))
         return changes.withColumns({"action": action, "present": F.lit(False), **hashes})
     row_columns = (F.col(sql_name(name)) for name in (*plan.evolution.shape.columns, *plan.contents.columns))
-    there = plan.place.read().select(F.struct(*row_columns).alias("there"))
-    mine = reduce(and_, (F.col("there")[n].eqNullSafe(F.col("key")[n]) for n in plan.key), _has_key())
     there_is = F.col("there").isNotNull()
     present = there_is & ~F.col("there")[DELETED] if DELETED in plan.contents.columns else there_is
     same = reduce(and_, (F.col("there")[n].eqNullSafe(value) for n, value in _values(plan, F.col("after")).items()))
@@ -308,7 +322,7 @@ def _with_action(plan: Plan, changes: DataFrame, *, hashed: bool) -> DataFrame:
         .when(~same, F.lit(UPDATE))
     )
     action = F.when(_has_key(), action)
-    joined = changes.join(there, mine, "left")
+    joined = keys.with_rows(changes, plan.place.read().select(*row_columns), "there", plan.key)
     named = (column.alias(name) for name, column in {"action": action, "present": present, **hashes}.items())
     return joined.select(*changes.columns, *named)
 
@@ -371,25 +385,38 @@ def _of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
     ]
 
 
-def _execute(plan: Plan, actions: DataFrame, where: Column | None = None) -> None:
-    """Do what `action` says to the table, all of whose rows that it concerns are `where` says."""
+def _execute(plan: Plan, actions: DataFrame, done: Row, keys: BatchKeys, where: Sequence[Column] = ()) -> None:
+    """Do what `action` says to the table, where the aggregates of `_counts_of_actions` came to `done`.
+
+    `keys` are those of the actions; of the table's rows, only those are concerned that fulfil `where`.
+    """
     # Spark's own merge, as Delta's needs a plugin in a Spark Connect server. The table has no alias in it: the changes
     # are one column, of a name that no table has.
     change, stored = F.col(_CHANGE), plan.place.stored
-    tests = [F.col(sql_name(stored(n))).eqNullSafe(change["key"][n]) for n in plan.row_key]
-    mine = reduce(and_, [*tests, *(() if where is None else (where,))])
+    if done[UPDATE] or done[DELETE]:
+        plan.place.before_updates()
+
+    def there(name: str) -> Column:
+        return F.col(sql_name(stored(name)))
+
+    mine = keys.same(plan.row_key, there, lambda name: change["key"][name])
     values = {sql_column(stored(n)): value for n, value in _values(plan, change["after"]).items()}
     read = ("key", "after", "action", *(("time", "timed") if DELETED in plan.contents.columns else ()))
     changes = actions.select(F.struct(*read).alias(_CHANGE))
-    merge = changes.mergeInto(plan.place.name, mine)
-    gone = merge.whenMatched(change["action"] == DELETE)
-    if DELETED in plan.contents.columns:
-        commit_ts = F.when(change["timed"], change["time"]["commit_ts"])
-        merge = gone.update({sql_column(stored(DELETED)): F.lit(True), sql_column(stored(COMMIT_TS)): commit_ts})
-    else:
-        merge = gone.delete()
-    merge = merge.whenMatched(change["action"] == UPDATE).update(values)
-    merge.whenNotMatched(change["action"] == INSERT).insert(values).merge()
+    merge = changes.mergeInto(plan.place.name, reduce(and_, (*where, *keys.among(there)), mine))
+    # A clause that does nothing is dear: one for new rows has all of the table's rows sorted by key.
+    if done[DELETE]:
+        gone = merge.whenMatched(change["action"] == DELETE)
+        if DELETED in plan.contents.columns:
+            commit_ts = F.when(change["timed"], change["time"]["commit_ts"])
+            merge = gone.update({sql_column(stored(DELETED)): F.lit(True), sql_column(stored(COMMIT_TS)): commit_ts})
+        else:
+            merge = gone.delete()
+    if done[UPDATE]:
+        merge = merge.whenMatched(change["action"] == UPDATE).update(values)
+    if done[INSERT]:
+        merge = merge.whenNotMatched(change["action"] == INSERT).insert(values)
+    merge.merge()
 
 
 def _append(

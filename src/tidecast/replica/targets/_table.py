@@ -193,6 +193,9 @@ class TargetTable(ABC):
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in notes.items())
         self._alter(f"SET TBLPROPERTIES ({properties})")
 
+    def before_updates(self) -> None:  # noqa: B027 - most formats need nothing
+        """Make the table ready for a merge that changes rows which it has."""
+
     @abstractmethod
     def compact(self, every: int) -> None:
         """Make few files of many, with each `every`-th version; at times remove files that no version needs."""

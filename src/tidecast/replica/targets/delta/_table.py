@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -25,6 +25,10 @@ _MAPPING = {_MODE: "name", "delta.feature.timestampNtz": "supported"}
 """Column mapping alone makes a table of reader version 2, in which delta-rs does not see it and reads nulls with
 pyarrow; a feature that needs version 3 makes it look."""
 _WIDENING = "delta.enableTypeWidening"
+_VECTORS = "enableDeletionVectors"
+_DEFAULTS = "spark.databricks.delta.properties.defaults"
+_LARGE = 64 << 20
+"""From so many bytes on a table's files are not written anew for a few changed rows in each."""
 _LONG_LOG = {"delta.logRetentionDuration": "interval 365 days"}
 _UNMAPPED = set(" ,;{}()\n\t=")
 _WRITES = ("MERGE", "WRITE")
@@ -128,6 +132,13 @@ class DeltaTarget(TargetTable):
         location = self._detail("location")
         rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(location)
 
+    def before_updates(self) -> None:
+        # Readers must know deletion vectors then, so the table's owner can forbid them, and a small table has none.
+        name, default = f"delta.{_VECTORS}", f"{_DEFAULTS}.{_VECTORS}"
+        properties, size = self._details("properties", "sizeInBytes")
+        if size >= _LARGE and name not in properties and self.spark.conf.get(default, None) is None:
+            self.remember({name: "true"})
+
     def compact(self, every: int) -> None:
         if version := self.version():
             compact(self.spark, self.name, version, every)
@@ -143,9 +154,12 @@ class DeltaTarget(TargetTable):
         return properties
 
     def _detail(self, name: str) -> Any:
-        row = self.spark.sql(f"DESCRIBE DETAIL {self.name}").select(name).first()
+        return self._details(name)[0]
+
+    def _details(self, *names: str) -> Row:
+        row = self.spark.sql(f"DESCRIBE DETAIL {self.name}").select(*names).first()
         assert row is not None
-        return row[0]
+        return row
 
 
 def is_widening(old: T.DataType, new: T.DataType) -> bool:
