@@ -396,6 +396,10 @@ def test_the_ledger_names_versions_and_small_files_become_large_ones(
         (made,) = (found for found in batch["tables"] if found["table"] == "t")
         rows = lake.spark.sql(f"SELECT n FROM {name} VERSION AS OF {made['version']} WHERE id = {number}").collect()
         assert [found["n"] for found in rows] == [number]
+    written = lake.spark.table(f"{name}.snapshots").where("operation != 'replace'").orderBy("committed_at").collect()
+    told = [json.loads(snapshot["summary"]["tidecast.batch"]) for snapshot in written]  # older ones have expired
+    assert [said["batch"] for said in told] == [1, 2, 3, 4, 5][-len(told) :]
+    assert [said["offsets"] for said in told] == [dict(batch["offsets"]) for batch in batches[-len(told) :]]
     ones = dict.fromkeys(range(7), 1)
     assert {found["id"]: found["n"] for found in lake.rows()} == {**ones, **{n: n for n in range(5)}}
     then = tidecast.snapshot(lake.name, _T0 + 22, spark=lake.spark).table("d.t").collect()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,10 @@ def test_each_batch_tells_what_it_brought_and_which_versions_it_made(spark: Spar
         return [found["id"] for found in there.collect()]
 
     assert (at(made["version"]), at(changed["version"])) == ([1], [2])
+    commits = spark.sql(f"DESCRIBE HISTORY delta.`{to}/d/t`").orderBy("version").collect()
+    told = [json.loads(commit["userMetadata"]) for commit in commits]
+    names = ("batch", "source", "checkpoint", "offsets", "resolved_ts")
+    assert told == [{name: batch[name] for name in names} for batch in (first, second)]
 
 
 def test_a_second_replica_of_a_topic_on_the_same_tables_is_refused(spark: SparkSession, tmp_path: Path) -> None:

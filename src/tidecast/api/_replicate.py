@@ -30,6 +30,7 @@ from tidecast.replica import (
     Replicated,
     Settings,
     maintain,
+    noted_in_commits,
     parse_target,
     write_ledger,
 )
@@ -236,8 +237,7 @@ def replicate(
         now = batch.progress
         stream.begin(batch)
         resolved = now.watermark if resolved_only else None
-        applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered, resolved), proofs)
-        done = AppliedBatch(
+        of_batch = AppliedBatch(
             named,
             now.checkpoint,
             now.batch,
@@ -247,7 +247,9 @@ def replicate(
             batch.begun,
             batch.lost,
         )
-        write_ledger(checked.session, to, done, applied)
+        with noted_in_commits(checked.session, of_batch):
+            applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered, resolved), proofs)
+            write_ledger(checked.session, to, of_batch, applied)
         if not batch.lost:
             return applied
         _log.warning("goes on with what is there now: %s", batch.lost)

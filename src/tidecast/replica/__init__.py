@@ -1,6 +1,7 @@
 """Topics to tables: order, reconcile, apply; what cannot be applied goes to the dead letters."""
 
 from tidecast.replica._applied_keys import AppliedKeys
+from tidecast.replica._commit_notes import noted_in_commits
 from tidecast.replica._compare import ComparedTable, RowDifference
 from tidecast.replica._ledger import AppliedBatch, write_ledger
 from tidecast.replica._maintain import maintain
@@ -45,6 +46,7 @@ __all__ = [
     "compare",
     "is_table",
     "maintain",
+    "noted_in_commits",
     "parse_target",
     "prove",
     "replicate",
