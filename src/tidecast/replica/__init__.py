@@ -1,5 +1,6 @@
 """Topics to tables: order, reconcile, apply; what cannot be applied goes to the dead letters."""
 
+from tidecast.replica._again import Again, at_places, concerned
 from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._compare import ComparedTable, RowDifference
 from tidecast.replica._ledger import AppliedBatch, write_ledger
@@ -9,7 +10,7 @@ from tidecast.replica._places import is_table
 from tidecast.replica._proof import Proofs
 from tidecast.replica._prove import ProofVerdict, Proven, ProvenTable, prove
 from tidecast.replica._replicate import replicate
-from tidecast.replica._report import Replicated, TableReport
+from tidecast.replica._report import Replicated, Retried, TableReport
 from tidecast.replica._settings import Settings
 from tidecast.replica._sides import AllTables, Compared, OneTable, Side, Topic, compare
 from tidecast.replica._snapshot import Snapshot, SourceSnapshot, TableSnapshot, snapshot
@@ -18,6 +19,7 @@ from tidecast.replica._topic_rows import TopicTables
 from tidecast.replica.targets import parse_target
 
 __all__ = [
+    "Again",
     "AllTables",
     "AppliedBatch",
     "AppliedKeys",
@@ -31,6 +33,7 @@ __all__ = [
     "ProvenTable",
     "ReplicaStatus",
     "Replicated",
+    "Retried",
     "RowDifference",
     "Settings",
     "Side",
@@ -42,7 +45,9 @@ __all__ = [
     "TableStatus",
     "Topic",
     "TopicTables",
+    "at_places",
     "compare",
+    "concerned",
     "is_table",
     "maintain",
     "parse_target",
