@@ -88,7 +88,8 @@ PUBLIC = {
     "tidecast.topics": """
         Counts Int64 KafkaOptions Offsets Records TopicInfo Topics append_lines check_storage check_written
         claim_folder claim_location compress compressed count_rows decompressed fetched_claims file_errors
-        kafka_errors open_topics refuse_dead_letters store_claims write_dead_letters
+        kafka_errors open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims
+        write_dead_letters
     """,
     "tidecast.sources": """
         Batch Progress TopicStream check_source decode_records read_records read_topic source_errors unpacked
@@ -110,10 +111,10 @@ PUBLIC = {
         TableEligibility Timing lag_seconds
     """,
     "tidecast.replica": """
-        AllTables AppliedBatch AppliedKeys Compared ComparedTable Contents OneTable ProofVerdict Proofs Proven
-        ProvenTable ReplicaStatus Replicated RowDifference Settings Side Snapshot SourceSnapshot Status TableReport
-        TableSnapshot TableStatus Topic TopicTables compare is_table maintain parse_target prove replicate snapshot
-        write_ledger
+        Again AllTables AppliedBatch AppliedKeys Compared ComparedTable Contents OneTable ProofVerdict Proofs Proven
+        ProvenTable ReplicaStatus Replicated Retried RowDifference Settings Side Snapshot SourceSnapshot Status
+        TableReport TableSnapshot TableStatus Topic TopicTables at_places compare concerned is_table maintain
+        parse_target prove replicate snapshot write_ledger
     """,
     "tidecast.server": """
         Access Listener Service build_app build_replica_app read_users

@@ -480,10 +480,12 @@ def _append_again(
         rows = with_row_key(_once(plan, again.letters(changes)))
         others = with_row_key(at_places(changes, again.places, "left_anti")).select(F.col("key").alias("other"))
         rows = rows.join(others.where("other IS NOT NULL").distinct(), F.col("key") == F.col("other"), "left_anti")
-        rows = _kept(again.without_appended(rows, table, noted), kept)
+        rows = _kept(rows, kept)
         asked = rows.agg(*keys.asked()).collect()[0]
-        marked = keys.mark_repeated(rows, asked) if plan.present else None
-        fresh = _kept(marked.where(~F.col("repeated")), kept) if marked else rows
+        fresh = again.without_appended(rows, table, noted)
+        if plan.present and (marked := keys.mark_repeated(fresh, asked)):
+            fresh = marked.where(~F.col("repeated"))
+        fresh = _kept(fresh, kept)
         effect = row_sum("count(1)", row_hash(_sql_values(plan))) if proof else []
         done = fresh.agg(
             F.count("*").alias("upserted"), *_count_unrepresentable(plan, F.col("after")), *effect
