@@ -52,7 +52,10 @@ Policy = Annotated[OnError, typer.Option("--on-error", help="Set such messages a
 Ca = Annotated[str | None, typer.Option(metavar="FILE", help="Authority of the clients' certificates.")]
 Cert = Annotated[str | None, typer.Option(metavar="FILE", help="The server's certificate.")]
 CertKey = Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key.")]
-_PLACE = "A folder of tables or a Spark catalog, a table (folder/database/table, catalog.database.table), or a topic."
+_PLACE = (
+    "A folder of tables or a Spark catalog, a table (folder/database/table, catalog.database.table), a topic, or "
+    "mysql://user:password@host:port/database."
+)
 To = Annotated[
     str, typer.Option(metavar="WHERE", help="A folder (tables at WHERE/<database>/<table>) or a Spark catalog.")
 ]
@@ -325,6 +328,9 @@ def compare(
     ] = OnDdl.LENIENT,
     on_unrepresentable: UnrepresentablePolicy = OnUnrepresentable.NULL,
     config: ReplicaConfig = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", metavar="TIME", help="Of TiDB: a TSO or a time as of which it is read.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare tables, or what a topic comes to, and name the rows that differ; exit 1 on a difference."""
@@ -337,6 +343,7 @@ def compare(
             ddl=ddl,
             on_unrepresentable=on_unrepresentable,
             config=config,
+            as_of=as_of,
             key=key or (),
             limit=limit,
             progress=step,

@@ -12,7 +12,7 @@ from tidecast.replica._prove import ProofVerdict, Proven, ProvenTable, prove
 from tidecast.replica._replicate import replicate
 from tidecast.replica._report import Replicated, Retried, TableReport
 from tidecast.replica._settings import Settings
-from tidecast.replica._sides import AllTables, Compared, OneTable, Side, Topic, compare
+from tidecast.replica._sides import AllTables, Compared, OneTable, Rows, Side, Topic, compare
 from tidecast.replica._snapshot import Snapshot, SourceSnapshot, TableSnapshot, snapshot
 from tidecast.replica._status import ReplicaStatus, Status, TableStatus
 from tidecast.replica._topic_rows import TopicTables
@@ -35,6 +35,7 @@ __all__ = [
     "Replicated",
     "Retried",
     "RowDifference",
+    "Rows",
     "Settings",
     "Side",
     "Snapshot",
