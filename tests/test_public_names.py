@@ -19,14 +19,14 @@ from tidecast import Events, Replicated, TableChanges, TableReport
 
 PUBLIC = {
     "tidecast": """
-        Bootstrap Column ColumnShown Compared ComparedTable ConfigError CorruptedData DataType Ddl DecodeError
-        Definition Demo DemoTable DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDataLoss OnDdl
+        Bootstrap Column ColumnShown Compared ComparedTable ConfigError CorruptedData DataType Ddl
+        DeadLetterCount DecodeError Definition Demo DemoTable DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDataLoss OnDdl
         OnError OnMismatch OnUnrepresentable Op PlannedSchema PlannedTable ProofVerdict Proven ProvenTable Published
-        Reason RegistryError Replicated RowDifference SchemaHistory SchemaRefused Snapshot SourceChanged
-        SourceSnapshot Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot
+        Reason RegistryError Replicated Retried RowDifference SchemaHistory SchemaRefused Snapshot
+        SourceChanged SourceSnapshot Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot
         TableSummary TerminalError TidecastError TransientError Unreachable Verdict Verified __version__ compare
-        configure_spark convert decode demo functions inspect plan prove read replicate serve snapshot spark_session
-        verify
+        configure_spark convert decode demo functions inspect list_dead_letters plan prove read replicate
+        retry_dead_letters serve snapshot spark_session verify
     """,
     "tidecast.api": """
         DEAD_LETTERS DeadLetterCount Events TableSummary TopicSource Verified compare convert decode list_dead_letters
@@ -115,7 +115,7 @@ PUBLIC = {
         Again AllTables AppliedBatch AppliedKeys Compared ComparedTable Contents OneTable ProofVerdict Proofs Proven
         ProvenTable ReplicaStatus Replicated Retried RowDifference Rows Settings Side Snapshot SourceSnapshot Status
         TableReport TableSnapshot TableStatus Topic TopicTables at_places compare concerned is_table maintain
-        parse_target prove replicate snapshot write_ledger
+        parse_target place_of prove replicate snapshot write_ledger
     """,
     "tidecast.server": """
         Access Listener Service build_app build_replica_app read_users

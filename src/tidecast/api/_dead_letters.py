@@ -121,7 +121,7 @@ def retry_dead_letters(
         held.enter_context(locked(resume_from, "a run of the replica is at work: let it end first"))
         stream = TopicStream(session, checked.uri, resume_from, registry=checked.registry, zone=checked.zone)
         named = source_of(stream, checked.uri)
-        if lock := lock_of(target.place_of(named)):
+        if lock := lock_of(session, to, named):
             held.enter_context(lock)
         held.enter_context(source_errors(checked.uri))
         there = read_dead_letters(session, letters_in)

@@ -31,10 +31,11 @@ from tidecast.replica import (
     Settings,
     maintain,
     parse_target,
+    place_of,
     write_ledger,
 )
 from tidecast.sources import Batch, TopicStream
-from tidecast.storage import AnyPath, Lock, check_exclusive, locked, storage_path
+from tidecast.storage import Lock, check_exclusive, locked, storage_path
 
 if TYPE_CHECKING:
     from tidecast.server import Listener
@@ -274,7 +275,7 @@ def replicate(
         )
         status.resume(stream.progress)
         named = source_of(stream, checked.uri)
-        if lock := lock_of(target.place_of(named)):
+        if lock := lock_of(checked.session, to, named):
             held.enter_context(lock)
         if continuous:
             until = stop or threading.Event()
@@ -311,14 +312,13 @@ def _shown(status: ReplicaStatus, listener: Listener | None) -> Iterator[None]:
         answering.join(_LAST_ANSWER_S)
 
 
-def lock_of(place: AnyPath | None) -> Lock | None:
+def lock_of(spark: SparkSession, to: str, named: str) -> Lock | None:
     """Return what keeps others from the tables of a source; None where none can be had, as tables need none.
 
     Raises TerminalError where another run has it.
     """
-    if place is None:
-        return None
     try:
+        place = place_of(spark, to, named)
         check_exclusive(place, "--to")
         return locked(place, "another run applies this topic to these tables: let it end")
     except ConfigError as error:

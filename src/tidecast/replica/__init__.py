@@ -3,7 +3,7 @@
 from tidecast.replica._again import Again, at_places, concerned
 from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._compare import ComparedTable, RowDifference
-from tidecast.replica._ledger import AppliedBatch, write_ledger
+from tidecast.replica._ledger import AppliedBatch, place_of, write_ledger
 from tidecast.replica._maintain import maintain
 from tidecast.replica._mode import Contents
 from tidecast.replica._places import is_table
@@ -52,6 +52,7 @@ __all__ = [
     "is_table",
     "maintain",
     "parse_target",
+    "place_of",
     "prove",
     "replicate",
     "snapshot",
