@@ -20,13 +20,14 @@ from tidecast import Events, Replicated, TableChanges, TableReport
 PUBLIC = {
     "tidecast": """
         Bootstrap Column ColumnShown Compared ComparedTable ConfigError CorruptedData DataType Ddl
-        DeadLetterCount DecodeError Definition Demo DemoTable DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDataLoss OnDdl
-        OnError OnMismatch OnUnrepresentable Op PlannedSchema PlannedTable ProofVerdict Proven ProvenTable Published
-        Reason RegistryError Replicated Retried RowDifference SchemaHistory SchemaRefused Snapshot
-        SourceChanged SourceSnapshot Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot
-        TableSummary TerminalError TidecastError TransientError Unreachable Verdict Verified __version__ compare
-        configure_spark convert decode demo functions inspect list_dead_letters plan prove read replicate
-        retry_dead_letters serve snapshot spark_session verify
+        DeadLetterCount DecodeError Definition Demo DemoTable DemoTopic EncodeError Events Index Inspected Kind
+        MissingRuntime OnDataLoss OnDdl OnError OnMismatch OnUnrepresentable Op PlannedSchema PlannedTable
+        ProofVerdict Proven ProvenTable Published Reason RegistryError Replicated Retried RowDifference
+        SchemaHistory SchemaRefused Snapshot SourceChanged SourceSnapshot Statement TableChanges TableMode
+        TableRefused TableReport TableSchema TableSnapshot TableSummary TerminalError TidecastError
+        TransientError Unreachable Verdict Verified __version__ compare configure_spark convert decode demo
+        functions inspect list_dead_letters plan prove read replicate retry_dead_letters serve snapshot
+        spark_session verify
     """,
     "tidecast.api": """
         DEAD_LETTERS DeadLetterCount Events TableSummary TopicSource Verified compare convert decode list_dead_letters
