@@ -19,18 +19,19 @@ from tidecast import Events, Replicated, TableChanges, TableReport
 
 PUBLIC = {
     "tidecast": """
-        Bootstrap Column ColumnShown Compared ComparedTable ConfigError CorruptedData DataType Ddl DecodeError
-        Definition Demo DemoTable DemoTopic EncodeError Events Index Inspected Kind MissingRuntime OnDataLoss OnDdl
-        OnError OnMismatch OnUnrepresentable Op PlannedSchema PlannedTable ProofVerdict Proven ProvenTable Published
-        Reason RegistryError Replicated RowDifference SchemaHistory SchemaRefused Snapshot SourceChanged
-        SourceSnapshot Statement TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot
-        TableSummary TerminalError TidecastError TransientError Unreachable Verdict Verified __version__ compare
-        configure_spark convert decode demo functions inspect plan prove read replicate serve snapshot spark_session
-        verify
+        Bootstrap Column ColumnShown Compared ComparedTable ConfigError CorruptedData DataType Ddl
+        DeadLetterCount DecodeError Definition Demo DemoTable DemoTopic EncodeError Events Index Inspected Kind
+        MissingRuntime OnDataLoss OnDdl OnError OnMismatch OnUnrepresentable Op PlannedSchema PlannedTable
+        ProofVerdict Proven ProvenTable Published Reason RegistryError Replicated Retried RowDifference
+        SchemaHistory SchemaRefused Snapshot SourceChanged SourceSnapshot Statement TableChanges TableMode
+        TableRefused TableReport TableSchema TableSnapshot TableSummary TerminalError TidecastError
+        TransientError Unreachable Verdict Verified __version__ compare configure_spark convert decode demo
+        functions inspect list_dead_letters plan prove read replicate retry_dead_letters serve snapshot
+        spark_session verify
     """,
     "tidecast.api": """
-        DEAD_LETTERS Events TableSummary TopicSource Verified compare convert decode plan prove read replicate serve
-        snapshot verify
+        DEAD_LETTERS DeadLetterCount Events TableSummary TopicSource Verified compare convert decode list_dead_letters
+        plan prove read replicate retry_dead_letters serve snapshot verify
     """,
     "tidecast.inspection": """
         ColumnShown Inspected inspect
@@ -82,16 +83,18 @@ PUBLIC = {
     """,
     "tidecast.storage": """
         AnyPath Entry Lock RemotePath StateFile check_exclusive entries entry files_below locked make_folder move
-        path_of path_uri remove_tree replace_file s3_options spark_input spark_output storage_path sync_folder touch
-        write_new
+        path_of path_uri remove_file remove_tree replace_file s3_options spark_input spark_output storage_path
+        sync_folder touch write_new
     """,
     "tidecast.topics": """
-        Counts Int64 KafkaOptions Offsets Records TopicInfo Topics append_lines check_storage check_written
+        Counts Int64 KafkaOptions Offsets Records TopicInfo Topics DeadLetters append_lines check_storage check_written
         claim_folder claim_location compress compressed count_rows decompressed fetched_claims file_errors
-        kafka_errors open_topics refuse_dead_letters store_claims write_dead_letters
+        kafka_errors open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims
+        write_dead_letters
     """,
     "tidecast.sources": """
-        Batch Progress TopicStream check_source decode_records read_records read_topic source_errors unpacked
+        Batch DATABASE_SCHEMES Database Progress TopicStream check_source database_errors decode_records parse_database
+        read_database read_records read_topic source_errors unpacked
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Router RoutingRules TableFilter
@@ -110,18 +113,18 @@ PUBLIC = {
         TableEligibility Timing lag_seconds
     """,
     "tidecast.replica": """
-        AllTables AppliedBatch AppliedKeys Compared ComparedTable Contents OneTable ProofVerdict Proofs Proven
-        ProvenTable ReplicaStatus Replicated RowDifference Settings Side Snapshot SourceSnapshot Status TableReport
-        TableSnapshot TableStatus Topic TopicTables compare is_table maintain parse_target prove replicate snapshot
-        write_ledger
+        Again AllTables AppliedBatch AppliedKeys Compared ComparedTable Contents OneTable ProofVerdict Proofs Proven
+        ProvenTable ReplicaStatus Replicated Retried RowDifference Rows Settings Side Snapshot SourceSnapshot Status
+        TableReport TableSnapshot TableStatus Topic TopicTables at_places compare concerned is_table maintain
+        parse_target place_of prove replicate snapshot write_ledger
     """,
     "tidecast.server": """
         Access Listener Service build_app build_replica_app read_users
     """,
     "tidecast.runtime": """
-        ICEBERG_JARS Java MASTER QUICK REMOTE SPARK_JARS check_avro_limits check_zone command_settings configure_spark
-        fetch_jars find_java is_iceberg local_zone outside_settings read_jar_list running_session settings_of_command
-        spark_session unknown_zone without_secrets
+        ICEBERG_JARS Java MASTER MYSQL_JARS QUICK REMOTE SPARK_JARS check_avro_limits check_zone command_settings
+        configure_spark fetch_jars find_java is_iceberg local_zone outside_settings read_jar_list running_session
+        settings_of_command spark_session unknown_zone without_secrets
     """,
     "tidecast.cli": """
         main

@@ -26,16 +26,19 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
     )
     from tidecast._policy import OnDataLoss, OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
     from tidecast.api import (
+        DeadLetterCount,
         Events,
         TableSummary,
         Verified,
         compare,
         convert,
         decode,
+        list_dead_letters,
         plan,
         prove,
         read,
         replicate,
+        retry_dead_letters,
         serve,
         snapshot,
         verify,
@@ -65,6 +68,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         Proven,
         ProvenTable,
         Replicated,
+        Retried,
         RowDifference,
         Snapshot,
         SourceSnapshot,
@@ -85,6 +89,7 @@ __all__ = [
     "CorruptedData",
     "DataType",
     "Ddl",
+    "DeadLetterCount",
     "DecodeError",
     "Definition",
     "Demo",
@@ -111,6 +116,7 @@ __all__ = [
     "Reason",
     "RegistryError",
     "Replicated",
+    "Retried",
     "RowDifference",
     "SchemaHistory",
     "SchemaRefused",
@@ -139,10 +145,12 @@ __all__ = [
     "demo",
     "functions",
     "inspect",
+    "list_dead_letters",
     "plan",
     "prove",
     "read",
     "replicate",
+    "retry_dead_letters",
     "serve",
     "snapshot",
     "spark_session",
@@ -156,7 +164,10 @@ _MODULES = {
         TableRefused TerminalError TidecastError TransientError Unreachable
     """,
     "_policy": "OnDataLoss OnDdl OnError OnMismatch OnUnrepresentable TableMode",
-    "api": "Events TableSummary Verified compare convert decode plan prove read replicate serve snapshot verify",
+    "api": """
+        DeadLetterCount Events TableSummary Verified compare convert decode list_dead_letters plan prove read replicate
+        retry_dead_letters serve snapshot verify
+    """,
     "checksum": "Verdict",
     "functions": "functions",
     "inspection": "ColumnShown Inspected inspect",
@@ -165,8 +176,8 @@ _MODULES = {
     """,
     "publish": "PlannedSchema PlannedTable Published",
     "replica": """
-        Compared ComparedTable ProofVerdict Proven ProvenTable Replicated RowDifference Snapshot SourceSnapshot
-        TableReport TableSnapshot
+        Compared ComparedTable ProofVerdict Proven ProvenTable Replicated Retried RowDifference Snapshot
+        SourceSnapshot TableReport TableSnapshot
     """,
     "runtime": "configure_spark spark_session",
 }

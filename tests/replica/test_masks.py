@@ -78,6 +78,8 @@ def test_columns_are_masked_after_their_row_was_checked(spark: SparkSession, tmp
     version = replica.version()
     replica.run()
     assert replica.version() == version
+    assert tidecast.compare(replica.topic.uri, str(replica.to), config=config, spark=spark).ok
+    assert not tidecast.compare(replica.topic.uri, str(replica.to), spark=spark).ok
     kept = b"".join(file.read_bytes() for file in (replica.to / "d").rglob("*") if file.is_file())
     assert b"ann@x.org" not in kept
     assert _SALT.encode() not in kept

@@ -69,6 +69,7 @@ def test_shards_become_one_table(spark: SparkSession, tmp_path: Path, config: Pa
     assert not done.warnings
     assert replica.rows(table="shop/orders") == [(1, 6, 6), (2, 5, 5), (3, 3, 3), (4, 4, None)]
     assert not (replica.to / "shop_1").exists()
+    assert tidecast.compare(replica.topic.uri, str(replica.to), config=config, spark=spark).ok
     with pytest.raises(tidecast.ConfigError, match=r"shop_1\.orders, shop_2\.orders become one table, .*--ddl lenient"):
         replica.run(checkpoint=None, ddl="evolve")
 

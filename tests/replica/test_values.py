@@ -52,6 +52,7 @@ def test_text_keeps_what_a_date_cannot_hold(spark: SparkSession, tmp_path: Path)
     version = replica.version()
     replica.run()
     assert replica.version() == version
+    assert tidecast.compare(replica.topic.uri, str(replica.to), on_unrepresentable="string", spark=spark).ok
     with pytest.raises(tidecast.ConfigError, match=r"d\.t: the table was made with --on-unrepresentable string"):
         replica.run(on_unrepresentable="null")
 

@@ -2,6 +2,7 @@
 
 from tidecast.api._compare import compare
 from tidecast.api._convert import DEAD_LETTERS, convert, plan
+from tidecast.api._dead_letters import DeadLetterCount, list_dead_letters, retry_dead_letters
 from tidecast.api._events import Events, TableSummary
 from tidecast.api._prove import prove
 from tidecast.api._read import decode, read
@@ -13,6 +14,7 @@ from tidecast.api._verify import Verified, verify
 
 __all__ = [
     "DEAD_LETTERS",
+    "DeadLetterCount",
     "Events",
     "TableSummary",
     "TopicSource",
@@ -20,10 +22,12 @@ __all__ = [
     "compare",
     "convert",
     "decode",
+    "list_dead_letters",
     "plan",
     "prove",
     "read",
     "replicate",
+    "retry_dead_letters",
     "serve",
     "snapshot",
     "verify",

@@ -32,17 +32,18 @@ from tidecast.replica import (
     maintain,
     noted_in_commits,
     parse_target,
+    place_of,
     write_ledger,
 )
 from tidecast.sources import Batch, TopicStream
-from tidecast.storage import AnyPath, Lock, check_exclusive, locked, storage_path
+from tidecast.storage import Lock, check_exclusive, locked, storage_path
 
 if TYPE_CHECKING:
     from tidecast.server import Listener
 
 _log = logging.getLogger(__name__)
 _LAST_ANSWER_S = 5.0
-_KEYS, _PROOF = "keys", "proof"
+KEYS, PROOF = "keys", "proof"
 _REPLAY_WINDOW, _COMPACT_EVERY = "24h", 50
 
 
@@ -214,7 +215,7 @@ def replicate(
     _check_batches(checkpoint, batch_size, continuous=continuous)
     if (addr is None and any((ca, cert, key, users, users_file))) or (addr is not None and not continuous):
         raise ConfigError("a status page is for --continuous, at an --addr", hint="--addr 127.0.0.1:8301")
-    window = _replay_window(checkpoint, replay_window)
+    window = replay_window_of(checkpoint, replay_window)
     compact = _compact_every(checkpoint, compact_every)
     _check_goes_on("--resolved-only", resolved_only or None, checkpoint)
     _check_goes_on("--on-data-loss", on_data_loss, checkpoint)
@@ -231,7 +232,7 @@ def replicate(
     if resume_from is None:
         with checked.events(progress) as events:
             return apply(events)
-    keys, proofs = resume_from / _KEYS, Proofs(resume_from / _PROOF)
+    keys, proofs = resume_from / KEYS, Proofs(resume_from / PROOF)
 
     def apply_batch(batch: Batch) -> Replicated:
         now = batch.progress
@@ -275,8 +276,8 @@ def replicate(
             on_data_loss=data_loss,
         )
         status.resume(stream.progress)
-        named = _named(stream, checked.uri)
-        if lock := _lock(target.place_of(named)):
+        named = source_of(stream, checked.uri)
+        if lock := lock_of(checked.session, to, named):
             held.enter_context(lock)
         if continuous:
             until = stop or threading.Event()
@@ -288,7 +289,7 @@ def replicate(
     return replace(applied, warnings=(*applied.warnings, *waiting)) if waiting else applied
 
 
-def _named(stream: TopicStream, uri: str) -> str:
+def source_of(stream: TopicStream, uri: str) -> str:
     """Return what tells a source from others that are applied to the same tables."""
     place = parse_place(uri)
     parts = (*sorted(place.hosts), stream.progress.source, place.params.get("topics", ""))
@@ -313,14 +314,13 @@ def _shown(status: ReplicaStatus, listener: Listener | None) -> Iterator[None]:
         answering.join(_LAST_ANSWER_S)
 
 
-def _lock(place: AnyPath | None) -> Lock | None:
+def lock_of(spark: SparkSession, to: str, named: str) -> Lock | None:
     """Return what keeps others from the tables of a source; None where none can be had, as tables need none.
 
     Raises TerminalError where another run has it.
     """
-    if place is None:
-        return None
     try:
+        place = place_of(spark, to, named)
         check_exclusive(place, "--to")
         return locked(place, "another run applies this topic to these tables: let it end")
     except ConfigError as error:
@@ -352,7 +352,7 @@ def _compact_every(checkpoint: str | None, versions: int | None) -> int:
     return _COMPACT_EVERY if versions is None else versions
 
 
-def _replay_window(checkpoint: str | None, text: str | None) -> int:
+def replay_window_of(checkpoint: str | None, text: str | None) -> int:
     """Return the milliseconds that a text says."""
     _check_goes_on("--replay-window", text, checkpoint)
     try:

@@ -22,11 +22,12 @@ def snapshot(to: str, as_of: str | int, *, spark: SparkSession | None = None) ->
     each batch is one.
     """
     parse_target(to)
-    ts = _tso_of(as_of)
+    ts = tso_of(as_of)
     return replica.snapshot(spark or spark_session(), to, ts)
 
 
-def _tso_of(as_of: str | int) -> int:
+def tso_of(as_of: str | int) -> int:
+    """Return the TSO that `as_of` says. Raises ConfigError where it says none."""
     text = str(as_of).strip()
     tso = read_tso(text)
     if tso is None:

@@ -52,7 +52,47 @@ Policy = Annotated[OnError, typer.Option("--on-error", help="Set such messages a
 Ca = Annotated[str | None, typer.Option(metavar="FILE", help="Authority of the clients' certificates.")]
 Cert = Annotated[str | None, typer.Option(metavar="FILE", help="The server's certificate.")]
 CertKey = Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key.")]
-_PLACE = "A folder of tables or a Spark catalog, a table (folder/database/table, catalog.database.table), or a topic."
+_PLACE = (
+    "A folder of tables or a Spark catalog, a table (folder/database/table, catalog.database.table), a topic, or "
+    "mysql://user:password@host:port/database."
+)
+To = Annotated[
+    str, typer.Option(metavar="WHERE", help="A folder (tables at WHERE/<database>/<table>) or a Spark catalog.")
+]
+MismatchPolicy = Annotated[
+    OnMismatch,
+    typer.Option(help="Set rows that do not fit their checksums aside, apply them all the same, or stop at one."),
+]
+DdlPolicy = Annotated[
+    OnDdl, typer.Option(help="Which schema changes the tables follow, and which of them stop the run.")
+]
+Mode = Annotated[
+    TableMode,
+    typer.Option(
+        help="Keep the rows as they are, deleted ones marked as such, too, each version of a row with the times "
+        "that bound it, or a row for each change."
+    ),
+]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="A column to add to the tables: _commit_ts or _verdict; may be repeated."),
+]
+UnrepresentablePolicy = Annotated[
+    OnUnrepresentable,
+    typer.Option(
+        help="A value that a table's type cannot hold, such as a zero date, is null there; or its column keeps "
+        "MySQL's text; or its row is set aside."
+    ),
+]
+ReplicaConfig = Annotated[str | None, typer.Option(metavar="FILE.toml", help="Names of tables, and columns to mask.")]
+ReplayWindow = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="With --checkpoint: for how long of commit-ts a key is remembered, which what TiCDC sends again sets "
+        "not back. By default 24h.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -160,41 +200,17 @@ def verify(
 @runs_spark
 def replicate(
     source: Source,
-    to: Annotated[
-        str, typer.Option(metavar="WHERE", help="A folder (tables at WHERE/<database>/<table>) or a Spark catalog.")
-    ],
+    to: To,
     schema_registry: Registry = None,
     zone: Zone = None,
     dead_letters: DeadLetters = None,
     on_error: Policy = OnError.DEAD_LETTER,
-    on_mismatch: Annotated[
-        OnMismatch,
-        typer.Option(help="Set rows that do not fit their checksums aside, apply them all the same, or stop at one."),
-    ] = OnMismatch.DEAD_LETTER,
-    ddl: Annotated[
-        OnDdl, typer.Option(help="Which schema changes the tables follow, and which of them stop the run.")
-    ] = OnDdl.LENIENT,
-    mode: Annotated[
-        TableMode,
-        typer.Option(
-            help="Keep the rows as they are, deleted ones marked as such, too, each version of a row with the times "
-            "that bound it, or a row for each change."
-        ),
-    ] = TableMode.CURRENT,
-    metadata: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column to add to the tables: _commit_ts or _verdict; may be repeated."),
-    ] = None,
-    on_unrepresentable: Annotated[
-        OnUnrepresentable,
-        typer.Option(
-            help="A value that a table's type cannot hold, such as a zero date, is null there; or its column keeps "
-            "MySQL's text; or its row is set aside."
-        ),
-    ] = OnUnrepresentable.NULL,
-    config: Annotated[
-        str | None, typer.Option(metavar="FILE.toml", help="Names of tables, and columns to mask.")
-    ] = None,
+    on_mismatch: MismatchPolicy = OnMismatch.DEAD_LETTER,
+    ddl: DdlPolicy = OnDdl.LENIENT,
+    mode: Mode = TableMode.CURRENT,
+    metadata: Metadata = None,
+    on_unrepresentable: UnrepresentablePolicy = OnUnrepresentable.NULL,
+    config: ReplicaConfig = None,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder that keeps what was applied; the next run goes on there.")
     ] = None,
@@ -208,14 +224,7 @@ def replicate(
             min=1, metavar="N", help="Of each Kafka partition, the most messages that --continuous takes at once."
         ),
     ] = None,
-    replay_window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="With --checkpoint: for how long of commit-ts a key is remembered, which what TiCDC sends again sets "
-            "not back. By default 24h.",
-        ),
-    ] = None,
+    replay_window: ReplayWindow = None,
     compact_every: Annotated[
         int | None,
         typer.Option(
@@ -317,16 +326,91 @@ def compare(
     ddl: Annotated[
         OnDdl, typer.Option(help="Which schema changes the tables of a topic follow, as for replicate.")
     ] = OnDdl.LENIENT,
+    on_unrepresentable: UnrepresentablePolicy = OnUnrepresentable.NULL,
+    config: ReplicaConfig = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", metavar="TIME", help="Of TiDB: a TSO or a time as of which it is read.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare tables, or what a topic comes to, and name the rows that differ; exit 1 on a difference."""
     with progress(as_json) as step:
         result = tidecast.compare(
-            a, b, schema_registry=schema_registry, tz=zone, ddl=ddl, key=key or (), limit=limit, progress=step
+            a,
+            b,
+            schema_registry=schema_registry,
+            tz=zone,
+            ddl=ddl,
+            on_unrepresentable=on_unrepresentable,
+            config=config,
+            as_of=as_of,
+            key=key or (),
+            limit=limit,
+            progress=step,
         )
     _show.compared(result, as_json)
     if not result.ok:
         raise typer.Exit(_MISMATCH)
+
+
+dead_letters_app = typer.Typer(help="Messages that could not be applied.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(dead_letters_app, name="dead-letters")
+
+
+@dead_letters_app.command("list")
+@runs_spark
+def list_dead_letters(
+    where: Annotated[str, typer.Argument(metavar="WHERE", help="The folder of dead letters, or replicate's --to.")],
+    as_json: Json = False,
+) -> None:
+    """Count dead letters by topic and reason."""
+    _show.dead_letters(tidecast.list_dead_letters(where), as_json)
+
+
+@dead_letters_app.command("retry")
+@partial(runs_spark, once=False)
+def retry_dead_letters(
+    source: Source,
+    to: To,
+    checkpoint: Annotated[str, typer.Option(metavar="DIR", help="The checkpoint of the replica.")],
+    schema_registry: Registry = None,
+    zone: Zone = None,
+    dead_letters: DeadLetters = None,
+    on_mismatch: MismatchPolicy = OnMismatch.DEAD_LETTER,
+    ddl: DdlPolicy = OnDdl.LENIENT,
+    mode: Mode = TableMode.CURRENT,
+    metadata: Metadata = None,
+    on_unrepresentable: UnrepresentablePolicy = OnUnrepresentable.NULL,
+    config: ReplicaConfig = None,
+    replay_window: ReplayWindow = None,
+    on_data_loss: Annotated[
+        OnDataLoss | None,
+        typer.Option(
+            help="Leave dead letters alone whose message the topic no longer has, or apply them all the same."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Apply dead letters once more, after what was wrong was put right; no newer row of a key is set back."""
+    with progress(as_json) as step:
+        result = tidecast.retry_dead_letters(
+            source,
+            to,
+            checkpoint=checkpoint,
+            schema_registry=schema_registry,
+            tz=zone,
+            dead_letters=dead_letters,
+            on_mismatch=on_mismatch,
+            ddl=ddl,
+            mode=mode,
+            metadata=metadata or (),
+            on_unrepresentable=on_unrepresentable,
+            config=config,
+            replay_window=replay_window,
+            on_data_loss=on_data_loss,
+            progress=step,
+        )
+    _show.retried(result, as_json)
 
 
 @app.command()

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
     from tidecast import (
         Compared,
+        DeadLetterCount,
         Demo,
         Inspected,
         PlannedTable,
         Proven,
         Published,
         Replicated,
+        Retried,
         RowDifference,
         Snapshot,
         Verified,
@@ -185,6 +187,27 @@ def replicated(result: Replicated, as_json: bool) -> None:
     for warning in (*warnings, *result.warnings):
         print(f"warning: {warning}")
     _dead_letters(result.dead_letters)
+
+
+def retried(result: Retried, as_json: bool) -> None:
+    """Show what became of dead letters that were applied once more."""
+    if as_json:
+        _print_json(_plain(result))
+        return
+    print(f"{result.applied:,} of {result.letters:,} dead letters are none any more")
+    warnings = [f"{t.name}: {warning}" for t in result.tables for warning in t.warnings]
+    for warning in (*warnings, *result.warnings):
+        print(f"warning: {warning}")
+    _dead_letters(result.dead_letters)
+
+
+def dead_letters(counts: Sequence[DeadLetterCount], as_json: bool) -> None:
+    """Show how many dead letters there are."""
+    if as_json:
+        _print_json([asdict(one) for one in counts])
+        return
+    rows = [(one.topic, one.reason, one.count, one.detail or "") for one in counts]
+    _table("Dead letters", ("topic", "reason", "count", "such as"), rows, ("count",))
 
 
 def snapshot(result: Snapshot, as_json: bool) -> None:

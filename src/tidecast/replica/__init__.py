@@ -1,24 +1,26 @@
 """Topics to tables: order, reconcile, apply; what cannot be applied goes to the dead letters."""
 
+from tidecast.replica._again import Again, at_places, concerned
 from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._commit_notes import noted_in_commits
 from tidecast.replica._compare import ComparedTable, RowDifference
-from tidecast.replica._ledger import AppliedBatch, write_ledger
+from tidecast.replica._ledger import AppliedBatch, place_of, write_ledger
 from tidecast.replica._maintain import maintain
 from tidecast.replica._mode import Contents
 from tidecast.replica._places import is_table
 from tidecast.replica._proof import Proofs
 from tidecast.replica._prove import ProofVerdict, Proven, ProvenTable, prove
 from tidecast.replica._replicate import replicate
-from tidecast.replica._report import Replicated, TableReport
+from tidecast.replica._report import Replicated, Retried, TableReport
 from tidecast.replica._settings import Settings
-from tidecast.replica._sides import AllTables, Compared, OneTable, Side, Topic, compare
+from tidecast.replica._sides import AllTables, Compared, OneTable, Rows, Side, Topic, compare
 from tidecast.replica._snapshot import Snapshot, SourceSnapshot, TableSnapshot, snapshot
 from tidecast.replica._status import ReplicaStatus, Status, TableStatus
 from tidecast.replica._topic_rows import TopicTables
 from tidecast.replica.targets import parse_target
 
 __all__ = [
+    "Again",
     "AllTables",
     "AppliedBatch",
     "AppliedKeys",
@@ -32,7 +34,9 @@ __all__ = [
     "ProvenTable",
     "ReplicaStatus",
     "Replicated",
+    "Retried",
     "RowDifference",
+    "Rows",
     "Settings",
     "Side",
     "Snapshot",
@@ -43,11 +47,14 @@ __all__ = [
     "TableStatus",
     "Topic",
     "TopicTables",
+    "at_places",
     "compare",
+    "concerned",
     "is_table",
     "maintain",
     "noted_in_commits",
     "parse_target",
+    "place_of",
     "prove",
     "replicate",
     "snapshot",

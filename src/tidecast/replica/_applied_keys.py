@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._tso import compose, physical_ms
+from tidecast.replica._again import Again
 from tidecast.spark import union
 from tidecast.storage import AnyPath, entries, remove_tree, spark_input, spark_output
 
@@ -51,7 +52,8 @@ class AppliedKeys:
     `batch` is the number of the batch that is being applied. Rows up to `covered`, the lowest watermark of all
     partitions, need not be remembered: what comes of them later is left out before it gets here. A key is remembered
     for `window` milliseconds of commit-ts. `resolved` is the resolved-ts above which nothing is applied, where rows
-    wait for theirs; then a partition's rows are not applied in their order.
+    wait for theirs; then a partition's rows are not applied in their order. `again` are the dead letters that are
+    applied once more, where the batch is one of those.
     """
 
     folder: AnyPath
@@ -59,6 +61,7 @@ class AppliedKeys:
     window: int
     covered: int = -1
     resolved: int | None = None
+    again: Again | None = None
 
     def of(self, database: str, table: str, key: T.StructType) -> TableKeys:
         """Return those of a table whose key has these types now."""

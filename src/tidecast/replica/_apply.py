@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import reduce
 from operator import and_
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -15,6 +16,7 @@ from pyspark.sql import types as T
 from tidecast._errors import TableRefused
 from tidecast.checksum import Verdict
 from tidecast.model import Kind
+from tidecast.replica._again import Again, at_places
 from tidecast.replica._alter import alters_rows, evolve
 from tidecast.replica._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
 from tidecast.replica._changes import IDENTITY, table_changes
@@ -425,6 +427,8 @@ def _append(
     """Append the rows that came after those which an earlier run appended; the table's history remembers them."""
     saved = plan.place.note(_NOTE) if plan.present else None
     before: dict[str, dict[str, int]] = json.loads(saved) if saved else {}
+    if keys and keys.of.again:
+        return _append_again(plan, set_aside, keys, keys.of.again, before, proof)
     applied, last, resolved = (before.get(name, {}) for name in ("tidecast", "messages", "resolved"))
     line = F.concat_ws("/", "topic", F.col("partition").cast("string"))
     end = number_at(applied, line)
@@ -458,6 +462,7 @@ def _append(
         others = {at: ts for at, ts in resolved.items() if at not in ends}
         resolved = others if bound is None else {**others, **dict.fromkeys(ends, bound)}
         more = f', "resolved": {json.dumps(resolved)}' if resolved else ""
+        more += f', "again": {json.dumps(before["again"])}' if "again" in before else ""
         note = f'{_NOTE}{json.dumps(reached)}, "messages": {json.dumps(last)}{more}}}'
         if plan.present is None:
             # Delta leaves no note on the commit that makes a table.
@@ -471,7 +476,7 @@ def _append(
     warnings = _of_several_topics(plan, sorted({row["topic"] for row in lines}))
     deletes = 0 if plan.contents.is_log else sum(row["deletes"] for row in lines)
     if deletes:
-        warnings.append(f"{deletes} deletes were not applied: the table has no key")
+        warnings.append(_deletes_of_no_key(deletes))
     if done["repeats"]:
         warnings.append(
             f"{done['repeats']} rows equal another of their commit-ts and were taken for repeats of it: without a key "
@@ -480,6 +485,55 @@ def _append(
     upserted = done["upserted"]
     left = checked.applicable - deletes - upserted
     return _report(plan, checked, upserted, 0, left, _unrepresentable_by_column(plan, done.asDict()), warnings)
+
+
+def _append_again(
+    plan: Plan,
+    set_aside: Callable[[Checked], None],
+    keys: TableKeys,
+    again: Again,
+    before: dict[str, Any],
+    proof: Proof | None,
+) -> TableReport:
+    """Append the rows of dead letters, of which offsets do not tell whether they are in the table.
+
+    A row that other messages of the topic show, too, is: these are no dead letters. `before` is the table's note.
+    """
+    table, noted = (plan.database, plan.table), before.get("again")
+    checked = count(plan.all_changes)
+    set_aside(checked)
+    with ExitStack() as kept:
+        changes = _kept(plan.changes().where("fits"), kept)
+        rows = with_row_key(_once(plan, again.letters(changes)))
+        others = with_row_key(at_places(changes, again.places, "left_anti")).select(F.col("key").alias("other"))
+        rows = rows.join(others.where("other IS NOT NULL").distinct(), F.col("key") == F.col("other"), "left_anti")
+        rows = _kept(rows, kept)
+        asked = rows.agg(*keys.asked()).collect()[0]
+        fresh = again.without_appended(rows, table, noted)
+        if plan.present and (marked := keys.mark_repeated(fresh, asked)):
+            fresh = marked.where(~F.col("repeated"))
+        fresh = _kept(fresh, kept)
+        effect = row_sum("count(1)", row_hash(_sql_values(plan))) if proof else []
+        done = fresh.agg(
+            F.count("*").alias("upserted"), *_count_unrepresentable(plan, F.col("after")), *effect
+        ).collect()[0]
+        if plan.present is None:
+            with proof.writing(RowSum(), creates=True) if proof else nullcontext():
+                plan.place.create(fresh.select(_stored(plan)).limit(0), plan.key, plan.notes, appended=True)
+        if done["upserted"]:
+            again.begin(fresh, table, noted)
+            note = json.dumps({"tidecast": {}, **before, "again": again.name})
+            with _writing(proof, done):
+                plan.place.append(fresh.select(_stored(plan)), note)
+        keys.add(as_sent_again(rows), asked)
+        deletes = 0 if plan.contents.is_log else again.letters(changes).where("deleted").count()
+    upserted, warnings = done["upserted"], [_deletes_of_no_key(deletes)] if deletes else []
+    lost = _unrepresentable_by_column(plan, done.asDict())
+    return _report(plan, checked, upserted, 0, checked.applicable - upserted, lost, warnings)
+
+
+def _deletes_of_no_key(deletes: int) -> str:
+    return f"{deletes} deletes were not applied: the table has no key"
 
 
 def _lines(changes: DataFrame) -> list[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from tidecast.replica._report import COUNTS, PROOF, Replicated, TableReport
 from tidecast.replica.targets import Target, parse_target
 from tidecast.spark import small_table
+from tidecast.storage import AnyPath, storage_path
 
 _TIMES = ("first_commit_ts", "last_commit_ts")
 _NUMBERS = pa.map_(pa.string(), pa.int64())
@@ -57,6 +59,22 @@ class AppliedBatch:
     has_commit_ts: bool
     begun_ts: int | None = None
     lost: str | None = None
+
+
+def place_of(spark: SparkSession, to: str, source: str) -> AnyPath:
+    """Return a folder that is held while a source is applied to the tables in `to`.
+
+    Of a catalog it is one in the ledger's, which is made for it: all runs find that, wherever they run. Raises
+    ConfigError where the ledger lies on no storage that is known here.
+    """
+    target = parse_target(to)
+    name = hashlib.blake2b(source.encode(), digest_size=16).hexdigest()  # a name may be too long for a folder
+    if target.folder is not None:
+        return target.folder / "_tidecast" / "sources" / name
+    ledger = target.ledger(spark)
+    if not ledger.exists():
+        ledger.add_rows(small_table(spark, [], _COLUMNS), "no batch")
+    return storage_path(ledger.location(), "--to") / "_sources" / name  # hidden from those who remove files
 
 
 def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Replicated) -> None:

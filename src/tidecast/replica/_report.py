@@ -84,6 +84,21 @@ class Replicated:
         )
 
 
+@dataclass(frozen=True)
+class Retried:
+    """What became of dead letters that were applied once more.
+
+    `letters` is how many were tried, `applied` how many are none any more. `dead_letters` counts the others by what is
+    wrong with them now, and `tables` are reports on all messages of the tables that dead letters belong to.
+    """
+
+    letters: int = 0
+    applied: int = 0
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
+    tables: tuple[TableReport, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
 COUNTS = ("rows", "upserted", "deleted", "unchanged", "refused")
 PROOF = ("row_count", "row_hash", "column_hash")
 

@@ -18,6 +18,7 @@ from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._places import damage, tables_in
 from tidecast.replica._topic_rows import TopicTables
 from tidecast.replica.targets import CONTENTS, TableState, Target, TargetTable
+from tidecast.sources import Database, database_errors
 from tidecast.topics import kafka_errors
 
 
@@ -123,6 +124,32 @@ class Topic:
     def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
         """Give the rows that a table comes to."""
         with kafka_errors(redact_uri(self.uri)), self.tables.rows(name, contents) as found:
+            yield found
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A database of MySQL or TiDB, whose tables are as `replicate` would make them of its rows."""
+
+    database: Database
+    tables: TopicTables
+    single: bool = False
+
+    def names(self) -> Iterable[Name]:
+        """Return its tables."""
+        return self.tables.names()
+
+    def contents(self, name: Name) -> Contents | None:
+        """Return None."""
+        return None
+
+    @contextmanager
+    def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
+        """Give a table's rows. Raises TableRefused where the other side has what a database does not know."""
+        if contents.is_history or contents.is_log:
+            cause = f"a database has no --mode {contents.mode}"
+            raise TableRefused(cause, hint="compare with the topic, or with a table of the rows alone")
+        with database_errors(self.database), self.tables.rows(name, ROWS_ALONE) as found:
             yield found
 
 

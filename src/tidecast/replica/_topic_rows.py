@@ -19,10 +19,8 @@ from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan, plan
 from tidecast.replica._prepare import Prepared, prepared
 from tidecast.replica._replicate import by_table, persisted
-from tidecast.replica._settings import NO_SETTINGS
+from tidecast.replica._settings import NO_SETTINGS, Settings
 from tidecast.replica.targets.delta import DeltaTarget
-
-_POLICY = Policy(OnError.DEAD_LETTER, OnMismatch.DEAD_LETTER)
 
 
 class _Nowhere(DeltaTarget):
@@ -34,11 +32,13 @@ class _Nowhere(DeltaTarget):
 
 @dataclass(frozen=True)
 class TopicTables:
-    """The tables that a topic's events come to; schema changes are followed as `on_ddl` says, see `replicate`."""
+    """The tables that a topic's events come to by `replicate` with these settings."""
 
     spark: SparkSession
     events: Events
     on_ddl: OnDdl
+    on_unrepresentable: OnUnrepresentable = OnUnrepresentable.NULL
+    settings: Settings = NO_SETTINGS
 
     def names(self) -> Iterable[Name]:
         """Return the tables that have row changes."""
@@ -46,7 +46,7 @@ class TopicTables:
 
     @cached_property
     def _ready(self) -> Prepared:
-        return prepared(self.events, OnUnrepresentable.NULL, NO_SETTINGS)
+        return prepared(self.events, self.on_unrepresentable, self.settings)
 
     @contextmanager
     def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
@@ -78,7 +78,7 @@ class TopicTables:
             ddl.get(name, []),
             contents,
             has_commit_ts=timed,
-            policy=_POLICY,
+            policy=Policy(OnError.DEAD_LETTER, OnMismatch.DEAD_LETTER, self.on_unrepresentable),
             on_ddl=self.on_ddl,
             origin=self._ready.origins[name],
         )

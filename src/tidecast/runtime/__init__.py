@@ -2,7 +2,7 @@
 
 from tidecast.runtime._avro_limits import check_avro_limits
 from tidecast.runtime._iceberg import is_iceberg
-from tidecast.runtime._jars import ICEBERG_JARS, SPARK_JARS, fetch_jars, read_jar_list
+from tidecast.runtime._jars import ICEBERG_JARS, MYSQL_JARS, SPARK_JARS, fetch_jars, read_jar_list
 from tidecast.runtime._java import Java, find_java
 from tidecast.runtime._outside import outside_settings
 from tidecast.runtime._session import QUICK, configure_spark, running_session, spark_session
@@ -12,6 +12,7 @@ from tidecast.runtime._zone import check_zone, local_zone, unknown_zone
 __all__ = [
     "ICEBERG_JARS",
     "MASTER",
+    "MYSQL_JARS",
     "QUICK",
     "REMOTE",
     "SPARK_JARS",

@@ -73,6 +73,9 @@ SPARK_JARS: Mapping[str, str] = read_jar_list(Path(__file__).with_name("spark.ja
 ICEBERG_JARS: Mapping[str, str] = read_jar_list(Path(__file__).with_name("iceberg.jars"))
 """What catalogs of Apache Iceberg need besides, for sessions that have one."""
 
+MYSQL_JARS: Mapping[str, str] = read_jar_list(Path(__file__).with_name("mysql.jars"))
+"""What a database of MySQL is read with: MariaDB's driver, which is under the LGPL. Fetched when one is."""
+
 
 def fetch_jars(jars: Mapping[str, str] = SPARK_JARS) -> list[Path]:
     """Give the files of `organisation:name:version[:extension[:classifier]]`, fetching those not in the cache yet.

@@ -1,5 +1,6 @@
 """Where row changes come from."""
 
+from tidecast.sources._database import DATABASE_SCHEMES, Database, database_errors, parse_database, read_database
 from tidecast.sources._stream import Batch, Progress, TopicStream
 from tidecast.sources._topic import (
     check_source,
@@ -11,11 +12,16 @@ from tidecast.sources._topic import (
 from tidecast.sources._unpack import unpacked
 
 __all__ = [
+    "DATABASE_SCHEMES",
     "Batch",
+    "Database",
     "Progress",
     "TopicStream",
     "check_source",
+    "database_errors",
     "decode_records",
+    "parse_database",
+    "read_database",
     "read_records",
     "read_topic",
     "source_errors",

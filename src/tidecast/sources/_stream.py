@@ -233,6 +233,30 @@ class TopicStream:
         more = limit is not None and bool(grown)
         return Batch(events, progress, more, moved, lost, self._begun_upto(progress.batch))
 
+    def applied_records(self) -> Records:
+        """Return the messages up to the last commit, as far as the topic still has them.
+
+        Raises SourceChanged where it was made anew, ConfigError where nothing was committed.
+        """
+        done = self._progress.offsets
+        if done is None:
+            hint = "name the --checkpoint of the replica"
+            raise ConfigError("nothing of the topic has been applied", where=str(self._folder), hint=hint)
+        self._topics.end_offsets(done)
+        return unpacked(self._topics.read(self._spark, None, done), self._protocol, self._place.params)
+
+    def decoded(self, records: Records) -> Events:
+        """Return the events of messages that were read before."""
+        history = SchemaHistory(self._history)
+        return decode_records(records, self._protocol, registry=self._registry, zone=self._zone, history=history)
+
+    def batch_of(self, events: Events) -> Batch:
+        """Return a batch of what was read before: to commit it moves nothing but the number of batches."""
+        names = [(changes.schema.database, changes.schema.table) for changes in events.tables]
+        before = self._progress
+        progress = replace(before, batch=before.batch + 1, tables=sorted({*before.tables, *names}))
+        return Batch(replace(events, history=None), progress, begun=self._begun_upto(progress.batch))
+
     def begin(self, batch: Batch) -> None:
         """Take note that what a batch holds is about to be applied, as a next one need not have the same."""
         upto = batch.progress.watermark if self._resolved_only else compose(time.time_ns() // 1_000_000)

@@ -1,7 +1,14 @@
 """Where messages live: Kafka, or files of Kafka-shaped records. Knows nothing of what is in them."""
 
 from tidecast.topics._base import Counts, Int64, Offsets, Records, TopicInfo, Topics
-from tidecast.topics._dead_letters import append_lines, refuse_dead_letters, write_dead_letters
+from tidecast.topics._dead_letters import (
+    DeadLetters,
+    append_lines,
+    read_dead_letters,
+    refuse_dead_letters,
+    replace_dead_letters,
+    write_dead_letters,
+)
 from tidecast.topics._files import file_errors
 from tidecast.topics._kafka_errors import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
@@ -20,6 +27,7 @@ from tidecast.topics._written import check_written, count_rows
 
 __all__ = [
     "Counts",
+    "DeadLetters",
     "Int64",
     "KafkaOptions",
     "Offsets",
@@ -39,7 +47,9 @@ __all__ = [
     "file_errors",
     "kafka_errors",
     "open_topics",
+    "read_dead_letters",
     "refuse_dead_letters",
+    "replace_dead_letters",
     "store_claims",
     "write_dead_letters",
 ]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidecast._errors import DecodeError, TerminalError
 from tidecast.model import RECORD
@@ -14,6 +18,7 @@ from tidecast.storage import (
     entries,
     make_folder,
     move,
+    remove_file,
     remove_tree,
     spark_input,
     spark_output,
@@ -24,6 +29,28 @@ from tidecast.topics._files import NO_TOPIC
 from tidecast.topics._written import check_written, count_lines
 
 _PLACE = ("topic", "partition", "offset")
+_LINE = T.StructType(
+    [
+        *(T.StructField(f.name, T.LongType()) if f.name == "timestamp" else f for f in RECORD.fields),
+        T.StructField("reason", T.StringType()),
+        T.StructField("detail", T.StringType()),
+    ]
+)
+_APPLIED = "_applied"
+"""The folder, in one of dead letters, of those that were applied after all."""
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """The messages that lay in a folder of dead letters when it was looked at.
+
+    `frame` has the columns of `RECORD`, and `reason`, `detail` and `line`, the message as the line that it is. A run
+    that was killed may have left a message twice, with another reason.
+    """
+
+    folder: AnyPath
+    files: tuple[AnyPath, ...]
+    frame: DataFrame
 
 
 def write_dead_letters(frame: DataFrame, folder: AnyPath) -> dict[str, int]:
@@ -53,31 +80,75 @@ def refuse_dead_letters(frame: DataFrame) -> None:
         )
 
 
+def read_dead_letters(spark: SparkSession, folder: AnyPath) -> DeadLetters | None:
+    """Return what lies in a folder of dead letters, None where nothing does."""
+    files = tuple(one.path for one in entries(folder) if one.name.endswith(".jsonl"))
+    if not files:
+        return None
+    lines = spark.read.text([spark_input(file) for file in files]).select(F.col("value").alias("line"))
+    parsed = lines.select("line", F.from_json("line", _LINE).alias("letter")).select("line", "letter.*")
+    return DeadLetters(folder, files, parsed.withColumn("timestamp", F.timestamp_millis("timestamp")))
+
+
+def replace_dead_letters(there: DeadLetters, applied: DataFrame, rest: DataFrame) -> None:
+    """Put lines in the place of those in a folder: `rest` there, and `applied` in its folder `_applied`.
+
+    In: `line`, a dead letter. Others may add to the folder at the same time. After a crash a message may lie there
+    twice, and none is lost. Raises TerminalError where a folder has not got each of them.
+    """
+    with _folder(there.folder / _APPLIED):
+        done = applied.select(F.col("line").alias("value")).distinct()
+        _add(done, there.folder / _APPLIED, done.count())
+    with _folder(there.folder):
+        kept = rest.select(F.col("line").alias("value")).distinct()
+        _move_in(kept, there.folder, kept.count(), None)
+        for file in there.files:
+            remove_file(file)
+        sync_folder(there.folder)
+
+
 def append_lines(frame: DataFrame, folder: AnyPath, *, expected: int) -> None:
     """Add each row of a frame as one JSON line, nulls included, to a folder, in new `.jsonl` files.
 
     A line that lies there stays the only one of its kind: who reads a topic again finds the same again. `expected` is
     the number of rows. Raises TerminalError where the folder has not got each of them in the end.
     """
-    rows, written = Observation(), Observation()
-    lines = frame.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("value"))
-    lines = lines.observe(rows, F.count("*").alias("n"))
-    batch = uuid.uuid4().hex[:12]
-    staging = folder / f".staging-{batch}"
+    with _folder(folder):
+        _add(frame.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("value")), folder, expected)
+
+
+@contextmanager
+def _folder(folder: AnyPath) -> Iterator[None]:
+    """Make a folder that is no topic. Raises TerminalError where it cannot be written."""
     try:
         make_folder(folder)
         touch(folder / NO_TOPIC)
-        there = [spark_input(one.path) for one in entries(folder) if one.name.endswith(".jsonl")]
-        if there:
-            lines = lines.join(frame.sparkSession.read.text(there), "value", "left_anti")
+        yield
+    except OSError as error:
+        raise TerminalError(f"the folder cannot be written: {error.strerror}", where=str(folder)) from None
+
+
+def _add(lines: DataFrame, folder: AnyPath, expected: int) -> None:
+    """Add lines, `value`, which do not lie there."""
+    rows = Observation()
+    lines = lines.observe(rows, F.count("*").alias("n"))
+    there = [spark_input(one.path) for one in entries(folder) if one.name.endswith(".jsonl")]
+    if there:
+        lines = lines.join(lines.sparkSession.read.text(there), "value", "left_anti")
+    _move_in(lines, folder, expected, rows)
+
+
+def _move_in(lines: DataFrame, folder: AnyPath, expected: int, read: Observation | None) -> None:
+    """Write lines to new files; `read` observes them before those that lie there were left out, with these `n`."""
+    batch = uuid.uuid4().hex[:12]
+    staging, written = folder / f".staging-{batch}", Observation()
+    try:
         lines.observe(written, F.count("*").alias("n")).write.text(spark_output(staging))
         parts = [one.path for one in entries(staging) if one.name.startswith("part-") and one.size]
-        known = rows.get["n"] - written.get["n"]
+        known = read.get["n"] - written.get["n"] if read else 0
         check_written(expected, known + sum(map(count_lines, parts)), folder)
         for number, part in enumerate(parts):
             move(part, folder / f"part-{batch}-{number:05}.jsonl")
         sync_folder(folder)
-    except OSError as error:
-        raise TerminalError(f"the folder cannot be written: {error.strerror}", where=str(folder)) from None
     finally:
         remove_tree(staging, ignore_errors=True)

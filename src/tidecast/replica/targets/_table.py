@@ -93,6 +93,10 @@ class TargetTable(ABC):
         """Return the table's rows."""
         return self.spark.table(self.name)
 
+    @abstractmethod
+    def location(self) -> str:
+        """Return where the table's files lie, as Spark names it."""
+
     def stored(self, name: str) -> str:
         """Return what a column is called in the table's metadata, as statements name it; `read` shows it as `name`."""
         return name

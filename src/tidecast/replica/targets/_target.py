@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -56,13 +55,6 @@ class Target:
     def ledger(self, spark: SparkSession, *, make_database: bool = True) -> TargetTable:
         """Return the place of the ledger of batches, beside the tables."""
         return self._beside(spark, *_LEDGER, make_database=make_database)
-
-    def place_of(self, source: str) -> AnyPath | None:
-        """Return a folder that is held while a source is applied to these tables; None for a catalog."""
-        if self.folder is None:
-            return None
-        name = hashlib.blake2b(source.encode(), digest_size=16).hexdigest()  # a name may be too long for a folder
-        return self.folder / "_tidecast" / "sources" / name
 
     def _beside(self, spark: SparkSession, folder: str, name: str, *, make_database: bool = True) -> TargetTable:
         if self.folder:

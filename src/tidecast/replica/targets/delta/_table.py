@@ -126,11 +126,13 @@ class DeltaTarget(TargetTable):
             self.remember({_WIDENING: "true"})
         super().widen(columns)
 
+    def location(self) -> str:
+        return str(self._detail("location"))
+
     def rewrite(self, rows: DataFrame) -> None:
         self._map(rows.columns)
         # `saveAsTable` and `writeTo` would replace the table's properties too.
-        location = self._detail("location")
-        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(location)
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self.location())
 
     def before_updates(self) -> None:
         # Readers must know deletion vectors then, so the table's owner can forbid them, and a small table has none.

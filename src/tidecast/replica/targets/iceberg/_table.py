@@ -68,6 +68,10 @@ class IcebergTarget(TargetTable):
         rows = super().read()
         return _renamed(rows, list(map(shown_name, rows.columns)))
 
+    def location(self) -> str:
+        described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.name}").where("col_name = 'Location'")
+        return str(_only(described.select("data_type"))[0])
+
     def stored(self, name: str) -> str:
         return stored_name(name)
 

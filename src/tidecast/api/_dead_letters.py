@@ -1,0 +1,201 @@
+"""Dead letters: what lies there, and applying them once more when what was wrong is right."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidecast import replica
+from tidecast._errors import ConfigError
+from tidecast._policy import OnDataLoss, OnDdl, OnMismatch, OnUnrepresentable
+from tidecast._progress import Progress, no_progress
+from tidecast.api._replicate import KEYS, PROOF, lock_of, replay_window_of, source_of
+from tidecast.api._source import TopicSource, folder
+from tidecast.model import RECORD
+from tidecast.replica import (
+    Again,
+    AppliedBatch,
+    AppliedKeys,
+    Contents,
+    Proofs,
+    Retried,
+    Settings,
+    at_places,
+    concerned,
+    parse_target,
+    write_ledger,
+)
+from tidecast.runtime import spark_session
+from tidecast.sources import TopicStream, source_errors
+from tidecast.spark import union
+from tidecast.storage import AnyPath, check_exclusive, locked, remove_tree, storage_path
+from tidecast.topics import DeadLetters, read_dead_letters, replace_dead_letters
+
+_AGAIN, _LEFT = "again", "left"
+_DEAD_LETTERS = "_dead_letters"
+_PLACE = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True)
+class DeadLetterCount:
+    """How many dead letters of a topic have a reason, and the detail of one of them."""
+
+    topic: str
+    reason: str
+    count: int
+    detail: str | None
+
+
+def list_dead_letters(where: str, *, spark: SparkSession | None = None) -> tuple[DeadLetterCount, ...]:
+    """Return what lies in a folder of dead letters, by topic and reason.
+
+    `where` is that folder, or what `replicate` was given as `to`, where that is a folder.
+    """
+    place = storage_path(where, "WHERE")
+    session = spark or spark_session()
+    there = read_dead_letters(session, place) or read_dead_letters(session, place / _DEAD_LETTERS)
+    if there is None:
+        return ()
+    counted = there.frame.groupBy("topic", "reason").agg(F.count("*").alias("count"), F.min("detail").alias("detail"))
+    return tuple(DeadLetterCount(*row) for row in counted.orderBy("topic", "reason").collect())
+
+
+def retry_dead_letters(
+    source: str,
+    to: str,
+    *,
+    checkpoint: str,
+    schema_registry: str | None = None,
+    tz: str | None = None,
+    dead_letters: str | None = None,
+    on_mismatch: str = "dead-letter",
+    ddl: str = "lenient",
+    mode: str = "current",
+    metadata: Sequence[str] = (),
+    on_unrepresentable: str = "null",
+    config: str | os.PathLike[str] | None = None,
+    replay_window: str | None = None,
+    on_data_loss: str | None = None,
+    progress: Progress = no_progress,
+    spark: SparkSession | None = None,
+) -> Retried:
+    """Apply the dead letters of a replica once more, after what was wrong with them was put right.
+
+    `source`, `to`, `checkpoint` and the other options are those of `replicate`, with what is right now. The topic is
+    read again up to the checkpoint, and of the tables that dead letters belong to all of it is applied with them: so a
+    newer change of a key stays, whenever it came. To a table without a key, and to a log, a row is appended once. What
+    still cannot be applied stays a dead letter, with its present reason; the others go to the folder `_applied` in
+    that of the dead letters. Dead letters of other sources stay as they are.
+
+    It is a batch of the checkpoint, with a row in the ledger, so that tables are proven afterwards. After a crash the
+    next retry changes nothing that was applied.
+
+    Where the topic no longer holds a dead letter's message, nothing tells what came after it, and it is left where it
+    is; with `on_data_loss="continue"` it is applied, and may set a key back to it.
+
+    Raises TerminalError where a run of the replica is at work, SourceChanged where the topic was made anew, and
+    ConfigError, also where the checkpoint has applied nothing.
+    Source: Changefeeds, delivery.
+    """
+    target = parse_target(to)
+    on_ddl, mismatch = OnDdl.parse(ddl, "ddl"), OnMismatch.parse(on_mismatch)
+    contents, of_values = Contents.parse(mode, metadata), OnUnrepresentable.parse(on_unrepresentable)
+    settings = Settings.read(storage_path(os.fspath(config), "--config")) if config is not None else Settings()
+    data_loss = OnDataLoss.parse(on_data_loss or OnDataLoss.FAIL)
+    letters_in = folder(dead_letters, "--dead-letters") or (target.folder / _DEAD_LETTERS if target.folder else None)
+    if letters_in is None:
+        raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
+    resume_from = storage_path(checkpoint, "--checkpoint")
+    window = replay_window_of(checkpoint, replay_window)
+    checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
+    check_exclusive(resume_from, "--checkpoint")
+    session = checked.session
+    target.check(session)
+    progress("reading", 0, 0)
+    with ExitStack() as held:
+        held.enter_context(locked(resume_from, "a run of the replica is at work: let it end first"))
+        stream = TopicStream(session, checked.uri, resume_from, registry=checked.registry, zone=checked.zone)
+        named = source_of(stream, checked.uri)
+        if lock := lock_of(session, to, named):
+            held.enter_context(lock)
+        held.enter_context(source_errors(checked.uri))
+        there = read_dead_letters(session, letters_in)
+        if there is None:
+            return Retried()
+        records, kept = stream.applied_records(), there.frame.persist()
+        held.callback(kept.unpersist)
+        mine = at_places(kept, records.frame)
+        of_topics = kept.where(
+            F.col("topic").isin(sorted(stream.progress.offsets.topics if stream.progress.offsets else ()))
+        )
+        lost = at_places(of_topics, records.frame, "left_anti")
+        warnings, goes_on = tuple[str, ...](), data_loss is OnDataLoss.CONTINUE
+        if gone := lost.select(*_PLACE).distinct().count():
+            told = "and what came after them is not known" if goes_on else "and they stay as they are"
+            warnings = (f"the topic no longer holds the messages of {gone:,} dead letters, {told}",)
+            if goes_on:
+                mine = mine.unionByName(lost)
+                anew = lost.select(*RECORD.fieldNames()).dropDuplicates(list(_PLACE))
+                records = replace(records, frame=records.frame.unionByName(anew, allowMissingColumns=True))
+        places = mine.select(*_PLACE).distinct().persist()
+        held.callback(places.unpersist)
+        letters = places.count()
+        if not letters:
+            return Retried(warnings=warnings)
+        left_in = resume_from / _AGAIN / _LEFT
+        remove_tree(left_in, ignore_errors=True)
+        again = Again(places, resume_from / _AGAIN)
+        events = held.enter_context(stream.decoded(records))
+        batch = stream.batch_of(concerned(events, places, settings.routes))
+        now = batch.progress
+        stream.begin(batch)
+        applied = replica.replicate(
+            session,
+            batch.events,
+            to,
+            dead_letters=left_in,
+            on_mismatch=mismatch,
+            ddl=on_ddl,
+            contents=contents,
+            on_unrepresentable=of_values,
+            settings=settings,
+            applied=AppliedKeys(resume_from / KEYS, now.batch, window, now.covered, again=again),
+            proofs=Proofs(resume_from / PROOF),
+            progress=progress,
+        )
+        left = _left(session, left_in, places)
+        counts = {row["reason"]: row["n"] for row in _by_reason(left).collect()}
+        done = AppliedBatch(named, now.checkpoint, now.batch, {}, now.watermark, events.has_commit_ts, batch.begun)
+        write_ledger(session, to, done, replace(applied, dead_letters=counts))
+        stream.commit(batch)
+        _put_away(there, mine, left)
+        again.end()
+    still = sum(counts.values())
+    return Retried(letters, letters - still, counts, applied.tables, (*warnings, *applied.warnings))
+
+
+def _left(spark: SparkSession, folder: AnyPath, places: DataFrame) -> DataFrame:
+    """Return the messages that could not be applied: one line for each, `reason`, `line` and its place."""
+    there = read_dead_letters(spark, folder)
+    columns = [*_PLACE, "reason", "line"]
+    if there is None:
+        return places.where("false").selectExpr(*_PLACE, "'' AS reason", "'' AS line")
+    return at_places(there.frame, places).dropDuplicates(list(_PLACE)).select(columns)
+
+
+def _by_reason(left: DataFrame) -> DataFrame:
+    return left.groupBy("reason").agg(F.count("*").alias("n"))
+
+
+def _put_away(there: DeadLetters, mine: DataFrame, left: DataFrame) -> None:
+    """Let the folder have what is left of `mine`, and what is not `mine`; nothing is done where that is all of it."""
+    others = there.frame.select("line").join(mine.select("line"), "line", "left_anti")
+    applied = at_places(mine, left, "left_anti")
+    if applied.isEmpty() and left.join(mine.select("line"), "line", "left_anti").isEmpty():
+        return
+    replace_dead_letters(there, applied, union([others, left.select("line")]))

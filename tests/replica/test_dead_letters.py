@@ -1,0 +1,182 @@
+"""Dead letters that are applied once more: in the order of their keys, each row once, also after a crash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crash_points import CrashPoints, Killed
+from full import full
+from growing_topic import ID, GrowingTopic, Said, ddl, row, table, watermark
+from pyspark.sql import SparkSession
+
+import tidecast
+from tidecast.model import compose
+from tidecast.storage import locked
+
+_T0 = compose(1_700_000_000_000)
+_N: Said = {**ID, "name": "n", "nullable": True}
+_KEYED, _PLAIN = table(_T0, ID, _N), table(_T0, _N, name="plain") | {"indexes": []}
+_FIRST = [
+    ddl("CREATE TABLE t (id int primary key, n int)", _T0, _KEYED),
+    ddl("CREATE TABLE plain (n int)", _T0, _PLAIN),
+    *(row(_T0 + n, _T0, id=n, n=n) for n in range(1, 5)),
+    *(row(_T0 + n, _T0, name="plain", n=n) for n in range(1, 4)),
+    watermark(_T0 + 10),
+]
+_SECOND = [
+    row(_T0 + 11, _T0, kind="UPDATE", id=1, n=100),
+    row(_T0 + 12, _T0, kind="DELETE", id=2, n=2),
+    row(_T0 + 13, _T0, id=9, n=9),
+    row(_T0 + 14, _T0, name="plain", n=5),
+    watermark(_T0 + 20),
+]
+_APPENDED = 14
+"""The effect of a retry before which rows have been appended, and nothing else says so."""
+
+_KEYED_ROWS, _PLAIN_ROWS = [(1, 100), (3, 3), (4, 4), (9, 9)], [(1,), (2,), (3,), (5,)]
+
+
+class Replica:
+    """A topic, and its tables d.t, which has a key, and d.plain, which has none."""
+
+    def __init__(self, spark: SparkSession, folder: Path, **options: Any) -> None:
+        self.spark, self.folder, self.to, self.options = spark, folder, folder / "tables", options
+        self.topic = GrowingTopic(folder / "topic")
+
+    def _where(self) -> dict[str, Any]:
+        return {"checkpoint": str(self.folder / "checkpoint"), "spark": self.spark, **self.options}
+
+    def run(self, batch: Sequence[Said]) -> tidecast.Replicated:
+        self.topic.grow(batch)
+        return tidecast.replicate(self.topic.uri, str(self.to), **self._where())
+
+    def retry(self, **options: Any) -> tidecast.Retried:
+        return tidecast.retry_dead_letters(self.topic.uri, str(self.to), **{**self._where(), **options})
+
+    def obstruct(self) -> None:
+        """Let something else than tables lie where they shall be."""
+        for name in ("t", "plain"):
+            (self.to / "d" / name).mkdir(parents=True)
+            (self.to / "d" / name / "notes.txt").write_text("mine")
+
+    def clear(self) -> None:
+        for name in ("t", "plain"):
+            (self.to / "d" / name / "notes.txt").unlink()
+
+    def rows(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
+        there = self.spark.read.format("delta").load(str(self.to / "d" / name))
+        return sorted(tuple(one) for one in there.select(*columns).collect())
+
+    def both(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        return self.rows("t", "id", "n"), self.rows("plain", "n")
+
+    def letters(self) -> list[tuple[int, str]]:
+        lines = [line for f in self.to.glob("_dead_letters/*.jsonl") for line in f.read_text().splitlines()]
+        return sorted((one["offset"], one["reason"]) for one in map(json.loads, lines))
+
+    def verdicts(self) -> dict[str, str]:
+        return {one.table: str(one.verdict) for one in tidecast.prove(str(self.to), spark=self.spark).tables}
+
+    def is_what_the_topic_comes_to(self) -> bool:
+        return tidecast.compare(self.topic.uri, str(self.to), spark=self.spark).ok
+
+
+@pytest.fixture
+def refused(spark: SparkSession, tmp_path: Path) -> Replica:
+    """A replica whose first batch no table could take, and its second one could."""
+    replica = Replica(spark, tmp_path)
+    replica.obstruct()
+    assert replica.run(_FIRST).dead_letters == {"table-refused": 7}
+    replica.clear()
+    assert replica.run(_SECOND).dead_letters == {}
+    return replica
+
+
+def test_no_newer_row_is_set_back_and_no_row_comes_twice(refused: Replica) -> None:
+    assert refused.both() == ([(1, 100), (9, 9)], [(5,)])
+    with (
+        locked(refused.folder / "checkpoint", "let it end"),
+        pytest.raises(tidecast.TerminalError, match="a run of the replica is at work"),
+    ):
+        refused.retry()
+    done = refused.retry()
+    assert (done.letters, done.applied, done.dead_letters) == (7, 7, {})
+    assert refused.both() == (_KEYED_ROWS, _PLAIN_ROWS)
+    assert refused.letters() == []
+    assert refused.verdicts() == {"d.t": "equal", "d.plain": "equal"}
+    assert refused.is_what_the_topic_comes_to()
+    assert refused.retry() == tidecast.Retried()
+    applied = (refused.to / "_dead_letters" / "_applied").glob("*.jsonl")
+    assert sum(len(file.read_text().splitlines()) for file in applied) == 7
+    # What comes then goes on from there, and a repetition of what was retried changes nothing.
+    refused.run([row(_T0 + 1, _T0, id=1, n=1), row(_T0 + 1, _T0, name="plain", n=1), row(_T0 + 21, _T0, id=5, n=5)])
+    assert refused.both() == ([*_KEYED_ROWS[:3], (5, 5), (9, 9)], _PLAIN_ROWS)
+    assert refused.verdicts() == {"d.t": "equal", "d.plain": "equal"}
+
+
+@full
+@pytest.mark.parametrize("mode", ["soft-delete", "history", "log"])
+def test_tables_of_every_mode_take_them(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    replica = Replica(spark, tmp_path, mode=mode)
+    replica.obstruct()
+    replica.run(_FIRST)
+    replica.clear()
+    replica.run(_SECOND)
+    assert replica.retry().applied == 7
+    assert replica.verdicts() == {"d.t": "equal", "d.plain": "equal"}
+    assert replica.is_what_the_topic_comes_to()
+
+
+def test_what_still_fails_stays_with_its_present_reason(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path)
+    replica.obstruct()
+    replica.run(_FIRST)
+    (replica.to / "d" / "plain" / "notes.txt").unlink()
+    text = {**_N, "dataType": {**_N["dataType"], "mysqlType": "varchar", "length": 9}}
+    other = table(_T0 + 30, ID, text)
+    (replica.to / "_dead_letters" / "other.jsonl").write_text('{"topic":"other","offset":1,"reason":"bad-json"}\n')
+    done = replica.retry()
+    assert (done.letters, done.applied, done.dead_letters) == (7, 3, {"table-refused": 4})
+    assert replica.rows("plain", "n") == [(1,), (2,), (3,)]
+    before = replica.letters()
+    assert before == [(1, "bad-json"), *((n, "table-refused") for n in range(2, 6))]
+    assert replica.retry().applied == 0
+    assert replica.letters() == before
+    (replica.to / "d" / "t" / "notes.txt").unlink()
+    replica.run([row(_T0 + 11, _T0, id=8, n=8), ddl("ALTER TABLE t MODIFY n varchar(9)", _T0 + 30, other)])
+    assert replica.retry(ddl="lenient").applied == 4
+    assert replica.letters() == [(1, "bad-json")]
+    assert replica.rows("t", "id") == [(1,), (2,), (3,), (4,), (8,)]
+    counted = tidecast.list_dead_letters(str(replica.to), spark=spark)
+    assert [(one.topic, one.reason, one.count) for one in counted] == [("other", "bad-json", 1)]
+
+
+@full
+def test_of_a_message_that_is_gone_nothing_tells_what_came_after_it(refused: Replica) -> None:
+    first = min((refused.folder / "topic").glob("*.jsonl"))
+    first.unlink()
+    done = refused.retry()
+    assert (done.letters, done.applied) == (0, 0)
+    assert done.warnings == ("the topic no longer holds the messages of 7 dead letters, and they stay as they are",)
+    assert len(refused.letters()) == 7
+    assert refused.retry(on_data_loss="continue").applied == 7
+    assert refused.both() == (_KEYED_ROWS, _PLAIN_ROWS)  # the second batch is still there
+
+
+@pytest.mark.parametrize("at", [_APPENDED, *(pytest.param(n, marks=full) for n in range(1, 35))])
+def test_a_crash_anywhere_leaves_nothing_undone_and_nothing_twice(refused: Replica, at: int, tmp_path: Path) -> None:
+    with CrashPoints(tmp_path, at).watching() as crash, pytest.raises(Killed):
+        refused.retry()
+    if at % 2:  # the replica may go on before the next retry
+        refused.run([row(_T0 + 22, _T0, name="plain", n=7), watermark(_T0 + 30)])
+    refused.retry()
+    more = [(7,)] if at % 2 else []
+    assert refused.both() == (_KEYED_ROWS, _PLAIN_ROWS + more), crash.points[-1]
+    assert refused.letters() == []
+    assert refused.retry().letters == 0
+    refused.run([row(_T0 + 31, _T0, id=7, n=7), row(_T0 + 31, _T0, name="plain", n=8), watermark(_T0 + 40)])
+    assert refused.verdicts() == {"d.t": "equal", "d.plain": "equal"}, crash.points[-1]
