@@ -160,6 +160,32 @@ def test_tables_hold_what_they_hold_in_delta(session: SparkSession, lake: Lake, 
     assert lake.newest()["format-version"] == 2
 
 
+def test_tables_are_truncated_dropped_and_made_again(
+    spark: SparkSession, lake: Lake, replica: Replica, tmp_path: Path
+) -> None:
+    soft = Lake(spark, f"lake{next(_numbers)}", tmp_path / "soft")
+    truncated = [ddl(f"TRUNCATE TABLE `d`.`{t}`", _T0 + 10, table(_T0, *_COLUMNS, name=t)) for t in "tk"]
+    kept: dict[str, Any] = {"mode": "soft-delete", "dead_letters": str(tmp_path / "letters"), "ddl": "evolve"}
+    checkpoint = str(tmp_path / "checkpoint")
+    for messages in (_FIRST, [*truncated, *_SECOND]):
+        replica.topic.grow(messages)
+        replica.run(checkpoint=checkpoint, ddl="evolve")
+        tidecast.replicate(replica.topic.uri, soft.name, spark=spark, **kept)
+    assert lake.rows() == [{"id": n, "n": n} for n in (2, 3, 8)]
+    assert lake.rows(name="k") == [{"id": 4, "n": 4}]
+    live = spark.table(soft.sql_name()).where("NOT `_deleted_`")
+    assert sorted(row.id for row in live.collect()) == [2, 3, 8]
+    gone = spark.table(soft.sql_name()).where(f"`_deleted_` AND _commit_ts = {_T0 + 10}")
+    assert sorted(row.id for row in gone.collect()) == [4, 5, 6]
+    again = table(_T0 + 40, {**ID, "name": "s", "nullable": True}, ID)
+    dropped = ddl("DROP TABLE `d`.`t`", _T0 + 30, table(_T0, *_COLUMNS)) | {"type": "ERASE"}
+    replica.topic.grow([dropped, ddl("CREATE TABLE `d`.`t` (`id` INT)", _T0 + 41, again)])
+    replica.topic.grow([row(_T0 + 42, _T0 + 40, id=1, s=5)])
+    replica.run(checkpoint=checkpoint, ddl="evolve")
+    assert lake.rows() == [{"s": 5, "id": 1}]
+    assert tidecast.prove(lake.name, spark=spark).ok
+
+
 _GOLDEN: set[Table] = {
     *(("orc", name) for name in ("t_all", "t_num", "t_vec", "t_zero", "t_pk_mix", "t_uk_null")),
     ("o-r c.2", "odd té名.1"),

@@ -128,6 +128,19 @@ class TableKeys:
         names = (F.col("known")[f"k{n}"].alias(f.name) for n, f in enumerate(self.key.fields))
         return rows.select(F.struct(*names).alias("key"), "applied.commit_ts").distinct()
 
+    @property
+    def newest(self) -> int:
+        """The newest commit-ts that a key was brought to, as far as it has to be remembered; -1 for none."""
+        return max((w.newest for w in self._written()), default=-1)
+
+    def remembers_since(self, commit_ts: int) -> bool:
+        """Tell whether no key that was brought to something later has been forgotten since."""
+        return commit_ts >= compose(max(physical_ms(max(self.newest, 0)) - self.of.window, 0))
+
+    def since(self, spark: SparkSession, commit_ts: int) -> DataFrame:
+        """Return the keys that were brought to a commit-ts or a later one: `key`."""
+        return self.times(spark).where(F.col("commit_ts") >= F.lit(commit_ts)).select("key").distinct()
+
     def _uncovered(self) -> Column:
         """Return whether a change is to be remembered, as its repetition is not left out before it comes here."""
         return F.col("key").isNotNull() & (F.col("time.commit_ts") > F.lit(self.of.covered))

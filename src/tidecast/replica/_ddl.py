@@ -1,5 +1,4 @@
-"""Schema changes that stop a run, and those that are not carried out: tables and partitions that are emptied, dropped
-or renamed."""
+"""Schema changes of whole tables and partitions: which are carried out, which are not, and which stop a run."""
 
 from __future__ import annotations
 
@@ -9,29 +8,47 @@ from tidecast._errors import TableRefused
 from tidecast._policy import OnDdl
 from tidecast.model import Ddl, Reason
 from tidecast.replica._plan import Plan
+from tidecast.replica._truncated import kind_of
 
 Name = tuple[str, str]
 
-_STATEMENTS = {(verb, subject) for verb in ("DROP", "TRUNCATE", "RENAME") for subject in ("TABLE", "DATABASE")}
+_VERBS = ("DROP", "TRUNCATE", "RENAME", "RECOVER", "FLASHBACK")
+_STATEMENTS = {(verb, subject) for verb in _VERBS for subject in ("TABLE", "DATABASE")}
 _CLAUSES = {("RENAME",), ("DROP", "PARTITION"), ("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")}
 
 
-def not_carried_out(changes: Iterable[Ddl]) -> tuple[str, ...]:
-    """Return a warning for each schema change that moves or removes rows without a row change for each of them.
+def moves_rows(change: Ddl) -> bool:
+    """Tell whether a schema change moves or removes rows without a row change for each of them.
 
     One whose SQL cannot be read may be such a change.
     """
-    return tuple(f"not carried out on the tables: {change.sql}" for change in changes if moves_rows(change))
-
-
-def moves_rows(change: Ddl) -> bool:
-    """Tell whether a schema change moves or removes rows without a row change for each of them."""
     statement = change.statement
     if statement is None:
         return True
     if (statement.verb, statement.subject) == ("ALTER", "TABLE"):
         return not _CLAUSES.isdisjoint(statement.actions)
     return (statement.verb, statement.subject) in _STATEMENTS
+
+
+def carries_out(change: Ddl, on_ddl: OnDdl) -> bool:
+    """Tell whether a schema change that removes all rows of a table shall be carried out."""
+    return on_ddl in (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE) and kind_of(change) is not None
+
+
+def why_not_carried_out(change: Ddl, plans: Mapping[Name, Plan], on_ddl: OnDdl) -> str | None:
+    """Return why a schema change that moves or removes rows is not carried out, None where it is."""
+    if kind_of(change) is None:
+        return "what moves or removes rows without a row change is not carried out"
+    if not carries_out(change, on_ddl):
+        return f"not carried out, as --ddl is {on_ddl}"
+    plan = plans.get((change.database, change.table))
+    return plan.truncated.objection if plan else None
+
+
+def not_carried_out(changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: OnDdl) -> tuple[str, ...]:
+    """Return a warning for each schema change that moves or removes rows, and is not carried out on the tables."""
+    why = {c.sql: why_not_carried_out(c, plans, on_ddl) for c in changes if moves_rows(c)}
+    return tuple(f"not carried out on the tables: {sql} ({cause})" for sql, cause in why.items() if cause)
 
 
 def stop_at_schema_changes(changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: OnDdl) -> None:
@@ -46,5 +63,5 @@ def stop_at_schema_changes(changes: Iterable[Ddl], plans: Mapping[Name, Plan], o
             said += plan.evolution.news
         if said:
             raise TableRefused(f"its schema changed: {said[0]}", where=".".join(name), hint=hint)
-    if stopping := not_carried_out(changes):
+    if stopping := not_carried_out(changes, plans, on_ddl):
         raise TableRefused(stopping[0], hint=hint)

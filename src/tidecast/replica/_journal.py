@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from tidecast._policy import OnDdl
 from tidecast.model import Ddl, ddl_action
-from tidecast.replica._ddl import Name, moves_rows
+from tidecast.replica._ddl import Name, carries_out, moves_rows, why_not_carried_out
+from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan
+from tidecast.replica._truncated import Truncations, keeps_rows
 from tidecast.replica.targets import TargetTable
 from tidecast.spark import small_table
 
@@ -18,6 +22,8 @@ APPLIED, IGNORED, REFUSED = "applied", "ignored", "refused"
 
 _TEXTS = ("database", "table", "type", "query", "outcome", "cause")
 _COLUMNS = {"commit_ts": pa.int64(), **dict.fromkeys(_TEXTS, pa.string())}
+_DROPS = "drop table"
+_REMOVALS = ("truncate table", _DROPS)
 _KEY = ["commit_ts", "database", "table", "query"]
 
 
@@ -36,20 +42,38 @@ def write_journal(
     by_key = {(c.commit_ts, c.database, c.table, c.sql): c for c in changes}
     if not by_key:
         return
-    there = place.exists()
-    if there:
+    known = defaultdict[tuple[object, ...], set[str]](set)
+    if place.exists():
         # What a run has written once stays: a topic that is applied again may find its tables in another state.
         since = min(commit_ts for commit_ts, _, _, _ in by_key)
-        known = {tuple(row) for row in place.read().where(f"commit_ts >= {since}").select(_KEY).collect()}
-        by_key = {key: change for key, change in by_key.items() if key not in known}
-        if not by_key:
-            return
+        for row in place.read().where(f"commit_ts >= {since}").select(*_KEY, "outcome").collect():
+            known[tuple(row)[:-1]].add(row["outcome"])
     rows = []
     for key, change in by_key.items():
+        if key in known and not carries_out(change, on_ddl):
+            continue
         outcome, cause = _outcome(change, plans, failed, on_ddl)
-        rows.append((*key[:3], ddl_action(change.sql).event or change.type.lower(), change.sql, outcome, cause))
-    frame = small_table(spark, rows, _COLUMNS).coalesce(1)
-    place.add_rows(frame, "schema changes")
+        # That rows are gone is told even so, as nothing else remembers it where the table is gone, too.
+        if key not in known or (outcome == APPLIED and APPLIED not in known[key]):
+            rows.append((*key[:3], ddl_action(change.sql).event or change.type.lower(), change.sql, outcome, cause))
+    if rows:
+        place.add_rows(small_table(spark, rows, _COLUMNS).coalesce(1), "schema changes")
+
+
+def truncations_before(place: TargetTable, contents: Contents) -> Mapping[Name, Truncations]:
+    """Return when tables were truncated or dropped, as the journal tells it."""
+    found = defaultdict[Name, dict[int, str]](dict)
+    if place.exists():
+        told = place.read().where(F.col("type").isin(*_REMOVALS) & (F.col("outcome") == APPLIED))
+        for row in told.select("database", "table", "commit_ts", "type").collect():
+            found[row["database"], row["table"]][row["commit_ts"]] = row["type"]
+    return {name: _truncations(kinds, contents) for name, kinds in found.items()}
+
+
+def _truncations(kinds: Mapping[int, str], contents: Contents) -> Truncations:
+    at = sorted(kinds) if contents.is_history else [max(kinds)]
+    drops = [] if keeps_rows(contents) else [ts for ts, kind in kinds.items() if kind == _DROPS]
+    return Truncations(tuple(at), max(drops, default=0))
 
 
 def _outcome(
@@ -58,7 +82,11 @@ def _outcome(
     """Return what was made of a schema change, and why where it was not simply applied."""
     name = change.database, change.table
     if moves_rows(change):
-        return IGNORED, "what moves or removes rows without a row change is not carried out"
+        if cause := why_not_carried_out(change, plans, on_ddl):
+            return REFUSED if carries_out(change, on_ddl) else IGNORED, cause
+        if name in plans and plans[name].contents.is_log:
+            return IGNORED, "a log keeps what it has"
+        return (REFUSED, failed[name]) if name in failed else (APPLIED, None)
     if change.schema is None:
         return IGNORED, "it shows no columns: those of the rows count"
     if name not in plans:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, TableRefused
 from tidecast._policy import OnDdl, OnUnrepresentable
@@ -22,7 +23,8 @@ from tidecast.replica._mask import NOTE as MASKS
 from tidecast.replica._mask import check_masks, note, remembered
 from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._prepare import Origin
-from tidecast.replica.targets import CONTENTS, TargetTable
+from tidecast.replica._truncated import NEVER, Truncations
+from tidecast.replica.targets import CONTENTS, TableState, TargetTable
 from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.spark import union
 
@@ -43,7 +45,8 @@ class Plan:
     `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
     the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
     are files where the table shall lie, of a write that was not finished. `contents` is what it holds, `sources`
-    are the tables at the source that become it.
+    are the tables at the source that become it. `outdated` are changes of the table that it was before the last one of
+    `truncated` that dropped it.
     """
 
     database: str
@@ -57,6 +60,8 @@ class Plan:
     unfinished: Sequence[str] = ()
     contents: Contents = ROWS_ALONE
     sources: Sequence[str] = ()
+    truncated: Truncations = NEVER
+    outdated: tuple[TableChanges, ...] = ()
 
     @property
     def merges(self) -> bool:
@@ -69,6 +74,12 @@ class Plan:
         return self.evolution.shape.key or ()
 
     @property
+    def present_key(self) -> T.StructType:
+        """The columns that identify a row of the source in the table that is there."""
+        there = self.present or Shape()
+        return T.StructType([T.StructField(name, there.columns[name]) for name in there.key or ()])
+
+    @property
     def row_key(self) -> tuple[str, ...]:
         """The columns that identify a row of the table, which may hold several versions of a row of the source."""
         return self.contents.row_key(self.key)
@@ -76,7 +87,12 @@ class Plan:
     @property
     def all_changes(self) -> list[TableChanges]:
         """All its changes, each row checked (see `check`)."""
-        return [*self.accepted, *(c for c, _, _ in self.refused)]
+        return [*self.accepted, *self.set_aside]
+
+    @property
+    def set_aside(self) -> list[TableChanges]:
+        """Its changes that are not applied, whatever they are."""
+        return [*(c for c, _, _ in self.refused), *self.outdated]
 
     @property
     def frames(self) -> list[DataFrame]:
@@ -126,16 +142,24 @@ def plan(
     policy: Policy,
     on_ddl: OnDdl,
     origin: Origin = NO_ORIGIN,
+    truncated: Callable[[TableState | None], Truncations] = lambda _: NEVER,
 ) -> Plan:
     """Return what the changes of one table, and of its schema, mean for it; there may be none of its rows.
 
-    `has_commit_ts`: see `Events`; `origin`: see `Prepared`. Raises ConfigError where the table holds something else
+    `has_commit_ts`: see `Events`; `origin`: see `Prepared`; `truncated` tells when it was truncated, of the table that
+    is there. Raises ConfigError where the table holds something else
     than `contents`, or under other masks, and TableRefused where a column of the source has the name of one of those.
     """
-    shown = [change.schema for change in schema_changes if change.schema]
-    by_ddl = [version for version in shown if not contents.clash([c.name for c in version.columns])]
-    schema = changes[0].schema if changes else shown[0]
     there = place.present()
+    cut = truncated(there)
+    unfinished = () if there else place.unfinished()
+    there = None if cut.replaces else there
+    given, changes, outdated = changes, list[TableChanges](), list[TableChanges]()
+    for change in given:
+        (outdated if _is_of_dropped(change, cut) else changes).append(change)
+    shown = [change.schema for change in schema_changes if change.schema and change.commit_ts > cut.dropped]
+    by_ddl = [version for version in shown if not contents.clash([c.name for c in version.columns])]
+    schema = next((c.schema for c in (*changes, *outdated)), None) or next(iter(shown), None) or _bare(schema_changes)
     present, notes = (there.shape, there.notes) if there else (None, dict[str, str]())
     _check_contents(schema.name, contents, notes if there else None, [c.schema for c in changes])
     texts = policy.on_unrepresentable is OnUnrepresentable.STRING
@@ -185,6 +209,7 @@ def plan(
     shall |= {MASKS: note({**masks, **origin.masked})} if origin.masked else {}
     shall |= {SOURCES: quote(json.dumps(sources), safe=_SAFE)} if sources != [schema.name] else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
+    shall |= {} if there else cut.notes  # else it remembers them when they are carried out
     return Plan(
         schema.database,
         schema.table,
@@ -194,10 +219,24 @@ def plan(
         tuple(accepted),
         tuple((check(change, policy, (reason, cause)), reason, cause) for change, reason, cause in (*unfit, *refused)),
         {name: value for name, value in shall.items() if notes.get(name) != value},
-        () if there else place.unfinished(),
+        unfinished,
         contents,
         sources,
+        cut,
+        tuple(check(change, policy, log=contents.is_log) for change in outdated),
     )
+
+
+def _is_of_dropped(change: TableChanges, cut: Truncations) -> bool:
+    """Tell whether changes are all of a table that was dropped; one that comes back by RECOVER keeps its version."""
+    if change.schema.version >= cut.dropped:
+        return False
+    return change.frame.where(F.col("commit_ts") >= F.lit(cut.dropped)).isEmpty()
+
+
+def _bare(schema_changes: Sequence[Ddl]) -> TableSchema:
+    """Return a version that tells nothing but the table's name."""
+    return TableSchema(schema_changes[0].database, schema_changes[0].table, 0, 0, ())
 
 
 def _check_contents(

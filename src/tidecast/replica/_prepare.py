@@ -64,7 +64,9 @@ def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Se
 
     def ddl(given: Ddl) -> Ddl:
         masks.check_renames(given)
-        return replace(given, schema=schema(given.schema)) if given.schema else given
+        if given.schema:
+            return replace(given, schema=schema(given.schema))
+        return replace(given, named=settings.routes.name(given.database, given.table)) if given.table else given
 
     tables, statements = tuple(map(changes, events.tables)), tuple(map(ddl, events.ddl))
     return Prepared(replace(events, tables=tables, ddl=statements), origins)

@@ -7,10 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, TableRefused
 from tidecast._policy import OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
@@ -19,15 +22,17 @@ from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._apply import apply
 from tidecast.replica._check import Checked, Policy, refuse_mismatches
-from tidecast.replica._ddl import Name, not_carried_out, stop_at_schema_changes
-from tidecast.replica._journal import write_journal
+from tidecast.replica._ddl import Name, carries_out, not_carried_out, stop_at_schema_changes
+from tidecast.replica._journal import truncations_before, write_journal
 from tidecast.replica._mode import ROWS_ALONE, Contents
-from tidecast.replica._plan import Plan, plan, refusing
+from tidecast.replica._plan import SOURCES, Plan, plan, refusing
 from tidecast.replica._prepare import prepared
 from tidecast.replica._proof import Proofs
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._settings import NO_SETTINGS, Settings
-from tidecast.replica.targets import parse_target
+from tidecast.replica._truncate import UNTIMED, placed
+from tidecast.replica._truncated import DROP, NEVER, Truncations, kind_of, truncations
+from tidecast.replica.targets import TableState, TargetTable, parse_target
 from tidecast.spark import inheriting, parallel_map, union
 from tidecast.storage import AnyPath
 from tidecast.topics import refuse_dead_letters, write_dead_letters
@@ -72,10 +77,11 @@ def replicate(
 
     `ddl` says what is done where a table's schema changes: with `"lenient"` columns are added, types become wider, and
     a column that is gone from the source, or renamed there, stays, null in new rows; a change that the table cannot
-    follow sends its rows to the dead letters. With `"try_evolve"` columns are dropped and renamed, too, and `"evolve"`
-    does the same, but stops the run at a change that a table cannot follow. With `"ignore"` tables stay as they are,
-    and with `"exception"` any change stops the run before any table is touched. What became of each schema change that
-    the messages tell is a row of the table `_tidecast/schema_changes` beside the tables.
+    follow sends its rows to the dead letters. With `"try_evolve"` columns are dropped and renamed, too, and tables are
+    truncated and dropped; `"evolve"` does the same, but stops the run at a change that a table cannot follow. With
+    `"ignore"` tables stay as they are, and with `"exception"` any change stops the run before any table is touched.
+    What became of each schema change that the messages tell is a row of the table `_tidecast/schema_changes` beside the
+    tables.
 
     `contents` is what tables hold. With `TableMode.SOFT_DELETE` a deleted row stays, with `_deleted` true, and
     `_commit_ts` is that of its last change. With `TableMode.LOG` each change is a row, appended once, with `_op`,
@@ -121,11 +127,31 @@ def replicate(
     reports: dict[Name, TableReport] = {}
     failed: dict[Name, str] = {}
 
+    before = cache(lambda: truncations_before(target.journal(spark), contents))
+
+    def truncated(name: Name, place: TargetTable, there: TableState | None) -> Truncations:
+        """Return when a table was truncated, with what this batch tells of it."""
+        known = Truncations.from_notes(there.notes) if there else before().get(name, NEVER)
+        removing = [change for change in ddl_by_name.get(name, []) if carries_out(change, on_ddl)]
+        found = truncations(removing, known, contents, present=there is not None)
+        if found == known:
+            return known
+        if not events.has_commit_ts:
+            return replace(known, objection=UNTIMED)
+        if len(ready.origins[name].sources) > 1 or (there and SOURCES in there.notes):
+            return replace(known, objection="several tables become this one")
+        if there is None:
+            return found
+        keys = applied.of(*name, T.StructType()) if applied else None
+        whole = proofs is not None and proofs.follows(*name, place)
+        return placed(found, known, place, there.shape, contents, keys if whole else None)
+
     def plan_of(name: Name) -> Plan | None:
         changes = by_name.get(name, [])
         try:
             place = target.table(spark, *name, make_database=bool(changes))
-            if changes or place.exists():
+            drops = any(kind_of(change) == DROP for change in ddl_by_name.get(name, []))
+            if changes or drops or place.exists():
                 schema_changes, timed = ddl_by_name.get(name, []), events.has_commit_ts
                 return plan(
                     place,
@@ -136,6 +162,7 @@ def replicate(
                     policy=policy,
                     on_ddl=on_ddl,
                     origin=ready.origins[name],
+                    truncated=lambda there: truncated(name, place, there),
                 )
         except Exception as error:
             failed[name] = cause = _cause(error)
@@ -183,7 +210,7 @@ def replicate(
         tables,
         dict(dead_letter_counts),
         dead_letters_in if dead_letter_counts else None,
-        not_carried_out(events.ddl),
+        not_carried_out(events.ddl, named, on_ddl),
     )
 
 
@@ -194,8 +221,8 @@ def by_table(events: Events) -> tuple[Mapping[Name, list[TableChanges]], Mapping
         by_name[changes.schema.database, changes.schema.table].append(changes)
     ddl_by_name: dict[Name, list[Ddl]] = defaultdict(list)
     for change in events.ddl:
-        if change.schema:
-            ddl_by_name[change.schema.database, change.schema.table].append(change)
+        if change.schema or kind_of(change):
+            ddl_by_name[change.database, change.table].append(change)
     return by_name, ddl_by_name
 
 

@@ -14,12 +14,13 @@ from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._apply import rows_made
 from tidecast.replica._check import Policy, count
 from tidecast.replica._compare import TableRows
-from tidecast.replica._ddl import Name
+from tidecast.replica._ddl import Name, carries_out
 from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan, plan
 from tidecast.replica._prepare import Prepared, prepared
 from tidecast.replica._replicate import by_table, persisted
 from tidecast.replica._settings import NO_SETTINGS
+from tidecast.replica._truncated import NEVER, truncations
 from tidecast.replica.targets.delta import DeltaTarget
 
 _POLICY = Policy(OnError.DEAD_LETTER, OnMismatch.DEAD_LETTER)
@@ -72,13 +73,16 @@ class TopicTables:
         contents: Contents,
     ) -> Plan:
         timed, place = self.events.has_commit_ts, _Nowhere(self.spark, ".".join(name))
+        schema_changes = ddl.get(name, [])
+        removing = [change for change in schema_changes if timed and carries_out(change, self.on_ddl)]
         return plan(
             place,
             changes[name],
-            ddl.get(name, []),
+            schema_changes,
             contents,
             has_commit_ts=timed,
             policy=_POLICY,
             on_ddl=self.on_ddl,
             origin=self._ready.origins[name],
+            truncated=lambda _: truncations(removing, NEVER, contents, present=False),
         )

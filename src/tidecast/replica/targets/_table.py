@@ -188,6 +188,19 @@ class TargetTable(ABC):
     def rewrite(self, rows: DataFrame) -> None:
         """Replace the table's rows and columns in one commit; `rows` may read the table itself."""
 
+    def change_rows(self, test: str, values: Mapping[str, str]) -> None:
+        """Give columns of the rows that a test in SQL finds, all for none, these values in SQL, in one commit.
+
+        Without values the rows are removed.
+        """
+        where = f" WHERE {test}" if test else ""
+        changes = ", ".join(f"{self._column(name)} = {value}" for name, value in values.items())
+        self.spark.sql(f"UPDATE {self.name} SET {changes}{where}" if values else f"DELETE FROM {self.name}{where}")
+
+    def drop(self) -> None:
+        """Remove the table; a run that ends halfway has removed it, too."""
+        self.spark.sql(f"DROP TABLE {self.name}")
+
     def remember(self, notes: Mapping[str, str]) -> None:
         """Keep notes with the table, in one commit. None has a single quote or a backslash."""
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in notes.items())
