@@ -164,7 +164,8 @@ def test_tables_are_truncated_dropped_and_made_again(
     spark: SparkSession, lake: Lake, replica: Replica, tmp_path: Path
 ) -> None:
     soft = Lake(spark, f"lake{next(_numbers)}", tmp_path / "soft")
-    truncated = [ddl(f"TRUNCATE TABLE `d`.`{t}`", _T0 + 10, table(_T0, *_COLUMNS, name=t)) for t in "tk"]
+    whole = (table(_T0, *_COLUMNS), keyless(_T0, *_COLUMNS))
+    truncated = [ddl(f"TRUNCATE TABLE `d`.`{t['table']}`", _T0 + 10, t) for t in whole]
     kept: dict[str, Any] = {"mode": "soft-delete", "dead_letters": str(tmp_path / "letters"), "ddl": "evolve"}
     checkpoint = str(tmp_path / "checkpoint")
     for messages in (_FIRST, [*truncated, *_SECOND]):

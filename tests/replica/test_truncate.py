@@ -34,7 +34,7 @@ _DROPPED = [ddl("DROP TABLE `d`.`t`", _DROP, _T) | {"type": "ERASE"}]
 Placed = list[tuple[int, Said]]
 
 
-def _put(at: int, **data: int) -> Said:
+def _put(at: int, **data: Any) -> Said:
     return row(_T0 + at, _T0, **data)
 
 
@@ -89,9 +89,9 @@ class Replica:
 
 _EQUAL = {"d.plain": "equal", "d.t": "equal"}
 _SOFT = {1: (10, 21, False), 7: (7, 24, True), 8: (8, 25, False)}
-_HISTORY = {1: [(1, 1, 13), (9, 13, 20), (10, 21, None)], 7: [(7, 23, 24)], 8: [(8, 25, None)]}
-_ENDED = {n: [(n, n, 20)] for n in (2, 3, 4)} | {n: [(n, at, 20)] for n, at in ((5, 11), (6, 12))}
-_EXPECTED = {
+_HISTORY: dict[int, list[Any]] = {1: [(1, 1, 13), (9, 13, 20), (10, 21, None)], 7: [(7, 23, 24)], 8: [(8, 25, None)]}
+_ENDED: dict[int, list[Any]] = {n: [(n, n, 20)] for n in (2, 3, 4)} | {n: [(n, at, 20)] for n, at in ((5, 11), (6, 12))}
+_EXPECTED: dict[str, list[tuple[Any, ...]]] = {
     "current": [(1, 10), (8, 8)],
     "soft-delete": [
         *((key, n, _T0 + at, deleted) for key, (n, at, deleted) in _SOFT.items()),
@@ -159,9 +159,11 @@ def test_what_is_kept_and_what_is_refused(spark: SparkSession, tmp_path: Path) -
     with pytest.raises(TableRefused, match="newer rows were appended already"):
         replica.run(_BATCHES[2], ddl="evolve")
     assert (replica.rows(), replica.rows("plain")) == before
-    (warning,) = replica.run(ddl="try_evolve").warnings
+    config = tmp_path / "ddl.toml"  # of which the command line says otherwise
+    config.write_text('[ddl]\ndefault = "ignore"\ntruncate-table = "try_evolve"\n')
+    (warning,) = replica.run(ddl=["lenient"], config=config).warnings
     assert "newer rows were appended already" in warning
-    assert replica.rows() == [(1, 10)]
+    assert replica.rows() == [(1, 10), (8, 8)]
     assert replica.proven() == _EQUAL
     assert ("truncate table", "plain", "refused") not in replica.journal()
     assert ("truncate table", "t", "applied") in replica.journal()

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tidecast import replica
 from tidecast._errors import ConfigError
-from tidecast._policy import OnDdl
+from tidecast._policy import DdlPolicy, DdlWords
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import parse_place, redact_uri, scheme_of, source_uri
 from tidecast.api._source import TopicSource
@@ -32,7 +32,7 @@ def compare(
     *,
     schema_registry: str | None = None,
     tz: str | None = None,
-    ddl: str = "lenient",
+    ddl: DdlWords = (),
     key: Sequence[str] = (),
     limit: int = 20,
     progress: Progress = no_progress,
@@ -53,7 +53,7 @@ def compare(
     """
     if limit < 0:
         raise ConfigError("--limit is a number of rows, 0 or more")
-    on_ddl = OnDdl.parse(ddl, "ddl")
+    on_ddl = DdlPolicy.parse(ddl)
     opens = [_checked(text, side, schema_registry, tz, on_ddl) for text, side in ((a, "A"), (b, "B"))]
     session = spark or spark_session()
     with ExitStack() as stack:
@@ -61,7 +61,7 @@ def compare(
         return replica.compare(sides[0], sides[1], key=key, limit=limit, progress=progress)
 
 
-def _checked(text: str, side: str, schema_registry: str | None, tz: str | None, on_ddl: OnDdl) -> _Open:
+def _checked(text: str, side: str, schema_registry: str | None, tz: str | None, on_ddl: DdlPolicy) -> _Open:
     """Return what opens a place. Raises ConfigError for what is none: a wrong call need not wait for Spark."""
     scheme = scheme_of(text)
     if scheme in _MYSQL:
@@ -101,7 +101,7 @@ def _parts(text: str) -> list[str]:
 
 
 @contextmanager
-def _topic(source: TopicSource, on_ddl: OnDdl, spark: SparkSession, progress: Progress) -> Iterator[Side]:
+def _topic(source: TopicSource, on_ddl: DdlPolicy, spark: SparkSession, progress: Progress) -> Iterator[Side]:
     with replace(source, spark=spark).events(progress) as events:
         yield Topic(source.uri, TopicTables(spark, events, on_ddl))
 

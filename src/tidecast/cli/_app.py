@@ -172,8 +172,13 @@ def replicate(
         typer.Option(help="Set rows that do not fit their checksums aside, apply them all the same, or stop at one."),
     ] = OnMismatch.DEAD_LETTER,
     ddl: Annotated[
-        OnDdl, typer.Option(help="Which schema changes the tables follow, and which of them stop the run.")
-    ] = OnDdl.LENIENT,
+        list[str] | None,
+        typer.Option(
+            metavar="[KIND=]POLICY",
+            help="Which schema changes the tables follow, and which of them stop the run: "
+            f"{', '.join(OnDdl)}; may be repeated, as in --ddl lenient --ddl truncate-table=evolve.",
+        ),
+    ] = None,
     mode: Annotated[
         TableMode,
         typer.Option(
@@ -263,7 +268,7 @@ def replicate(
             dead_letters=dead_letters,
             on_error=on_error,
             on_mismatch=on_mismatch,
-            ddl=ddl,
+            ddl=ddl or (),
             mode=mode,
             metadata=metadata or (),
             on_unrepresentable=on_unrepresentable,
@@ -315,14 +320,17 @@ def compare(
     schema_registry: Registry = None,
     zone: Zone = None,
     ddl: Annotated[
-        OnDdl, typer.Option(help="Which schema changes the tables of a topic follow, as for replicate.")
-    ] = OnDdl.LENIENT,
+        list[str] | None,
+        typer.Option(
+            metavar="[KIND=]POLICY", help="Which schema changes the tables of a topic follow, as for replicate."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare tables, or what a topic comes to, and name the rows that differ; exit 1 on a difference."""
     with progress(as_json) as step:
         result = tidecast.compare(
-            a, b, schema_registry=schema_registry, tz=zone, ddl=ddl, key=key or (), limit=limit, progress=step
+            a, b, schema_registry=schema_registry, tz=zone, ddl=ddl or (), key=key or (), limit=limit, progress=step
         )
     _show.compared(result, as_json)
     if not result.ok:

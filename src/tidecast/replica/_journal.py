@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidecast._policy import OnDdl
+from tidecast._policy import DdlKind, DdlPolicy
 from tidecast.model import Ddl, ddl_action
 from tidecast.replica._ddl import Name, carries_out, moves_rows, why_not_carried_out
 from tidecast.replica._mode import Contents
@@ -33,7 +33,7 @@ def write_journal(
     changes: Iterable[Ddl],
     plans: Mapping[Name, Plan],
     failed: Mapping[Name, str],
-    on_ddl: OnDdl,
+    on_ddl: DdlPolicy,
 ) -> None:
     """Add the schema changes that are not in the journal yet. `plans` are those of the tables that were touched.
 
@@ -77,7 +77,7 @@ def _truncations(kinds: Mapping[int, str], contents: Contents) -> Truncations:
 
 
 def _outcome(
-    change: Ddl, plans: Mapping[Name, Plan], failed: Mapping[Name, str], on_ddl: OnDdl
+    change: Ddl, plans: Mapping[Name, Plan], failed: Mapping[Name, str], on_ddl: DdlPolicy
 ) -> tuple[str, str | None]:
     """Return what was made of a schema change, and why where it was not simply applied."""
     name = change.database, change.table
@@ -96,7 +96,9 @@ def _outcome(
     evolution = plans[name].evolution
     if cause := failed.get(name) or evolution.clash or evolution.refused.get(change.schema):
         return REFUSED, cause
-    if on_ddl is OnDdl.IGNORE and change.type != "CREATE":
-        return IGNORED, f"--ddl is {on_ddl}"
+    if on_ddl.ignores_columns and change.type != "CREATE":
+        return IGNORED, on_ddl.told(DdlKind.ADD_COLUMN)
+    if left := [column.name for column in change.schema.columns if column.name in evolution.left_out]:
+        return IGNORED, f"left out of rows: {', '.join(left)}"
     kept = [column for move in evolution.moves if move.version == change.schema.version for column in move.kept]
     return APPLIED, f"kept, and null in new rows: {', '.join(kept)}" if kept else None

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._policy import OnDdl, OnUnrepresentable
+from tidecast._policy import DdlKind, DdlPolicy, OnDdl, OnUnrepresentable
 from tidecast.model import RECORD, Ddl, Reason, TableChanges, TableSchema
 from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._changes import doubtful_columns, table_changes
@@ -140,7 +140,7 @@ def plan(
     *,
     has_commit_ts: bool,
     policy: Policy,
-    on_ddl: OnDdl,
+    on_ddl: DdlPolicy,
     origin: Origin = NO_ORIGIN,
     truncated: Callable[[TableState | None], Truncations] = lambda _: NEVER,
 ) -> Plan:
@@ -194,7 +194,7 @@ def plan(
         key = schema.handle_key
         shape = replace(present, key=key) if present.key is None and changes else present
         evolution = Evolution(shape, memory=memory, moved=present)
-    if on_ddl is not OnDdl.IGNORE:
+    if on_ddl.of(DdlKind.ALTER_COLUMN_TYPE) is not OnDdl.IGNORE:
         evolution = with_wider_key(evolution, [c.schema for c in fit if c.upserts_from is None])
     accepted, refused = [], list[Refused]()
     for change in fit:
@@ -264,16 +264,17 @@ def _check_texts(name: str, notes: Mapping[str, str] | None, *, texts: bool) -> 
         raise ConfigError(f"the table was made {held} {option}", where=name, hint=hint)
 
 
-def _sources(name: str, origin: Origin, notes: Mapping[str, str] | None, on_ddl: OnDdl) -> list[str]:
+def _sources(name: str, origin: Origin, notes: Mapping[str, str] | None, on_ddl: DdlPolicy) -> list[str]:
     """Return the tables that become this one, with those that a table remembers in `notes`.
 
     Raises ConfigError where one of several would drop or rename what another has still.
     """
     held = [] if notes is None else json.loads(unquote(notes.get(SOURCES, quote(json.dumps([name])))))
     sources = sorted({*held, *origin.sources})
-    if len(sources) > 1 and on_ddl in (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE):
-        cause = f"{', '.join(sources)} become one table, from which --ddl {on_ddl} would drop columns of the others"
-        raise ConfigError(cause, where=name, hint=f"--ddl {OnDdl.LENIENT}")
+    kind = next((k for k in (DdlKind.DROP_COLUMN, DdlKind.RENAME_COLUMN) if on_ddl.carries_out(k)), None)
+    if len(sources) > 1 and kind:
+        cause = f"{', '.join(sources)} become one table, from which --ddl {on_ddl.of(kind)} would drop columns of the "
+        raise ConfigError(f"{cause}others", where=name, hint=f"--ddl {OnDdl.LENIENT}")
     return sources or [name]
 
 

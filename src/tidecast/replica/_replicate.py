@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._policy import OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
+from tidecast._policy import DdlKind, DdlPolicy, DdlWords, OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
 from tidecast._progress import Progress, no_progress
 from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._applied_keys import AppliedKeys
@@ -31,7 +31,7 @@ from tidecast.replica._proof import Proofs
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._settings import NO_SETTINGS, Settings
 from tidecast.replica._truncate import UNTIMED, placed
-from tidecast.replica._truncated import DROP, NEVER, Truncations, kind_of, truncations
+from tidecast.replica._truncated import NEVER, Truncations, kind_of, removes_rows, truncations
 from tidecast.replica.targets import TableState, TargetTable, parse_target
 from tidecast.spark import inheriting, parallel_map, union
 from tidecast.storage import AnyPath
@@ -55,7 +55,7 @@ def replicate(
     dead_letters: AnyPath | None = None,
     on_error: str = OnError.DEAD_LETTER,
     on_mismatch: str = OnMismatch.DEAD_LETTER,
-    ddl: str = OnDdl.LENIENT,
+    ddl: DdlWords | DdlPolicy = (),
     contents: Contents = ROWS_ALONE,
     on_unrepresentable: str = OnUnrepresentable.NULL,
     settings: Settings = NO_SETTINGS,
@@ -80,8 +80,9 @@ def replicate(
     follow sends its rows to the dead letters. With `"try_evolve"` columns are dropped and renamed, too, and tables are
     truncated and dropped; `"evolve"` does the same, but stops the run at a change that a table cannot follow. With
     `"ignore"` tables stay as they are, and with `"exception"` any change stops the run before any table is touched.
-    What became of each schema change that the messages tell is a row of the table `_tidecast/schema_changes` beside the
-    tables.
+    Several words may be given, of which some are for one kind alone, such as `"drop-column=ignore"`; so may a mapping
+    of kinds to words, and the `[ddl]` of a file. What became of each schema change that the messages tell is a row of
+    the table `_tidecast/schema_changes` beside the tables.
 
     `contents` is what tables hold. With `TableMode.SOFT_DELETE` a deleted row stays, with `_deleted` true, and
     `_commit_ts` is that of its last change. With `TableMode.LOG` each change is a row, appended once, with `_op`,
@@ -110,7 +111,7 @@ def replicate(
     """
     of_values = OnUnrepresentable.parse(on_unrepresentable)
     policy = Policy(OnError.parse(on_error), OnMismatch.parse(on_mismatch), of_values)
-    on_ddl = OnDdl.parse(ddl, "ddl")
+    on_ddl = ddl if isinstance(ddl, DdlPolicy) else DdlPolicy.parse(settings.ddl, ddl)
     if contents.is_history and not events.has_commit_ts:
         raise ConfigError(
             f"--mode {contents.mode} needs a commit-ts in every message, deletes included",
@@ -150,7 +151,7 @@ def replicate(
         changes = by_name.get(name, [])
         try:
             place = target.table(spark, *name, make_database=bool(changes))
-            drops = any(kind_of(change) == DROP for change in ddl_by_name.get(name, []))
+            drops = any(kind_of(change) is DdlKind.DROP_TABLE for change in ddl_by_name.get(name, []))
             if changes or drops or place.exists():
                 schema_changes, timed = ddl_by_name.get(name, []), events.has_commit_ts
                 return plan(
@@ -176,14 +177,20 @@ def replicate(
             return _carry_out(plan, events, folder, applied, proofs)
         except Exception as error:
             cause, name = _cause(error), (plan.database, plan.table)
-            if policy.on_error is OnError.FAIL or on_ddl is OnDdl.EVOLVE or not plan.accepted:
+            if policy.on_error is OnError.FAIL or on_ddl.default is OnDdl.EVOLVE or not plan.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
             failed[name] = cause
             report, refused = _carry_out(refusing(by_name[name], cause), events, folder, applied, None)
             return (proofs.of(plan).told(report) if proofs and plan.present else report), refused
 
+    def made(plan: Plan) -> Plan:
+        """Return a plan, but for a new table where none shall be made."""
+        if plan.present is not None or not plan.accepted or on_ddl.of(DdlKind.CREATE_TABLE) is not OnDdl.IGNORE:
+            return plan
+        return refusing(by_name[plan.database, plan.table], f"a new table, and {on_ddl.told(DdlKind.CREATE_TABLE)}")
+
     planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
-    plans = [one for one in planned if one is not None]
+    plans = [made(one) for one in planned if one is not None]
     named = {(one.database, one.table): one for one in plans}
     stop_at_schema_changes(events.ddl, named, on_ddl)
     with ExitStack() as stack:
@@ -221,7 +228,7 @@ def by_table(events: Events) -> tuple[Mapping[Name, list[TableChanges]], Mapping
         by_name[changes.schema.database, changes.schema.table].append(changes)
     ddl_by_name: dict[Name, list[Ddl]] = defaultdict(list)
     for change in events.ddl:
-        if change.schema or kind_of(change):
+        if change.schema or removes_rows(change):
             ddl_by_name[change.database, change.table].append(change)
     return by_name, ddl_by_name
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from tidecast._policy import OnDdl, OnError, OnMismatch, OnUnrepresentable
+from tidecast._policy import DdlPolicy, OnError, OnMismatch, OnUnrepresentable
 from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._apply import rows_made
 from tidecast.replica._check import Policy, count
@@ -39,7 +39,7 @@ class TopicTables:
 
     spark: SparkSession
     events: Events
-    on_ddl: OnDdl
+    on_ddl: DdlPolicy
 
     def names(self) -> Iterable[Name]:
         """Return the tables that have row changes."""

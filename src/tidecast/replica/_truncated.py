@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidecast._policy import DdlKind
 from tidecast.model import Ddl
 from tidecast.replica._mode import COMMIT_TS, DELETED, VALID_FROM, VALID_TO, Contents
 
 if TYPE_CHECKING:
     from tidecast.replica._plan import Plan
 
-TRUNCATE, DROP = "TRUNCATE", "DROP"
+_KINDS = {"TRUNCATE": DdlKind.TRUNCATE_TABLE, "DROP": DdlKind.DROP_TABLE, "RENAME": DdlKind.RENAME_TABLE}
 _TRUNCATED, _DROPPED = "tidecast.truncated", "tidecast.dropped"
 
 
@@ -60,12 +61,17 @@ class Truncations:
 NEVER = Truncations()
 
 
-def kind_of(change: Ddl) -> str | None:
-    """Return `TRUNCATE` or `DROP` for a statement that does so with a table, None for any other."""
+def kind_of(change: Ddl) -> DdlKind | None:
+    """Return the kind of a statement that truncates, drops or renames a table, None for any other."""
     statement = change.statement
     if statement is None or statement.subject != "TABLE":
         return None
-    return statement.verb if statement.verb in (TRUNCATE, DROP) else None
+    return DdlKind.RENAME_TABLE if statement.renamed else _KINDS.get(statement.verb)
+
+
+def removes_rows(change: Ddl) -> bool:
+    """Tell whether a statement truncates or drops a table."""
+    return kind_of(change) in (DdlKind.TRUNCATE_TABLE, DdlKind.DROP_TABLE)
 
 
 def truncations(changes: Iterable[Ddl], known: Truncations, contents: Contents, *, present: bool) -> Truncations:
@@ -76,11 +82,11 @@ def truncations(changes: Iterable[Ddl], known: Truncations, contents: Contents, 
     if contents.is_log:
         return NEVER
     keeps = keeps_rows(contents)
-    kinds = {change.commit_ts: kind for change in changes if (kind := kind_of(change))}
+    kinds = {change.commit_ts: kind_of(change) for change in changes if removes_rows(change)}
     fresh = sorted(at for at in kinds if at not in known.at and (contents.is_history or at > known.last))
     if not fresh:
         return known
-    drops = [] if keeps else [at for at in fresh if kinds[at] == DROP]
+    drops = [] if keeps else [at for at in fresh if kinds[at] is DdlKind.DROP_TABLE]
     at = sorted({*known.at, *fresh}) if contents.is_history else fresh[-1:]
     due = fresh if contents.is_history else fresh[-1:]
     return Truncations(
