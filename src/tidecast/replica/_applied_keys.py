@@ -23,7 +23,16 @@ from pyspark.sql import types as T
 
 from tidecast._tso import compose, physical_ms
 from tidecast.spark import union
-from tidecast.storage import AnyPath, entries, remove_tree, spark_input, spark_output
+from tidecast.storage import (
+    AnyPath,
+    entries,
+    files_below,
+    make_folder,
+    move,
+    remove_tree,
+    spark_input,
+    spark_output,
+)
 
 _NAME = re.compile(r"(\d{12})-(\d{20})-(\d)-([0-9a-f]{8})")
 SAME_ROW = T.StructType(
@@ -63,6 +72,16 @@ class AppliedKeys:
     def of(self, database: str, table: str, key: T.StructType) -> TableKeys:
         """Return those of a table whose key has these types now."""
         return TableKeys(self, self.folder / _digest([database, table], 16), key)
+
+    def move(self, old: tuple[str, str], new: tuple[str, str]) -> None:
+        """Let a table that has a new name keep its keys."""
+        for kind in ((), ("deletes",)):
+            source, target = (self.folder / _digest([*name, *kind], 16) for name in (old, new))
+            for name in files_below(source):
+                there = target / name
+                make_folder(there.parent)
+                move(source / name, there)
+            remove_tree(source, ignore_errors=True)
 
     def deletes_of(self, database: str, table: str, key: T.StructType) -> TableKeys:
         """Return the keys of deletes that came before a table was made; all of them, covered or not."""

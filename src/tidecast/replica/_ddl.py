@@ -14,6 +14,7 @@ Name = tuple[str, str]
 
 _VERBS = ("DROP", "TRUNCATE", "RENAME", "RECOVER", "FLASHBACK")
 _STATEMENTS = {(verb, subject) for verb in _VERBS for subject in ("TABLE", "DATABASE")}
+_NONE: Mapping[str, str] = {}
 _STOPS = (OnDdl.EXCEPTION, OnDdl.EVOLVE)
 _CLAUSES = {("RENAME",), ("DROP", "PARTITION"), ("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")}
 
@@ -32,27 +33,39 @@ def moves_rows(change: Ddl) -> bool:
 
 
 def carries_out(change: Ddl, on_ddl: DdlPolicy) -> bool:
-    """Tell whether a schema change that removes all rows of a table shall be carried out."""
-    return removes_rows(change) and on_ddl.carries_out(kind_of(change))
+    """Tell whether a schema change that removes all rows of a table, or renames it, shall be carried out."""
+    return kind_of(change) is not None and on_ddl.carries_out(kind_of(change))
 
 
-def why_not_carried_out(change: Ddl, plans: Mapping[Name, Plan], on_ddl: DdlPolicy) -> str | None:
-    """Return why a schema change that moves or removes rows is not carried out, None where it is."""
-    if not removes_rows(change):
+def why_not_carried_out(
+    change: Ddl, plans: Mapping[Name, Plan], on_ddl: DdlPolicy, refused: Mapping[str, str]
+) -> str | None:
+    """Return why a schema change that moves or removes rows is not carried out, None where it is.
+
+    `refused` has the causes of renames by their SQL.
+    """
+    if kind_of(change) is None:
         return "what moves or removes rows without a row change is not carried out"
     if not carries_out(change, on_ddl):
-        return f"not carried out, as {on_ddl.told(kind_of(change))}"
+        left = "" if removes_rows(change) else "; the table of the new name lacks the rows of before"
+        return f"not carried out, as {on_ddl.told(kind_of(change))}{left}"
+    if not removes_rows(change):
+        return refused.get(change.sql)
     plan = plans.get((change.database, change.table))
     return plan.truncated.objection if plan else None
 
 
-def not_carried_out(changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: DdlPolicy) -> tuple[str, ...]:
+def not_carried_out(
+    changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: DdlPolicy, refused: Mapping[str, str] = _NONE
+) -> tuple[str, ...]:
     """Return a warning for each schema change that moves or removes rows, and is not carried out on the tables."""
-    why = {c.sql: why_not_carried_out(c, plans, on_ddl) for c in changes if moves_rows(c)}
+    why = {c.sql: why_not_carried_out(c, plans, on_ddl, refused) for c in changes if moves_rows(c)}
     return tuple(f"not carried out on the tables: {sql} ({cause})" for sql, cause in why.items() if cause)
 
 
-def stop_at_schema_changes(changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: DdlPolicy) -> None:
+def stop_at_schema_changes(
+    changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: DdlPolicy, refused: Mapping[str, str]
+) -> None:
     """Raise TableRefused for a schema change that stops the run: one of a kind that does, or that no table follows."""
     hint = "{}; with {} the run goes on"
     for name, plan in plans.items():
@@ -68,5 +81,5 @@ def stop_at_schema_changes(changes: Iterable[Ddl], plans: Mapping[Name, Plan], o
             raise TableRefused(f"its schema changed: {what}", where=".".join(name), hint=told)
     for change in changes:
         kind = kind_of(change)
-        if on_ddl.of(kind) in _STOPS and (stopping := not_carried_out([change], plans, on_ddl)):
+        if on_ddl.of(kind) in _STOPS and (stopping := not_carried_out([change], plans, on_ddl, refused)):
             raise TableRefused(stopping[0], hint=hint.format(on_ddl.told(kind), OnDdl.LENIENT))

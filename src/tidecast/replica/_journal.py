@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -14,7 +15,7 @@ from tidecast.model import Ddl, ddl_action
 from tidecast.replica._ddl import Name, carries_out, moves_rows, why_not_carried_out
 from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan
-from tidecast.replica._truncated import Truncations, keeps_rows
+from tidecast.replica._truncated import Truncations, keeps_rows, removes_rows
 from tidecast.replica.targets import TargetTable
 from tidecast.spark import small_table
 
@@ -22,7 +23,7 @@ APPLIED, IGNORED, REFUSED = "applied", "ignored", "refused"
 
 _TEXTS = ("database", "table", "type", "query", "outcome", "cause")
 _COLUMNS = {"commit_ts": pa.int64(), **dict.fromkeys(_TEXTS, pa.string())}
-_DROPS = "drop table"
+_DROPS, _RENAMES = "drop table", "rename table"
 _REMOVALS = ("truncate table", _DROPS)
 _KEY = ["commit_ts", "database", "table", "query"]
 
@@ -34,10 +35,11 @@ def write_journal(
     plans: Mapping[Name, Plan],
     failed: Mapping[Name, str],
     on_ddl: DdlPolicy,
+    refused: Mapping[str, str],
 ) -> None:
     """Add the schema changes that are not in the journal yet. `plans` are those of the tables that were touched.
 
-    `failed` has the cause where a table could not be written after all.
+    `failed` has the cause where a table could not be written after all, `refused` that of a rename, by its SQL.
     """
     by_key = {(c.commit_ts, c.database, c.table, c.sql): c for c in changes}
     if not by_key:
@@ -52,7 +54,7 @@ def write_journal(
     for key, change in by_key.items():
         if key in known and not carries_out(change, on_ddl):
             continue
-        outcome, cause = _outcome(change, plans, failed, on_ddl)
+        outcome, cause = _outcome(change, plans, failed, on_ddl, refused)
         # That rows are gone is told even so, as nothing else remembers it where the table is gone, too.
         if key not in known or (outcome == APPLIED and APPLIED not in known[key]):
             rows.append((*key[:3], ddl_action(change.sql).event or change.type.lower(), change.sql, outcome, cause))
@@ -60,14 +62,26 @@ def write_journal(
         place.add_rows(small_table(spark, rows, _COLUMNS).coalesce(1), "schema changes")
 
 
-def truncations_before(place: TargetTable, contents: Contents) -> Mapping[Name, Truncations]:
-    """Return when tables were truncated or dropped, as the journal tells it."""
-    found = defaultdict[Name, dict[int, str]](dict)
+@dataclass(frozen=True)
+class Journaled:
+    """What the journal tells of tables that were truncated, dropped and renamed."""
+
+    truncations: Mapping[Name, Truncations]
+    renames: Sequence[tuple[int, str, Name]]
+
+
+def journaled(place: TargetTable, contents: Contents) -> Journaled:
+    """Return what was carried out on whole tables."""
+    found, renamed = defaultdict[Name, dict[int, str]](dict), list[tuple[int, str, Name]]()
     if place.exists():
-        told = place.read().where(F.col("type").isin(*_REMOVALS) & (F.col("outcome") == APPLIED))
-        for row in told.select("database", "table", "commit_ts", "type").collect():
-            found[row["database"], row["table"]][row["commit_ts"]] = row["type"]
-    return {name: _truncations(kinds, contents) for name, kinds in found.items()}
+        told = place.read().where(F.col("type").isin(*_REMOVALS, _RENAMES) & (F.col("outcome") == APPLIED))
+        for row in told.select(*_KEY, "type").collect():
+            name = row["database"], row["table"]
+            if row["type"] == _RENAMES:
+                renamed.append((row["commit_ts"], row["query"], name))
+            else:
+                found[name][row["commit_ts"]] = row["type"]
+    return Journaled({name: _truncations(kinds, contents) for name, kinds in found.items()}, renamed)
 
 
 def _truncations(kinds: Mapping[int, str], contents: Contents) -> Truncations:
@@ -77,14 +91,18 @@ def _truncations(kinds: Mapping[int, str], contents: Contents) -> Truncations:
 
 
 def _outcome(
-    change: Ddl, plans: Mapping[Name, Plan], failed: Mapping[Name, str], on_ddl: DdlPolicy
+    change: Ddl,
+    plans: Mapping[Name, Plan],
+    failed: Mapping[Name, str],
+    on_ddl: DdlPolicy,
+    refused: Mapping[str, str],
 ) -> tuple[str, str | None]:
     """Return what was made of a schema change, and why where it was not simply applied."""
     name = change.database, change.table
     if moves_rows(change):
-        if cause := why_not_carried_out(change, plans, on_ddl):
+        if cause := why_not_carried_out(change, plans, on_ddl, refused):
             return REFUSED if carries_out(change, on_ddl) else IGNORED, cause
-        if name in plans and plans[name].contents.is_log:
+        if removes_rows(change) and name in plans and plans[name].contents.is_log:
             return IGNORED, "a log keeps what it has"
         return (REFUSED, failed[name]) if name in failed else (APPLIED, None)
     if change.schema is None:

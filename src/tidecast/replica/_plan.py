@@ -31,7 +31,7 @@ from tidecast.spark import union
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
 _KEYSPACE, _VERSIONS, _TEXTS = "tidecast.keyspace", "tidecast.versions", "tidecast.unrepresentable"
-SOURCES, _SAFE = "tidecast.sources", ' ",[]'
+SOURCES, SAFE = "tidecast.sources", ' ",[]'
 
 NO_ORIGIN = Origin()
 
@@ -207,7 +207,7 @@ def plan(
     shall |= {CONTENTS: contents.text} if contents.text else {}
     shall |= {_TEXTS: OnUnrepresentable.STRING} if texts else {}
     shall |= {MASKS: note({**masks, **origin.masked})} if origin.masked else {}
-    shall |= {SOURCES: quote(json.dumps(sources), safe=_SAFE)} if sources != [schema.name] else {}
+    shall |= {SOURCES: quote(json.dumps(sources), safe=SAFE)} if sources != [schema.name] else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
     shall |= {} if there else cut.notes  # else it remembers them when they are carried out
     return Plan(

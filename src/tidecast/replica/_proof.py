@@ -143,6 +143,13 @@ class Proofs:
         state = _read(self._file(database, table))
         return state is not None and not state.is_of_another(place)
 
+    def move(self, old: tuple[str, str], new: tuple[str, str]) -> None:
+        """Let a table that has a new name keep its proof."""
+        source = self._file(*old)
+        if state := source.read():
+            self._file(*new).write(state)
+            source.write(b"")
+
     def _file(self, database: str, table: str) -> StateFile:
         name = hashlib.blake2b(json.dumps([database, table]).encode(), digest_size=16).hexdigest()
         return self._files.setdefault(name, StateFile(self.folder / f"{name}.json"))

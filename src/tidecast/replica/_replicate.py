@@ -23,16 +23,17 @@ from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._apply import apply
 from tidecast.replica._check import Checked, Policy, refuse_mismatches
 from tidecast.replica._ddl import Name, carries_out, not_carried_out, stop_at_schema_changes
-from tidecast.replica._journal import truncations_before, write_journal
+from tidecast.replica._journal import journaled, write_journal
 from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._plan import SOURCES, Plan, plan, refusing
 from tidecast.replica._prepare import prepared
 from tidecast.replica._proof import Proofs
+from tidecast.replica._rename import Renames, renames
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._settings import NO_SETTINGS, Settings
 from tidecast.replica._truncate import UNTIMED, placed
 from tidecast.replica._truncated import NEVER, Truncations, kind_of, removes_rows, truncations
-from tidecast.replica.targets import TableState, TargetTable, parse_target
+from tidecast.replica.targets import TableState, Target, TargetTable, parse_target
 from tidecast.spark import inheriting, parallel_map, union
 from tidecast.storage import AnyPath
 from tidecast.topics import refuse_dead_letters, write_dead_letters
@@ -78,11 +79,11 @@ def replicate(
     `ddl` says what is done where a table's schema changes: with `"lenient"` columns are added, types become wider, and
     a column that is gone from the source, or renamed there, stays, null in new rows; a change that the table cannot
     follow sends its rows to the dead letters. With `"try_evolve"` columns are dropped and renamed, too, and tables are
-    truncated and dropped; `"evolve"` does the same, but stops the run at a change that a table cannot follow. With
-    `"ignore"` tables stay as they are, and with `"exception"` any change stops the run before any table is touched.
-    Several words may be given, of which some are for one kind alone, such as `"drop-column=ignore"`; so may a mapping
-    of kinds to words, and the `[ddl]` of a file. What became of each schema change that the messages tell is a row of
-    the table `_tidecast/schema_changes` beside the tables.
+    truncated, dropped and renamed; `"evolve"` does the same, but stops the run at a change that a table cannot follow.
+    With `"ignore"` tables stay as they are, and with `"exception"` any change stops the run before any table is
+    touched. Several words may be given, of which some are for one kind alone, such as `"drop-column=ignore"`; so may a
+    mapping of kinds to words, and the `[ddl]` of a file. What became of each schema change that the messages tell is a
+    row of the table `_tidecast/schema_changes` beside the tables.
 
     `contents` is what tables hold. With `TableMode.SOFT_DELETE` a deleted row stays, with `_deleted` true, and
     `_commit_ts` is that of its last change. With `TableMode.LOG` each change is a row, appended once, with `_op`,
@@ -123,17 +124,26 @@ def replicate(
     if folder is None:
         raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
     ready = prepared(events, of_values, settings)
-    events = ready.events
+    before = cache(lambda: journaled(target.journal(spark), contents))
+    renaming = Renames()
+    if on_ddl.carries_out(DdlKind.RENAME_TABLE):
+        told = [(c.commit_ts, c.sql, (c.database, c.table)) for c in ready.events.ddl]
+        renaming = Renames(renames(told, settings.routes), renames(before().renames, settings.routes))
+        if not events.has_commit_ts:
+            renaming = Renames(refused={one.sql: UNTIMED for one in renaming.of_batch})
+        renaming.carry_out(lambda name: target.table(spark, *name), applied, proofs)
+    events = renaming.follow(ready.events)
     by_name, ddl_by_name = by_table(events)
     reports: dict[Name, TableReport] = {}
     failed: dict[Name, str] = {}
 
-    before = cache(lambda: truncations_before(target.journal(spark), contents))
-
     def truncated(name: Name, place: TargetTable, there: TableState | None) -> Truncations:
         """Return when a table was truncated, with what this batch tells of it."""
-        known = Truncations.from_notes(there.notes) if there else before().get(name, NEVER)
-        removing = [change for change in ddl_by_name.get(name, []) if carries_out(change, on_ddl)]
+        known = Truncations.from_notes(there.notes) if there else before().truncations.get(name, NEVER)
+        if there is None and (until := renaming.left.get(name)):
+            known = replace(known, dropped=max(known.dropped, until))
+        said = ddl_by_name.get(name, [])
+        removing = [change for change in said if removes_rows(change) and carries_out(change, on_ddl)]
         found = truncations(removing, known, contents, present=there is not None)
         if found == known:
             return known
@@ -162,7 +172,7 @@ def replicate(
                     has_commit_ts=timed,
                     policy=policy,
                     on_ddl=on_ddl,
-                    origin=ready.origins[name],
+                    origin=ready.origin(name, renaming.left),
                     truncated=lambda there: truncated(name, place, there),
                 )
         except Exception as error:
@@ -192,7 +202,7 @@ def replicate(
     planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
     plans = [made(one) for one in planned if one is not None]
     named = {(one.database, one.table): one for one in plans}
-    stop_at_schema_changes(events.ddl, named, on_ddl)
+    stop_at_schema_changes(events.ddl, named, on_ddl, renaming.refused)
     with ExitStack() as stack:
         if policy.stops:
             for one in plans:
@@ -207,17 +217,31 @@ def replicate(
                 dead_letter_counts.update(refused)
                 progress(report.name, done, len(plans))
     if events.ddl:
-        write_journal(spark, target.journal(spark), events.ddl, named, failed, on_ddl)
+        # Under the names that tables had then, as a repetition tells them.
+        known = {old: named[now] for old in renaming.left if (now := renaming.now(old, -1)) in named} | named
+        write_journal(spark, target.journal(spark), ready.events.ddl, known, failed, on_ddl, renaming.refused)
     reported = ((one, reports[one.database, one.table]) for one in plans)
     tables = tuple(
         report for one, report in reported if one.all_changes or one.evolution.news or report.row_count is not None
     )
+    if proofs:
+        tables += _gone([one.old for one in renaming.of_batch if one.old not in named], target, spark)
     dead_letters_in = folder if isinstance(folder, Path) else str(folder)
     return Replicated(
         tables,
         dict(dead_letter_counts),
         dead_letters_in if dead_letter_counts else None,
-        not_carried_out(events.ddl, named, on_ddl),
+        not_carried_out(events.ddl, named, on_ddl, renaming.refused),
+    )
+
+
+def _gone(names: Sequence[Name], target: Target, spark: SparkSession) -> tuple[TableReport, ...]:
+    """Return what the ledger shall tell of tables that have other names now: that they are there no longer."""
+    places = ((name, target.table(spark, *name, make_database=False)) for name in names)
+    return tuple(
+        TableReport(*name, str(place.path or place.name), 0, row_count=0, row_hash=0)
+        for name, place in places
+        if not place.exists()
     )
 
 
@@ -228,7 +252,7 @@ def by_table(events: Events) -> tuple[Mapping[Name, list[TableChanges]], Mapping
         by_name[changes.schema.database, changes.schema.table].append(changes)
     ddl_by_name: dict[Name, list[Ddl]] = defaultdict(list)
     for change in events.ddl:
-        if change.schema or removes_rows(change):
+        if change.schema or kind_of(change):
             ddl_by_name[change.database, change.table].append(change)
     return by_name, ddl_by_name
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from tidecast._policy import DdlPolicy, OnError, OnMismatch, OnUnrepresentable
+from tidecast._policy import DdlKind, DdlPolicy, OnError, OnMismatch, OnUnrepresentable
 from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._apply import rows_made
 from tidecast.replica._check import Policy, count
@@ -18,6 +18,7 @@ from tidecast.replica._ddl import Name, carries_out
 from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan, plan
 from tidecast.replica._prepare import Prepared, prepared
+from tidecast.replica._rename import Renames, renames
 from tidecast.replica._replicate import by_table, persisted
 from tidecast.replica._settings import NO_SETTINGS
 from tidecast.replica._truncated import NEVER, truncations
@@ -47,7 +48,11 @@ class TopicTables:
 
     @cached_property
     def _ready(self) -> Prepared:
-        return prepared(self.events, OnUnrepresentable.NULL, NO_SETTINGS)
+        ready = prepared(self.events, OnUnrepresentable.NULL, NO_SETTINGS)
+        if not (self.events.has_commit_ts and self.on_ddl.carries_out(DdlKind.RENAME_TABLE)):
+            return ready
+        told = ((c.commit_ts, c.sql, (c.database, c.table)) for c in ready.events.ddl)
+        return replace(ready, events=Renames(renames(told, NO_SETTINGS.routes)).follow(ready.events))
 
     @contextmanager
     def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:

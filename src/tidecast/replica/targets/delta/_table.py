@@ -21,8 +21,10 @@ from tidecast.spark import sql_name
 from tidecast.storage import (
     AnyPath,
     RemotePath,
+    copy,
     entries,
     files_below,
+    make_folder,
     remove_file,
     remove_tree,
     replace_file,
@@ -66,6 +68,24 @@ class DeltaTarget(TargetTable):
             return
         replace_file(self.path / _LOG / _GOING, b"")
         self._finish_drop()
+
+    def move_to(self, other: TargetTable) -> None:
+        source, target = self.path, other.path
+        if source is None or target is None:
+            super().move_to(other)
+            return
+        other.unfinished()  # nothing else lies there
+        if not isinstance(source, RemotePath) and not isinstance(target, RemotePath):
+            remove_tree(target, ignore_errors=True)
+            make_folder(target.parent)
+            source.rename(target)
+            return
+        # Until all is there, it looks like a table that is being removed.
+        replace_file(target / _LOG / _GOING, b"")
+        for name in files_below(source):
+            copy(source / name, target / name)
+        remove_file(target / _LOG / _GOING)
+        self.drop()
 
     def _finish_drop(self) -> None:
         """Remove the files of a table that is being removed; what tells so is the last one of them."""
