@@ -92,7 +92,7 @@ class DdlKind(StrEnum):
 
 
 _OF_COLUMNS = (DdlKind.ADD_COLUMN, DdlKind.ALTER_COLUMN_TYPE, DdlKind.DROP_COLUMN, DdlKind.RENAME_COLUMN)
-_CARRY_OUT = (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE)
+CARRY_OUT = (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE)
 
 DdlWords = str | Iterable[str] | Mapping[str, str]
 """A word of `OnDdl`, or several of which some are for one kind, such as `drop-column=ignore`."""
@@ -127,7 +127,7 @@ class DdlPolicy:
 
     def carries_out(self, kind: DdlKind | None) -> bool:
         """Tell whether tables lose what the source loses by such a change."""
-        return self.of(kind) in _CARRY_OUT
+        return self.of(kind) in CARRY_OUT
 
     @property
     def ignores_columns(self) -> bool:

@@ -184,6 +184,13 @@ def test_tables_are_truncated_dropped_and_made_again(
     replica.topic.grow([row(_T0 + 42, _T0 + 40, id=1, s=5)])
     replica.run(checkpoint=checkpoint, ddl="evolve")
     assert lake.rows() == [{"s": 5, "id": 1}]
+    ordered = table(_T0 + 50, ID, {**ID, "name": "s", "nullable": True})
+    replica.topic.grow([ddl("ALTER TABLE `d`.`t` MODIFY COLUMN `id` INT FIRST", _T0 + 50, ordered)])
+    renamed = table(_T0 + 50, ID, {**ID, "name": "s", "nullable": True}, name="u")
+    replica.topic.grow([ddl("RENAME TABLE `d`.`t` TO `d`.`u`", _T0 + 60, renamed)])
+    (warning,) = replica.run(checkpoint=checkpoint, ddl="try_evolve").warnings
+    assert "the catalog renames no table" in warning
+    assert [list(found.items()) for found in lake.rows()] == [[("id", 1), ("s", 5)]]
     assert tidecast.prove(lake.name, spark=spark).ok
 
 

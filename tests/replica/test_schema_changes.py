@@ -432,6 +432,21 @@ def test_an_unknown_kind(tmp_path: Path, word: str) -> None:
         tidecast.replicate(f"{tmp_path}/topic?protocol=simple", str(tmp_path), ddl=["lenient", word])
 
 
+def test_columns_get_the_order_that_they_have_at_the_source(replica: Replica) -> None:
+    replica.put(replica.change("CREATE TABLE `d`.`t` (`id` INT)", ID, column("a")), id=1, a=1)
+    replica.run(ddl="evolve")
+    (file,) = replica.log().files
+    replica.put(replica.change("ALTER TABLE `d`.`t` ADD COLUMN `b` INT FIRST", column("b"), ID, column("a")), id=2, b=2)
+    replica.change("ALTER TABLE `d`.`t` MODIFY COLUMN `id` INT AFTER `a`", column("b"), column("a"), ID)
+    for _ in range(2):
+        replica.run(ddl="evolve")
+        assert [list(found.items()) for found in replica.rows()] == [
+            [("b", 2), ("a", None), ("id", 2)],
+            [("b", None), ("a", 1), ("id", 1)],
+        ]
+    assert file in replica.log().files
+
+
 def test_an_unknown_policy(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"ddl is .eager. .one of evolve, try_evolve, lenient, ignore, exception"):
         tidecast.replicate(f"{tmp_path}/topic?protocol=simple", str(tmp_path), ddl="eager")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import types as T
 
 from tidecast import model
-from tidecast._policy import DdlKind, DdlPolicy, OnDdl
+from tidecast._policy import CARRY_OUT, DdlKind, DdlPolicy, OnDdl
 from tidecast.model import DataType, Kind, TableSchema, bit_width
 from tidecast.replica._applied_versions import AppliedVersions, Move
 from tidecast.replica._columns import is_text, source_type, table_type
@@ -64,7 +64,7 @@ class Evolution:
     looks like after them, and `changes` tells that it lacks columns or room even so. `news` says, for people, what the
     batch's versions changed, `kept` which columns were gone from the source with it, and `again` which of those that
     the table keeps have come back, as other columns maybe. `left_out` are columns that the source has, and it does not
-    get.
+    get; `order` is that of the source's columns where a new version has come and the table shall have it, too.
     """
 
     shape: Shape
@@ -80,6 +80,7 @@ class Evolution:
     again: Sequence[str] = field(default=(), compare=False)
     read_by: AppliedVersions | None = None
     left_out: Sequence[str] = field(default=(), compare=False)
+    order: Sequence[str] = field(default=(), compare=False)
 
     @property
     def lineage(self) -> AppliedVersions:
@@ -143,6 +144,7 @@ def reconcile(
         kept=kept,
         again=line.again,
         left_out=left_out,
+        order=[c.name for c in line.accepted[-1].columns] if on_ddl.default in CARRY_OUT and taken != memory else (),
     )
     if moved is None:
         return evolution
