@@ -240,7 +240,8 @@ def replicate(
         now = batch.progress
         stream.begin(batch)
         resolved = now.watermark if resolved_only else None
-        applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered, resolved), proofs)
+        known = AppliedKeys(keys, now.batch, window, now.covered, resolved, stream.progress.covered)
+        applied = apply(batch.events, known, proofs)
         done = AppliedBatch(
             named,
             now.checkpoint,

@@ -60,7 +60,8 @@ class AppliedKeys:
     `batch` is the number of the batch that is being applied. Rows up to `covered`, the lowest watermark of all
     partitions, need not be remembered: what comes of them later is left out before it gets here. A key is remembered
     for `window` milliseconds of commit-ts. `resolved` is the resolved-ts above which nothing is applied, where rows
-    wait for theirs; then a partition's rows are not applied in their order.
+    wait for theirs; then a partition's rows are not applied in their order. `passed` is what was `covered` before this
+    batch: of what lies below nothing is remembered.
     """
 
     folder: AnyPath
@@ -68,6 +69,7 @@ class AppliedKeys:
     window: int
     covered: int = -1
     resolved: int | None = None
+    passed: int = -1
 
     def of(self, database: str, table: str, key: T.StructType) -> TableKeys:
         """Return those of a table whose key has these types now."""
@@ -153,8 +155,10 @@ class TableKeys:
         return max((w.newest for w in self._written()), default=-1)
 
     def remembers_since(self, commit_ts: int) -> bool:
-        """Tell whether no key that was brought to something later has been forgotten since."""
-        return commit_ts >= compose(max(physical_ms(max(self.newest, 0)) - self.of.window, 0))
+        """Tell whether all keys that were brought to something later are still known."""
+        return commit_ts > self.of.passed and commit_ts >= compose(
+            max(physical_ms(max(self.newest, 0)) - self.of.window, 0)
+        )
 
     def since(self, spark: SparkSession, commit_ts: int) -> DataFrame:
         """Return the keys that were brought to a commit-ts or a later one: `key`."""

@@ -124,7 +124,7 @@ def replicate(
     if folder is None:
         raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
     ready = prepared(events, of_values, settings)
-    before = cache(lambda: journaled(target.journal(spark), contents))
+    before = cache(lambda: journaled(target.journal(spark, make_database=False), contents))
     renaming = Renames()
     if on_ddl.carries_out(DdlKind.RENAME_TABLE):
         told = [(c.commit_ts, c.sql, (c.database, c.table)) for c in ready.events.ddl]

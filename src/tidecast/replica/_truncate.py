@@ -48,7 +48,7 @@ def placed(
         cause = "nothing tells which of its rows are older: replicate with one --checkpoint, or with --metadata"
         return replace(known, objection=f"{cause} {COMMIT_TS}")
     elif not keys.remembers_since(last):
-        return replace(known, objection="which of its rows are older is forgotten: --replay-window is too short")
+        return replace(known, objection="it is so old that nothing tells any more which rows are older")
     else:
         newer = keys.newest >= last
         if newer and not there.key:
