@@ -15,7 +15,7 @@ from tidecast.model import Ddl, ddl_action
 from tidecast.replica._ddl import Name, carries_out, moves_rows, why_not_carried_out
 from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan
-from tidecast.replica._truncated import Truncations, keeps_rows, removes_rows
+from tidecast.replica._truncated import NEVER, Truncations, keeps_rows, removes_rows
 from tidecast.replica.targets import TargetTable
 from tidecast.spark import small_table
 
@@ -85,6 +85,8 @@ def journaled(place: TargetTable, contents: Contents) -> Journaled:
 
 
 def _truncations(kinds: Mapping[int, str], contents: Contents) -> Truncations:
+    if contents.is_log:
+        return NEVER
     at = sorted(kinds) if contents.is_history else [max(kinds)]
     drops = [] if keeps_rows(contents) else [ts for ts, kind in kinds.items() if kind == _DROPS]
     return Truncations(tuple(at), max(drops, default=0))

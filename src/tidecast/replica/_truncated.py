@@ -80,7 +80,7 @@ def truncations(changes: Iterable[Ddl], known: Truncations, contents: Contents, 
     A dropped table that keeps deleted rows, or versions, stays, as if it was truncated; a log stays as it is.
     """
     if contents.is_log:
-        return NEVER
+        return known
     keeps = keeps_rows(contents)
     kinds = {change.commit_ts: kind_of(change) for change in changes if removes_rows(change)}
     fresh = sorted(at for at in kinds if at not in known.at and (contents.is_history or at > known.last))
