@@ -82,7 +82,7 @@ PUBLIC = {
         Registry bounded_json open_registry subject_for
     """,
     "tidecast.storage": """
-        AnyPath Entry Lock RemotePath StateFile check_exclusive entries entry files_below locked make_folder move
+        AnyPath Entry Lock RemotePath StateFile check_exclusive copy entries entry files_below locked make_folder move
         path_of path_uri remove_file remove_tree replace_file s3_options spark_input spark_output storage_path
         sync_folder touch write_new
     """,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
@@ -74,3 +76,80 @@ class OnDdl(_Choice):
     def moves_columns(self) -> bool:
         """Whether tables lose what the source loses: columns and names."""
         return self in (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE, OnDdl.EXCEPTION)
+
+
+class DdlKind(StrEnum):
+    """A kind of schema change. Source: Other documents, Flink CDC's schema evolution."""
+
+    ADD_COLUMN = "add-column"
+    ALTER_COLUMN_TYPE = "alter-column-type"
+    CREATE_TABLE = "create-table"
+    DROP_COLUMN = "drop-column"
+    DROP_TABLE = "drop-table"
+    RENAME_COLUMN = "rename-column"
+    RENAME_TABLE = "rename-table"
+    TRUNCATE_TABLE = "truncate-table"
+
+
+_OF_COLUMNS = (DdlKind.ADD_COLUMN, DdlKind.ALTER_COLUMN_TYPE, DdlKind.DROP_COLUMN, DdlKind.RENAME_COLUMN)
+CARRY_OUT = (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE)
+
+DdlWords = str | Iterable[str] | Mapping[str, str]
+"""A word of `OnDdl`, or several of which some are for one kind, such as `drop-column=ignore`."""
+
+
+@dataclass(frozen=True)
+class DdlPolicy:
+    """What to do with a change of a table's schema: `default`, but for the kinds that have a word of their own."""
+
+    default: OnDdl = OnDdl.LENIENT
+    by_kind: tuple[tuple[DdlKind, OnDdl], ...] = ()
+
+    @classmethod
+    def parse(cls, *said: DdlWords) -> DdlPolicy:
+        """Return what words say, the later ones before those of before. Raises ConfigError for what is none."""
+        default, by_kind = OnDdl.LENIENT, dict[DdlKind, OnDdl]()
+        for words in said:
+            for kind, word in _pairs(words):
+                if kind:
+                    by_kind[_kind(kind)] = OnDdl.parse(word, f"ddl {kind}")
+                else:
+                    default = OnDdl.parse(word, "ddl")
+        return cls(default, tuple(sorted(by_kind.items())))
+
+    def of(self, kind: DdlKind | None) -> OnDdl:
+        """Return what is done with a kind; None is for what has no kind of its own.
+
+        A new table is made unless CREATE TABLE has a word of its own.
+        """
+        default = OnDdl.LENIENT if kind is DdlKind.CREATE_TABLE else self.default
+        return next((word for of, word in self.by_kind if of is kind), default)
+
+    def carries_out(self, kind: DdlKind | None) -> bool:
+        """Tell whether tables lose what the source loses by such a change."""
+        return self.of(kind) in CARRY_OUT
+
+    @property
+    def ignores_columns(self) -> bool:
+        """Whether tables keep their columns and types, whatever becomes of the source's."""
+        return all(self.of(kind) is OnDdl.IGNORE for kind in _OF_COLUMNS)
+
+    def told(self, kind: DdlKind | None) -> str:
+        """Return the option that says what is done with a kind, for people."""
+        own = kind is not None and any(of is kind for of, _ in self.by_kind)
+        return f"--ddl {kind}={self.of(kind)}" if own else f"--ddl is {self.of(kind)}"
+
+
+def _pairs(words: DdlWords) -> Iterable[tuple[str, str]]:
+    """Return kinds and what is said of them; no kind for what is said of all others."""
+    if isinstance(words, Mapping):
+        return [("" if kind == "default" else kind, word) for kind, word in words.items()]
+    parts = (word.rpartition("=") for word in ([words] if isinstance(words, str) else words))
+    return [(kind, word) for kind, _, word in parts]
+
+
+def _kind(text: str) -> DdlKind:
+    try:
+        return DdlKind(text)
+    except ValueError:
+        raise ConfigError(f"ddl: there is no kind {text!r}", hint=f"one of {', '.join(DdlKind)}") from None

@@ -161,6 +161,40 @@ def test_tables_hold_what_they_hold_in_delta(session: SparkSession, lake: Lake, 
     assert lake.newest()["format-version"] == 2
 
 
+def test_tables_are_truncated_dropped_and_made_again(
+    spark: SparkSession, lake: Lake, replica: Replica, tmp_path: Path
+) -> None:
+    soft = Lake(spark, f"lake{next(_numbers)}", tmp_path / "soft")
+    whole = (table(_T0, *_COLUMNS), keyless(_T0, *_COLUMNS))
+    truncated = [ddl(f"TRUNCATE TABLE `d`.`{t['table']}`", _T0 + 10, t) for t in whole]
+    kept: dict[str, Any] = {"mode": "soft-delete", "dead_letters": str(tmp_path / "letters"), "ddl": "evolve"}
+    checkpoint = str(tmp_path / "checkpoint")
+    for messages in (_FIRST, [*truncated, *_SECOND]):
+        replica.topic.grow(messages)
+        replica.run(checkpoint=checkpoint, ddl="evolve")
+        tidecast.replicate(replica.topic.uri, soft.name, spark=spark, **kept)
+    assert lake.rows() == [{"id": n, "n": n} for n in (2, 3, 8)]
+    assert lake.rows(name="k") == [{"id": 4, "n": 4}]
+    live = spark.table(soft.sql_name()).where("NOT `_deleted_`")
+    assert sorted(row.id for row in live.collect()) == [2, 3, 8]
+    gone = spark.table(soft.sql_name()).where(f"`_deleted_` AND _commit_ts = {_T0 + 10}")
+    assert sorted(row.id for row in gone.collect()) == [4, 5, 6]
+    again = table(_T0 + 40, {**ID, "name": "s", "nullable": True}, ID)
+    dropped = ddl("DROP TABLE `d`.`t`", _T0 + 30, table(_T0, *_COLUMNS)) | {"type": "ERASE"}
+    replica.topic.grow([dropped, ddl("CREATE TABLE `d`.`t` (`id` INT)", _T0 + 41, again)])
+    replica.topic.grow([row(_T0 + 42, _T0 + 40, id=1, s=5)])
+    replica.run(checkpoint=checkpoint, ddl="evolve")
+    assert lake.rows() == [{"s": 5, "id": 1}]
+    ordered = table(_T0 + 50, ID, {**ID, "name": "s", "nullable": True})
+    replica.topic.grow([ddl("ALTER TABLE `d`.`t` MODIFY COLUMN `id` INT FIRST", _T0 + 50, ordered)])
+    renamed = table(_T0 + 50, ID, {**ID, "name": "s", "nullable": True}, name="u")
+    replica.topic.grow([ddl("RENAME TABLE `d`.`t` TO `d`.`u`", _T0 + 60, renamed)])
+    (warning,) = replica.run(checkpoint=checkpoint, ddl="try_evolve").warnings
+    assert "the catalog renames no table" in warning
+    assert [list(found.items()) for found in lake.rows()] == [[("id", 1), ("s", 5)]]
+    assert tidecast.prove(lake.name, spark=spark).ok
+
+
 _GOLDEN: set[Table] = {
     *(("orc", name) for name in ("t_all", "t_num", "t_vec", "t_zero", "t_pk_mix", "t_uk_null")),
     ("o-r c.2", "odd té名.1"),
@@ -402,8 +436,8 @@ def test_the_ledger_names_versions_and_small_files_become_large_ones(
         (made,) = (found for found in batch["tables"] if found["table"] == "t")
         rows = lake.spark.sql(f"SELECT n FROM {name} VERSION AS OF {made['version']} WHERE id = {number}").collect()
         assert [found["n"] for found in rows] == [number]
-    written = lake.spark.table(f"{name}.snapshots").where("operation != 'replace'").orderBy("committed_at").collect()
-    told = [json.loads(snapshot["summary"]["tidecast.batch"]) for snapshot in written]  # older ones have expired
+    commits = lake.spark.table(f"{name}.snapshots").where("operation != 'replace'").orderBy("committed_at").collect()
+    told = [json.loads(snapshot["summary"]["tidecast.batch"]) for snapshot in commits]  # older ones have expired
     assert [said["batch"] for said in told] == [1, 2, 3, 4, 5][-len(told) :]
     assert [said["offsets"] for said in told] == [dict(batch["offsets"]) for batch in batches[-len(told) :]]
     ones = dict.fromkeys(range(7), 1)

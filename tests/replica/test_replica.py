@@ -31,7 +31,7 @@ from pyspark.sql import types as T
 
 import tidecast
 from tidecast._errors import ConfigError, CorruptedData, DecodeError, TableRefused, TerminalError
-from tidecast._policy import OnDdl
+from tidecast._policy import DdlPolicy, OnDdl
 from tidecast.model import Column, DataType, Ddl, Events, Index, TableSchema
 from tidecast.protocols import avro, simple
 from tidecast.replica import Replicated, TableReport, parse_target, replicate
@@ -1083,7 +1083,7 @@ def test_versions_whose_numbers_tell_no_time() -> None:
     assert (list(done.shape.columns), done.refused) == (["id", "a", "b"], {})
     assert reconcile([new, old], None, has_commit_ts=True).kept == ["a"]
     # What may be an older version drops no column.
-    done = reconcile([new, replace(old, version=4)], None, has_commit_ts=False, on_ddl=OnDdl.EVOLVE)
+    done = reconcile([new, replace(old, version=4)], None, has_commit_ts=False, on_ddl=DdlPolicy(OnDdl.EVOLVE))
     assert list(done.shape.columns) == ["id", "a"]
 
 
@@ -1094,16 +1094,16 @@ def test_a_column_that_is_gone_is_the_policy_s_choice() -> None:
         OnDdl.TRY_EVOLVE: ["id", "b"],
         OnDdl.IGNORE: ["id", "a"],
     }.items():
-        made = reconcile([first], None, on_ddl=on_ddl)
+        made = reconcile([first], None, on_ddl=DdlPolicy(on_ddl))
         for present, memory in ((None, AppliedVersions()), (made.shape, made.memory)):
-            done = reconcile([first, last], present, memory, renamed={2: {}}, on_ddl=on_ddl)
+            done = reconcile([first, last], present, memory, renamed={2: {}}, on_ddl=DdlPolicy(on_ddl))
             assert sorted(done.shape.columns) == sorted(columns)
             assert done.lineage.names(first).get("a") == ("a" if "a" in columns else None)
             assert set(done.lineage.gone(last)) == {"a"} & {*columns}
             assert done.refused == {}
     # Without a statement it may have been renamed to what is new.
-    assert reconcile([first, last], None, on_ddl=OnDdl.EVOLVE).kept == ["a"]
-    assert reconcile([first, schema_of(2, id=INT)], None, on_ddl=OnDdl.EVOLVE).kept == []
+    assert reconcile([first, last], None, on_ddl=DdlPolicy(OnDdl.EVOLVE)).kept == ["a"]
+    assert reconcile([first, schema_of(2, id=INT)], None, on_ddl=DdlPolicy(OnDdl.EVOLVE)).kept == []
 
 
 def test_a_version_from_before_a_table_s_first_one() -> None:
@@ -1177,4 +1177,4 @@ def test_defaults_that_cannot_be_told(column: Column) -> None:
     ],
 )
 def test_schema_changes_that_rows_do_not_show(sql: str, warned: bool) -> None:
-    assert bool(not_carried_out([Ddl("QUERY", sql, 1)])) is warned
+    assert bool(not_carried_out([Ddl("QUERY", sql, 1)], {}, DdlPolicy())) is warned

@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 
 import tidecast
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._policy import OnDdl
+from tidecast._policy import DdlKind, DdlPolicy, OnDdl
 from tidecast.model import Column, DataType, TableSchema
 from tidecast.replica._evolve import reconcile, steps
 from tidecast.replica.targets.delta import DeltaTarget
@@ -365,14 +365,86 @@ def test_a_truncated_table_keeps_its_rows_and_tells(replica: Replica) -> None:
     replica._ts += 10
     replica.topic.grow([ddl("TRUNCATE TABLE `d`.`t`", replica._ts, table(first, ID, column("a")))])
     replica.put(first, id=2, a=3)
-    for policy in ("lenient", "try_evolve", "ignore"):
+    for policy in ("lenient", "ignore"):
         (warning,) = replica.run(policy, ddl=policy).warnings
         assert "not carried out" in warning
         assert replica.rows(policy) == [{"id": 1, "a": 1}, {"id": 2, "a": 3}]
         assert replica.journal(policy)[1][:2] == ("truncate table", "ignored")
-    for policy in ("evolve", "exception"):
-        with pytest.raises(TableRefused, match="TRUNCATE TABLE"):
-            replica.run(policy, ddl=policy)
+    with pytest.raises(TableRefused, match="TRUNCATE TABLE"):
+        replica.run("exception", ddl="exception")
+
+
+def test_each_kind_of_change_may_have_a_policy_of_its_own() -> None:
+    first = TableSchema("d", "t", 1, 1, (_column("id"), _column("a"), _column("b")))
+    last = TableSchema("d", "t", 1, 3, (_column("id", "bigint"), _column("aa"), _column("c")))
+    renamed = {3: {"aa": "a"}}
+
+    def columns(*said: str) -> list[str]:
+        policy = DdlPolicy.parse(said)
+        made = reconcile([first], None, on_ddl=policy)
+        later = reconcile([last], made.shape, made.memory, renamed=renamed, on_ddl=policy)
+        at_once = reconcile([first, last], None, renamed=renamed, on_ddl=policy)
+        assert set(at_once.shape.columns) == set(later.shape.columns)
+        assert later.refused.keys() == at_once.refused.keys()
+        return [*sorted(later.shape.columns), *later.refused.values()]
+
+    assert columns() == ["a", "aa", "b", "c", "id"]
+    assert columns("evolve") == ["aa", "c", "id"]
+    assert columns("evolve", "drop-column=lenient") == ["aa", "b", "c", "id"]
+    assert columns("rename-column=evolve") == ["aa", "b", "c", "id"]
+    assert columns("evolve", "rename-column=ignore") == ["aa", "c", "id"]  # what is not renamed is dropped, and added
+    assert columns("evolve", "add-column=ignore") == ["aa", "id"]
+    wider = "column id changed from int to bigint"
+    assert columns("alter-column-type=ignore") == ["a", "b", "id", wider]
+    kinds = [kind for kind, _ in reconcile([first, last], None, renamed=renamed).news]
+    assert sorted(kinds) == ["add-column", "add-column", "alter-column-type", "drop-column", "drop-column"]
+
+    told = DdlPolicy.parse({"default": "ignore", "add-column": "evolve"}, ["add-column=exception", "try_evolve"])
+    assert [told.of(kind) for kind in (DdlKind.ADD_COLUMN, DdlKind.DROP_TABLE, None)] == [
+        "exception",
+        "try_evolve",
+        "try_evolve",
+    ]
+    assert told.told(DdlKind.ADD_COLUMN) == "--ddl add-column=exception"
+
+
+def test_kinds_that_stop_and_new_tables_that_are_not_made(replica: Replica) -> None:
+    first = replica.change("CREATE TABLE `d`.`t` (`id` INT)", ID)
+    replica.put(first, id=1)
+    with pytest.raises(TableRefused, match=r"it is new \(--ddl create-table=exception; with lenient the run goes on"):
+        replica.run(ddl="create-table=exception")
+    assert replica.run("none", ddl=["evolve", "create-table=ignore"]).dead_letters == {"table-refused": 1}
+    replica.put(replica.change("ALTER TABLE `d`.`t` ADD COLUMN `a` INT", ID, column("a")), id=2, a=2)
+    with pytest.raises(TableRefused, match=r"column a added \(--ddl add-column=exception"):
+        replica.run(ddl=["lenient", "add-column=exception"])
+    replica.run(ddl=["lenient", "add-column=ignore"])
+    assert replica.rows() == [{"id": 1}, {"id": 2}]
+    assert replica.journal("to")[1] == ("add column", "ignored", "left out of rows: a")
+
+
+def _column(name: str, kind: str = "int") -> Column:
+    return Column(name, DataType(kind, "binary", "binary", 11), nullable=True)
+
+
+@pytest.mark.parametrize("word", ["add-colum=evolve", "truncate.table=evolve", "=evolve "])
+def test_an_unknown_kind(tmp_path: Path, word: str) -> None:
+    with pytest.raises(ConfigError, match="one of "):
+        tidecast.replicate(f"{tmp_path}/topic?protocol=simple", str(tmp_path), ddl=["lenient", word])
+
+
+def test_columns_get_the_order_that_they_have_at_the_source(replica: Replica) -> None:
+    replica.put(replica.change("CREATE TABLE `d`.`t` (`id` INT)", ID, column("a")), id=1, a=1)
+    replica.run(ddl="evolve")
+    (file,) = replica.log().files
+    replica.put(replica.change("ALTER TABLE `d`.`t` ADD COLUMN `b` INT FIRST", column("b"), ID, column("a")), id=2, b=2)
+    replica.change("ALTER TABLE `d`.`t` MODIFY COLUMN `id` INT AFTER `a`", column("b"), column("a"), ID)
+    for _ in range(2):
+        replica.run(ddl="evolve")
+        assert [list(found.items()) for found in replica.rows()] == [
+            [("b", 2), ("a", None), ("id", 2)],
+            [("b", None), ("a", 1), ("id", 1)],
+        ]
+    assert file in replica.log().files
 
 
 def test_an_unknown_policy(tmp_path: Path) -> None:
@@ -410,7 +482,7 @@ def test_columns_keep_their_rows_through_any_renames() -> None:
     random = Random(7)
     for _ in range(300):
         versions, ids, renamed = random_versions(random)
-        done = reconcile(versions, None, renamed=renamed, on_ddl=OnDdl.EVOLVE)
+        done = reconcile(versions, None, renamed=renamed, on_ddl=DdlPolicy(OnDdl.EVOLVE))
         assert done.refused == {}
         last = {i: name for name, i in ids[-1].items()}
         for version, columns in zip(versions, ids, strict=True):
@@ -427,9 +499,9 @@ def test_it_makes_no_difference_where_one_batch_ends() -> None:
     for _ in range(300):
         versions, _, renamed = random_versions(random)
         cut = random.randint(1, len(versions) - 1)
-        whole = reconcile(versions, None, renamed=renamed, on_ddl=OnDdl.EVOLVE)
-        begun = reconcile(versions[:cut], None, renamed=renamed, on_ddl=OnDdl.EVOLVE)
-        done = reconcile(versions[cut:], begun.shape, begun.memory, renamed=renamed, on_ddl=OnDdl.EVOLVE)
+        whole = reconcile(versions, None, renamed=renamed, on_ddl=DdlPolicy(OnDdl.EVOLVE))
+        begun = reconcile(versions[:cut], None, renamed=renamed, on_ddl=DdlPolicy(OnDdl.EVOLVE))
+        done = reconcile(versions[cut:], begun.shape, begun.memory, renamed=renamed, on_ddl=DdlPolicy(OnDdl.EVOLVE))
         assert done.refused == {}
         assert set(done.shape.columns) == set(whole.shape.columns)
         for version in versions:
@@ -444,13 +516,13 @@ def int_table(version: int, *columns: str, **types: DataType) -> TableSchema:
 def test_a_name_that_becomes_another_columns_is_not_taken_where_changes_are_ignored() -> None:
     swap = {2: {"a": "b", "b": "a"}}
     first, second, third = (int_table(number, "a", "b") for number in (1, 2, 3))
-    done = reconcile([first, second, third], None, renamed=swap, on_ddl=OnDdl.IGNORE)
+    done = reconcile([first, second, third], None, renamed=swap, on_ddl=DdlPolicy(OnDdl.IGNORE))
     assert done.refused == {second: "a is another column now", third: "a is another column now"}
 
 
 def test_values_that_a_change_alters_are_not_taken_where_changes_are_ignored() -> None:
     first, second = (int_table(n, at=DataType("datetime", decimal=digits)) for n, digits in ((1, 6), (2, 0)))
-    (cause,) = reconcile([first, second], None, on_ddl=OnDdl.IGNORE).refused.values()
+    (cause,) = reconcile([first, second], None, on_ddl=DdlPolicy(OnDdl.IGNORE)).refused.values()
     assert cause == "column at lost digits after the point, in rows too that no message shows"
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from tidecast import replica
 from tidecast._errors import ConfigError
-from tidecast._policy import OnDdl, OnUnrepresentable
+from tidecast._policy import DdlPolicy, DdlWords, OnUnrepresentable
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import parse_place, scheme_of, source_uri
 from tidecast.api._snapshot import tso_of
@@ -49,7 +49,7 @@ def compare(
     *,
     schema_registry: str | None = None,
     tz: str | None = None,
-    ddl: str = "lenient",
+    ddl: DdlWords = (),
     on_unrepresentable: str = "null",
     config: str | os.PathLike[str] | None = None,
     as_of: str | int | None = None,
@@ -88,7 +88,9 @@ def compare(
         raise ConfigError(
             "--config and --on-unrepresentable say what a topic or a database comes to, and neither side is one"
         )
-    comes_to = partial(TopicTables, on_ddl=OnDdl.parse(ddl, "ddl"), on_unrepresentable=of_values, settings=settings)
+    comes_to = partial(
+        TopicTables, on_ddl=DdlPolicy.parse(settings.ddl, ddl), on_unrepresentable=of_values, settings=settings
+    )
     opens = [_checked(text, side, schema_registry, tz, comes_to, tso) for text, side in ((a, "A"), (b, "B"))]
     session = spark or spark_session()
     with ExitStack() as stack:

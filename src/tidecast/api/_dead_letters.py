@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from tidecast import replica
 from tidecast._errors import ConfigError
-from tidecast._policy import OnDataLoss, OnDdl, OnMismatch, OnUnrepresentable
+from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnMismatch, OnUnrepresentable
 from tidecast._progress import Progress, no_progress
 from tidecast.api._replicate import KEYS, PROOF, lock_of, replay_window_of, source_of
 from tidecast.api._source import TopicSource, folder
@@ -74,7 +74,7 @@ def retry_dead_letters(
     tz: str | None = None,
     dead_letters: str | None = None,
     on_mismatch: str = "dead-letter",
-    ddl: str = "lenient",
+    ddl: DdlWords = (),
     mode: str = "current",
     metadata: Sequence[str] = (),
     on_unrepresentable: str = "null",
@@ -103,9 +103,10 @@ def retry_dead_letters(
     Source: Changefeeds, delivery.
     """
     target = parse_target(to)
-    on_ddl, mismatch = OnDdl.parse(ddl, "ddl"), OnMismatch.parse(on_mismatch)
+    mismatch = OnMismatch.parse(on_mismatch)
     contents, of_values = Contents.parse(mode, metadata), OnUnrepresentable.parse(on_unrepresentable)
     settings = Settings.read(storage_path(os.fspath(config), "--config")) if config is not None else Settings()
+    on_ddl = DdlPolicy.parse(settings.ddl, ddl)
     data_loss = OnDataLoss.parse(on_data_loss or OnDataLoss.FAIL)
     letters_in = folder(dead_letters, "--dead-letters") or (target.folder / _DEAD_LETTERS if target.folder else None)
     if letters_in is None:
@@ -164,7 +165,7 @@ def retry_dead_letters(
             contents=contents,
             on_unrepresentable=of_values,
             settings=settings,
-            applied=AppliedKeys(resume_from / KEYS, now.batch, window, now.covered, again=again),
+            applied=AppliedKeys(resume_from / KEYS, now.batch, window, now.covered, passed=now.covered, again=again),
             proofs=Proofs(resume_from / PROOF),
             progress=progress,
         )

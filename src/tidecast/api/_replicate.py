@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tidecast import replica
 from tidecast._errors import ConfigError
 from tidecast._go import parse_duration
-from tidecast._policy import OnDataLoss, OnDdl, OnError, OnMismatch, OnUnrepresentable
+from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnError, OnMismatch, OnUnrepresentable
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import parse_place, redact_uri
 from tidecast.api._follow import follow, next_batch
@@ -55,7 +55,7 @@ def replicate(
     dead_letters: str | None = ...,
     on_error: str = ...,
     on_mismatch: str = ...,
-    ddl: str = ...,
+    ddl: DdlWords = ...,
     mode: str = ...,
     metadata: Sequence[str] = ...,
     on_unrepresentable: str = ...,
@@ -75,7 +75,7 @@ def replicate(
     dead_letters: str | None = ...,
     on_error: str = ...,
     on_mismatch: str = ...,
-    ddl: str = ...,
+    ddl: DdlWords = ...,
     mode: str = ...,
     metadata: Sequence[str] = ...,
     on_unrepresentable: str = ...,
@@ -109,7 +109,7 @@ def replicate(
     dead_letters: str | None = None,
     on_error: str = "dead-letter",
     on_mismatch: str = "dead-letter",
-    ddl: str = "lenient",
+    ddl: DdlWords = (),
     mode: str = "current",
     metadata: Sequence[str] = (),
     on_unrepresentable: str = "null",
@@ -143,8 +143,11 @@ def replicate(
     With `on_unrepresentable` "string" columns that may have values which a table's type cannot hold, such as zero
     dates, keep MySQL's text; with "fail" a row with such a value is a message that cannot be applied.
 
-    `config` is a TOML file of routes, by which tables get another name or become one, and of masks: columns that are
-    dropped, hashed or redacted.
+    `ddl` is a word, `"lenient"` by default, or several, of which some are for one kind of schema change:
+    `["lenient", "drop-column=ignore"]`; or a mapping, `{"default": "lenient", "drop-column": "ignore"}`.
+
+    `config` is a TOML file of routes, by which tables get another name or become one, of masks: columns that are
+    dropped, hashed or redacted, and of what `ddl` says, which counts before it.
 
     With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for
     `replay_window` of commit-ts, a duration such as "30m"; the default is "24h".
@@ -174,9 +177,10 @@ def replicate(
     and for `replay_window`, `compact_every`, `resolved_only` or `on_data_loss` without a checkpoint.
     """
     target = parse_target(to)
-    on_error, on_mismatch, on_ddl = OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnDdl.parse(ddl, "ddl")
+    on_error, on_mismatch = OnError.parse(on_error), OnMismatch.parse(on_mismatch)
     contents, of_values = Contents.parse(mode, metadata), OnUnrepresentable.parse(on_unrepresentable)
     settings = Settings.read(storage_path(os.fspath(config), "--config")) if config is not None else Settings()
+    on_ddl = DdlPolicy.parse(settings.ddl, ddl)
     dead_letter_folder = folder(dead_letters, "--dead-letters")
 
     def apply(events: Events, applied: AppliedKeys | None = None, proofs: Proofs | None = None) -> Replicated:
@@ -249,7 +253,8 @@ def replicate(
             batch.lost,
         )
         with noted_in_commits(checked.session, of_batch):
-            applied = apply(batch.events, AppliedKeys(keys, now.batch, window, now.covered, resolved), proofs)
+            known = AppliedKeys(keys, now.batch, window, now.covered, resolved, stream.progress.covered)
+            applied = apply(batch.events, known, proofs)
             write_ledger(checked.session, to, of_batch, applied)
         if not batch.lost:
             return applied

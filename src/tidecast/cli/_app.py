@@ -63,8 +63,13 @@ MismatchPolicy = Annotated[
     OnMismatch,
     typer.Option(help="Set rows that do not fit their checksums aside, apply them all the same, or stop at one."),
 ]
-DdlPolicy = Annotated[
-    OnDdl, typer.Option(help="Which schema changes the tables follow, and which of them stop the run.")
+Ddl = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[KIND=]POLICY",
+        help="Which schema changes the tables follow, and which of them stop the run: "
+        f"{', '.join(OnDdl)}; may be repeated, as in --ddl lenient --ddl truncate-table=evolve.",
+    ),
 ]
 Mode = Annotated[
     TableMode,
@@ -206,7 +211,7 @@ def replicate(
     dead_letters: DeadLetters = None,
     on_error: Policy = OnError.DEAD_LETTER,
     on_mismatch: MismatchPolicy = OnMismatch.DEAD_LETTER,
-    ddl: DdlPolicy = OnDdl.LENIENT,
+    ddl: Ddl = None,
     mode: Mode = TableMode.CURRENT,
     metadata: Metadata = None,
     on_unrepresentable: UnrepresentablePolicy = OnUnrepresentable.NULL,
@@ -272,7 +277,7 @@ def replicate(
             dead_letters=dead_letters,
             on_error=on_error,
             on_mismatch=on_mismatch,
-            ddl=ddl,
+            ddl=ddl or (),
             mode=mode,
             metadata=metadata or (),
             on_unrepresentable=on_unrepresentable,
@@ -324,8 +329,11 @@ def compare(
     schema_registry: Registry = None,
     zone: Zone = None,
     ddl: Annotated[
-        OnDdl, typer.Option(help="Which schema changes the tables of a topic follow, as for replicate.")
-    ] = OnDdl.LENIENT,
+        list[str] | None,
+        typer.Option(
+            metavar="[KIND=]POLICY", help="Which schema changes the tables of a topic follow, as for replicate."
+        ),
+    ] = None,
     on_unrepresentable: UnrepresentablePolicy = OnUnrepresentable.NULL,
     config: ReplicaConfig = None,
     as_of: Annotated[
@@ -340,7 +348,7 @@ def compare(
             b,
             schema_registry=schema_registry,
             tz=zone,
-            ddl=ddl,
+            ddl=ddl or (),
             on_unrepresentable=on_unrepresentable,
             config=config,
             as_of=as_of,
@@ -377,7 +385,7 @@ def retry_dead_letters(
     zone: Zone = None,
     dead_letters: DeadLetters = None,
     on_mismatch: MismatchPolicy = OnMismatch.DEAD_LETTER,
-    ddl: DdlPolicy = OnDdl.LENIENT,
+    ddl: Ddl = None,
     mode: Mode = TableMode.CURRENT,
     metadata: Metadata = None,
     on_unrepresentable: UnrepresentablePolicy = OnUnrepresentable.NULL,
@@ -401,7 +409,7 @@ def retry_dead_letters(
             tz=zone,
             dead_letters=dead_letters,
             on_mismatch=on_mismatch,
-            ddl=ddl,
+            ddl=ddl or (),
             mode=mode,
             metadata=metadata or (),
             on_unrepresentable=on_unrepresentable,

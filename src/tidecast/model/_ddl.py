@@ -12,7 +12,8 @@ from tidecast.model._schema import TableSchema
 class Ddl:
     """A schema change: TiCDC's type (`CREATE`, `ALTER` …), its SQL, and the table before and after.
 
-    `position` is where it stands among the rows, see `Events.position`.
+    `position` is where it stands among the rows, see `Events.position`. `named` are the database and the table where no
+    schema tells them, as a message names them beside its SQL, or what they become.
     """
 
     type: str
@@ -21,6 +22,7 @@ class Ddl:
     schema: TableSchema | None = None
     before: TableSchema | None = None
     position: int | None = None
+    named: tuple[str, str] | None = None
 
     @property
     def statement(self) -> Statement | None:
@@ -29,7 +31,7 @@ class Ddl:
 
     @property
     def database(self) -> str:
-        """The database that it is about: the table's, else the one that its SQL names."""
+        """The database that it is about: the table's, else the one that is named."""
         return self.schema.database if self.schema else self._named[0]
 
     @property
@@ -39,7 +41,9 @@ class Ddl:
 
     @property
     def _named(self) -> tuple[str, str]:
-        """Database and table as its SQL names them afterwards, each empty where it does not."""
+        """Database and table as the message or its SQL names them afterwards, each empty where it does not."""
+        if self.named:
+            return self.named
         statement = self.statement
         if statement is None:
             return "", ""

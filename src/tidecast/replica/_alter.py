@@ -31,6 +31,16 @@ def evolve(plan: Plan) -> None:
         plan.place.remember(plan.notes)
     if evolution.changes:
         _grow(plan, evolution.moved)
+    if (order := _order(plan)) and plan.place.takes(order):
+        plan.place.reorder(order)
+
+
+def _order(plan: Plan) -> list[str]:
+    """Return the order that the table's columns of the source shall have, empty where it is so or is not asked for."""
+    there = list(plan.evolution.shape.columns)
+    order = [name for name in plan.evolution.order if name in there]
+    order += [name for name in there if name not in order]
+    return order if plan.evolution.order and order != there else []
 
 
 def alters_rows(plan: Plan) -> bool:

@@ -24,7 +24,16 @@ from pyspark.sql import types as T
 from tidecast._tso import compose, physical_ms
 from tidecast.replica._again import Again
 from tidecast.spark import union
-from tidecast.storage import AnyPath, entries, remove_tree, spark_input, spark_output
+from tidecast.storage import (
+    AnyPath,
+    entries,
+    files_below,
+    make_folder,
+    move,
+    remove_tree,
+    spark_input,
+    spark_output,
+)
 
 _NAME = re.compile(r"(\d{12})-(\d{20})-(\d)-([0-9a-f]{8})")
 SAME_ROW = T.StructType(
@@ -52,8 +61,9 @@ class AppliedKeys:
     `batch` is the number of the batch that is being applied. Rows up to `covered`, the lowest watermark of all
     partitions, need not be remembered: what comes of them later is left out before it gets here. A key is remembered
     for `window` milliseconds of commit-ts. `resolved` is the resolved-ts above which nothing is applied, where rows
-    wait for theirs; then a partition's rows are not applied in their order. `again` are the dead letters that are
-    applied once more, where the batch is one of those.
+    wait for theirs; then a partition's rows are not applied in their order. `passed` is what was `covered` before this
+    batch: of what lies below nothing is remembered. `again` are the dead letters that are applied once more, where the
+    batch is one of those.
     """
 
     folder: AnyPath
@@ -61,11 +71,22 @@ class AppliedKeys:
     window: int
     covered: int = -1
     resolved: int | None = None
+    passed: int = -1
     again: Again | None = None
 
     def of(self, database: str, table: str, key: T.StructType) -> TableKeys:
         """Return those of a table whose key has these types now."""
         return TableKeys(self, self.folder / _digest([database, table], 16), key)
+
+    def move(self, old: tuple[str, str], new: tuple[str, str]) -> None:
+        """Let a table that has a new name keep its keys."""
+        for kind in ((), ("deletes",)):
+            source, target = (self.folder / _digest([*name, *kind], 16) for name in (old, new))
+            for name in files_below(source):
+                there = target / name
+                make_folder(there.parent)
+                move(source / name, there)
+            remove_tree(source, ignore_errors=True)
 
     def deletes_of(self, database: str, table: str, key: T.StructType) -> TableKeys:
         """Return the keys of deletes that came before a table was made; all of them, covered or not."""
@@ -130,6 +151,21 @@ class TableKeys:
         rows = self._read(spark, self._written())
         names = (F.col("known")[f"k{n}"].alias(f.name) for n, f in enumerate(self.key.fields))
         return rows.select(F.struct(*names).alias("key"), "applied.commit_ts").distinct()
+
+    @property
+    def newest(self) -> int:
+        """The newest commit-ts that a key was brought to, as far as it has to be remembered; -1 for none."""
+        return max((w.newest for w in self._written()), default=-1)
+
+    def remembers_since(self, commit_ts: int) -> bool:
+        """Tell whether all keys that were brought to something later are still known."""
+        return commit_ts > self.of.passed and commit_ts >= compose(
+            max(physical_ms(max(self.newest, 0)) - self.of.window, 0)
+        )
+
+    def since(self, spark: SparkSession, commit_ts: int) -> DataFrame:
+        """Return the keys that were brought to a commit-ts or a later one: `key`."""
+        return self.times(spark).where(F.col("commit_ts") >= F.lit(commit_ts)).select("key").distinct()
 
     def _uncovered(self) -> Column:
         """Return whether a change is to be remembered, as its repetition is not left out before it comes here."""

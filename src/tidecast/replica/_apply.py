@@ -30,6 +30,8 @@ from tidecast.replica._order import newest, without_repeats
 from tidecast.replica._plan import SOURCES, Plan
 from tidecast.replica._proof import Proof, Proofs, RowSum, row_hash, row_sum
 from tidecast.replica._report import TableReport
+from tidecast.replica._truncate import truncate
+from tidecast.replica._truncated import ended, is_late
 from tidecast.spark import number_at, sql_column, sql_name, union
 
 _NOTE = '{"tidecast": '
@@ -55,10 +57,14 @@ def apply(
     nothing, not even the table's version. `applied` are the keys of the batches before: no older change sets one back.
     `proofs` are what the tables' rows come to.
     """
+    if plan.truncated.replaces and plan.place.exists():
+        plan.place.drop()
     if not proofs:
+        truncate(plan, applied, None)
         evolve(plan)
         return _apply(plan, set_aside, applied, None, has_commit_ts=has_commit_ts, ordered=ordered)
     proof = proofs.of(plan)
+    truncate(plan, applied, proof)
     with proof.reshaping(alters_rows=alters_rows(plan)):
         evolve(plan)
     return proof.told(_apply(plan, set_aside, applied, proof, has_commit_ts=has_commit_ts, ordered=ordered))
@@ -129,7 +135,7 @@ def _merge(
         actions, done = _counted(_with_action(plan, changes, batch, hashed=proof is not None), counts, kept)
         if keys and (marked := keys.mark_repeated(actions, come)):
             actions, done = _counted(_without_repeated(marked), counts, kept)
-        checked = Checked.of(come) + count([change for change, _, _ in plan.refused])
+        checked = Checked.of(come) + count(plan.set_aside)
         set_aside(checked)
         if keys:  # before they are applied: after a crash between, they must not be forgotten
             keys.add(actions, come)
@@ -175,7 +181,7 @@ def _newest(plan: Plan, *, has_commit_ts: bool, also: Sequence[Column] = ()) -> 
     """Return the newest change of each key (see `newest`), as the table takes it."""
     keeps = DELETED in plan.contents.columns
     changes = newest(plan.changes(), has_commit_ts=has_commit_ts, also=also, with_last_row=keeps)
-    return _with_deleted_rows(changes) if keeps else changes
+    return ended(plan, _with_deleted_rows(changes), "time.commit_ts") if keeps else changes
 
 
 def _once(plan: Plan, changes: DataFrame) -> DataFrame:
@@ -184,7 +190,8 @@ def _once(plan: Plan, changes: DataFrame) -> DataFrame:
     sent = IDENTITY[1:]  # of a row that is masked, the table does not show everything
     op = (F.col("after.metadata")[OP].alias("op"),) if log else ()
     same = F.struct("after.row", *op, *sent)
-    appended = changes if log else changes.where(~F.col("deleted"))
+    appended = changes if log else ended(plan, changes, "commit_ts").where(~F.col("deleted"))
+    appended = appended.where(~is_late(plan, "commit_ts"))
     return without_repeats(appended.select("*", same.alias("row")))
 
 
@@ -201,7 +208,7 @@ def _keep_versions(
             *_count_unrepresentable(plan, F.col("after")),
             *sums_of_tallies(),
         ).collect()
-        checked = Checked.of(done) + count([change for change, _, _ in plan.refused])
+        checked = Checked.of(done) + count(plan.set_aside)
         set_aside(checked)
         before = deletes.times(plan.place.spark) if deletes and plan.present is None else None
         versions = laid_out(plan, changes, done["since"] or 0, before)
@@ -312,7 +319,7 @@ def _with_action(plan: Plan, changes: DataFrame, keys: BatchKeys | None = None, 
     """
     hashes = _hashes(plan) if hashed else {}
     if plan.present is None or keys is None:
-        action = F.when(_has_key() & ~F.col("deleted"), F.lit(INSERT))
+        action = F.when(_has_key() & ~F.col("deleted") & ~is_late(plan, "time.commit_ts"), F.lit(INSERT))
         return changes.withColumns({"action": action, "present": F.lit(False), **hashes})
     row_columns = (F.col(sql_name(name)) for name in (*plan.evolution.shape.columns, *plan.contents.columns))
     there_is = F.col("there").isNotNull()
@@ -323,7 +330,7 @@ def _with_action(plan: Plan, changes: DataFrame, keys: BatchKeys | None = None, 
         .when(~there_is, F.lit(INSERT))
         .when(~same, F.lit(UPDATE))
     )
-    action = F.when(_has_key(), action)
+    action = F.when(_has_key() & ~is_late(plan, "time.commit_ts"), action)
     joined = keys.with_rows(changes, plan.place.read().select(*row_columns), "there", plan.key)
     named = (column.alias(name) for name, column in {"action": action, "present": present, **hashes}.items())
     return joined.select(*changes.columns, *named)

@@ -1,31 +1,29 @@
-"""Schema changes that stop a run, and those that are not carried out: tables and partitions that are emptied, dropped
-or renamed."""
+"""Schema changes of whole tables and partitions: which are carried out, which are not, and which stop a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from tidecast._errors import TableRefused
-from tidecast._policy import OnDdl
+from tidecast._policy import DdlKind, DdlPolicy, OnDdl
 from tidecast.model import Ddl, Reason
 from tidecast.replica._plan import Plan
+from tidecast.replica._truncated import kind_of, removes_rows
 
 Name = tuple[str, str]
 
-_STATEMENTS = {(verb, subject) for verb in ("DROP", "TRUNCATE", "RENAME") for subject in ("TABLE", "DATABASE")}
+_VERBS = ("DROP", "TRUNCATE", "RENAME", "RECOVER", "FLASHBACK")
+_STATEMENTS = {(verb, subject) for verb in _VERBS for subject in ("TABLE", "DATABASE")}
+_NONE: Mapping[str, str] = {}
+_STOPS = (OnDdl.EXCEPTION, OnDdl.EVOLVE)
 _CLAUSES = {("RENAME",), ("DROP", "PARTITION"), ("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")}
 
 
-def not_carried_out(changes: Iterable[Ddl]) -> tuple[str, ...]:
-    """Return a warning for each schema change that moves or removes rows without a row change for each of them.
+def moves_rows(change: Ddl) -> bool:
+    """Tell whether a schema change moves or removes rows without a row change for each of them.
 
     One whose SQL cannot be read may be such a change.
     """
-    return tuple(f"not carried out on the tables: {change.sql}" for change in changes if moves_rows(change))
-
-
-def moves_rows(change: Ddl) -> bool:
-    """Tell whether a schema change moves or removes rows without a row change for each of them."""
     statement = change.statement
     if statement is None:
         return True
@@ -34,17 +32,54 @@ def moves_rows(change: Ddl) -> bool:
     return (statement.verb, statement.subject) in _STATEMENTS
 
 
-def stop_at_schema_changes(changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: OnDdl) -> None:
-    """Raise TableRefused for a schema change that stops the run: any, or one that the tables cannot follow."""
-    if on_ddl not in (OnDdl.EXCEPTION, OnDdl.EVOLVE):
-        return
-    hint = f"--ddl is {on_ddl}; with {OnDdl.LENIENT} the run goes on"
+def carries_out(change: Ddl, on_ddl: DdlPolicy) -> bool:
+    """Tell whether a schema change that removes all rows of a table, or renames it, shall be carried out."""
+    return kind_of(change) is not None and on_ddl.carries_out(kind_of(change))
+
+
+def why_not_carried_out(
+    change: Ddl, plans: Mapping[Name, Plan], on_ddl: DdlPolicy, refused: Mapping[str, str]
+) -> str | None:
+    """Return why a schema change that moves or removes rows is not carried out, None where it is.
+
+    `refused` has the causes of renames by their SQL.
+    """
+    if kind_of(change) is None:
+        return "what moves or removes rows without a row change is not carried out"
+    if not carries_out(change, on_ddl):
+        left = "" if removes_rows(change) else "; the table of the new name lacks the rows of before"
+        return f"not carried out, as {on_ddl.told(kind_of(change))}{left}"
+    if not removes_rows(change):
+        return refused.get(change.sql)
+    plan = plans.get((change.database, change.table))
+    return plan.truncated.objection if plan else None
+
+
+def not_carried_out(
+    changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: DdlPolicy, refused: Mapping[str, str] = _NONE
+) -> tuple[str, ...]:
+    """Return a warning for each schema change that moves or removes rows, and is not carried out on the tables."""
+    why = {c.sql: why_not_carried_out(c, plans, on_ddl, refused) for c in changes if moves_rows(c)}
+    return tuple(f"not carried out on the tables: {sql} ({cause})" for sql, cause in why.items() if cause)
+
+
+def stop_at_schema_changes(
+    changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: DdlPolicy, refused: Mapping[str, str]
+) -> None:
+    """Raise TableRefused for a schema change that stops the run: one of a kind that does, or that no table follows."""
+    hint = "{}; with {} the run goes on"
     for name, plan in plans.items():
-        said = [*plan.evolution.refused.values(), *([plan.evolution.clash] if plan.evolution.clash else [])]
-        said += [cause for _, reason, cause in plan.refused if reason is Reason.SCHEMA_CHANGE]
-        if on_ddl is OnDdl.EXCEPTION:
-            said += plan.evolution.news
-        if said:
-            raise TableRefused(f"its schema changed: {said[0]}", where=".".join(name), hint=hint)
-    if stopping := not_carried_out(changes):
-        raise TableRefused(stopping[0], hint=hint)
+        causes = [*plan.evolution.refused.values(), *([plan.evolution.clash] if plan.evolution.clash else [])]
+        causes += [cause for _, reason, cause in plan.refused if reason is Reason.SCHEMA_CHANGE]
+        stops = on_ddl.default in _STOPS
+        said: list[tuple[DdlKind | None, str]] = [(None, cause) for cause in causes if stops]
+        said += [(kind, what) for kind, what in plan.evolution.news if on_ddl.of(kind) is OnDdl.EXCEPTION]
+        if plan.present is None and plan.accepted and on_ddl.of(DdlKind.CREATE_TABLE) is OnDdl.EXCEPTION:
+            said.append((DdlKind.CREATE_TABLE, "it is new"))
+        for kind, what in said:
+            told = hint.format(on_ddl.told(kind), OnDdl.LENIENT)
+            raise TableRefused(f"its schema changed: {what}", where=".".join(name), hint=told)
+    for change in changes:
+        kind = kind_of(change)
+        if on_ddl.of(kind) in _STOPS and (stopping := not_carried_out([change], plans, on_ddl, refused)):
+            raise TableRefused(stopping[0], hint=hint.format(on_ddl.told(kind), OnDdl.LENIENT))

@@ -13,13 +13,17 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import types as T
 
 from tidecast import model
-from tidecast._policy import OnDdl
+from tidecast._policy import CARRY_OUT, DdlKind, DdlPolicy, OnDdl
 from tidecast.model import DataType, Kind, TableSchema, bit_width
 from tidecast.replica._applied_versions import AppliedVersions, Move
 from tidecast.replica._columns import is_text, source_type, table_type
 
 _NOTHING = AppliedVersions()
+_LENIENT = DdlPolicy()
 _NEVER: Mapping[int, Mapping[str, str]] = {}
+News = tuple[DdlKind, str]
+"""What a version changed: its kind, and in words."""
+
 _TOO_OLD = "a version from before those in the table, which does not fit them"
 
 _ROUNDED = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
@@ -59,7 +63,8 @@ class Evolution:
     where the present table takes nothing at all. `moves` are what became of columns, `moved` is what the present table
     looks like after them, and `changes` tells that it lacks columns or room even so. `news` says, for people, what the
     batch's versions changed, `kept` which columns were gone from the source with it, and `again` which of those that
-    the table keeps have come back, as other columns maybe.
+    the table keeps have come back, as other columns maybe. `left_out` are columns that the source has, and it does not
+    get; `order` is that of the source's columns where a new version has come and the table shall have it, too.
     """
 
     shape: Shape
@@ -70,10 +75,12 @@ class Evolution:
     changes: bool = False
     moves: tuple[Move, ...] = ()
     moved: Shape | None = None
-    news: Sequence[str] = field(default=(), compare=False)
+    news: Sequence[News] = field(default=(), compare=False)
     kept: Sequence[str] = field(default=(), compare=False)
     again: Sequence[str] = field(default=(), compare=False)
     read_by: AppliedVersions | None = None
+    left_out: Sequence[str] = field(default=(), compare=False)
+    order: Sequence[str] = field(default=(), compare=False)
 
     @property
     def lineage(self) -> AppliedVersions:
@@ -88,7 +95,7 @@ def reconcile(
     *,
     has_commit_ts: bool = True,
     renamed: Mapping[int, Mapping[str, str]] = _NEVER,
-    on_ddl: OnDdl = OnDdl.LENIENT,
+    on_ddl: DdlPolicy = _LENIENT,
 ) -> Evolution:
     """Return the shape that holds the rows of all versions of a table, and which versions it cannot hold.
 
@@ -100,7 +107,7 @@ def reconcile(
     statements rename, by the number of the version that they make, see `Statement.former_names`.
     """
     given = list(dict.fromkeys(versions))
-    if on_ddl is OnDdl.IGNORE:
+    if on_ddl.ignores_columns:
         return _unevolved(given, present, memory, renamed)
     rules = _Rules(on_ddl, renamed if has_commit_ts else _NEVER, has_commit_ts)
     fresh = _fresh(given, memory, has_commit_ts=has_commit_ts)
@@ -120,9 +127,24 @@ def reconcile(
     # Columns may be added FIRST or AFTER others: the newest version has the order.
     ordered = dict.fromkeys([*(c.name for c in line.accepted[-1].columns), *line.shape.columns])
     shape = replace(line.shape, columns={name: line.shape.columns[name] for name in ordered})
+    left_out: list[str] = []
+    if on_ddl.of(DdlKind.ADD_COLUMN) is OnDdl.IGNORE:
+        base = moved or _following(_shape_of(memory.current(line.accepted[0])), line.moves)
+        left_out = [name for name in shape.columns if name not in base.columns]
+        shape = replace(shape, columns={name: kind for name, kind in shape.columns.items() if name in base.columns})
     kept = [name for move in line.moves for name in move.kept]
     evolution = Evolution(
-        shape, first, refused, taken, moves=line.moves, moved=moved, news=line.news, kept=kept, again=line.again
+        shape,
+        first,
+        refused,
+        taken,
+        moves=line.moves,
+        moved=moved,
+        news=line.news,
+        kept=kept,
+        again=line.again,
+        left_out=left_out,
+        order=[c.name for c in line.accepted[-1].columns] if on_ddl.default in CARRY_OUT and taken != memory else (),
     )
     if moved is None:
         return evolution
@@ -178,11 +200,7 @@ def _unfit(shape: Shape, version: TableSchema, first: TableSchema) -> str | None
     altered = ((c.name, _alters(types[c.name], c.data_type)) for c in version.columns if c.name in types)
     if found := next(((name, how) for name, how in altered if how), None):
         return f"column {found[0]} {found[1]}, in rows too that no message shows"
-    wider = {n: kind for n, kind in by.columns.items() if n in shape.columns and not holds(shape.columns[n], kind)}
-    return _clash(replace(shape, columns={}), by) or next(
-        (f"column {n} changed from {shape.columns[n].simpleString()} to {k.simpleString()}" for n, k in wider.items()),
-        None,
-    )
+    return _clash(replace(shape, columns={}), by) or _wider(shape, by)
 
 
 @dataclass(frozen=True)
@@ -193,7 +211,7 @@ class _Line:
     refused: Mapping[TableSchema, str]
     shape: Shape
     moves: tuple[Move, ...]
-    news: Sequence[str]
+    news: Sequence[News]
     again: Sequence[str]
 
 
@@ -201,7 +219,7 @@ class _Line:
 class _Rules:
     """What is made of columns that are gone with a version."""
 
-    on_ddl: OnDdl
+    on_ddl: DdlPolicy
     renamed: Mapping[int, Mapping[str, str]]
     sure: bool
     """Whether a version that lacks a column is surely a later one."""
@@ -215,13 +233,13 @@ class _Rules:
         if self.sure:  # one that is only spelled in another way needs no statement: tables have room for one of them
             spelled = {name: by_lower[name.lower()] for name in now - {*old, *pairs} if name.lower() in by_lower}
             pairs |= {name: was for name, was in spelled.items() if was not in now}
-        if not self.on_ddl.moves_columns:
+        if not self.on_ddl.of(DdlKind.RENAME_COLUMN).moves_columns:
             # Its old name stays as a column, unless the source uses it again.
             pairs = {n: was for n, was in pairs.items() if was in now or was.lower() == n.lower()}
         gone = tuple(name for name in old if name not in {*now, *pairs.values()})
         # Without a statement, what is gone may have been renamed to what is new.
         told = version.version in self.renamed or now <= {*old, *pairs}
-        drops = self.sure and told and self.on_ddl.moves_columns
+        drops = self.sure and told and self.on_ddl.of(DdlKind.DROP_COLUMN).moves_columns
         return Move(
             version.version,
             tuple((c.name, pairs[c.name]) for c in version.columns if c.name in pairs),
@@ -233,7 +251,7 @@ class _Rules:
 def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rules) -> _Line:
     """Follow versions in their order. Columns that are gone before the newest one that is known are not followed."""
     accepted, refused = list(versions[:1]), dict[TableSchema, str]()
-    moves, news, again = list[Move](), list[str](), list[str]()
+    moves, news, again = list[Move](), list[News](), list[str]()
     kept = set(memory.kept)
     before = memory.current(versions[0])
     shape = _shape_of(before)
@@ -242,6 +260,8 @@ def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rule
         there = memory.current(version)
         move = rules.move(before, there) if settled else Move(version.version)
         cause = next(iter(refused.values()), None) or _objection(shape, before, there, move, kept)
+        if settled and not cause and rules.on_ddl.of(DdlKind.ALTER_COLUMN_TYPE) is OnDdl.IGNORE:
+            cause = _wider(_following(shape, [move]), _shape_of(there))
         if cause:
             refused[version] = cause
             continue
@@ -257,19 +277,33 @@ def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rule
     return _Line(accepted, refused, shape, tuple(moves), news, again)
 
 
-def _news(before: TableSchema, version: TableSchema, move: Move) -> list[str]:
+def _wider(shape: Shape, by: Shape) -> str | None:
+    """Return which column's type has become wider than a table's."""
+    here, there = shape.columns, by.columns
+    return next(
+        (
+            f"column {n} changed from {here[n].simpleString()} to {kind.simpleString()}"
+            for n, kind in there.items()
+            if n in here and not holds(here[n], kind)
+        ),
+        None,
+    )
+
+
+def _news(before: TableSchema, version: TableSchema, move: Move) -> list[News]:
     """Say what a version changed, for people."""
     renamed = dict(move.renamed)
     old = {c.name: c.data_type for c in before.columns}
-    said = [f"column {was} renamed to {now}" for now, was in move.renamed]
-    said += [f"column {name} dropped" for name in move.dropped]
-    said += [f"column {name} dropped or renamed" for name in move.kept]
+    said = [(DdlKind.RENAME_COLUMN, f"column {was} renamed to {now}") for now, was in move.renamed]
+    said += [(DdlKind.DROP_COLUMN, f"column {name} dropped") for name in move.dropped]
+    said += [(DdlKind.DROP_COLUMN, f"column {name} dropped or renamed") for name in move.kept]
     for column in version.columns:
         was = old.get(renamed.get(column.name, column.name))
         if was is None or (column.name in renamed.values() and column.name not in renamed):
-            said.append(f"column {column.name} added")
+            said.append((DdlKind.ADD_COLUMN, f"column {column.name} added"))
         elif table_type(was) != table_type(column.data_type):
-            said.append(f"column {column.name} changed from {was} to {column.data_type}")
+            what = f"column {column.name} changed from {was} to {column.data_type}"
+            said.append((DdlKind.ALTER_COLUMN_TYPE, what))
     return said
 
 
@@ -285,7 +319,8 @@ def with_wider_key(evolution: Evolution, deletes: Iterable[TableSchema]) -> Evol
             shape = _widened(shape, Shape(keys))
     if shape.columns == evolution.shape.columns:
         return evolution
-    return replace(evolution, shape=shape, changes=True, news=[*evolution.news, "its key became wider"])
+    wider = (DdlKind.ALTER_COLUMN_TYPE, "its key became wider")
+    return replace(evolution, shape=shape, changes=True, news=[*evolution.news, wider])
 
 
 def _following(shape: Shape, moves: Iterable[Move]) -> Shape:

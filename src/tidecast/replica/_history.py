@@ -21,6 +21,7 @@ from pyspark.sql.window import Window
 from tidecast.replica._evolve import Shape
 from tidecast.replica._mode import COMMIT_TS, VALID_FROM, VALID_TO
 from tidecast.replica._plan import Plan
+from tidecast.replica._truncated import next_truncation
 from tidecast.spark import sql_name, union
 
 INSERT, UPDATE, DELETE = "i", "u", "d"
@@ -82,7 +83,9 @@ def laid_out(plan: Plan, changes: DataFrame, since: int, deletes: DataFrame | No
     )
     by_time = Window.partitionBy("key").orderBy("at")
     ends = F.coalesce(~F.lag("deleted").over(by_time), F.lit(False))
-    after = F.when(upsert, _version(F.lead("at").over(by_time))).when(~ends, F.coalesce("there", _tombstone(plan)))
+    until = F.lead("at").over(by_time)
+    until = F.least(until, next_truncation(plan, F.col("at"))) if plan.truncated.at else until
+    after = F.when(upsert, _version(until)).when(~ends, F.coalesce("there", _tombstone(plan)))
     return merged.withColumn("after", F.when(F.col("key").isNotNull(), after)).select(
         F.struct(*(F.col("key")[name].alias(name) for name in plan.key), F.col("at").alias(VALID_FROM)).alias("key"),
         "after",
@@ -103,7 +106,10 @@ def _told_by_table(plan: Plan, keys: DataFrame, since: int) -> DataFrame:
     no_row = F.lit(None).cast(_row_type(plan))
     began = _struct(at=begins, deleted=begins.eqNullSafe(ends), there=F.col("there"))
     ended = _struct(at=ends, deleted=F.lit(True), there=no_row)
-    moments_of_it = F.when(ends > begins, F.array(began, ended)).otherwise(F.array(began))
+    ends_by_change = ends > begins
+    if plan.truncated.at:  # which are no changes of the key: `laid_out` knows them
+        ends_by_change &= ~ends.isin(*plan.truncated.at)
+    moments_of_it = F.when(ends_by_change, F.array(began, ended)).otherwise(F.array(began))
     mine = _struct(**{name: row[name] for name in plan.key}).alias("key")
     told = there.select(mine, F.explode(moments_of_it).alias("moment"))
     moment = F.col("moment")

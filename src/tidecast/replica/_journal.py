@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from tidecast._policy import OnDdl
+from tidecast._policy import DdlKind, DdlPolicy
 from tidecast.model import Ddl, ddl_action
-from tidecast.replica._ddl import Name, moves_rows
+from tidecast.replica._ddl import Name, carries_out, moves_rows, why_not_carried_out
+from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan
+from tidecast.replica._truncated import NEVER, Truncations, keeps_rows, removes_rows
 from tidecast.replica.targets import TargetTable
 from tidecast.spark import small_table
 
@@ -18,6 +23,8 @@ APPLIED, IGNORED, REFUSED = "applied", "ignored", "refused"
 
 _TEXTS = ("database", "table", "type", "query", "outcome", "cause")
 _COLUMNS = {"commit_ts": pa.int64(), **dict.fromkeys(_TEXTS, pa.string())}
+_DROPS, _RENAMES = "drop table", "rename table"
+_REMOVALS = ("truncate table", _DROPS)
 _KEY = ["commit_ts", "database", "table", "query"]
 
 
@@ -27,38 +34,79 @@ def write_journal(
     changes: Iterable[Ddl],
     plans: Mapping[Name, Plan],
     failed: Mapping[Name, str],
-    on_ddl: OnDdl,
+    on_ddl: DdlPolicy,
+    refused: Mapping[str, str],
 ) -> None:
     """Add the schema changes that are not in the journal yet. `plans` are those of the tables that were touched.
 
-    `failed` has the cause where a table could not be written after all.
+    `failed` has the cause where a table could not be written after all, `refused` that of a rename, by its SQL.
     """
     by_key = {(c.commit_ts, c.database, c.table, c.sql): c for c in changes}
     if not by_key:
         return
-    there = place.exists()
-    if there:
+    known = defaultdict[tuple[object, ...], set[str]](set)
+    if place.exists():
         # What a run has written once stays: a topic that is applied again may find its tables in another state.
         since = min(commit_ts for commit_ts, _, _, _ in by_key)
-        known = {tuple(row) for row in place.read().where(f"commit_ts >= {since}").select(_KEY).collect()}
-        by_key = {key: change for key, change in by_key.items() if key not in known}
-        if not by_key:
-            return
+        for row in place.read().where(f"commit_ts >= {since}").select(*_KEY, "outcome").collect():
+            known[tuple(row)[:-1]].add(row["outcome"])
     rows = []
     for key, change in by_key.items():
-        outcome, cause = _outcome(change, plans, failed, on_ddl)
-        rows.append((*key[:3], ddl_action(change.sql).event or change.type.lower(), change.sql, outcome, cause))
-    frame = small_table(spark, rows, _COLUMNS).coalesce(1)
-    place.add_rows(frame, "schema changes")
+        if key in known and not carries_out(change, on_ddl):
+            continue
+        outcome, cause = _outcome(change, plans, failed, on_ddl, refused)
+        # That rows are gone is told even so, as nothing else remembers it where the table is gone, too.
+        if key not in known or (outcome == APPLIED and APPLIED not in known[key]):
+            rows.append((*key[:3], ddl_action(change.sql).event or change.type.lower(), change.sql, outcome, cause))
+    if rows:
+        place.add_rows(small_table(spark, rows, _COLUMNS).coalesce(1), "schema changes")
+
+
+@dataclass(frozen=True)
+class Journaled:
+    """What the journal tells of tables that were truncated, dropped and renamed."""
+
+    truncations: Mapping[Name, Truncations]
+    renames: Sequence[tuple[int, str, Name]]
+
+
+def journaled(place: TargetTable, contents: Contents) -> Journaled:
+    """Return what was carried out on whole tables."""
+    found, renamed = defaultdict[Name, dict[int, str]](dict), list[tuple[int, str, Name]]()
+    if place.exists():
+        told = place.read().where(F.col("type").isin(*_REMOVALS, _RENAMES) & (F.col("outcome") == APPLIED))
+        for row in told.select(*_KEY, "type").collect():
+            name = row["database"], row["table"]
+            if row["type"] == _RENAMES:
+                renamed.append((row["commit_ts"], row["query"], name))
+            else:
+                found[name][row["commit_ts"]] = row["type"]
+    return Journaled({name: _truncations(kinds, contents) for name, kinds in found.items()}, renamed)
+
+
+def _truncations(kinds: Mapping[int, str], contents: Contents) -> Truncations:
+    if contents.is_log:
+        return NEVER
+    at = sorted(kinds) if contents.is_history else [max(kinds)]
+    drops = [] if keeps_rows(contents) else [ts for ts, kind in kinds.items() if kind == _DROPS]
+    return Truncations(tuple(at), max(drops, default=0))
 
 
 def _outcome(
-    change: Ddl, plans: Mapping[Name, Plan], failed: Mapping[Name, str], on_ddl: OnDdl
+    change: Ddl,
+    plans: Mapping[Name, Plan],
+    failed: Mapping[Name, str],
+    on_ddl: DdlPolicy,
+    refused: Mapping[str, str],
 ) -> tuple[str, str | None]:
     """Return what was made of a schema change, and why where it was not simply applied."""
     name = change.database, change.table
     if moves_rows(change):
-        return IGNORED, "what moves or removes rows without a row change is not carried out"
+        if cause := why_not_carried_out(change, plans, on_ddl, refused):
+            return REFUSED if carries_out(change, on_ddl) else IGNORED, cause
+        if removes_rows(change) and name in plans and plans[name].contents.is_log:
+            return IGNORED, "a log keeps what it has"
+        return (REFUSED, failed[name]) if name in failed else (APPLIED, None)
     if change.schema is None:
         return IGNORED, "it shows no columns: those of the rows count"
     if name not in plans:
@@ -68,7 +116,9 @@ def _outcome(
     evolution = plans[name].evolution
     if cause := failed.get(name) or evolution.clash or evolution.refused.get(change.schema):
         return REFUSED, cause
-    if on_ddl is OnDdl.IGNORE and change.type != "CREATE":
-        return IGNORED, f"--ddl is {on_ddl}"
+    if on_ddl.ignores_columns and change.type != "CREATE":
+        return IGNORED, on_ddl.told(DdlKind.ADD_COLUMN)
+    if left := [column.name for column in change.schema.columns if column.name in evolution.left_out]:
+        return IGNORED, f"left out of rows: {', '.join(left)}"
     kept = [column for move in evolution.moves if move.version == change.schema.version for column in move.kept]
     return APPLIED, f"kept, and null in new rows: {', '.join(kept)}" if kept else None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._policy import OnDdl, OnUnrepresentable
+from tidecast._policy import DdlKind, DdlPolicy, OnDdl, OnUnrepresentable
 from tidecast.model import RECORD, Ddl, Reason, TableChanges, TableSchema
 from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._changes import doubtful_columns, table_changes
@@ -22,14 +23,15 @@ from tidecast.replica._mask import NOTE as MASKS
 from tidecast.replica._mask import check_masks, note, remembered
 from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._prepare import Origin
-from tidecast.replica.targets import CONTENTS, TargetTable
+from tidecast.replica._truncated import NEVER, Truncations
+from tidecast.replica.targets import CONTENTS, TableState, TargetTable
 from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.spark import union
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
 _KEYSPACE, _VERSIONS, _TEXTS = "tidecast.keyspace", "tidecast.versions", "tidecast.unrepresentable"
-SOURCES, _SAFE = "tidecast.sources", ' ",[]'
+SOURCES, SAFE = "tidecast.sources", ' ",[]'
 
 NO_ORIGIN = Origin()
 
@@ -43,7 +45,8 @@ class Plan:
     `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
     the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
     are files where the table shall lie, of a write that was not finished. `contents` is what it holds, `sources`
-    are the tables at the source that become it.
+    are the tables at the source that become it. `outdated` are changes of the table that it was before the last one of
+    `truncated` that dropped it.
     """
 
     database: str
@@ -57,6 +60,8 @@ class Plan:
     unfinished: Sequence[str] = ()
     contents: Contents = ROWS_ALONE
     sources: Sequence[str] = ()
+    truncated: Truncations = NEVER
+    outdated: tuple[TableChanges, ...] = ()
 
     @property
     def merges(self) -> bool:
@@ -69,6 +74,12 @@ class Plan:
         return self.evolution.shape.key or ()
 
     @property
+    def present_key(self) -> T.StructType:
+        """The columns that identify a row of the source in the table that is there."""
+        there = self.present or Shape()
+        return T.StructType([T.StructField(name, there.columns[name]) for name in there.key or ()])
+
+    @property
     def row_key(self) -> tuple[str, ...]:
         """The columns that identify a row of the table, which may hold several versions of a row of the source."""
         return self.contents.row_key(self.key)
@@ -76,7 +87,12 @@ class Plan:
     @property
     def all_changes(self) -> list[TableChanges]:
         """All its changes, each row checked (see `check`)."""
-        return [*self.accepted, *(c for c, _, _ in self.refused)]
+        return [*self.accepted, *self.set_aside]
+
+    @property
+    def set_aside(self) -> list[TableChanges]:
+        """Its changes that are not applied, whatever they are."""
+        return [*(c for c, _, _ in self.refused), *self.outdated]
 
     @property
     def frames(self) -> list[DataFrame]:
@@ -124,18 +140,26 @@ def plan(
     *,
     has_commit_ts: bool,
     policy: Policy,
-    on_ddl: OnDdl,
+    on_ddl: DdlPolicy,
     origin: Origin = NO_ORIGIN,
+    truncated: Callable[[TableState | None], Truncations] = lambda _: NEVER,
 ) -> Plan:
     """Return what the changes of one table, and of its schema, mean for it; there may be none of its rows.
 
-    `has_commit_ts`: see `Events`; `origin`: see `Prepared`. Raises ConfigError where the table holds something else
+    `has_commit_ts`: see `Events`; `origin`: see `Prepared`; `truncated` tells when it was truncated, of the table that
+    is there. Raises ConfigError where the table holds something else
     than `contents`, or under other masks, and TableRefused where a column of the source has the name of one of those.
     """
-    shown = [change.schema for change in schema_changes if change.schema]
-    by_ddl = [version for version in shown if not contents.clash([c.name for c in version.columns])]
-    schema = changes[0].schema if changes else shown[0]
     there = place.present()
+    cut = truncated(there)
+    unfinished = () if there else place.unfinished()
+    there = None if cut.replaces else there
+    given, changes, outdated = changes, list[TableChanges](), list[TableChanges]()
+    for change in given:
+        (outdated if _is_of_dropped(change, cut) else changes).append(change)
+    shown = [change.schema for change in schema_changes if change.schema and change.commit_ts > cut.dropped]
+    by_ddl = [version for version in shown if not contents.clash([c.name for c in version.columns])]
+    schema = next((c.schema for c in (*changes, *outdated)), None) or next(iter(shown), None) or _bare(schema_changes)
     present, notes = (there.shape, there.notes) if there else (None, dict[str, str]())
     _check_contents(schema.name, contents, notes if there else None, [c.schema for c in changes])
     texts = policy.on_unrepresentable is OnUnrepresentable.STRING
@@ -170,7 +194,7 @@ def plan(
         key = schema.handle_key
         shape = replace(present, key=key) if present.key is None and changes else present
         evolution = Evolution(shape, memory=memory, moved=present)
-    if on_ddl is not OnDdl.IGNORE:
+    if on_ddl.of(DdlKind.ALTER_COLUMN_TYPE) is not OnDdl.IGNORE:
         evolution = with_wider_key(evolution, [c.schema for c in fit if c.upserts_from is None])
     accepted, refused = [], list[Refused]()
     for change in fit:
@@ -183,8 +207,9 @@ def plan(
     shall |= {CONTENTS: contents.text} if contents.text else {}
     shall |= {_TEXTS: OnUnrepresentable.STRING} if texts else {}
     shall |= {MASKS: note({**masks, **origin.masked})} if origin.masked else {}
-    shall |= {SOURCES: quote(json.dumps(sources), safe=_SAFE)} if sources != [schema.name] else {}
+    shall |= {SOURCES: quote(json.dumps(sources), safe=SAFE)} if sources != [schema.name] else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
+    shall |= {} if there else cut.notes  # else it remembers them when they are carried out
     return Plan(
         schema.database,
         schema.table,
@@ -194,10 +219,24 @@ def plan(
         tuple(accepted),
         tuple((check(change, policy, (reason, cause)), reason, cause) for change, reason, cause in (*unfit, *refused)),
         {name: value for name, value in shall.items() if notes.get(name) != value},
-        () if there else place.unfinished(),
+        unfinished,
         contents,
         sources,
+        cut,
+        tuple(check(change, policy, log=contents.is_log) for change in outdated),
     )
+
+
+def _is_of_dropped(change: TableChanges, cut: Truncations) -> bool:
+    """Tell whether changes are all of a table that was dropped; one that comes back by RECOVER keeps its version."""
+    if change.schema.version >= cut.dropped:
+        return False
+    return change.frame.where(F.col("commit_ts") >= F.lit(cut.dropped)).isEmpty()
+
+
+def _bare(schema_changes: Sequence[Ddl]) -> TableSchema:
+    """Return a version that tells nothing but the table's name."""
+    return TableSchema(schema_changes[0].database, schema_changes[0].table, 0, 0, ())
 
 
 def _check_contents(
@@ -225,16 +264,17 @@ def _check_texts(name: str, notes: Mapping[str, str] | None, *, texts: bool) -> 
         raise ConfigError(f"the table was made {held} {option}", where=name, hint=hint)
 
 
-def _sources(name: str, origin: Origin, notes: Mapping[str, str] | None, on_ddl: OnDdl) -> list[str]:
+def _sources(name: str, origin: Origin, notes: Mapping[str, str] | None, on_ddl: DdlPolicy) -> list[str]:
     """Return the tables that become this one, with those that a table remembers in `notes`.
 
     Raises ConfigError where one of several would drop or rename what another has still.
     """
     held = [] if notes is None else json.loads(unquote(notes.get(SOURCES, quote(json.dumps([name])))))
     sources = sorted({*held, *origin.sources})
-    if len(sources) > 1 and on_ddl in (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE):
-        cause = f"{', '.join(sources)} become one table, from which --ddl {on_ddl} would drop columns of the others"
-        raise ConfigError(cause, where=name, hint=f"--ddl {OnDdl.LENIENT}")
+    kind = next((k for k in (DdlKind.DROP_COLUMN, DdlKind.RENAME_COLUMN) if on_ddl.carries_out(k)), None)
+    if len(sources) > 1 and kind:
+        cause = f"{', '.join(sources)} become one table, from which --ddl {on_ddl.of(kind)} would drop columns of the "
+        raise ConfigError(f"{cause}others", where=name, hint=f"--ddl {OnDdl.LENIENT}")
     return sources or [name]
 
 

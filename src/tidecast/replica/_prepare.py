@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidecast._errors import ConfigError
@@ -33,6 +33,16 @@ class Prepared:
 
     events: Events
     origins: Mapping[tuple[str, str], Origin]
+
+    def origin(self, name: tuple[str, str], left: Iterable[tuple[str, str]]) -> Origin:
+        """Return where a table comes from; its rows may all have come under one of the names that tables had."""
+        if name in self.origins:
+            return self.origins[name]
+        masked, seen = dict[str, str](), dict[str, str | None]()
+        for old in left:
+            masked |= self.origins[old].masked if old in self.origins else {}
+            seen |= self.origins[old].seen if old in self.origins else {}
+        return Origin(set(), masked, seen)
 
 
 def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Settings) -> Prepared:
@@ -64,7 +74,9 @@ def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Se
 
     def ddl(given: Ddl) -> Ddl:
         masks.check_renames(given)
-        return replace(given, schema=schema(given.schema)) if given.schema else given
+        if given.schema:
+            return replace(given, schema=schema(given.schema))
+        return replace(given, named=settings.routes.name(given.database, given.table)) if given.table else given
 
     tables, statements = tuple(map(changes, events.tables)), tuple(map(ddl, events.ddl))
     return Prepared(replace(events, tables=tables, ddl=statements), origins)

@@ -117,6 +117,10 @@ class _State:
     carried: RowSum | None = None
     made: str | None = None
 
+    def is_of_another(self, place: TargetTable) -> bool:
+        """Tell whether the table was made anew since."""
+        return self.carried is None and self.version is not None and place.made_anew_since(self.version, self.made)
+
 
 _STATE = TypeAdapter(_State)
 
@@ -130,10 +134,25 @@ class Proofs:
 
     def of(self, plan: Plan) -> Proof:
         """Return that of a plan's table."""
-        name = hashlib.blake2b(json.dumps([plan.database, plan.table]).encode(), digest_size=16).hexdigest()
-        proof = Proof(self._files.setdefault(name, StateFile(self.folder / f"{name}.json")), plan)
+        proof = Proof(self._file(plan.database, plan.table), plan)
         proof.resume()
         return proof
+
+    def follows(self, database: str, table: str, place: TargetTable) -> bool:
+        """Tell whether the table that is there was made by these batches."""
+        state = _read(self._file(database, table))
+        return state is not None and not state.is_of_another(place)
+
+    def move(self, old: tuple[str, str], new: tuple[str, str]) -> None:
+        """Let a table that has a new name keep its proof."""
+        source = self._file(*old)
+        if state := source.read():
+            self._file(*new).write(state)
+            source.write(b"")
+
+    def _file(self, database: str, table: str) -> StateFile:
+        name = hashlib.blake2b(json.dumps([database, table]).encode(), digest_size=16).hexdigest()
+        return self._files.setdefault(name, StateFile(self.folder / f"{name}.json"))
 
 
 @dataclass
@@ -155,7 +174,7 @@ class Proof:
         if self.plan.present is None:
             self.now = RowSum()
             return
-        state = self._read()
+        state = _read(self.file)
         if state is None:
             return
         if state.carried is not None:
@@ -163,8 +182,8 @@ class Proof:
             self._write(_State(self._place.version(), self.now))
             return
         version = self._version = self._place.version()
-        if state.version is not None and self._place.made_anew_since(state.version, state.made):
-            return  # the table was made anew
+        if state.is_of_another(self._place):
+            return
         self.now = state.settled
         if state.pending is not None:
             if state.version is None or self._place.written_since(state.version):
@@ -185,6 +204,7 @@ class Proof:
         state = _State(self._version, self.now, self.now + change)
         self._write(state)
         yield
+        self._version = None
         self.now += change
         self._write(replace(state, settled=self.now, pending=None))
 
@@ -201,22 +221,25 @@ class Proof:
         self._write(_State(self._place.version(), self.now))
 
     def told(self, report: TableReport) -> TableReport:
-        """Return a report with what the table comes to, if there is one."""
+        """Return a report with what the table comes to, if there is one; one that was dropped comes to nothing."""
+        if self.plan.truncated.replaces and not self._wrote:
+            return replace(report, row_count=0, row_hash=0)
         if self.now is None or not (self.plan.present or self._wrote):
             return report
         columns = {**self.plan.evolution.shape.columns, **self.plan.contents.columns}
         return replace(report, row_count=self.now.rows, row_hash=self.now.hash, column_hash=column_hash(columns))
-
-    def _read(self) -> _State | None:
-        state = self.file.read()
-        try:
-            return _STATE.validate_json(state) if state else None
-        except ValidationError:
-            hint = "remove it, and the table is not proven any more, or bring back a copy of the checkpoint"
-            raise TerminalError("this is no state of a table's proof", where=str(self.file.path), hint=hint) from None
 
     def _write(self, state: _State) -> None:
         if state.version is not None:
             state = replace(state, made=self._place.made())
         self.file.write(json.dumps(asdict(state)).encode())
         self._wrote = True
+
+
+def _read(file: StateFile) -> _State | None:
+    state = file.read()
+    try:
+        return _STATE.validate_json(state) if state else None
+    except ValidationError:
+        hint = "remove it, and the table is not proven any more, or bring back a copy of the checkpoint"
+        raise TerminalError("this is no state of a table's proof", where=str(file.path), hint=hint) from None

@@ -70,9 +70,9 @@ class Proven:
 
 @dataclass(frozen=True)
 class _Told:
-    """What the newest batch of a table tells of it."""
+    """What the newest batch of a table tells of it; `version` is None where it dropped the table."""
 
-    version: int
+    version: int | None
     sources: int
     sum: RowSum | None
     columns: int | None
@@ -88,8 +88,8 @@ def prove(spark: SparkSession, to: str, *, progress: Progress = no_progress) -> 
     """
     target = parse_target(to)
     target.check(spark)
-    told = _told(target.ledger(spark, make_database=False))
-    names = sorted({*told, *tables_in(spark, target)})
+    told, there = _told(target.ledger(spark, make_database=False)), tables_in(spark, target)
+    names = sorted({*(name for name, of in told.items() if of.version is not None), *there})
     if not names:
         raise ConfigError("there are no tables", where=to, hint="name what replicate was given as --to")
     done = iter(range(1, len(names) + 1))
@@ -103,7 +103,7 @@ def prove(spark: SparkSession, to: str, *, progress: Progress = no_progress) -> 
 
 
 def _told(ledger: TargetTable) -> Mapping[Name, _Told]:
-    """Return what the ledger tells of each table that was there after a batch."""
+    """Return what the ledger tells of each table that was there after a batch, or was dropped by it."""
     try:
         if not ledger.exists():
             return {}
@@ -112,10 +112,11 @@ def _told(ledger: TargetTable) -> Mapping[Name, _Told]:
         assert isinstance(tables, T.ArrayType)
         assert isinstance(tables.elementType, T.StructType)
         known = tables.elementType.fieldNames()  # a ledger of before has no proof in it
-        proof = (F.col(f"table.{name}") if name in known else F.lit(None).cast("bigint") for name in PROOF)
-        newest = F.max_by(F.struct("table.version", *(c.alias(n) for n, c in zip(PROOF, proof, strict=True))), "at")
+        proof = {n: F.col(f"table.{n}") if n in known else F.lit(None).cast("bigint") for n in ("version", *PROOF)}
+        newest = F.max_by(F.struct(*(column.alias(name) for name, column in proof.items())), "at")
+        told = F.coalesce(*list(proof.values())[:2])
         each = rows.select(F.struct("applied_at", "batch").alias("at"), "source", F.explode("tables").alias("table"))
-        of_table = each.where("table.version IS NOT NULL").groupBy("table.database", "table.table")
+        of_table = each.where(told.isNotNull()).groupBy("table.database", "table.table")
         found = of_table.agg(newest.alias("newest"), F.count_distinct("source").alias("sources")).collect()
     except Exception as error:
         where = str(ledger.path or ledger.name)
@@ -126,7 +127,7 @@ def _told(ledger: TargetTable) -> Mapping[Name, _Told]:
 def _of(newest: Mapping[str, int | None], sources: int) -> _Told:
     version, rows, hashed, columns = (newest[name] for name in ("version", *PROOF))
     known = None if rows is None or hashed is None else RowSum(rows, hashed)
-    return _Told(version or 0, sources, known, columns)
+    return _Told(version, sources, known if version is not None else None, columns)
 
 
 def _proven(spark: SparkSession, target: Target, name: Name, told: _Told | None) -> ProvenTable:

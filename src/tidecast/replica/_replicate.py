@@ -7,27 +7,33 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, TableRefused
-from tidecast._policy import OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
+from tidecast._policy import DdlKind, DdlPolicy, DdlWords, OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
 from tidecast._progress import Progress, no_progress
 from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._apply import apply
 from tidecast.replica._check import Checked, Policy, refuse_mismatches
-from tidecast.replica._ddl import Name, not_carried_out, stop_at_schema_changes
-from tidecast.replica._journal import write_journal
+from tidecast.replica._ddl import Name, carries_out, not_carried_out, stop_at_schema_changes
+from tidecast.replica._journal import journaled, write_journal
 from tidecast.replica._mode import ROWS_ALONE, Contents
-from tidecast.replica._plan import Plan, plan, refusing
+from tidecast.replica._plan import SOURCES, Plan, plan, refusing
 from tidecast.replica._prepare import prepared
 from tidecast.replica._proof import Proofs
+from tidecast.replica._rename import Renames, renames
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._settings import NO_SETTINGS, Settings
-from tidecast.replica.targets import parse_target
+from tidecast.replica._truncate import UNTIMED, placed
+from tidecast.replica._truncated import NEVER, Truncations, kind_of, removes_rows, truncations
+from tidecast.replica.targets import TableState, Target, TargetTable, parse_target
 from tidecast.spark import inheriting, parallel_map, union
 from tidecast.storage import AnyPath
 from tidecast.topics import refuse_dead_letters, write_dead_letters
@@ -50,7 +56,7 @@ def replicate(
     dead_letters: AnyPath | None = None,
     on_error: str = OnError.DEAD_LETTER,
     on_mismatch: str = OnMismatch.DEAD_LETTER,
-    ddl: str = OnDdl.LENIENT,
+    ddl: DdlWords | DdlPolicy = (),
     contents: Contents = ROWS_ALONE,
     on_unrepresentable: str = OnUnrepresentable.NULL,
     settings: Settings = NO_SETTINGS,
@@ -72,10 +78,12 @@ def replicate(
 
     `ddl` says what is done where a table's schema changes: with `"lenient"` columns are added, types become wider, and
     a column that is gone from the source, or renamed there, stays, null in new rows; a change that the table cannot
-    follow sends its rows to the dead letters. With `"try_evolve"` columns are dropped and renamed, too, and `"evolve"`
-    does the same, but stops the run at a change that a table cannot follow. With `"ignore"` tables stay as they are,
-    and with `"exception"` any change stops the run before any table is touched. What became of each schema change that
-    the messages tell is a row of the table `_tidecast/schema_changes` beside the tables.
+    follow sends its rows to the dead letters. With `"try_evolve"` columns are dropped and renamed, too, and tables are
+    truncated, dropped and renamed; `"evolve"` does the same, but stops the run at a change that a table cannot follow.
+    With `"ignore"` tables stay as they are, and with `"exception"` any change stops the run before any table is
+    touched. Several words may be given, of which some are for one kind alone, such as `"drop-column=ignore"`; so may a
+    mapping of kinds to words, and the `[ddl]` of a file. What became of each schema change that the messages tell is a
+    row of the table `_tidecast/schema_changes` beside the tables.
 
     `contents` is what tables hold. With `TableMode.SOFT_DELETE` a deleted row stays, with `_deleted` true, and
     `_commit_ts` is that of its last change. With `TableMode.LOG` each change is a row, appended once, with `_op`,
@@ -104,7 +112,7 @@ def replicate(
     """
     of_values = OnUnrepresentable.parse(on_unrepresentable)
     policy = Policy(OnError.parse(on_error), OnMismatch.parse(on_mismatch), of_values)
-    on_ddl = OnDdl.parse(ddl, "ddl")
+    on_ddl = ddl if isinstance(ddl, DdlPolicy) else DdlPolicy.parse(settings.ddl, ddl)
     if contents.is_history and not events.has_commit_ts:
         raise ConfigError(
             f"--mode {contents.mode} needs a commit-ts in every message, deletes included",
@@ -116,16 +124,45 @@ def replicate(
     if folder is None:
         raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
     ready = prepared(events, of_values, settings)
-    events = ready.events
+    before = cache(lambda: journaled(target.journal(spark, make_database=False), contents))
+    renaming = Renames()
+    if on_ddl.carries_out(DdlKind.RENAME_TABLE):
+        told = [(c.commit_ts, c.sql, (c.database, c.table)) for c in ready.events.ddl]
+        renaming = Renames(renames(told, settings.routes), renames(before().renames, settings.routes))
+        if not events.has_commit_ts:
+            renaming = Renames(refused={one.sql: UNTIMED for one in renaming.of_batch})
+        renaming.carry_out(lambda name: target.table(spark, *name), applied, proofs)
+    events = renaming.follow(ready.events)
     by_name, ddl_by_name = by_table(events)
     reports: dict[Name, TableReport] = {}
     failed: dict[Name, str] = {}
+
+    def truncated(name: Name, place: TargetTable, there: TableState | None) -> Truncations:
+        """Return when a table was truncated, with what this batch tells of it."""
+        known = Truncations.from_notes(there.notes) if there else before().truncations.get(name, NEVER)
+        if there is None and (until := renaming.left.get(name)):
+            known = replace(known, dropped=max(known.dropped, until))
+        said = ddl_by_name.get(name, [])
+        removing = [change for change in said if removes_rows(change) and carries_out(change, on_ddl)]
+        found = truncations(removing, known, contents, present=there is not None)
+        if found == known:
+            return known
+        if not events.has_commit_ts:
+            return replace(known, objection=UNTIMED)
+        if len(ready.origins[name].sources) > 1 or (there and SOURCES in there.notes):
+            return replace(known, objection="several tables become this one")
+        if there is None:
+            return found
+        keys = applied.of(*name, T.StructType()) if applied else None
+        whole = proofs is not None and proofs.follows(*name, place)
+        return placed(found, known, place, there.shape, contents, keys if whole else None)
 
     def plan_of(name: Name) -> Plan | None:
         changes = by_name.get(name, [])
         try:
             place = target.table(spark, *name, make_database=bool(changes))
-            if changes or place.exists():
+            drops = any(kind_of(change) is DdlKind.DROP_TABLE for change in ddl_by_name.get(name, []))
+            if changes or drops or place.exists():
                 schema_changes, timed = ddl_by_name.get(name, []), events.has_commit_ts
                 return plan(
                     place,
@@ -135,7 +172,8 @@ def replicate(
                     has_commit_ts=timed,
                     policy=policy,
                     on_ddl=on_ddl,
-                    origin=ready.origins[name],
+                    origin=ready.origin(name, renaming.left),
+                    truncated=lambda there: truncated(name, place, there),
                 )
         except Exception as error:
             failed[name] = cause = _cause(error)
@@ -149,16 +187,22 @@ def replicate(
             return _carry_out(plan, events, folder, applied, proofs)
         except Exception as error:
             cause, name = _cause(error), (plan.database, plan.table)
-            if policy.on_error is OnError.FAIL or on_ddl is OnDdl.EVOLVE or not plan.accepted:
+            if policy.on_error is OnError.FAIL or on_ddl.default is OnDdl.EVOLVE or not plan.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
             failed[name] = cause
             report, refused = _carry_out(refusing(by_name[name], cause), events, folder, applied, None)
             return (proofs.of(plan).told(report) if proofs and plan.present else report), refused
 
+    def made(plan: Plan) -> Plan:
+        """Return a plan, but for a new table where none shall be made."""
+        if plan.present is not None or not plan.accepted or on_ddl.of(DdlKind.CREATE_TABLE) is not OnDdl.IGNORE:
+            return plan
+        return refusing(by_name[plan.database, plan.table], f"a new table, and {on_ddl.told(DdlKind.CREATE_TABLE)}")
+
     planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
-    plans = [one for one in planned if one is not None]
+    plans = [made(one) for one in planned if one is not None]
     named = {(one.database, one.table): one for one in plans}
-    stop_at_schema_changes(events.ddl, named, on_ddl)
+    stop_at_schema_changes(events.ddl, named, on_ddl, renaming.refused)
     with ExitStack() as stack:
         if policy.stops:
             for one in plans:
@@ -173,17 +217,31 @@ def replicate(
                 dead_letter_counts.update(refused)
                 progress(report.name, done, len(plans))
     if events.ddl:
-        write_journal(spark, target.journal(spark), events.ddl, named, failed, on_ddl)
+        # Under the names that tables had then, as a repetition tells them.
+        known = {old: named[now] for old in renaming.left if (now := renaming.now(old, -1)) in named} | named
+        write_journal(spark, target.journal(spark), ready.events.ddl, known, failed, on_ddl, renaming.refused)
     reported = ((one, reports[one.database, one.table]) for one in plans)
     tables = tuple(
         report for one, report in reported if one.all_changes or one.evolution.news or report.row_count is not None
     )
+    if proofs:
+        tables += _gone([one.old for one in renaming.of_batch if one.old not in named], target, spark)
     dead_letters_in = folder if isinstance(folder, Path) else str(folder)
     return Replicated(
         tables,
         dict(dead_letter_counts),
         dead_letters_in if dead_letter_counts else None,
-        not_carried_out(events.ddl),
+        not_carried_out(events.ddl, named, on_ddl, renaming.refused),
+    )
+
+
+def _gone(names: Sequence[Name], target: Target, spark: SparkSession) -> tuple[TableReport, ...]:
+    """Return what the ledger shall tell of tables that have other names now: that they are there no longer."""
+    places = ((name, target.table(spark, *name, make_database=False)) for name in names)
+    return tuple(
+        TableReport(*name, str(place.path or place.name), 0, row_count=0, row_hash=0)
+        for name, place in places
+        if not place.exists()
     )
 
 
@@ -194,8 +252,8 @@ def by_table(events: Events) -> tuple[Mapping[Name, list[TableChanges]], Mapping
         by_name[changes.schema.database, changes.schema.table].append(changes)
     ddl_by_name: dict[Name, list[Ddl]] = defaultdict(list)
     for change in events.ddl:
-        if change.schema:
-            ddl_by_name[change.schema.database, change.schema.table].append(change)
+        if change.schema or kind_of(change):
+            ddl_by_name[change.database, change.table].append(change)
     return by_name, ddl_by_name
 
 

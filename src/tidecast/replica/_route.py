@@ -36,9 +36,14 @@ class Routes:
 
     def schema(self, schema: TableSchema) -> TableSchema:
         """Return a version under the names of its target."""
-        place = schema.database, schema.table
+        database, table = self.name(schema.database, schema.table)
+        return replace(schema, database=database, table=table)
+
+    def name(self, database: str, table: str) -> tuple[str, str]:
+        """Return the database and the table that a table becomes."""
+        place = database, table
         route = next((route for tables, route in self._rules if tables.matches(*place)), None)
         if route is None:
-            return schema
-        database, table = route.target_schema or "{schema}", route.target_table or "{table}"
-        return replace(schema, database=target_name(database, *place), table=target_name(table, *place))
+            return place
+        parts = route.target_schema or "{schema}", route.target_table or "{table}"
+        return target_name(parts[0], *place), target_name(parts[1], *place)

@@ -1,8 +1,9 @@
-"""What a file tells a replica of its tables: what they are called, and which of their columns are masked."""
+"""What a file tells a replica of its tables: names, masked columns, and what becomes of schema changes."""
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from tidecast.storage import AnyPath
 class _File(ConfigModel):
     route: Annotated[tuple[Route, ...], Field(strict=False)] = ()
     mask: Annotated[tuple[Mask, ...], Field(strict=False)] = ()
+    ddl: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Settings:
 
     routes: Routes = field(default_factory=Routes)
     masks: Masks = field(default_factory=Masks)
+    ddl: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, file: AnyPath) -> Settings:
@@ -42,7 +45,7 @@ class Settings:
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False, include_context=False)[0]
             raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", where=where) from None
-        return cls(Routes(said.route), Masks(said.mask))
+        return cls(Routes(said.route), Masks(said.mask), said.ddl)
 
 
 NO_SETTINGS = Settings()

@@ -131,7 +131,11 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
     of_chosen = placed.join(chosen, F.col("source") == F.col("of"))
     tables = of_chosen.select(
         "source", "place", F.col("chosen.place").alias("upto"), F.explode("tables").alias("of_table")
-    ).where("of_table.version IS NOT NULL")
+    )
+    if "row_count" in tables.select("of_table.*").columns:  # a batch that dropped a table tells no version of it
+        tables = tables.where("coalesce(of_table.version, of_table.row_count) IS NOT NULL")
+    else:
+        tables = tables.where("of_table.version IS NOT NULL")
     before, version = F.col("place") <= F.col("upto"), F.col("of_table.version")
     rows = (
         tables.groupBy("source", "of_table.database", "of_table.table")

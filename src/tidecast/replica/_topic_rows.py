@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from tidecast._policy import OnDdl, OnError, OnMismatch, OnUnrepresentable
+from tidecast._policy import DdlKind, DdlPolicy, OnError, OnMismatch, OnUnrepresentable
 from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._apply import rows_made
 from tidecast.replica._check import Policy, count
 from tidecast.replica._compare import TableRows
-from tidecast.replica._ddl import Name
+from tidecast.replica._ddl import Name, carries_out
 from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan, plan
 from tidecast.replica._prepare import Prepared, prepared
+from tidecast.replica._rename import Renames, renames
 from tidecast.replica._replicate import by_table, persisted
 from tidecast.replica._settings import NO_SETTINGS, Settings
+from tidecast.replica._truncated import NEVER, truncations
 from tidecast.replica.targets.delta import DeltaTarget
 
 
@@ -36,7 +38,7 @@ class TopicTables:
 
     spark: SparkSession
     events: Events
-    on_ddl: OnDdl
+    on_ddl: DdlPolicy
     on_unrepresentable: OnUnrepresentable = OnUnrepresentable.NULL
     settings: Settings = NO_SETTINGS
 
@@ -46,7 +48,11 @@ class TopicTables:
 
     @cached_property
     def _ready(self) -> Prepared:
-        return prepared(self.events, self.on_unrepresentable, self.settings)
+        ready = prepared(self.events, self.on_unrepresentable, self.settings)
+        if not (self.events.has_commit_ts and self.on_ddl.carries_out(DdlKind.RENAME_TABLE)):
+            return ready
+        told = ((c.commit_ts, c.sql, (c.database, c.table)) for c in ready.events.ddl)
+        return replace(ready, events=Renames(renames(told, self.settings.routes)).follow(ready.events))
 
     @contextmanager
     def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
@@ -72,13 +78,16 @@ class TopicTables:
         contents: Contents,
     ) -> Plan:
         timed, place = self.events.has_commit_ts, _Nowhere(self.spark, ".".join(name))
+        schema_changes = ddl.get(name, [])
+        removing = [change for change in schema_changes if timed and carries_out(change, self.on_ddl)]
         return plan(
             place,
             changes[name],
-            ddl.get(name, []),
+            schema_changes,
             contents,
             has_commit_ts=timed,
             policy=Policy(OnError.DEAD_LETTER, OnMismatch.DEAD_LETTER, self.on_unrepresentable),
             on_ddl=self.on_ddl,
             origin=self._ready.origins[name],
+            truncated=lambda _: truncations(removing, NEVER, contents, present=False),
         )

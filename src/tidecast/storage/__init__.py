@@ -8,6 +8,7 @@ process may do at a time rests on the last; `check_exclusive` refuses a store th
 from tidecast.storage._entries import Entry, entries, entry, files_below
 from tidecast.storage._files import (
     check_exclusive,
+    copy,
     make_folder,
     move,
     remove_file,
@@ -29,6 +30,7 @@ __all__ = [
     "RemotePath",
     "StateFile",
     "check_exclusive",
+    "copy",
     "entries",
     "entry",
     "files_below",

@@ -126,6 +126,15 @@ def move(source: AnyPath, target: AnyPath) -> None:
             system.rm_file(name)
 
 
+def copy(source: AnyPath, target: AnyPath) -> None:
+    """Make another file like one, which appears whole on a remote store."""
+    if not isinstance(source, RemotePath) or not isinstance(target, RemotePath):
+        replace_file(target, source.read_bytes())
+        return
+    with source.asked() as (system, name), target.asked() as (_, there):
+        system.cp_file(name, there)
+
+
 def remove_file(path: AnyPath) -> None:
     """Remove a file, if it is there."""
     if not isinstance(path, RemotePath):

@@ -115,12 +115,13 @@ def _schema_changes(parsed: DataFrame, position: str | None) -> Iterator[Ddl]:
     place = F.col(position) if position else F.lit(None).cast("bigint")
     rows = (
         parsed.where(F.col("reason").isNull() & (F.col("op") == DDL))
-        .groupBy("type", "sql", "since")
+        .groupBy("type", "sql", "since", "database", "table")
         .agg(F.min(place).alias("position"), F.min("offset").alias("offset"))
         .collect()
     )
     for row in sorted(rows, key=lambda r: (r["since"], r["offset"])):
-        yield Ddl(row["type"], row["sql"], row["since"], position=row["position"])
+        named = (row["database"], row["table"] or "") if row["database"] else None
+        yield Ddl(row["type"], row["sql"], row["since"], position=row["position"], named=named)
 
 
 def _rejected(parsed: DataFrame, refused: Sequence[tuple[_Group, str]]) -> DataFrame:

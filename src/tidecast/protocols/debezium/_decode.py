@@ -270,7 +270,10 @@ def _schema_changes(
             whole = history.add(replace(schema, table_id=number), change)
             schema = replace(whole, table_id=0, columns=tuple(replace(c, id=None) for c in whole.columns))
             known.add(schema, row["commit_ts"], row["offset"])
-        found.append(replace(change, schema=schema, position=row[position]))
+        named = None if schema else (row["database"] or "", row["table"] or "")
+        found.append(
+            replace(change, schema=schema, position=row[position], named=named if named and named[0] else None)
+        )
     return tuple(found), broken
 
 

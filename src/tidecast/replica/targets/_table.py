@@ -179,6 +179,15 @@ class TargetTable(ABC):
             self._alter(f"RENAME COLUMN {column} TO {self._column(new)}" if new else f"DROP COLUMNS ({column})")
         self.remember({_RENAMED_KEY: _quoted(begun["key"]), _RENAMING: ""})
 
+    def reorder(self, columns: Sequence[str]) -> None:
+        """Put columns into this order, in a commit for each that moves and without a new file; others stay behind."""
+        there = [name for name in self.read().columns if name in columns]
+        for n, name in enumerate(columns):
+            if there[n] != name:
+                there.insert(n, there.pop(there.index(name)))
+                place = f"AFTER {self._column(columns[n - 1])}" if n else "FIRST"
+                self._alter(f"ALTER COLUMN {self._column(name)} {place}")
+
     @abstractmethod
     def widens(self, old: Mapping[str, T.DataType], new: Mapping[str, T.DataType]) -> bool:
         """Tell whether `widen` can give each of the columns in `new` its type in place of the `old` one."""
@@ -191,6 +200,24 @@ class TargetTable(ABC):
     @abstractmethod
     def rewrite(self, rows: DataFrame) -> None:
         """Replace the table's rows and columns in one commit; `rows` may read the table itself."""
+
+    def change_rows(self, test: str, values: Mapping[str, str]) -> None:
+        """Give columns of the rows that a test in SQL finds, all for none, these values in SQL, in one commit.
+
+        Without values the rows are removed.
+        """
+        where = f" WHERE {test}" if test else ""
+        changes = ", ".join(f"{self._column(name)} = {value}" for name, value in values.items())
+        self.spark.sql(f"UPDATE {self.name} SET {changes}{where}" if values else f"DELETE FROM {self.name}{where}")
+
+    def drop(self) -> None:
+        """Remove the table; a run that ends halfway has removed it, too."""
+        self.spark.sql(f"DROP TABLE {self.name}")
+
+    def move_to(self, other: TargetTable) -> None:
+        """Give the table the place of another one, which is not there; a run that ends halfway has not done so."""
+        parts = other.name.partition(".")  # the catalog is the same, and not said
+        self.spark.sql(f"ALTER TABLE {self.name} RENAME TO {parts[2]}")
 
     def remember(self, notes: Mapping[str, str]) -> None:
         """Keep notes with the table, in one commit. None has a single quote or a backslash."""

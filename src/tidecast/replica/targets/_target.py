@@ -48,9 +48,9 @@ class Target:
         """Tell whether tables are called otherwise in the catalog, as its paths are made of their names."""
         return is_iceberg(self._implementation(spark))
 
-    def journal(self, spark: SparkSession) -> TargetTable:
+    def journal(self, spark: SparkSession, *, make_database: bool = True) -> TargetTable:
         """Return the place of the schema journal, beside the tables. A database of this name lies elsewhere."""
-        return self._beside(spark, *_JOURNAL)
+        return self._beside(spark, *_JOURNAL, make_database=make_database)
 
     def ledger(self, spark: SparkSession, *, make_database: bool = True) -> TargetTable:
         """Return the place of the ledger of batches, beside the tables."""

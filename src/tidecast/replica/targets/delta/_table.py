@@ -15,11 +15,23 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._errors import TableRefused
-from tidecast.replica.targets._table import KEY, TargetTable
+from tidecast.replica.targets._table import KEY, TableState, TargetTable
 from tidecast.replica.targets.delta._compact import compact
 from tidecast.spark import sql_name
-from tidecast.storage import AnyPath, RemotePath, entries, files_below, spark_output
+from tidecast.storage import (
+    AnyPath,
+    RemotePath,
+    copy,
+    entries,
+    files_below,
+    make_folder,
+    remove_file,
+    remove_tree,
+    replace_file,
+    spark_output,
+)
 
+_LOG = "_delta_log"
 _MODE = "delta.columnMapping.mode"
 _MAPPING = {_MODE: "name", "delta.feature.timestampNtz": "supported"}
 """Column mapping alone makes a table of reader version 2, in which delta-rs does not see it and reads nulls with
@@ -31,9 +43,10 @@ _LARGE = 64 << 20
 """From so many bytes on a table's files are not written anew for a few changed rows in each."""
 _LONG_LOG = {"delta.logRetentionDuration": "interval 365 days"}
 _UNMAPPED = set(" ,;{}()\n\t=")
-_WRITES = ("MERGE", "WRITE")
+_WRITES = ("MERGE", "WRITE", "DELETE", "UPDATE")
 _COMMIT = re.compile(r"\d{20}\.(json|checkpoint)")
 _DATA = re.compile(r"\.?part-\d{5}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[.-]c\d{3}[^/]*\.parquet(\.crc)?")
+_GOING = "_tidecast_dropped"  # beside the commits of a table that is being removed; Delta passes over it
 _PREFIX = 2  # letters of the folders in which Delta spreads files of tables with column mapping
 
 
@@ -49,9 +62,47 @@ class DeltaTarget(TargetTable):
     def exists(self) -> bool:
         return super().exists() if self.path is None else _has_commit(self.path)
 
+    def present(self) -> TableState | None:
+        self._finish_drop()
+        return super().present()
+
+    def drop(self) -> None:
+        if self.path is None:
+            super().drop()
+            return
+        replace_file(self.path / _LOG / _GOING, b"")
+        self._finish_drop()
+
+    def move_to(self, other: TargetTable) -> None:
+        source, target = self.path, other.path
+        if source is None or target is None:
+            super().move_to(other)
+            return
+        other.unfinished()  # nothing else lies there
+        if not isinstance(source, RemotePath) and not isinstance(target, RemotePath):
+            remove_tree(target, ignore_errors=True)
+            make_folder(target.parent)
+            source.rename(target)
+            return
+        # Until all is there, it looks like a table that is being removed.
+        replace_file(target / _LOG / _GOING, b"")
+        for name in files_below(source):
+            copy(source / name, target / name)
+        remove_file(target / _LOG / _GOING)
+        self.drop()
+
+    def _finish_drop(self) -> None:
+        """Remove the files of a table that is being removed; what tells so is the last one of them."""
+        if self.path is None or not _is_going(self.path):
+            return
+        for name in files_below(self.path):
+            if PurePosixPath(name).name != _GOING:
+                remove_file(self.path / name)
+        remove_tree(self.path)
+
     def version(self) -> int | None:
         if self.path is not None:
-            files = (_COMMIT.match(file.name) for file in entries(self.path / "_delta_log"))
+            files = (_COMMIT.match(file.name) for file in entries(self.path / _LOG))
             return max((int(file[0].partition(".")[0]) for file in files if file), default=None)
         if not self.exists():
             return None
@@ -182,13 +233,18 @@ def _location(folder: AnyPath) -> str:
 
 
 def _has_commit(folder: AnyPath) -> bool:
-    return any(_COMMIT.match(file.name) for file in entries(folder / "_delta_log"))
+    names = [file.name for file in entries(folder / _LOG)]
+    return any(map(_COMMIT.match, names)) and _GOING not in names
+
+
+def _is_going(folder: AnyPath) -> bool:
+    return any(file.name == _GOING for file in entries(folder / _LOG))
 
 
 def _is_unfinished(file: PurePosixPath) -> bool:
     """Tell whether a file, seen from a table's folder, is one that Delta writes before a table's first commit."""
     *folders, name = file.parts
-    if folders[:1] == ["_delta_log"]:
+    if folders[:1] == [_LOG]:
         return name.startswith(".")  # a commit on its way to its name
     return bool(_DATA.fullmatch(name)) and (not folders or (len(folders) == 1 and len(folders[0]) == _PREFIX))
 
