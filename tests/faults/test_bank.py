@@ -1,11 +1,10 @@
 """Money that goes from account to account over many partitions: at every moment there is as much of it.
 
-`TIDECAST_BANKS` is how many banks there are, each with a seed.
+Each bank has a seed; `python -m tests.faults --banks 50` takes fifty.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from crash_points import CrashPoints, Killed
+from fault_seeds import command, seeds
 from growing_topic import ID, GrowingTopic, Said, ddl, row, table, watermark
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,7 +20,6 @@ import tidecast
 from tidecast.model import compose
 
 ACCOUNTS, PARTITIONS, TRANSFERS, BATCHES = 300, 8, 300, 3
-_RUNS = range(int(os.environ.get("TIDECAST_BANKS", "1")))
 _T0 = compose(1_700_000_000_000)
 _BALANCE = {**ID, "name": "balance", "dataType": {**ID["dataType"], "mysqlType": "bigint", "length": 20}}
 
@@ -65,8 +64,9 @@ def delivered(chance: random.Random, commits: list[list[Said]]) -> Iterator[list
         yield sent[begin:end]
 
 
-@pytest.mark.parametrize("seed", _RUNS)
+@pytest.mark.parametrize("seed", seeds("banks", 1))
 def test_the_sum_of_all_accounts_stays_at_every_time(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    print(command("banks", 1, seed))
     chance = random.Random(seed)
     commits, after = transfers(chance)
     tables = str(tmp_path / "tables")
