@@ -150,8 +150,9 @@ class Replica:
                 if self.batches == -(-length // size):
                     stop.set()
 
-        uri = f"kafka://{broker.bootstrap}/{name}?{self._topic.protocol.params}"
-        self._replicate(uri, continuous=True, batch_size=size, stop=stop, progress=progress)
+        self._replicate(
+            self._topic.in_kafka(broker, name), continuous=True, batch_size=size, stop=stop, progress=progress
+        )
 
     def at_once(self) -> dict[str, Rows]:
         """Apply the files of all batches in one run to other tables, and return these."""
