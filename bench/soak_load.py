@@ -35,6 +35,7 @@ integrity-check-level = "correctness"
 [sink]
 dispatchers = [{{matcher = ["*.*"], topic = "{topic}", partition = "index-value"}}]
 """
+_CHECKSUMS = "avro-decimal-handling-mode=string&avro-bigint-unsigned-handling-mode=string"
 _VARCHAR = {"mysqlType": "varchar", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 80}
 _COLUMNS: tuple[Said, ...] = (
     ID,
@@ -141,7 +142,8 @@ class Load:
         config.write_text(_CONFIG.format(topic="avro_{schema}_{table}" if avro else self.way.protocol))
         tidecast.convert(
             f"file://{source}?protocol=simple",
-            f"file://{sink}/{self.way.topics[0]}?{self.way.params}&partition-num={PARTITIONS}",
+            f"file://{sink}/{self.way.topics[0]}?{self.way.params}&partition-num={PARTITIONS}"
+            + f"&{_CHECKSUMS}" * avro,
             config=str(config),
             schema_registry=self._registry if avro else None,
             tz="UTC",
