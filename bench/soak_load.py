@@ -9,6 +9,7 @@ import base64
 import json
 import queue
 import random
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -150,7 +151,6 @@ class Load:
             on_error="fail",
             spark=self._spark,
         )
-        self._pieces += 1
         timed = []
         for topic in self.way.topics:
             files = sorted((sink / topic).glob("*.parquet"))
@@ -162,6 +162,9 @@ class Load:
                 for n, row in enumerate(mine, 1):
                     due = start + (end - start) * n / len(mine)
                     timed.append((due, topic, partition, row["key"], row["value"]))
+        self._pieces += 1
+        source.unlink()
+        shutil.rmtree(sink)
         return sorted(timed, key=lambda message: message[0])
 
     def _said(self, start: float, end: float) -> Iterator[Said]:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from chaos import Pack
 from chaos_topic import ChaosTopic
-from fault_seeds import command, seeds
+from fault_seeds import command, seeds, where_asked
 from pyspark.sql import SparkSession
 from servers import KafkaBroker, SchemaRegistry
 from servers._process import JavaServer
@@ -37,6 +37,7 @@ def servers() -> Iterator[tuple[KafkaBroker, SchemaRegistry]]:
 
 
 @pytest.mark.kafka
+@where_asked("outages")
 @pytest.mark.parametrize("seed", seeds("outages", 1))
 def test_a_replica_outlives_its_broker_and_its_registry(
     spark: SparkSession,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+import pytest
+from full import FULL
+
 FIRST = int(os.environ.get("TIDECAST_SEED", "0"))
 """The first seed."""
 
@@ -22,3 +25,9 @@ def seeds(kind: str, default: int, each: int = 1) -> range:
 def command(kind: str, number: int, seed: int) -> str:
     """Return what runs one seed alone."""
     return f"python -m tests.faults --{kind} {number} --seed {seed}"
+
+
+def where_asked(kind: str) -> pytest.MarkDecorator:
+    """Mark tests for which a run of all has no time."""
+    reason = f"only with TIDECAST_FULL=1, or by python -m tests.faults --{kind}"
+    return pytest.mark.skipif(not (FULL or wanted(kind)), reason=reason)
