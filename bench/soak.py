@@ -178,8 +178,7 @@ def _summary(replica: Replica, half: float) -> list[str]:
     print(f"  {len(replica.batches)} batches seen, {replica.kills} kills")
     for folder in (replica.checkpoint, replica.tables):
         for name, (files, size) in sorted(sizes(folder).items()):
-            if name.count("/") == 0 or files > 50:
-                print(f"  {folder.name}/{name}: {files} files, {size:,} bytes")
+            print(f"  {folder.name}/{name}: {files} files, {size:,} bytes")
     return wrong
 
 

@@ -143,7 +143,7 @@ def sizes(folder: Path) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for base, _, names in os.walk(folder):
         part = Path(base).relative_to(folder).parts
-        count, size = found.get(name := "/".join(part[:2]) or ".", (0, 0))
+        count, size = found.get(name := part[0] if part else ".", (0, 0))
         with suppress(OSError):
             size += sum((Path(base) / file).stat().st_size for file in names)
         found[name] = count + len(names), size
