@@ -119,7 +119,7 @@ def _watch(
         for replica in replicas:
             replica.sample()
         if now > kill_at and now < (begin + end) / 2:
-            killed = chance.choice(replicas)
+            killed = min(replicas, key=lambda replica: (replica.kills, chance.random()))
             killed.kill()
             killed.start()
             kill_at = later(now)
