@@ -1,12 +1,11 @@
 """What TiCDC may deliver, in many orders: tables end as the source is, whatever was repeated and whenever a batch ends.
 
-`TIDECAST_SCHEDULES` is how many schedules there are, `TIDECAST_SCHEDULE` the only one, by the number that a failure
-names: its batches have the same messages of it as among the others.
+A hundred schedules share a pack; `python -m tests.faults --schedules 1000` takes ten packs in every protocol. A failure
+names the command that delivers its schedule alone: the batches have the same messages of it as among the others.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import uuid
 from collections import Counter, defaultdict
@@ -18,14 +17,15 @@ from typing import Any
 import pytest
 from chaos import KEYS, SCHEDULES, TABLES, Change, Key, Pack
 from chaos_topic import PROTOCOLS, ChaosTopic
+from fault_seeds import FIRST, command, wanted
 from pyspark.sql import SparkSession
 from servers import KafkaBroker
 
 import tidecast
 
-_ALONE = int(os.environ["TIDECAST_SCHEDULE"]) if "TIDECAST_SCHEDULE" in os.environ else None
-_COUNT = int(os.environ.get("TIDECAST_SCHEDULES", SCHEDULES))
-_PACKS = range(-(-_COUNT // SCHEDULES)) if _ALONE is None else [_ALONE // SCHEDULES]
+_WANTED = wanted("schedules")
+_ALONE = FIRST if _WANTED == 1 else None
+_PACKS = range(FIRST // SCHEDULES, -(-(FIRST + (_WANTED or SCHEDULES)) // SCHEDULES))
 
 Rows = Counter[tuple[object, ...]]
 """The rows of a table, and how often each is there; the first column tells the schedule."""
@@ -95,7 +95,7 @@ class Way:
 
 
 _EVERY_WAY = [Way("simple", in_kafka=True), *map(Way, PROTOCOLS)]
-_WAYS = _EVERY_WAY if "TIDECAST_SCHEDULES" in os.environ or _ALONE is not None else _EVERY_WAY[:1]
+_WAYS = _EVERY_WAY if _WANTED else _EVERY_WAY[:1]
 _BATCHES = 3 if len(_WAYS) == 1 else 6
 """A run of all tests has not the time for more than the one that shows most."""
 
@@ -116,7 +116,9 @@ class Outcome:
             for what, rows in (("should not have", there - expected), ("should have", expected - there)):
                 for row, times in sorted(rows.items(), key=str):
                     found[schedule_of(name, row)].append(f"d.{name} {what} {row}" + f", {times} times" * (times > 1))
-        assert not found, "\n".join(f"TIDECAST_SCHEDULE={n}: {'; '.join(said)}" for n, said in sorted(found.items()))
+        assert not found, "\n".join(
+            f"{command('schedules', 1, n)}: {'; '.join(said)}" for n, said in sorted(found.items())
+        )
 
 
 class Replica:
@@ -148,8 +150,9 @@ class Replica:
                 if self.batches == -(-length // size):
                     stop.set()
 
-        uri = f"kafka://{broker.bootstrap}/{name}?{self._topic.protocol.params}"
-        self._replicate(uri, continuous=True, batch_size=size, stop=stop, progress=progress)
+        self._replicate(
+            self._topic.in_kafka(broker, name), continuous=True, batch_size=size, stop=stop, progress=progress
+        )
 
     def at_once(self) -> dict[str, Rows]:
         """Apply the files of all batches in one run to other tables, and return these."""
@@ -195,7 +198,7 @@ def test_tables_end_as_the_source_and_no_key_goes_back(
         outcome.check(replica.at_once(), names)
     if tells_all:  # an Avro delete has no commit-ts, and may be a new one
         said = (
-            f"TIDECAST_SCHEDULE={schedule_of(table, key)}: d.{table} {key} after batch {n}"
+            f"{command('schedules', 1, schedule_of(table, key))}: d.{table} {key} after batch {n}"
             for n, table, key in replica.gone_back
         )
         assert not replica.gone_back, "\n".join(said)

@@ -1,18 +1,18 @@
 """A replica that is killed before any of its side effects, or in the middle of one, and started again: nothing shows.
 
-`TIDECAST_KILLS` is how many runs there are. Each has a seed, which tells its batch and where it is killed.
+A seed is a walk along the stream, killed and started again at each of its batches. `python -m tests.faults --kills 200`
+takes ten.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copytree
@@ -21,6 +21,7 @@ from typing import Any
 import crash_points
 import pytest
 from crash_points import CrashPoints, Killed, Point, is_of_spark
+from fault_seeds import command, seeds
 from golden_stream import BATCHES, TABLES
 from growing_topic import GrowingTopic
 from pyspark.sql import SparkSession
@@ -28,7 +29,8 @@ from pyspark.sql import SparkSession
 import tidecast
 from tidecast import ProofVerdict
 
-_RUNS = range(int(os.environ.get("TIDECAST_KILLS", "2")))
+_KILLS, _FIRST_EFFECTS = 20, 12
+"""How many kills a walk has; a replica that starts again is killed before one of its first twelve side effects."""
 _SLOW = 180
 _PROPERTY = "tidecast."
 
@@ -138,36 +140,50 @@ def test_the_clean_run_is_right_and_all_of_its_commits_are_crash_points(spark: S
     assert kinds >= {"open", "rename", "rmtree", "parquet", "text", "create", "append", "merge", "sql"}
 
 
-@pytest.mark.parametrize("seed", _RUNS)
+@pytest.mark.parametrize("seed", seeds("kills", _KILLS, each=_KILLS))
 def test_a_killed_replica_ends_as_one_that_was_not(
     spark: SparkSession, clean: CleanRun, tmp_path: Path, seed: int
 ) -> None:
-    chance = random.Random(seed)
-    batch, folder = chance.randrange(len(BATCHES)), tmp_path / "run"
-    clean.begin(batch, folder)
-    said: list[object] = []
-    if seed % 10 == 9:
-        point, delay = chance.choice(list(filter(is_of_spark, clean.points[batch]))), chance.uniform(0, 1)
-        said.append((point, delay))
-        killed_process(folder, point, delay)
-    else:
-        first = chance.choice(clean.points[batch])
-        further: list[Point | int] = [chance.randrange(1, 12) for _ in range(chance.randrange(3))]
-        for at in (first, *further):
-            with CrashPoints(folder, at).watching() as crash:
-                try:
-                    replicate(spark, folder)
-                except Killed:
-                    said.append(crash.points[-1])
-    print(f"batch {batch}, killed before {said}")
-    assert said
-    replicate(spark, folder)
-    clean.check(spark, folder, batch)
-    if seed % 10 == 4:
-        for later in range(batch + 1, len(BATCHES)):
-            clean.grow(later, folder)
-            replicate(spark, folder)
-            clean.check(spark, folder, later)
+    print(command("kills", _KILLS, seed))
+    chance, folder, left = random.Random(seed), tmp_path / "run", _KILLS
+    clean.begin(0, folder)
+    for batch in range(len(BATCHES)):
+        clean.grow(batch, folder)
+        here = left // (len(BATCHES) - batch)
+        killed = [*kills(spark, clean, folder, batch, chance, here, by_process=seed % 2 == 1)]
+        left -= len(killed)
+        print(f"batch {batch}, killed before {killed}")
+        replicate(spark, folder)
+        clean.check(spark, folder, batch)
+    print(f"{_KILLS - left} kills")
+    assert left < _KILLS // 2
+
+
+def kills(
+    spark: SparkSession,
+    clean: CleanRun,
+    folder: Path,
+    batch: int,
+    chance: random.Random,
+    most: int,
+    *,
+    by_process: bool,
+) -> Iterator[object]:
+    """Start a replica and kill it, at first anywhere in its batch, so many times or until it is done; tell where."""
+    first = chance.choice(clean.points[batch])
+    if by_process:
+        first, delay = chance.choice(list(filter(is_of_spark, clean.points[batch]))), chance.uniform(0, 1)
+        killed_process(folder, first, delay)
+        yield first, delay
+    for kill in range(by_process, most):
+        at = chance.randrange(1, _FIRST_EFFECTS + 1) if kill else first
+        with CrashPoints(folder, at).watching() as crash:
+            try:
+                replicate(spark, folder)
+            except Killed:
+                yield crash.points[-1]
+            else:
+                return
 
 
 def killed_process(folder: Path, point: Point, delay: float) -> None:

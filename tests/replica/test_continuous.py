@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from urllib.error import URLError
@@ -23,7 +24,7 @@ import tidecast
 from tidecast import replica
 from tidecast._errors import ConfigError, Unreachable
 from tidecast.api._follow import Waiting, follow
-from tidecast.model import compose
+from tidecast.model import Events, compose
 from tidecast.replica import ReplicaStatus, Replicated
 from tidecast.sources import Batch, TopicStream
 from tidecast.storage import storage_path
@@ -142,6 +143,24 @@ def test_errors_that_pass_are_tried_again_and_nothing_is_lost_or_doubled(
         "the broker does not answer",
         "the store does not answer",
     ]
+
+
+def test_nothing_of_a_batch_is_kept_when_the_next_one_comes(spark: SparkSession, tmp_path: Path) -> None:
+    topic, stop = GrowingTopic(storage_path(str(tmp_path / "topic"), "")), threading.Event()
+    begun(topic)
+    stream = TopicStream(spark, topic.uri, storage_path(str(tmp_path / "checkpoint"), ""))
+    before: list[weakref.ref[Events]] = []
+
+    def apply(batch: Batch) -> Replicated:
+        if before:
+            stop.set()
+            assert before[0]() is None
+        before.append(weakref.ref(batch.events))
+        topic.grow([row(_T0 + 3, _T0, id=3)])
+        return Replicated(())
+
+    follow(stream, topic.uri, apply, lambda *_: None, stop, ReplicaStatus(topic.uri, "tables"), limit=None)
+    assert len(before) == 2
 
 
 def test_the_wait_after_errors_grows_up_to_a_bound() -> None:

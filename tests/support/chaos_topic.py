@@ -60,9 +60,11 @@ PROTOCOLS = {
 class ChaosTopic:
     """The messages of a pack, and a topic for them in a folder or in Kafka."""
 
-    def __init__(self, spark: SparkSession, folder: Path, pack: Pack, protocol: str) -> None:
+    def __init__(
+        self, spark: SparkSession, folder: Path, pack: Pack, protocol: str, registry: str | None = None
+    ) -> None:
         self.protocol, self._pack, self._folder = PROTOCOLS[protocol], pack, folder
-        self.registry = f"file://{folder}/schemas"
+        self.registry = registry or f"file://{folder}/schemas"
         self._messages = self._published(spark)
         self._ends: Counter[tuple[str, int]] = Counter()
         self._batch = 0
@@ -86,17 +88,23 @@ class ChaosTopic:
             pq.write_table(pa.Table.from_pylist(lines, _RECORD), file)
         self._batch += 1
 
-    def send(self, broker: KafkaBroker, topic: str, messages: Iterable[Sent]) -> int:
-        """Make a topic of all messages in Kafka; return how many its longest partition has."""
-        broker.create_topic(topic, self._pack.partitions)
+    def send(self, broker: KafkaBroker, name: str, messages: Iterable[Sent]) -> int:
+        """Make a topic of all messages in Kafka, or one for each table; return how many the longest partition has."""
         # As TiCDC does: what is sent again after an error must not come behind what was sent later.
         producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0, "enable.idempotence": True})
-        lengths = Counter[int]()
-        for _, partition, (key, value) in self._placed(messages):
-            producer.produce(topic, key=key, value=value, partition=partition)
-            lengths[partition] += 1
+        lengths = Counter[tuple[str, int]]()
+        for topic, partition, (key, value) in self._placed(messages):
+            if topic not in {known for known, _ in lengths}:
+                broker.create_topic(f"{name}_{topic}", self._pack.partitions)
+            producer.produce(f"{name}_{topic}", key=key, value=value, partition=partition)
+            lengths[topic, partition] += 1
         assert producer.flush(60) == 0
         return max(lengths.values())
+
+    def in_kafka(self, broker: KafkaBroker, name: str) -> str:
+        """Return what `send` made as a source."""
+        first = f"kafka://{broker.bootstrap}/{name}_d_all?{self.protocol.params}"
+        return f"{first}&topics={name}_d_.*" if self.protocol.topic_per_table else first
 
     def _placed(self, messages: Iterable[Sent]) -> Iterator[tuple[str, int, Message]]:
         for partition, event in messages:

@@ -242,6 +242,15 @@ class TestWriteAndRead:
         assert "\n" not in str(error.value)
         assert here.read(spark).frame.collect() == []
 
+    def test_a_broker_that_is_too_slow_may_be_asked_again(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        topic = fresh()
+        broker.create_topic(topic)
+        send(broker, topic, {"value": b"1"})
+        hasty = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "kafkaConsumer.pollTimeoutMs": "1"}
+        with pytest.raises(TransientError, match="Cannot fetch record for offset 0") as error, kafka_errors("here"):
+            spark.read.format("kafka").options(**hasty).load().collect()
+        assert "\n" not in str(error.value)
+
     def test_what_was_not_committed_is_left_out(self, spark: SparkSession, broker: KafkaBroker) -> None:
         topic = fresh()
         broker.create_topic(topic)

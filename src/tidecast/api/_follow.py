@@ -97,6 +97,7 @@ def follow(
         batch, applied = done
         total = total.then(applied)
         progress(_words(batch, applied), 0, 0)
+        del done, batch  # else Java keeps all plans of a batch, and what they broadcast, until the next one is applied
     return total
 
 

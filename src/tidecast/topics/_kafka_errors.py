@@ -30,8 +30,10 @@ def kafka_errors(where: str) -> Iterator[None]:
         raise kind(f"Kafka says: {words}", code=code, where=where, hint=hint) from None
 
 
+# The last is what Spark's source says where a broker did not answer, but did when it was asked what it still has.
 _KAFKA_ERROR = re.compile(
-    r"org\.apache\.(?:kafka\.common\.errors\.|spark\.sql\.kafka010\.Kafka)(\w+)Exception(?:: ([^\r\n]*))?"
+    r"(?:org\.apache\.(?:kafka\.common\.errors\.|spark\.sql\.kafka010\.Kafka)"
+    r"|java\.util\.concurrent\.(?=TimeoutException: Cannot fetch record))(\w+)Exception(?:: ([^\r\n]*))?"
 )
 _Kind = tuple[type[TidecastError], str, str | None]
 _CREDENTIALS: _Kind = (

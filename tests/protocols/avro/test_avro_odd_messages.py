@@ -10,9 +10,12 @@ from collections import Counter
 from typing import Any
 
 import fastavro
-from pyspark.sql import SparkSession
+import pytest
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidecast._errors import Unreachable
 from tidecast.checksum import verify
 from tidecast.model import RECORD, Column, DataType, Events, Index, TableSchema
 from tidecast.protocols import avro
@@ -51,15 +54,30 @@ class Topic:
     def message(self, key: bytes | None, value: bytes | None) -> None:
         self.messages.append((len(self.messages), key, value))
 
-    def decode(self, spark: SparkSession) -> Events:
+    def records(self, spark: SparkSession) -> DataFrame:
         given = spark.createDataFrame(self.messages, "n bigint, k binary, v binary")
         known = {"offset": F.col("n"), "key": F.col("k"), "value": F.col("v"), "topic": F.lit("t")}
-        records = given.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
-        return avro.decode(records, self.schemas.get, ordered=True)
+        return given.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
+
+    def decode(self, spark: SparkSession) -> Events:
+        return avro.decode(self.records(spark), self.schemas.get, ordered=True)
 
 
 def verdicts(events: Events) -> dict[int, tuple[str, int | None]]:
     return {r["offset"]: (r["verdict"], r["expected"]) for r in verify(events).collect()}
+
+
+def test_spark_keeps_no_messages_whose_schema_nobody_tells(spark: SparkSession) -> None:
+    topic = Topic()
+    topic.row(table("t"), id=1)
+    records = topic.records(spark)
+
+    def silent(schema_id: int) -> str | None:
+        raise Unreachable(f"the registry does not answer for {schema_id}")
+
+    with pytest.raises(Unreachable):
+        avro.decode(records, silent)
+    assert records.storageLevel == StorageLevel.NONE
 
 
 def test_elements_with_quotes_have_their_numbers(session: SparkSession) -> None:

@@ -37,6 +37,7 @@ class JavaServer(ABC):
     """A server with a work folder of its own, which lives as long as the `with` block; in Java, as a rule."""
 
     _process: subprocess.Popen[bytes]
+    _started: Sequence[str | Path]
     work: Path
 
     @property
@@ -59,20 +60,11 @@ class JavaServer(ABC):
         # Between choosing a port and binding it somebody else may take it: then choose again.
         for attempt in range(1, _ATTEMPTS + 1):
             self.work = Path(tempfile.mkdtemp(prefix=f"tidecast-{type(self).__name__.lower()}-"))
-            command = [*self._program, *self._command()]
-            with (self.work / "log.txt").open("wb") as log:
-                self._process = subprocess.Popen(
-                    command,
-                    cwd=self.work,
-                    env={**os.environ, **self._environment()},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                )
-            atexit.register(self._process.kill)
+            self._started = [*self._program, *self._command()]
+            self._start()
             if self._came_up():
                 return self
-            log_end = (self.work / "log.txt").read_text(errors="replace")[-4000:]
+            log_end = self._log_end()
             code = self._process.poll()
             self._end()
             if code is None or attempt == _ATTEMPTS:
@@ -83,6 +75,33 @@ class JavaServer(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
+
+    def kill(self) -> None:
+        """Kill it, as `kill -9` does; its ports and its work folder stay its own."""
+        self._process.kill()
+        self._process.wait()
+        atexit.unregister(self._process.kill)
+
+    def start_again(self) -> None:
+        """Start it once more after `kill`, on the same ports and data, and wait until it answers."""
+        self._start()
+        if not self._came_up():
+            raise RuntimeError(f"{type(self).__name__} does not answer again:\n{self._log_end()}")
+
+    def _start(self) -> None:
+        with (self.work / "log.txt").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._started,
+                cwd=self.work,
+                env={**os.environ, **self._environment()},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        atexit.register(self._process.kill)
+
+    def _log_end(self) -> str:
+        return (self.work / "log.txt").read_text(errors="replace")[-4000:]
 
     def _came_up(self) -> bool:
         deadline = time.monotonic() + DEADLINE_SECONDS

@@ -24,14 +24,15 @@ class SchemaRegistry(JavaServer):
     """A registry at `url`, where new subjects are checked as a Confluent registry does: BACKWARD.
 
     With `secured=True` it wants `user` and `password` (basic auth); `url` has no credentials in it, `login_url` has.
+    With `keeps=True` it has its schemas in files, and still knows them after `kill` and `start_again`.
     """
 
     user = "alice"
     password = "secret"
     url: str
 
-    def __init__(self, *, secured: bool = False) -> None:
-        self._secured = secured
+    def __init__(self, *, secured: bool = False, keeps: bool = False) -> None:
+        self._secured, self._keeps = secured, keeps
 
     @property
     def login_url(self) -> str:
@@ -46,6 +47,8 @@ class SchemaRegistry(JavaServer):
             "quarkus.http.host": "127.0.0.1",
             "quarkus.http.port": str(port),
         }
+        if self._keeps:
+            settings["apicurio.datasource.url"] = f"jdbc:h2:file:{self.work}/schemas;WRITE_DELAY=0"
         if self._secured:
             users = "quarkus.security.users.embedded"
             settings |= {

@@ -109,8 +109,19 @@ def decode(
     extension and for every delete. Spark keeps the messages, see `Events.release`; unless they are `kept`, only where
     more than a few groups of them would be read one by one, and then until Java lets go of them.
     """
-    if kept:
-        records = records.persist()
+    if not kept:
+        return _events(records, schema_of, ordered=ordered, zone=zone, kept=False)
+    records = records.persist()
+    try:
+        return _events(records, schema_of, ordered=ordered, zone=zone, kept=True)
+    except BaseException:  # a registry that does not answer is asked again, with the messages read anew
+        records.unpersist()
+        raise
+
+
+def _events(
+    records: DataFrame, schema_of: Callable[[int], str | None], *, ordered: bool, zone: str, kept: bool
+) -> Events:
     groups = _groups(records)
     kinds = {group.kind for group in groups}
     if not kept and len(groups) > _FEW:
