@@ -79,7 +79,7 @@ class Load:
         self._spark, self._folder, self._broker, self._registry = spark, folder, broker, registry
         self.way, self._rate, self._chance = way, rate, random.Random(f"{way.protocol} {seed}")
         self._there: dict[str, dict[int, Said]] = {name: {} for name in way.tables}
-        self.last = self.sent = self._pieces = 0
+        self.last = self.sent = self._pieces = self._told = 0
         self.late = 0.0
         self.error: BaseException | None = None
         self._due: queue.Queue[tuple[float, str, int, bytes | None, bytes | None] | None] = queue.Queue(100_000)
@@ -175,9 +175,9 @@ class Load:
             yield ddl(f"CREATE TABLE `soak`.`{name}`", first, schema)
         moments = [(start + n / self._rate, True) for n in range(round((end - start) * self._rate))]
         moments += [(start + n * _WATERMARK_S, False) for n in range(1, int((end - start) / _WATERMARK_S) + 1)]
-        for logical, (moment, is_row) in enumerate(sorted(moments)):
-            ts = compose(int(moment * 1000)) + logical
-            yield self._change(first, ts) if is_row else watermark(ts)
+        for moment, is_row in sorted(moments):
+            self._told = max(self._told + 1, compose(int(moment * 1000)))  # a piece begins after the one before
+            yield self._change(first, self._told) if is_row else watermark(self._told)
 
     def _change(self, version: int, ts: int) -> Said:
         chance = self._chance
