@@ -161,15 +161,15 @@ def replicate(
         changes = by_name.get(name, [])
         try:
             place = target.table(spark, *name, make_database=bool(changes))
-            drops = any(kind_of(change) is DdlKind.DROP_TABLE for change in ddl_by_name.get(name, []))
+            told = ddl_by_name.get(name, [])
+            drops = any(kind_of(c) is DdlKind.DROP_TABLE and carries_out(c, on_ddl) for c in told)
             if changes or drops or place.exists():
-                schema_changes, timed = ddl_by_name.get(name, []), events.has_commit_ts
                 return plan(
                     place,
                     changes,
-                    schema_changes,
+                    told,
                     contents,
-                    has_commit_ts=timed,
+                    has_commit_ts=events.has_commit_ts,
                     policy=policy,
                     on_ddl=on_ddl,
                     origin=ready.origin(name, renaming.left),
