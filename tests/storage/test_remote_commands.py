@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from full import full
 from growing_topic import ID, Clock, GrowingTopic, ddl, row, table, watermark
 from running_server import running_server
 from servers import S3Server, SparkCluster
@@ -94,6 +95,7 @@ def test_the_commands(s3: S3Server, base: AnyPath, tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@full
 def test_a_server_that_is_killed_goes_on(s3: S3Server, base: AnyPath, tmp_path: Path) -> None:
     log = GrowingTopic(base / "log")
     log.grow([ddl(SQL, now(), table(9, ID)), row(now(), 9, id=0), watermark(last := now())])
