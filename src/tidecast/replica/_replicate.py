@@ -197,7 +197,9 @@ def replicate(
         """Return a plan, but for a new table where none shall be made."""
         if plan.present is not None or not plan.accepted or on_ddl.of(DdlKind.CREATE_TABLE) is not OnDdl.IGNORE:
             return plan
-        return refusing(by_name[plan.database, plan.table], f"a new table, and {on_ddl.told(DdlKind.CREATE_TABLE)}")
+        cause = f"a new table, and {on_ddl.told(DdlKind.CREATE_TABLE)}"
+        # A table that was dropped before goes even so.
+        return replace(refusing(by_name[plan.database, plan.table], cause), place=plan.place, truncated=plan.truncated)
 
     planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
     plans = [made(one) for one in planned if one is not None]
