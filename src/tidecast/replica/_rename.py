@@ -289,7 +289,11 @@ def _move(rename: Rename, known: Known, check: Callable[[], None]) -> None:
         new = known.table(rename.new, make_database=True)
         try:
             old.move_to(new)
-        except (UnsupportedOperationException, AnalysisException) as error:
+        except (UnsupportedOperationException, AnalysisException, TableRefused) as error:
+            held = {_RENAMED: "0", SOURCES: quote(json.dumps([".".join(rename.old)]), safe=SAFE)}
+            old.remember({name: state.notes.get(name, value) for name, value in held.items()})
+            if isinstance(error, TableRefused):
+                raise
             raise TableRefused(f"the catalog renames no table: {str(error).strip().splitlines()[0]}") from None
     if known.applied:
         known.applied.move(rename.old, rename.new)

@@ -147,8 +147,8 @@ def replicate(
             )
             renaming.carry_out(ready.events, known)
         if renaming.done:  # before anything else is done: a run that ends later must not find its own tables in the way
-            done = [change for change in ready.events.ddl if (change.commit_ts, change.sql) in renaming.done]
-            write_journal(spark, target.journal(spark), done, {}, {}, on_ddl, {}, renaming.now_of)
+            moved = [change for change in ready.events.ddl if (change.commit_ts, change.sql) in renaming.done]
+            write_journal(spark, target.journal(spark), moved, {}, {}, on_ddl, {}, renaming.now_of)
     elif applied and applied.again:
         renaming = Renames(before=renamed_before(before().renames, settings.routes))
     renaming.check_sources(sources)
