@@ -179,6 +179,9 @@ def test_a_retry_of_dead_letters_sets_no_renamed_row_back(spark: SparkSession, t
     assert replica.run([_created("t"), _put("t", 1, 1), _put("t", 2, 2)]).dead_letters == {"table-refused": 2}
     in_the_way.unlink()
     replica.run([_rename("t", "now", 20), _put("now", 21, 1, 10), watermark(_T0 + 30)])
-    options = {"checkpoint": str(tmp_path / "checkpoint"), "ddl": "try_evolve", "spark": spark}
-    assert tidecast.retry_dead_letters(replica.topic.uri, replica.to, **options).dead_letters == {}
+    checkpoint = str(tmp_path / "checkpoint")
+    again = tidecast.retry_dead_letters(
+        replica.topic.uri, replica.to, checkpoint=checkpoint, ddl="try_evolve", spark=spark
+    )
+    assert again.dead_letters == {}
     assert replica.rows("d/now") == [(1, 10), (2, 2)]

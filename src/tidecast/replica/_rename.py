@@ -279,10 +279,10 @@ def _move(rename: Rename, known: Known, check: Callable[[], None]) -> None:
             raise TableRefused("deletes of these tables came, and no row")
         return
     else:
+        notes = {_RENAMED: at}
         if state.notes.get(_RENAMED) != at:
             check()
             _check_age(rename, known, old, state)
-            notes = {_RENAMED: at}
             if SOURCES in state.notes or ".".join(rename.new) != rename.becomes:
                 notes[SOURCES] = quote(json.dumps([rename.becomes]), safe=SAFE)
             old.remember(notes)
@@ -291,7 +291,7 @@ def _move(rename: Rename, known: Known, check: Callable[[], None]) -> None:
             old.move_to(new)
         except (UnsupportedOperationException, AnalysisException, TableRefused) as error:
             held = {_RENAMED: "0", SOURCES: quote(json.dumps([".".join(rename.old)]), safe=SAFE)}
-            old.remember({name: state.notes.get(name, value) for name, value in held.items()})
+            old.remember({name: state.notes.get(name, held[name]) for name in notes})
             if isinstance(error, TableRefused):
                 raise
             raise TableRefused(f"the catalog renames no table: {str(error).strip().splitlines()[0]}") from None
