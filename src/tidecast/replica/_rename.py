@@ -65,6 +65,8 @@ class Rename:
         was = database, statement.name[1]
         told = all((*was, *becomes)) and (statement.name[0] or routes.name(*becomes) == becomes)
         objection = None if told else "its statement does not tell the table's database"
+        if change.before and (change.before.database, change.before.table) != was:  # such as in capital letters
+            objection = f"its statement calls the table otherwise than {change.before.name}"
         return cls(
             change.commit_ts,
             change.sql,
