@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from crash_points import CrashPoints, Killed
 from full import FULL
-from growing_topic import ID, GrowingTopic, Said, ddl, row, table
+from growing_topic import ID, GrowingTopic, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 
 import tidecast
@@ -125,3 +125,64 @@ def test_a_kill_while_a_table_is_renamed_does_not_show(spark: SparkSession, tmp_
         replica.run()
         assert (replica.rows("e/t2"), replica.rows("x/t")) == expected, watched.points[at]
         assert replica.proven() == _EQUAL, watched.points[at]
+
+
+def _rename(old: str, new: str, at: int) -> Said:
+    return ddl(f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`", _T0 + at, table(_T0, ID, _N, name=new))
+
+
+def _put(name: str, at: int, n: int, value: int | None = None) -> Said:
+    return row(_T0 + at, _T0, name=name, id=n, n=n if value is None else value)
+
+
+def _created(name: str) -> Said:
+    return ddl(f"CREATE TABLE `d`.`{name}` (`id` INT)", _T0, table(_T0, ID, _N, name=name))
+
+
+def test_a_rename_that_comes_again_leaves_the_table_that_has_the_old_name_since(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    replica = Replica(spark, tmp_path, config=None)
+    first, second = _rename("t", "old", 20), _rename("fresh", "t", 30)
+    replica.run([_created("t"), _put("t", 1, 1), _created("fresh"), _put("fresh", 2, 2)])
+    replica.run([first, second, _put("t", 35, 3)])
+    # The row of @25 is of no table that is known, that of @5 of one that had the name before.
+    applied = replica.run([first], [_put("t", 12, 4), _put("fresh", 13, 5), _put("t", 25, 6), _put("old", 5, 1, 7)])
+    assert applied.dead_letters == {"table-refused": 2}
+    gone = ddl("DROP TABLE `d`.`old`", _T0 + 40, table(_T0, ID, _N, name="old")) | {"type": "ERASE"}
+    assert replica.rows("d/old") == [(1, 1), (4, 4)]
+    replica.run([gone, first, second])
+    assert (replica.rows("d/t"), Path(replica.to, "d", "old").exists()) == ([(2, 2), (3, 3), (5, 5)], False)
+    assert replica.proven() == {"d.t": "equal"}
+
+
+def test_a_rename_is_refused_where_its_names_may_mean_other_tables(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path, config=None, ddl="try_evolve")
+    gone = ddl("DROP TABLE `d`.`taken`", _T0 + 20, table(_T0, ID, _N, name="taken")) | {"type": "ERASE"}
+    replica.run([_created("t"), _put("t", 1, 1), _created("u"), _put("u", 2, 2), _put("u", 42, 3)])
+    # One to a name that was dropped before, and one of a table that has newer rows.
+    warnings = replica.run([gone, _rename("t", "taken", 30), _rename("u", "v", 40)]).warnings
+    assert [w.partition(" (")[2] for w in warnings] == [
+        "another table had the new name before)",
+        "newer rows of another table of the old name, or the new one, came already)",
+    ]
+    assert (replica.rows("d/t"), replica.rows("d/u")) == ([(1, 1)], [(2, 2), (3, 3)])
+    with pytest.raises(TableRefused, match="another table had the new name before"):
+        replica.run(checkpoint=None, to=str(tmp_path / "once"), ddl=["lenient", "rename-table=evolve"])
+
+
+def test_a_retry_of_dead_letters_sets_no_renamed_row_back(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path, config=None, ddl="try_evolve")
+    in_the_way = Path(replica.to, "d", "t", "notes.txt")
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("mine")
+    assert replica.run([_created("t"), _put("t", 1, 1), _put("t", 2, 2)]).dead_letters == {"table-refused": 2}
+    in_the_way.unlink()
+    replica.run([_rename("t", "now", 20), _put("now", 21, 1, 10), watermark(_T0 + 30)])
+    checkpoint = str(tmp_path / "checkpoint")
+    shutil.rmtree(f"{checkpoint}/keys")  # as they are forgotten after --replay-window
+    again = tidecast.retry_dead_letters(
+        replica.topic.uri, replica.to, checkpoint=checkpoint, ddl="try_evolve", spark=spark
+    )
+    assert again.dead_letters == {}
+    assert replica.rows("d/now") == [(1, 10), (2, 2)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from crash_points import CrashPoints, Killed
 from full import FULL
-from growing_topic import ID, GrowingTopic, Said, ddl, row, table
+from growing_topic import ID, GrowingTopic, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 
 import tidecast
@@ -152,6 +152,16 @@ def test_a_dropped_table_goes_and_another_one_of_its_name_may_come(spark: SparkS
     replica.run(to=once, checkpoint=None)
     assert replica.rows(to=once) == replica.rows()
     assert ("drop table", "t", "applied") in replica.journal()
+
+
+def test_a_dropped_table_goes_where_no_new_one_is_made(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path)
+    replica.run(_in(0, _CREATED[0], _put(1, id=1, n=1), watermark(_DROP)))  # which may come before the statement
+    created = ddl("CREATE TABLE `d`.`t` (`id` INT)", _AGAIN + 1, _NEW)
+    fresh = row(_AGAIN + 2, _AGAIN, k=1, s=1)
+    applied = replica.run(_in(0, *_DROPPED, created, fresh), ddl=["evolve", "create-table=ignore"])
+    assert (applied.warnings, applied.dead_letters) == ((), {"table-refused": 1})
+    assert not Path(replica.to, "d", "t").exists()
 
 
 def test_what_is_kept_and_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:

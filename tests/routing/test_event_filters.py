@@ -242,6 +242,9 @@ def test_a_view_is_told_from_a_table(definer: str) -> None:
     assert (Ddl("ERASE", "DROP TABLE `d`.`t`", 1).database, Ddl("ERASE", "DROP TABLE `d`.`t`", 1).table) == ("d", "t")
     renamed = Ddl("RENAME", "RENAME TABLE `d`.`t` TO `e`.`u`", 1)
     assert (renamed.database, renamed.table, renamed.renamed_from) == ("e", "u", ("d", "t"))
+    for clause in ("RENAME TO e.u", "RENAME AS e.u", "RENAME e.u"):
+        altered = Ddl("RENAME", f"ALTER TABLE d.t {clause}", 1)
+        assert (altered.database, altered.table) == ("e", "u")
     assert not Ddl("CREATE", "CREATE TABLE `d`.`view` (`view` INT COMMENT 'VIEW')", 1).is_view
 
 

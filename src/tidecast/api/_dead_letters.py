@@ -28,6 +28,7 @@ from tidecast.replica import (
     at_places,
     concerned,
     parse_target,
+    renamed_names,
     write_ledger,
 )
 from tidecast.runtime import spark_session
@@ -152,7 +153,7 @@ def retry_dead_letters(
         remove_tree(left_in, ignore_errors=True)
         again = Again(places, resume_from / _AGAIN)
         events = held.enter_context(stream.decoded(records))
-        batch = stream.batch_of(concerned(events, places, settings.routes))
+        batch = stream.batch_of(concerned(events, places, settings.routes, renamed_names(session, target, settings)))
         now = batch.progress
         stream.begin(batch)
         applied = replica.replicate(

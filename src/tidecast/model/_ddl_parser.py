@@ -183,7 +183,7 @@ class _Reader:
                     old, _, new = clause._text(), clause._skip("TO"), clause._text()
                     renamed_columns[new] = old
                 case ("RENAME", *rest) if not rest:
-                    clause._skip("TO", "AS")
+                    clause._skip("TO", "AS", "=")
                     renamed = clause._name()
                 case ("EXCHANGE", _):
                     while clause._word() != "TABLE":
@@ -228,7 +228,7 @@ class _Reader:
                 return (first,)
             self._skip("COLUMN", "IF", "EXISTS")
             return (first, "COLUMN")
-        if first == "RENAME" and second in ("TO", "AS"):
+        if first == "RENAME" and second not in ("INDEX", "KEY"):  # TO and AS may be missing before the table's name
             return (first,)
         self._skip(second)
         return (first, second)

@@ -10,7 +10,7 @@ from tidecast.replica._mode import Contents
 from tidecast.replica._places import is_table
 from tidecast.replica._proof import Proofs
 from tidecast.replica._prove import ProofVerdict, Proven, ProvenTable, prove
-from tidecast.replica._replicate import replicate
+from tidecast.replica._replicate import renamed_names, replicate
 from tidecast.replica._report import Replicated, Retried, TableReport
 from tidecast.replica._settings import Settings
 from tidecast.replica._sides import AllTables, Compared, OneTable, Rows, Side, Topic, compare
@@ -56,6 +56,7 @@ __all__ = [
     "parse_target",
     "place_of",
     "prove",
+    "renamed_names",
     "replicate",
     "snapshot",
     "write_ledger",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
@@ -23,6 +24,7 @@ from tidecast.replica._route import Routes
 from tidecast.spark import union
 from tidecast.storage import AnyPath, entries, remove_tree, spark_input, spark_output
 
+Name = tuple[str, str]
 _PLACE = ("topic", "partition", "offset")
 
 
@@ -71,8 +73,10 @@ def at_places(rows: DataFrame, places: DataFrame, how: str = "left_semi") -> Dat
     return rows.join(place, reduce(and_, same), how)
 
 
-def concerned(events: Events, places: DataFrame, routes: Routes) -> Events:
+def concerned(events: Events, places: DataFrame, routes: Routes, renamed: Iterable[tuple[Name, Name]] = ()) -> Events:
     """Return what of a topic's events concerns messages at `places`: themselves, and all rows of their tables.
+
+    `renamed` are old and new names of tables: rows of one may have come under both.
 
     Its schema changes are those that tell of columns: what moved or emptied a table was dealt with when it came.
     """
@@ -81,6 +85,9 @@ def concerned(events: Events, places: DataFrame, routes: Routes) -> Events:
     each = [c.frame.select(*_PLACE, F.lit(n).alias("table")) for n, c in enumerate(events.tables)]
     found = at_places(union(each), places).select("table").distinct().collect() if each else []
     theirs = {names[row["table"]] for row in found}
+    pairs = [{*pair} for pair in renamed]
+    while more := [pair for pair in pairs if pair & theirs and not pair <= theirs]:
+        theirs = theirs.union(*more)
     shown = ((change, routes.schema(change.schema)) for change in events.ddl if change.schema)
     return replace(
         events,

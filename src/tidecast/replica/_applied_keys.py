@@ -50,6 +50,7 @@ _MERGED_AT = 16
 """So many folders of one size become one of the next."""
 
 _LAST_LEVEL = 9
+_KINDS: Sequence[Sequence[str]] = ((), ("deletes",))
 
 _TIME = T.StructType([T.StructField("commit_ts", T.LongType()), T.StructField("later", T.BooleanType())])
 
@@ -80,13 +81,25 @@ class AppliedKeys:
 
     def move(self, old: tuple[str, str], new: tuple[str, str]) -> None:
         """Let a table that has a new name keep its keys."""
-        for kind in ((), ("deletes",)):
-            source, target = (self.folder / _digest([*name, *kind], 16) for name in (old, new))
+        for kind in _KINDS:
+            source, target = (self._folder(name, kind) for name in (old, new))
             for name in files_below(source):
                 there = target / name
                 make_folder(there.parent)
                 move(source / name, there)
             remove_tree(source, ignore_errors=True)
+
+    def forget(self, database: str, table: str) -> None:
+        """Forget the keys of a table that goes."""
+        for kind in _KINDS:
+            remove_tree(self._folder((database, table), kind), ignore_errors=True)
+
+    def any_of(self, database: str, table: str) -> bool:
+        """Tell whether keys of a table are remembered, of deletes before it was made, too."""
+        return any(files_below(self._folder((database, table), kind)) for kind in _KINDS)
+
+    def _folder(self, name: tuple[str, str], kind: Sequence[str]) -> AnyPath:
+        return self.folder / _digest([*name, *kind], 16)
 
     def deletes_of(self, database: str, table: str, key: T.StructType) -> TableKeys:
         """Return the keys of deletes that came before a table was made; all of them, covered or not."""
@@ -158,8 +171,11 @@ class TableKeys:
         return max((w.newest for w in self._written()), default=-1)
 
     def remembers_since(self, commit_ts: int) -> bool:
-        """Tell whether all keys that were brought to something later are still known."""
-        return commit_ts > self.of.passed and commit_ts >= compose(
+        """Tell whether all keys that were brought to something later are still known.
+
+        A watermark may come before the statement of its own commit-ts, and covers no row of after it.
+        """
+        return commit_ts >= self.of.passed and commit_ts >= compose(
             max(physical_ms(max(self.newest, 0)) - self.of.window, 0)
         )
 

@@ -58,6 +58,8 @@ def apply(
     `proofs` are what the tables' rows come to.
     """
     if plan.truncated.replaces and plan.place.exists():
+        if applied:
+            applied.forget(plan.database, plan.table)
         plan.place.drop()
     if not proofs:
         truncate(plan, applied, None)

@@ -14,7 +14,10 @@ Name = tuple[str, str]
 
 _VERBS = ("DROP", "TRUNCATE", "RENAME", "RECOVER", "FLASHBACK")
 _STATEMENTS = {(verb, subject) for verb in _VERBS for subject in ("TABLE", "DATABASE")}
-_NONE: Mapping[str, str] = {}
+Refused = Mapping[tuple[int, str], str]
+"""The causes of renames that were refused, by their commit-ts and SQL."""
+
+_NONE: Refused = {}
 _STOPS = (OnDdl.EXCEPTION, OnDdl.EVOLVE)
 _CLAUSES = {("RENAME",), ("DROP", "PARTITION"), ("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")}
 
@@ -38,11 +41,11 @@ def carries_out(change: Ddl, on_ddl: DdlPolicy) -> bool:
 
 
 def why_not_carried_out(
-    change: Ddl, plans: Mapping[Name, Plan], on_ddl: DdlPolicy, refused: Mapping[str, str]
+    change: Ddl, name: Name, plans: Mapping[Name, Plan], on_ddl: DdlPolicy, refused: Refused
 ) -> str | None:
     """Return why a schema change that moves or removes rows is not carried out, None where it is.
 
-    `refused` has the causes of renames by their SQL.
+    `name` is what its table is called now.
     """
     if kind_of(change) is None:
         return "what moves or removes rows without a row change is not carried out"
@@ -50,21 +53,23 @@ def why_not_carried_out(
         left = "" if removes_rows(change) else "; the table of the new name lacks the rows of before"
         return f"not carried out, as {on_ddl.told(kind_of(change))}{left}"
     if not removes_rows(change):
-        return refused.get(change.sql)
-    plan = plans.get((change.database, change.table))
+        return refused.get((change.commit_ts, change.sql))
+    plan = plans.get(name)
     return plan.truncated.objection if plan else None
 
 
 def not_carried_out(
-    changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: DdlPolicy, refused: Mapping[str, str] = _NONE
+    changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: DdlPolicy, refused: Refused = _NONE
 ) -> tuple[str, ...]:
     """Return a warning for each schema change that moves or removes rows, and is not carried out on the tables."""
-    why = {c.sql: why_not_carried_out(c, plans, on_ddl, refused) for c in changes if moves_rows(c)}
+    why = {
+        c.sql: why_not_carried_out(c, (c.database, c.table), plans, on_ddl, refused) for c in changes if moves_rows(c)
+    }
     return tuple(f"not carried out on the tables: {sql} ({cause})" for sql, cause in why.items() if cause)
 
 
 def stop_at_schema_changes(
-    changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: DdlPolicy, refused: Mapping[str, str]
+    changes: Iterable[Ddl], plans: Mapping[Name, Plan], on_ddl: DdlPolicy, refused: Refused
 ) -> None:
     """Raise TableRefused for a schema change that stops the run: one of a kind that does, or that no table follows."""
     hint = "{}; with {} the run goes on"

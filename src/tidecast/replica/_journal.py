@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from tidecast._policy import DdlKind, DdlPolicy
 from tidecast.model import Ddl, ddl_action
-from tidecast.replica._ddl import Name, carries_out, moves_rows, why_not_carried_out
+from tidecast.replica._ddl import Name, Refused, carries_out, moves_rows, why_not_carried_out
 from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan
 from tidecast.replica._truncated import NEVER, Truncations, keeps_rows, removes_rows
@@ -35,11 +35,13 @@ def write_journal(
     plans: Mapping[Name, Plan],
     failed: Mapping[Name, str],
     on_ddl: DdlPolicy,
-    refused: Mapping[str, str],
+    refused: Refused,
+    called: Callable[[Ddl], Name | None],
 ) -> None:
     """Add the schema changes that are not in the journal yet. `plans` are those of the tables that were touched.
 
-    `failed` has the cause where a table could not be written after all, `refused` that of a rename, by its SQL.
+    `failed` has the cause where a table could not be written after all, `refused` that of a rename, by its commit-ts
+    and SQL. `called` tells what the table of a change is called now, None where it is no longer there.
     """
     by_key = {(c.commit_ts, c.database, c.table, c.sql): c for c in changes}
     if not by_key:
@@ -54,7 +56,7 @@ def write_journal(
     for key, change in by_key.items():
         if key in known and not carries_out(change, on_ddl):
             continue
-        outcome, cause = _outcome(change, plans, failed, on_ddl, refused)
+        outcome, cause = _outcome(change, plans, failed, on_ddl, refused, called)
         # That rows are gone is told even so, as nothing else remembers it where the table is gone, too.
         if key not in known or (outcome == APPLIED and APPLIED not in known[key]):
             rows.append((*key[:3], ddl_action(change.sql).event or change.type.lower(), change.sql, outcome, cause))
@@ -64,32 +66,30 @@ def write_journal(
 
 @dataclass(frozen=True)
 class Journaled:
-    """What the journal tells of tables that were truncated, dropped and renamed."""
+    """What the journal tells of tables that were truncated, dropped and renamed, each by its name at that time."""
 
-    truncations: Mapping[Name, Truncations]
-    renames: Sequence[tuple[int, str, Name]]
+    removals: Sequence[tuple[int, str, Name]] = ()
+    renames: Sequence[tuple[int, str, Name]] = ()
+
+    def truncations(self, name: Name, now: Callable[[Name, int], Name | None], contents: Contents) -> Truncations:
+        """Return those of a table; `now` tells what a table is called that had a name at a commit-ts."""
+        kinds = {at: kind for at, kind, then in self.removals if now(then, at) == name}
+        if contents.is_log or not kinds:
+            return NEVER
+        drops = [] if keeps_rows(contents) else [ts for ts, kind in kinds.items() if kind == _DROPS]
+        return Truncations(tuple(sorted(kinds) if contents.is_history else [max(kinds)]), max(drops, default=0))
 
 
-def journaled(place: TargetTable, contents: Contents) -> Journaled:
+def journaled(place: TargetTable) -> Journaled:
     """Return what was carried out on whole tables."""
-    found, renamed = defaultdict[Name, dict[int, str]](dict), list[tuple[int, str, Name]]()
-    if place.exists():
-        told = place.read().where(F.col("type").isin(*_REMOVALS, _RENAMES) & (F.col("outcome") == APPLIED))
-        for row in told.select(*_KEY, "type").collect():
-            name = row["database"], row["table"]
-            if row["type"] == _RENAMES:
-                renamed.append((row["commit_ts"], row["query"], name))
-            else:
-                found[name][row["commit_ts"]] = row["type"]
-    return Journaled({name: _truncations(kinds, contents) for name, kinds in found.items()}, renamed)
-
-
-def _truncations(kinds: Mapping[int, str], contents: Contents) -> Truncations:
-    if contents.is_log:
-        return NEVER
-    at = sorted(kinds) if contents.is_history else [max(kinds)]
-    drops = [] if keeps_rows(contents) else [ts for ts, kind in kinds.items() if kind == _DROPS]
-    return Truncations(tuple(at), max(drops, default=0))
+    if not place.exists():
+        return Journaled()
+    told = place.read().where(F.col("type").isin(*_REMOVALS, _RENAMES) & (F.col("outcome") == APPLIED))
+    rows = told.select(*_KEY, "type").collect()
+    return Journaled(
+        [(r["commit_ts"], r["type"], (r["database"], r["table"])) for r in rows if r["type"] != _RENAMES],
+        [(r["commit_ts"], r["query"], (r["database"], r["table"])) for r in rows if r["type"] == _RENAMES],
+    )
 
 
 def _outcome(
@@ -97,16 +97,20 @@ def _outcome(
     plans: Mapping[Name, Plan],
     failed: Mapping[Name, str],
     on_ddl: DdlPolicy,
-    refused: Mapping[str, str],
+    refused: Refused,
+    called: Callable[[Ddl], Name | None],
 ) -> tuple[str, str | None]:
     """Return what was made of a schema change, and why where it was not simply applied."""
-    name = change.database, change.table
+    name = called(change)
+    if name is None:
+        return IGNORED, "another table was renamed to this name since"
     if moves_rows(change):
-        if cause := why_not_carried_out(change, plans, on_ddl, refused):
+        if cause := why_not_carried_out(change, name, plans, on_ddl, refused):
             return REFUSED if carries_out(change, on_ddl) else IGNORED, cause
         if removes_rows(change) and name in plans and plans[name].contents.is_log:
             return IGNORED, "a log keeps what it has"
-        return (REFUSED, failed[name]) if name in failed else (APPLIED, None)
+        failure = failed.get(name) if removes_rows(change) else None
+        return (REFUSED, failure) if failure else (APPLIED, None)
     if change.schema is None:
         return IGNORED, "it shows no columns: those of the rows count"
     if name not in plans:

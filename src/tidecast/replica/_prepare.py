@@ -34,12 +34,12 @@ class Prepared:
     events: Events
     origins: Mapping[tuple[str, str], Origin]
 
-    def origin(self, name: tuple[str, str], left: Iterable[tuple[str, str]]) -> Origin:
-        """Return where a table comes from; its rows may all have come under one of the names that tables had."""
+    def origin(self, name: tuple[str, str], former: Iterable[tuple[str, str]]) -> Origin:
+        """Return where a table comes from; its rows may all have come under one of the names that it had."""
         if name in self.origins:
             return self.origins[name]
         masked, seen = dict[str, str](), dict[str, str | None]()
-        for old in left:
+        for old in former:
             masked |= self.origins[old].masked if old in self.origins else {}
             seen |= self.origins[old].seen if old in self.origins else {}
         return Origin(set(), masked, seen)

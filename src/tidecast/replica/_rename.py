@@ -1,36 +1,44 @@
 """Tables that the source renames: the table follows, and what comes under its old name goes to it.
 
-A rename is carried out before anything else of a batch. It can be done once more at any time: a table that is not there
-was moved, and one that was made since remembers that it began later.
+A rename is carried out before anything else of a batch, once: the table remembers how far it got, and the journal that
+it was done. Where the order of a rename and of what else has one of its names cannot be told, it is refused.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from urllib.parse import quote, unquote
 
-from pyspark.errors import UnsupportedOperationException
+from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from tidecast._errors import TableRefused
-from tidecast.model import Ddl, Events, Op, TableChanges, TableSchema, read_statement
+from tidecast._errors import ConfigError, TableRefused
+from tidecast.model import RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema, read_statement
 from tidecast.replica._applied_keys import AppliedKeys
+from tidecast.replica._mode import COMMIT_TS, VALID_FROM, VALID_TO, Contents
 from tidecast.replica._plan import SAFE, SOURCES
 from tidecast.replica._proof import Proofs
 from tidecast.replica._route import Routes
-from tidecast.replica._truncated import Truncations
+from tidecast.replica._truncated import tells_age
 from tidecast.replica.targets import TableState, TargetTable
+from tidecast.spark import union
 
 Name = tuple[str, str]
 _RENAMED = "tidecast.renamed"
+"""The commit-ts of the last rename that a table is moved for; the journal tells when all that goes along was, too."""
 
 
 @dataclass(frozen=True)
 class Rename:
-    """A table's old and new name, in the target and (`was`, `becomes`) at the source, and since when."""
+    """A table's old and new name, in the target and (`was`, `becomes`) at the source, and since when.
+
+    `objection` is why it cannot be carried out, as far as its statement tells.
+    """
 
     commit_ts: int
     sql: str
@@ -38,83 +46,190 @@ class Rename:
     new: Name
     was: str
     becomes: str
+    objection: str | None = None
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What tells it from others."""
+        return self.commit_ts, self.sql
 
     @classmethod
-    def of(cls, commit_ts: int, sql: str, new: Name, routes: Routes) -> Rename | None:
-        """Return what a statement renames to a table of the target; None where it renames none."""
+    def of(cls, change: Ddl, routes: Routes) -> Rename | None:
+        """Return what a schema change, as the source names its table, renames; None where it renames none."""
+        statement = change.statement
+        if statement is None or statement.renamed is None or statement.subject != "TABLE":
+            return None
+        becomes = change.database, change.table
+        # A name without a database is of the session's, which the new name tells where it has none either.
+        database = statement.name[0] or ("" if statement.renamed[0] else becomes[0])
+        was = database, statement.name[1]
+        told = all((*was, *becomes)) and (statement.name[0] or routes.name(*becomes) == becomes)
+        objection = None if told else "its statement does not tell the table's database"
+        if change.before and (change.before.database, change.before.table) != was:  # such as in capital letters
+            objection = f"its statement calls the table otherwise than {change.before.name}"
+        return cls(
+            change.commit_ts,
+            change.sql,
+            routes.name(*was),
+            routes.name(*becomes),
+            ".".join(was),
+            ".".join(becomes),
+            objection,
+        )
+
+    @classmethod
+    def journaled(cls, commit_ts: int, sql: str, new: Name, routes: Routes) -> Rename | None:
+        """Return one that was carried out; `new` is its new name in the target."""
         statement = read_statement(sql)
         if statement is None or statement.renamed is None:
             return None
-        was = statement.name[0] or statement.renamed[0] or new[0], statement.name[1]
-        becomes = statement.renamed[0] or was[0], statement.renamed[1]
-        return cls(commit_ts, sql, routes.name(*was), new, ".".join(was), ".".join(becomes))
+        was = statement.name[0] or new[0], statement.name[1]
+        told = ".".join(was) if statement.name[0] else ""
+        return cls(commit_ts, sql, routes.name(*was), new, told, ".".join(new))
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a checkpoint and the journal know of tables, and what tables hold, by which renames are judged."""
+
+    table: Callable[..., TargetTable]
+    contents: Contents
+    applied: AppliedKeys | None
+    proofs: Proofs | None
+    sources: Callable[[Name], set[str]]
+    removals: Iterable[tuple[int, Name]]
 
 
 @dataclass
 class Renames:
-    """The renames of a batch that shall be carried out, and those that were before; `refused` has causes by SQL."""
+    """The renames of a batch that shall be carried out, and those that were before.
+
+    `refused` has causes by commit-ts and SQL.
+    """
 
     of_batch: Sequence[Rename] = ()
     before: Sequence[Rename] = ()
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[tuple[int, str], str] = field(default_factory=dict)
+    _done: list[Rename] = field(default_factory=list)
 
-    def carry_out(
-        self, table: Callable[[Name], TargetTable], applied: AppliedKeys | None, proofs: Proofs | None
-    ) -> None:
-        """Let tables follow, with what the checkpoint knows of them."""
-        for rename in sorted(self.of_batch, key=lambda one: one.commit_ts):
-            if rename.old == rename.new:
-                continue
-            others = [one for one in self.of_batch if one.commit_ts == rename.commit_ts and one != rename]
+    def carry_out(self, events: Events, known: Known) -> None:
+        """Let tables follow, with what the checkpoint knows of them; `events` are the batch's."""
+        done = {one.key for one in self.before}
+        fresh = dict.fromkeys(one for one in self.of_batch if one.key not in done and one.old != one.new)
+        for rename in sorted(fresh, key=lambda one: one.commit_ts):
             try:
-                if any(rename.old == one.new or rename.new == one.old for one in others):
-                    raise TableRefused("it exchanges names with others")
-                _move(rename, table(rename.old), table(rename.new))
+                _move(rename, known, partial(self._check, rename, events, known))
             except TableRefused as error:
-                self.refused[rename.sql] = str(error)
-                continue
-            if not table(rename.old).exists():
-                if applied:
-                    applied.move(rename.old, rename.new)
-                if proofs:
-                    proofs.move(rename.old, rename.new)
+                self.refused[rename.key] = str(error)
+            else:
+                self._done.append(rename)
+
+    @property
+    def done(self) -> Collection[tuple[int, str]]:
+        """The commit-ts and the SQL of those that `carry_out` has carried out."""
+        return {one.key for one in self._done}
+
+    def check_sources(self, sources: Callable[[Name], set[str]]) -> None:
+        """Raise ConfigError where another table comes to the name that a renamed one had in the target."""
+        for one in self._known:
+            others = {name for name in sources(one.old) if name.lower() != one.was.lower()}
+            if one.was and others:
+                cause = f"{min(others)} comes to the same table as {one.was}, which was renamed"
+                raise ConfigError(cause, where=".".join(one.old), hint="give it another target, or another place")
+
+    def _check(self, rename: Rename, events: Events, known: Known) -> None:
+        """Raise TableRefused where anything else has the new name, or has had it after the last rename away from it."""
+        if rename.objection:
+            raise TableRefused(rename.objection)
+        if any(len(known.sources(name)) > 1 for name in (rename.old, rename.new)):
+            raise TableRefused("several tables become this one")
+        at, new = rename.commit_ts, rename.new
+        others = [one for one in dict.fromkeys([*self.before, *self.of_batch]) if one.key != rename.key]
+        if any(one.commit_ts == at and {one.old, one.new} & {rename.old, new} for one in others):
+            raise TableRefused("it exchanges names with others")
+        carried = [one for one in self._known if one.old != one.new]
+        free = max((one.commit_ts for one in carried if one.old == new and one.commit_ts < at), default=-1)
+        if any(one.new == new and one.commit_ts > free for one in carried):
+            raise TableRefused("another table got the new name")
+        if any(one.new == rename.old and one.commit_ts > at for one in carried):
+            raise TableRefused("another table has the old name since")
+        if any(one.old in (rename.old, new) and one.commit_ts > at for one in carried):
+            raise TableRefused("a later rename of the table came before it")
+        said = [(c.commit_ts, (c.database, c.table)) for c in events.ddl if (c.commit_ts, c.sql) != rename.key]
+        if any(name == new and free < ts < at for ts, name in [*said, *known.removals]):
+            raise TableRefused("another table had the new name before")
+        for changes in events.tables:
+            if (changes.schema.database, changes.schema.table) == new:
+                ts = F.col("commit_ts")
+                if not changes.frame.where((ts > F.lit(free)) & (ts < F.lit(at))).isEmpty():
+                    raise TableRefused("rows of another table that had the new name before are among the messages")
 
     @property
     def _known(self) -> list[Rename]:
-        fresh = [one for one in self.of_batch if one.sql not in self.refused]
-        return sorted(dict.fromkeys([*self.before, *fresh]), key=lambda one: one.commit_ts)
+        return sorted(dict.fromkeys([*self.before, *self._done]), key=lambda one: one.commit_ts)
 
     @property
     def left(self) -> Mapping[Name, int]:
-        """The names that tables had, and until when."""
-        return {one.old: one.commit_ts for one in self._known if one.old != one.new}
-
-    def now(self, name: Name, commit_ts: int) -> Name:
-        """Return what a table is called now that had a name before a commit-ts."""
+        """The names that tables had and no table was renamed to since, and until when."""
+        left = dict[Name, int]()
         for one in self._known:
-            if one.old == name and one.commit_ts > commit_ts:
+            if one.old != one.new:
+                left[one.old] = one.commit_ts
+                left.pop(one.new, None)
+        return left
+
+    def now(self, name: Name, commit_ts: int) -> Name | None:
+        """Return what a table is called now that had a name before a commit-ts; None where another took its name."""
+        for one in self._known:
+            if one.commit_ts <= commit_ts or one.old == one.new:
+                continue
+            if one.old == name:
                 name, commit_ts = one.new, one.commit_ts
+            elif one.new == name:
+                return None
         return name
 
-    def follow(self, events: Events) -> Events:
-        """Return events under the names that their tables have now."""
-        if not self.left:
-            return events
-        tables = [part for changes in events.tables for part in self._parts(changes)]
-        return replace(events, tables=tuple(tables), ddl=tuple(map(self._ddl, events.ddl)))
+    def now_of(self, change: Ddl) -> Name | None:
+        """Return what the table of a schema change is called now, see `now`."""
+        return self.now((change.database, change.table), change.commit_ts)
 
-    def _ddl(self, change: Ddl) -> Ddl:
+    def former(self, name: Name) -> list[Name]:
+        """Return the names that a table had."""
+        return [one.old for one in self._known if self.now(one.old, one.commit_ts - 1) == name != one.old]
+
+    def follow(self, events: Events) -> Events:
+        """Return events under the names that their tables have now.
+
+        Rows of a table whose name another one took are rejected, as nothing tells where they belong.
+        """
+        if not self._known:
+            return events
+        parts = [part for changes in events.tables for part in self._parts(changes)]
+        tables = tuple(_called(changes, name) for name, changes in parts if name)
+        lost = [
+            changes.frame.select(
+                *RECORD.fieldNames(),
+                F.lit(str(Reason.TABLE_REFUSED)).alias("reason"),
+                F.lit(f"{changes.schema.name}: another table was renamed to this name since").alias("detail"),
+            )
+            for name, changes in parts
+            if name is None
+        ]
+        ddl = tuple(self._ddl(change, name) for change in events.ddl if (name := self.now_of(change)))
+        rejected = union([events.rejected, *lost]) if lost else events.rejected
+        return replace(events, tables=tables, ddl=ddl, rejected=rejected)
+
+    def _ddl(self, change: Ddl, now: Name) -> Ddl:
         # A rename is told under the new name; what comes with it in one statement is refused.
-        now = self.now((change.database, change.table), change.commit_ts)
         if change.schema:
-            return replace(change, schema=_called(change.schema, now))
+            return replace(change, schema=replace(change.schema, database=now[0], table=now[1]))
         return replace(change, named=now) if change.table else change
 
-    def _parts(self, changes: TableChanges) -> list[TableChanges]:
+    def _parts(self, changes: TableChanges) -> list[tuple[Name | None, TableChanges]]:
         name = changes.schema.database, changes.schema.table
-        ends = sorted({one.commit_ts for one in self._known if one.old == name != one.new})
+        ends = sorted({one.commit_ts for one in self._known if name in (one.old, one.new) and one.old != one.new})
         if not ends:
-            return [changes]
+            return [(name, changes)]
         at, upsert = F.col("commit_ts"), F.col("op") != F.lit(Op.DELETE)
         spans = zip([-1, *ends], [*ends, None], strict=True)
         tests = [(self.now(name, start), _within(at, start, end)) for start, end in spans]
@@ -123,13 +238,15 @@ class Renames:
         counts += [F.min(F.when(test, at)).alias(f"{n} from") for n, (_, test) in enumerate(tests)]
         (found,) = changes.frame.agg(*counts).collect()
         return [
-            replace(
-                changes,
-                schema=_called(changes.schema, now),
-                frame=changes.frame.where(test),
-                rows=found[f"{n} all"],
-                rows_from=found[f"{n} from"],
-                upserts_from=found[f"{n} upserts"],
+            (
+                now,
+                replace(
+                    changes,
+                    frame=changes.frame.where(test),
+                    rows=found[f"{n} all"],
+                    rows_from=found[f"{n} from"],
+                    upserts_from=found[f"{n} upserts"],
+                ),
             )
             for n, (now, test) in enumerate(tests)
             if found[f"{n} all"]
@@ -143,37 +260,78 @@ def _within(at: Column, start: int, end: int | None) -> Column:
     return F.coalesce((at >= F.lit(start)) & (at < F.lit(end)), F.lit(False))
 
 
-def _called(schema: TableSchema, name: Name) -> TableSchema:
-    return replace(schema, database=name[0], table=name[1])
+def _called(changes: TableChanges, name: Name) -> TableChanges:
+    schema: TableSchema = replace(changes.schema, database=name[0], table=name[1])
+    return replace(changes, schema=schema)
 
 
-def _move(rename: Rename, old: TargetTable, new: TargetTable) -> None:
-    """Move a table, if it has to be. Raises TableRefused where it cannot."""
+def _move(rename: Rename, known: Known, check: Callable[[], None]) -> None:
+    """Move a table with what the checkpoint knows of it, if it has to be. Raises TableRefused where it cannot."""
+    old, new, at = known.table(rename.old), known.table(rename.new), str(rename.commit_ts)
     state, there = old.present(), new.present()
-    if state is None or Truncations.from_notes(state.notes).dropped >= rename.commit_ts:
-        return
-    if there is not None:
-        if _since(state) == _since(there) == rename.commit_ts:
+    if there is not None and there.notes.get(_RENAMED) == at:
+        if state is not None and state.notes.get(_RENAMED) == at:
             old.drop()  # a run ended between the copy and this
-            return
+    elif there is not None:
+        check()
         raise TableRefused("there is a table of the new name already", where=str(new.path or new.name))
-    notes = {_RENAMED: str(rename.commit_ts)}
-    if SOURCES in state.notes:
-        if len(json.loads(unquote(state.notes[SOURCES]))) > 1:
-            raise TableRefused("several tables become this one")
-        notes[SOURCES] = quote(json.dumps([rename.becomes]), safe=SAFE)
-    old.remember(notes)
-    try:
-        old.move_to(new)
-    except UnsupportedOperationException as error:
-        raise TableRefused(f"the catalog renames no table: {str(error).strip().splitlines()[0]}") from None
+    elif state is None:
+        check()
+        if known.applied and (known.applied.any_of(*rename.old) or known.applied.any_of(*rename.new)):
+            raise TableRefused("deletes of these tables came, and no row")
+        return
+    else:
+        notes = {_RENAMED: at}
+        if state.notes.get(_RENAMED) != at:
+            check()
+            _check_age(rename, known, old, state)
+            if SOURCES in state.notes or ".".join(rename.new) != rename.becomes:
+                notes[SOURCES] = quote(json.dumps([rename.becomes]), safe=SAFE)
+            old.remember(notes)
+        new = known.table(rename.new, make_database=True)
+        try:
+            old.move_to(new)
+        except (UnsupportedOperationException, AnalysisException, TableRefused) as error:
+            held = {_RENAMED: "0", SOURCES: quote(json.dumps([".".join(rename.old)]), safe=SAFE)}
+            old.remember({name: state.notes.get(name, held[name]) for name in notes})
+            if isinstance(error, TableRefused):
+                raise
+            raise TableRefused(f"the catalog renames no table: {str(error).strip().splitlines()[0]}") from None
+    if known.applied:
+        known.applied.move(rename.old, rename.new)
+    if known.proofs:
+        known.proofs.move(rename.old, rename.new)
 
 
-def _since(state: TableState) -> int:
-    return int(state.notes.get(_RENAMED, "0"))
+def _check_age(rename: Rename, known: Known, old: TargetTable, state: TableState) -> None:
+    """Raise TableRefused where a table has anything newer than its rename, or nothing tells."""
+    if len(json.loads(unquote(state.notes.get(SOURCES, "[]")))) > 1:
+        raise TableRefused("several tables become this one")
+    newer = TableRefused("newer rows of another table of the old name, or the new one, came already")
+    if applied := known.applied:
+        if applied.any_of(*rename.new):
+            raise newer
+        if applied.of(*rename.old, T.StructType()).newest >= rename.commit_ts:
+            raise newer
+    if tells_age(known.contents):
+        ages = [name for name in (COMMIT_TS, VALID_FROM, VALID_TO) if name in known.contents.columns]
+        if not old.read().where(" OR ".join(f"{name} >= {rename.commit_ts}L" for name in ages)).isEmpty():
+            raise newer
+        return
+    if not (applied and known.proofs and known.proofs.follows(*rename.old, old)):
+        cause = "nothing tells whether its rows are older: replicate with one --checkpoint, or with --metadata"
+        raise TableRefused(f"{cause} {COMMIT_TS}")
+    if not applied.of(*rename.old, T.StructType()).remembers_since(rename.commit_ts):
+        raise TableRefused("it is so old that nothing tells any more which rows are older")
 
 
-def renames(told: Iterable[tuple[int, str, Name]], routes: Routes) -> list[Rename]:
-    """Return the renames among statements, each with its commit-ts and the table's name afterwards."""
-    found = (Rename.of(commit_ts, sql, name, routes) for commit_ts, sql, name in told)
+def renames(changes: Iterable[Ddl], routes: Routes) -> list[Rename]:
+    """Return the renames among schema changes, as the source names tables."""
+    found = (Rename.of(change, routes) for change in changes)
+    return [one for one in found if one is not None]
+
+
+def renamed_before(told: Iterable[tuple[int, str, Name]], routes: Routes) -> list[Rename]:
+    """Return the renames that the journal tells, each with its commit-ts, its SQL and the new name in the target."""
+    found = (Rename.journaled(commit_ts, sql, name, routes) for commit_ts, sql, name in told)
     return [one for one in found if one is not None]

@@ -28,11 +28,11 @@ from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._plan import SOURCES, Plan, plan, refusing
 from tidecast.replica._prepare import prepared
 from tidecast.replica._proof import Proofs
-from tidecast.replica._rename import Renames, renames
+from tidecast.replica._rename import Known, Renames, renamed_before, renames
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._settings import NO_SETTINGS, Settings
 from tidecast.replica._truncate import UNTIMED, placed
-from tidecast.replica._truncated import NEVER, Truncations, kind_of, removes_rows, truncations
+from tidecast.replica._truncated import Truncations, kind_of, removes_rows, truncations
 from tidecast.replica.targets import TableState, Target, TargetTable, parse_target
 from tidecast.spark import inheriting, parallel_map, union
 from tidecast.storage import AnyPath
@@ -124,14 +124,34 @@ def replicate(
     if folder is None:
         raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
     ready = prepared(events, of_values, settings)
-    before = cache(lambda: journaled(target.journal(spark, make_database=False), contents))
+    before = cache(lambda: journaled(target.journal(spark, make_database=False)))
+
+    def sources(name: Name) -> set[str]:
+        return ready.origins[name].sources if name in ready.origins else set()
+
     renaming = Renames()
     if on_ddl.carries_out(DdlKind.RENAME_TABLE):
-        told = [(c.commit_ts, c.sql, (c.database, c.table)) for c in ready.events.ddl]
-        renaming = Renames(renames(told, settings.routes), renames(before().renames, settings.routes))
-        if not events.has_commit_ts:
-            renaming = Renames(refused={one.sql: UNTIMED for one in renaming.of_batch})
-        renaming.carry_out(lambda name: target.table(spark, *name), applied, proofs)
+        fresh = renames(events.ddl, settings.routes)
+        if events.has_commit_ts:
+            renaming = Renames(fresh, renamed_before(before().renames, settings.routes))
+        else:
+            renaming = Renames(refused={one.key: UNTIMED for one in fresh})
+        if renaming.of_batch:
+            known = Known(
+                lambda name, make_database=False: target.table(spark, *name, make_database=make_database),
+                contents,
+                applied,
+                proofs,
+                sources,
+                [(at, name) for at, _, name in before().removals],
+            )
+            renaming.carry_out(ready.events, known)
+        if renaming.done:  # before anything else is done: a run that ends later must not find its own tables in the way
+            moved = [change for change in ready.events.ddl if (change.commit_ts, change.sql) in renaming.done]
+            write_journal(spark, target.journal(spark), moved, {}, {}, on_ddl, {}, renaming.now_of)
+    elif applied and applied.again:
+        renaming = Renames(before=renamed_before(before().renames, settings.routes))
+    renaming.check_sources(sources)
     events = renaming.follow(ready.events)
     by_name, ddl_by_name = by_table(events)
     reports: dict[Name, TableReport] = {}
@@ -139,7 +159,7 @@ def replicate(
 
     def truncated(name: Name, place: TargetTable, there: TableState | None) -> Truncations:
         """Return when a table was truncated, with what this batch tells of it."""
-        known = Truncations.from_notes(there.notes) if there else before().truncations.get(name, NEVER)
+        known = Truncations.from_notes(there.notes) if there else before().truncations(name, renaming.now, contents)
         if there is None and (until := renaming.left.get(name)):
             known = replace(known, dropped=max(known.dropped, until))
         said = ddl_by_name.get(name, [])
@@ -172,7 +192,7 @@ def replicate(
                     has_commit_ts=events.has_commit_ts,
                     policy=policy,
                     on_ddl=on_ddl,
-                    origin=ready.origin(name, renaming.left),
+                    origin=ready.origin(name, renaming.former(name)),
                     truncated=lambda there: truncated(name, place, there),
                 )
         except Exception as error:
@@ -197,7 +217,9 @@ def replicate(
         """Return a plan, but for a new table where none shall be made."""
         if plan.present is not None or not plan.accepted or on_ddl.of(DdlKind.CREATE_TABLE) is not OnDdl.IGNORE:
             return plan
-        return refusing(by_name[plan.database, plan.table], f"a new table, and {on_ddl.told(DdlKind.CREATE_TABLE)}")
+        cause = f"a new table, and {on_ddl.told(DdlKind.CREATE_TABLE)}"
+        # A table that was dropped before goes even so.
+        return replace(refusing(by_name[plan.database, plan.table], cause), place=plan.place, truncated=plan.truncated)
 
     planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
     plans = [made(one) for one in planned if one is not None]
@@ -218,8 +240,8 @@ def replicate(
                 progress(report.name, done, len(plans))
     if events.ddl:
         # Under the names that tables had then, as a repetition tells them.
-        known = {old: named[now] for old in renaming.left if (now := renaming.now(old, -1)) in named} | named
-        write_journal(spark, target.journal(spark), ready.events.ddl, known, failed, on_ddl, renaming.refused)
+        told, journal = ready.events.ddl, target.journal(spark)
+        write_journal(spark, journal, told, named, failed, on_ddl, renaming.refused, renaming.now_of)
     reported = ((one, reports[one.database, one.table]) for one in plans)
     tables = tuple(
         report for one, report in reported if one.all_changes or one.evolution.news or report.row_count is not None
@@ -306,3 +328,9 @@ def persisted(plan: Plan) -> Iterator[None]:
     finally:
         for frame in plan.frames:
             frame.unpersist()
+
+
+def renamed_names(spark: SparkSession, target: Target, settings: Settings) -> list[tuple[Name, Name]]:
+    """Return the old and the new name of each table that was renamed, as the journal tells."""
+    told = journaled(target.journal(spark, make_database=False)).renames
+    return [(one.old, one.new) for one in renamed_before(told, settings.routes)]

@@ -51,8 +51,10 @@ class TopicTables:
         ready = prepared(self.events, self.on_unrepresentable, self.settings)
         if not (self.events.has_commit_ts and self.on_ddl.carries_out(DdlKind.RENAME_TABLE)):
             return ready
-        told = ((c.commit_ts, c.sql, (c.database, c.table)) for c in ready.events.ddl)
-        return replace(ready, events=Renames(renames(told, self.settings.routes)).follow(ready.events))
+        # No table is there that could refuse one.
+        return replace(
+            ready, events=Renames(before=renames(self.events.ddl, self.settings.routes)).follow(ready.events)
+        )
 
     @contextmanager
     def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
