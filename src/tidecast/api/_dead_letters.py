@@ -130,18 +130,16 @@ def retry_dead_letters(
         there = read_dead_letters(session, letters_in)
         if there is None:
             return Retried()
-        records, kept = stream.applied_records(), there.frame.persist()
+        (records, sent), kept = stream.applied_records(), there.frame.persist()
         held.callback(kept.unpersist)
-        mine = _same_messages(kept, records.frame)
+        mine = _same_messages(kept, records.frame, sent)
         of_topics = kept.where(
             F.col("topic").isin(sorted(stream.progress.offsets.topics if stream.progress.offsets else ()))
         )
         lost = _gone(of_topics, records.frame, stream.progress.offsets)
         warnings, goes_on = tuple[str, ...](), data_loss is OnDataLoss.CONTINUE
-        foreign = (
-            of_topics.select(*_PLACE).distinct().count() - mine.unionByName(lost).select(*_PLACE).distinct().count()
-        )
-        if foreign:
+        known = mine.unionByName(lost).select("line")
+        if foreign := of_topics.select("line").distinct().join(known, "line", "left_anti").count():
             warnings = (f"{foreign:,} dead letters are of another topic of this name, and stay as they are",)
         if gone := lost.select(*_PLACE).distinct().count():
             told = "and what came after them is not known" if goes_on else "and they stay as they are"
@@ -192,10 +190,13 @@ def retry_dead_letters(
     return Retried(letters, letters - still, counts, applied.tables, (*warnings, *applied.warnings))
 
 
-def _same_messages(letters: DataFrame, records: DataFrame) -> DataFrame:
-    """Return the letters that are messages of the topic: at a place of it may lie another one's, of the same name."""
+def _same_messages(letters: DataFrame, *forms: DataFrame) -> DataFrame:
+    """Return the letters that are messages of the topic: at a place of it may lie another one's, of the same name.
+
+    `forms` are the topic's messages; one that could not be unpacked then may be so now.
+    """
     names = [*_PLACE, "key", "value"]
-    message = records.select(F.struct(*names).alias("message"))
+    message = union([form.select(F.struct(*names).alias("message")) for form in forms])
     same = (F.col(name).eqNullSafe(F.col("message")[name]) for name in names)
     return letters.join(message, reduce(and_, same), "left_semi")
 

@@ -113,9 +113,8 @@ class Plan:
         if self.only is None:
             return changes
         kind = self.only.schema["key"].dataType
-        nothing = self.only.sparkSession.range(1).select(
-            F.lit(None).cast(kind).alias("key")
-        )  # of what cannot be applied
+        # Changes that cannot be applied have no key, and are counted.
+        nothing = self.only.sparkSession.range(1).select(F.lit(None).cast(kind).alias("key"))
         those = union([self.only, nothing]).select(F.col("key").alias("asked"))
         return changes.join(those, F.col("key").eqNullSafe(F.col("asked")), "left_semi")
 
