@@ -89,19 +89,22 @@ def retry_dead_letters(
     """Apply the dead letters of a replica once more, after what was wrong with them was put right.
 
     `source`, `to`, `checkpoint` and the other options are those of `replicate`, with what is right now. The topic is
-    read again up to the checkpoint, and of the tables that dead letters belong to all of it is applied with them: so a
-    newer change of a key stays, whenever it came. To a table without a key, and to a log, a row is appended once. What
-    still cannot be applied stays a dead letter, with its present reason; the others go to the folder `_applied` in
-    that of the dead letters. Dead letters of other sources stay as they are.
+    read again up to the checkpoint, and of the keys that dead letters have all of it is applied with them: so a newer
+    change of a key stays, whenever it came. Where one that is not older cannot be applied now, the key stays as it is,
+    and its dead letters do. To a table without a key, and to a log, a row is appended once; where the topic has it
+    again after a watermark that covers it, which a batch may have left out, it stays a dead letter. What still cannot
+    be applied stays one, with its present reason; the others go to the folder `_applied` in that of the dead letters.
+    Dead letters of other sources, and of other messages than lie at their places now, stay as they are.
 
     It is a batch of the checkpoint, with a row in the ledger, so that tables are proven afterwards. After a crash the
     next retry changes nothing that was applied.
 
     Where the topic no longer holds a dead letter's message, nothing tells what came after it, and it is left where it
-    is; with `on_data_loss="continue"` it is applied, and may set a key back to it.
+    is; with `on_data_loss="continue"` it is applied, and may set a key back to it. So it may where another message,
+    which is no dead letter, cannot be read now; without that option this is an error.
 
     Raises TerminalError where a run of the replica is at work, SourceChanged where the topic was made anew, and
-    ConfigError, also where the checkpoint has applied nothing.
+    ConfigError, also where the checkpoint has applied nothing, or a message that is no dead letter cannot be read.
     Source: Changefeeds, delivery.
     """
     target = parse_target(to)
@@ -156,12 +159,14 @@ def retry_dead_letters(
         left_in = resume_from / _AGAIN / _LEFT
         remove_tree(left_in, ignore_errors=True)
         events = held.enter_context(stream.decoded(records))
-        if stream.progress.rows_unresolved or stream.progress.ddl_unresolved:  # those wait for their resolved-ts
-            resolved = -1 if stream.progress.watermark is None else stream.progress.watermark
-            events, _, _, _ = split_at_commit_ts(events, resolved)
         if not goes_on:
             _refuse_unread(events, places)
         again = Again(places, resume_from / _AGAIN, left_in, events)
+        if stream.progress.rows_unresolved or stream.progress.ddl_unresolved:
+            resolved = -1 if stream.progress.watermark is None else stream.progress.watermark
+            events, later, _, _ = split_at_commit_ts(events, resolved)
+            if later is not None:
+                again.keep([later], places, "its commit-ts is above the resolved-ts that the tables have come to")
         batch = stream.batch_of(concerned(events, places, settings.routes))
         now = batch.progress
         stream.begin(batch)

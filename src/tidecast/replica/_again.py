@@ -16,7 +16,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidecast.model import RECORD, Events, Reason, TableChanges
+from tidecast.model import RECORD, Events, Reason
 from tidecast.replica._ddl import moves_rows
 from tidecast.replica._route import Routes
 from tidecast.spark import union
@@ -43,11 +43,11 @@ class Again:
         """Return the rows that came in the dead letters."""
         return at_places(rows, self.places)
 
-    def keep(self, changes: Sequence[TableChanges], places: DataFrame, cause: str) -> None:
-        """Let the messages at some places stay dead letters."""
+    def keep(self, messages: Sequence[DataFrame], places: DataFrame, cause: str) -> None:
+        """Let those of some messages, which have the columns of `RECORD`, that are at some places stay dead letters."""
         why = {"reason": F.lit(str(Reason.TABLE_REFUSED)), "detail": F.lit(cause)}
-        messages = union([change.frame.select(*RECORD.fieldNames()) for change in changes]).withColumns(why)
-        write_dead_letters(at_places(messages, places).dropDuplicates([*_PLACE]), self.left)
+        found = at_places(union([one.select(*RECORD.fieldNames()) for one in messages]), places)
+        write_dead_letters(found.withColumns(why).dropDuplicates([*_PLACE]), self.left)
 
     def with_doubt(self, rows: DataFrame) -> DataFrame:
         """Add `doubtful` to rows of other messages: a batch left it out if the watermarks before it came in others.

@@ -14,8 +14,8 @@ from tidecast.spark import union
 
 _PLACE = ("topic", "partition", "offset")
 _SET_BACK = (
-    "a message of its key that is not older cannot be applied now: with what it was applied before, or would be, this "
-    "one can be, too"
+    "another message of its key, which is not older, cannot be applied now, and may have been: retry with the options "
+    "with which it can, such as --on-mismatch apply"
 )
 
 
@@ -51,5 +51,5 @@ def of_letters(plan: Plan, again: Again) -> Plan:
     kept = letters.join(blocked, "key", "left_semi")
     if kept.isEmpty():
         return replace(plan, only=asked)
-    again.keep(plan.accepted, kept, _SET_BACK)
+    again.keep([c.frame for c in plan.accepted], kept, _SET_BACK)
     return replace(plan, only=asked.join(blocked, "key", "left_anti"))

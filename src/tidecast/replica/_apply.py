@@ -528,7 +528,7 @@ def _append_again(
         rows = _kept(with_row_key(_once(plan, again.letters(changes))).join(shown, same, "left_anti"), kept)
         doubtful = letters.join(shown.where("doubtful"), same, "left_semi")
         if not doubtful.isEmpty():
-            again.keep(plan.accepted, doubtful, _DOUBTFUL)
+            again.keep([c.frame for c in plan.accepted], doubtful, _DOUBTFUL)
         asked = rows.agg(*keys.asked()).collect()[0]
         fresh = again.without_appended(rows, noted)
         if plan.present and (marked := keys.mark_repeated(fresh, asked)):
