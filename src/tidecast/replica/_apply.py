@@ -62,7 +62,7 @@ def apply(
     nothing, not even the table's version. `applied` are the keys of the batches before: no older change sets one back.
     `proofs` are what the tables' rows come to.
     """
-    if applied and applied.again and plan.merges:
+    if applied and applied.again and plan.merges and plan.accepted:
         plan = of_letters(plan, applied.again)
     if plan.truncated.replaces and plan.place.exists():
         plan.place.drop()
