@@ -78,11 +78,17 @@ def _run(base: Path, options: argparse.Namespace) -> list[str]:
             for replica in replicas.values():
                 replica.start()
             _watch([*loads.values()], [*replicas.values()], begin, end, options)
+            if not any(replica.kills for replica in replicas.values()):
+                wrong.append("no replica was killed: it takes more --minutes, or a lower --kill-every")
             for load in loads.values():
                 load.join()
             spark.stop()
             for way, replica in replicas.items():
-                print(f"{way.protocol}: caught up after {_catch_up(replica, loads[way].last):.0f} s", flush=True)
+                taken = _catch_up(replica, loads[way].last)
+                if taken is None:
+                    wrong.append(f"{way.protocol}: it has not caught up after {_CATCH_UP_S:.0f} s")
+                else:
+                    print(f"{way.protocol}: caught up after {taken:.0f} s", flush=True)
                 wrong += [f"{way.protocol}: {what}" for what in replica.end()]
         finally:
             for replica in replicas.values():
@@ -145,9 +151,12 @@ def _line(replica: Replica) -> str:
     return f"{replica.folder.name}: lag {last.lag:.0f} s, {taken}, {memory}, {', '.join(totals)}, {replica.kills} kills"
 
 
-def _catch_up(replica: Replica, last: int) -> float:
+def _catch_up(replica: Replica, last: int) -> float | None:
+    """Wait until a replica has applied everything; return how long that took, None where it took too long."""
     start = time.monotonic()
-    while not replica.caught_up(last) and time.monotonic() < start + _CATCH_UP_S:
+    while not replica.caught_up(last):
+        if time.monotonic() > start + _CATCH_UP_S:
+            return None
         replica.sample()
         time.sleep(_EVERY_S)
     return time.monotonic() - start

@@ -842,7 +842,7 @@ WRONG_CALLS = {
         "/absent.toml: the file cannot be read",
     ),
     "a target elsewhere": (("replicate", "/t?protocol=simple", "--to", "ftp://host/x"), "not a storage"),
-    "a database": (("compare", "mysql://root:secret@h/d", "./x"), "a MySQL database cannot be compared yet"),
+    "a database": (("compare", "mysql://root:secret@h", "./x"), "mysql://root:xxxxx@h: this names no database"),
     "half a name": (("compare", "a.b", "./x"), "this names no table and no catalog"),
     "no address": (("server", "--source", "/t?protocol=simple", "--addr", "8300"), "'8300' is not an address"),
     "no hexadecimal": (("inspect", "--hex", "xyz"), "the message is not hexadecimal"),

@@ -53,7 +53,7 @@ def test_a_replica_outlives_its_broker_and_its_registry(
     topic, name = ChaosTopic(spark, tmp_path, pack, "avro", registry.url), f"outage-{seed}"
     length = topic.send(broker, name, [message for batch in pack.sent() for message in batch])
     size = -(-length // _BATCHES)
-    stop, told = threading.Event(), list[str]()
+    stop, told, killed, failed = threading.Event(), list[str](), list[str](), list[BaseException]()
 
     def progress(text: str, *_: int) -> None:
         if text.startswith("batch "):
@@ -65,14 +65,22 @@ def test_a_replica_outlives_its_broker_and_its_registry(
         choices: list[list[JavaServer]] = [[broker], [registry], [broker, registry]]
         for _ in range(_OUTAGES):
             down = chance.choice(choices)
-            if stop.wait(chance.uniform(0, 12)):
+            if stop.wait(chance.uniform(0, 12) if killed else chance.uniform(0, 1)):
                 return
             for server in down:
                 server.kill()
+                killed.append(type(server).__name__)
             print(f"after {len(told)} batches killed {[type(server).__name__ for server in down]}")
             time.sleep(chance.uniform(0, 4))
             for server in down:
                 server.start_again()
+
+    def watched() -> None:
+        try:
+            outages()
+        except BaseException as error:
+            failed.append(error)
+            stop.set()
 
     def run(to: str, **options: Any) -> tidecast.Replicated:
         source, target = topic.in_kafka(broker, name), str(tmp_path / to)
@@ -81,7 +89,7 @@ def test_a_replica_outlives_its_broker_and_its_registry(
             source, target, checkpoint=checkpoint, schema_registry=registry.url, tz="UTC", spark=spark, **options
         )
 
-    killing = threading.Thread(target=outages)
+    killing = threading.Thread(target=watched)
     killing.start()
     try:
         with caplog.at_level(logging.WARNING):
@@ -91,6 +99,8 @@ def test_a_replica_outlives_its_broker_and_its_registry(
         killing.join(_SLOW)
     print(*(text for text in caplog.messages if "trying again" in text), sep="\n")
     assert not killing.is_alive()
+    assert not failed
+    assert killed
     assert not result.dead_letters
     run("clean")
     for table in _TABLES:

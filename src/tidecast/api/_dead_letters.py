@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,7 +18,7 @@ from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnMismatch, OnUnre
 from tidecast._progress import Progress, no_progress
 from tidecast.api._replicate import KEYS, PROOF, lock_of, replay_window_of, source_of
 from tidecast.api._source import TopicSource, folder
-from tidecast.model import RECORD
+from tidecast.model import RECORD, Events, Reason, split_at_commit_ts
 from tidecast.replica import (
     Again,
     AppliedBatch,
@@ -33,9 +35,9 @@ from tidecast.replica import (
 )
 from tidecast.runtime import spark_session
 from tidecast.sources import TopicStream, source_errors
-from tidecast.spark import union
+from tidecast.spark import number_at, union
 from tidecast.storage import AnyPath, check_exclusive, locked, remove_tree, storage_path
-from tidecast.topics import DeadLetters, read_dead_letters, replace_dead_letters
+from tidecast.topics import DeadLetters, Offsets, read_dead_letters, replace_dead_letters
 
 _AGAIN, _LEFT = "again", "left"
 _DEAD_LETTERS = "_dead_letters"
@@ -88,19 +90,22 @@ def retry_dead_letters(
     """Apply the dead letters of a replica once more, after what was wrong with them was put right.
 
     `source`, `to`, `checkpoint` and the other options are those of `replicate`, with what is right now. The topic is
-    read again up to the checkpoint, and of the tables that dead letters belong to all of it is applied with them: so a
-    newer change of a key stays, whenever it came. To a table without a key, and to a log, a row is appended once. What
-    still cannot be applied stays a dead letter, with its present reason; the others go to the folder `_applied` in
-    that of the dead letters. Dead letters of other sources stay as they are.
+    read again up to the checkpoint, and of the keys that dead letters have all of it is applied with them: so a newer
+    change of a key stays, whenever it came. Where one that is not older cannot be applied now, the key stays as it is,
+    and its dead letters do. To a table without a key, and to a log, a row is appended once; where the topic has it
+    again after a watermark that covers it, which a batch may have left out, it stays a dead letter. What still cannot
+    be applied stays one, with its present reason; the others go to the folder `_applied` in that of the dead letters.
+    Dead letters of other sources, and of other messages than lie at their places now, stay as they are.
 
     It is a batch of the checkpoint, with a row in the ledger, so that tables are proven afterwards. After a crash the
     next retry changes nothing that was applied.
 
     Where the topic no longer holds a dead letter's message, nothing tells what came after it, and it is left where it
-    is; with `on_data_loss="continue"` it is applied, and may set a key back to it.
+    is; with `on_data_loss="continue"` it is applied, and may set a key back to it. So it may where another message,
+    which is no dead letter, cannot be read now; without that option this is an error.
 
     Raises TerminalError where a run of the replica is at work, SourceChanged where the topic was made anew, and
-    ConfigError, also where the checkpoint has applied nothing.
+    ConfigError, also where the checkpoint has applied nothing, or a message that is no dead letter cannot be read.
     Source: Changefeeds, delivery.
     """
     target = parse_target(to)
@@ -129,17 +134,20 @@ def retry_dead_letters(
         there = read_dead_letters(session, letters_in)
         if there is None:
             return Retried()
-        records, kept = stream.applied_records(), there.frame.persist()
+        (records, sent), kept = stream.applied_records(), there.frame.persist()
         held.callback(kept.unpersist)
-        mine = at_places(kept, records.frame)
+        mine = _same_messages(kept, records.frame, sent)
         of_topics = kept.where(
             F.col("topic").isin(sorted(stream.progress.offsets.topics if stream.progress.offsets else ()))
         )
-        lost = at_places(of_topics, records.frame, "left_anti")
+        lost = _gone(of_topics, records.frame, stream.progress.offsets)
         warnings, goes_on = tuple[str, ...](), data_loss is OnDataLoss.CONTINUE
+        known = mine.unionByName(lost).select("line")
+        if foreign := of_topics.select("line").distinct().join(known, "line", "left_anti").count():
+            warnings = (f"{foreign:,} dead letters are of another topic of this name, and stay as they are",)
         if gone := lost.select(*_PLACE).distinct().count():
             told = "and what came after them is not known" if goes_on else "and they stay as they are"
-            warnings = (f"the topic no longer holds the messages of {gone:,} dead letters, {told}",)
+            warnings += (f"the topic no longer holds the messages of {gone:,} dead letters, {told}",)
             if goes_on:
                 mine = mine.unionByName(lost)
                 anew = lost.select(*RECORD.fieldNames()).dropDuplicates(list(_PLACE))
@@ -151,8 +159,15 @@ def retry_dead_letters(
             return Retried(warnings=warnings)
         left_in = resume_from / _AGAIN / _LEFT
         remove_tree(left_in, ignore_errors=True)
-        again = Again(places, resume_from / _AGAIN)
         events = held.enter_context(stream.decoded(records))
+        if not goes_on:
+            _refuse_unread(events, places)
+        again = Again(places, resume_from / _AGAIN, left_in, events)
+        if stream.progress.rows_unresolved or stream.progress.ddl_unresolved:
+            resolved = -1 if stream.progress.watermark is None else stream.progress.watermark
+            events, later, _, _ = split_at_commit_ts(events, resolved)
+            if later is not None:
+                again.keep([later], places, "its commit-ts is above the resolved-ts that the tables have come to")
         batch = stream.batch_of(concerned(events, places, settings.routes, renamed_names(session, target, settings)))
         now = batch.progress
         stream.begin(batch)
@@ -179,6 +194,38 @@ def retry_dead_letters(
         again.end()
     still = sum(counts.values())
     return Retried(letters, letters - still, counts, applied.tables, (*warnings, *applied.warnings))
+
+
+def _same_messages(letters: DataFrame, *forms: DataFrame) -> DataFrame:
+    """Return the letters that are messages of the topic: at a place of it may lie another one's, of the same name.
+
+    `forms` are the topic's messages; one that could not be unpacked then may be so now.
+    """
+    names = [*_PLACE, "key", "value"]
+    message = union([form.select(F.struct(*names).alias("message")) for form in forms])
+    same = (F.col(name).eqNullSafe(F.col("message")[name]) for name in names)
+    return letters.join(message, reduce(and_, same), "left_semi")
+
+
+def _gone(letters: DataFrame, records: DataFrame, offsets: Offsets | None) -> DataFrame:
+    """Return the letters from before what the topic has of their partition; at later places lie no messages of it."""
+    place = F.struct("topic", "partition")
+    starts = records.groupBy(place.alias("place")).agg(F.min("offset").alias("start"))
+    end = number_at(offsets.ends if offsets else {}, F.concat_ws("/", "topic", F.col("partition").cast("string")))
+    found = letters.join(starts, place.eqNullSafe(F.col("place")), "left")
+    return found.where(F.col("offset") < F.coalesce("start", end)).select(letters.columns)
+
+
+def _refuse_unread(events: Events, places: DataFrame) -> None:
+    """Raise ConfigError for a message that cannot be read now, and is no dead letter: it may have been applied."""
+    unread = events.rejected.where(F.col("reason") != Reason.UNKNOWN_TABLE)  # such rows wait
+    for row in at_places(unread, places, "left_anti").orderBy(*_PLACE).limit(1).collect():
+        raise ConfigError(
+            f"a message that is no dead letter cannot be read: {row['reason']}: {row['detail'] or ''}",
+            where=" ".join(f"{name} {row[name]}" for name in _PLACE if row[name] is not None),
+            hint="retry with the options, and the registry, that it was read with; --on-data-loss continue goes on "
+            "without it, and may set a key back",
+        )
 
 
 def _left(spark: SparkSession, folder: AnyPath, places: DataFrame) -> DataFrame:

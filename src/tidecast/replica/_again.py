@@ -7,10 +7,8 @@ they are appended their places are kept, under a name that goes into the note of
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 from uuid import uuid4
@@ -18,11 +16,12 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidecast.model import Events
+from tidecast.model import RECORD, Events, Reason
 from tidecast.replica._ddl import moves_rows
 from tidecast.replica._route import Routes
 from tidecast.spark import union
 from tidecast.storage import AnyPath, entries, remove_tree, spark_input, spark_output
+from tidecast.topics import write_dead_letters
 
 Name = tuple[str, str]
 _PLACE = ("topic", "partition", "offset")
@@ -32,37 +31,65 @@ _PLACE = ("topic", "partition", "offset")
 class Again:
     """The dead letters of one run: `places` has `topic`, `partition` and `offset` of each.
 
-    In `folder` lie the places of those that are being appended, until `end`.
+    In `folder` lie the places of those that are being appended, until `end`. What stays a dead letter goes to `left`.
+    `topic` are the events of the topic up to the checkpoint.
     """
 
     places: DataFrame
     folder: AnyPath
-    name: str = field(default_factory=lambda: uuid4().hex)
+    left: AnyPath
+    topic: Events
 
     def letters(self, rows: DataFrame) -> DataFrame:
         """Return the rows that came in the dead letters."""
         return at_places(rows, self.places)
 
-    def without_appended(self, rows: DataFrame, table: tuple[str, str], noted: str | None) -> DataFrame:
+    def keep(self, messages: Sequence[DataFrame], places: DataFrame, cause: str) -> None:
+        """Let those of some messages, which have the columns of `RECORD`, that are at some places stay dead letters."""
+        why = {"reason": F.lit(str(Reason.TABLE_REFUSED)), "detail": F.lit(cause)}
+        found = at_places(union([one.select(*RECORD.fieldNames()) for one in messages]), places)
+        write_dead_letters(found.withColumns(why).dropDuplicates([*_PLACE]), self.left)
+
+    def with_doubt(self, rows: DataFrame) -> DataFrame:
+        """Add `doubtful` to rows of other messages: a batch left it out if the watermarks before it came in others.
+
+        In: `topic`, `partition`, `offset`, `commit_ts`. Where a batch began is not known.
+        """
+        if self.topic.watermarks is None:
+            return rows.withColumn("doubtful", F.lit(False))
+        marks = self.topic.watermarks.select(F.struct(*_PLACE, "commit_ts").alias("mark"))
+        row = F.struct(*_PLACE, "commit_ts")
+        same = [F.col("mark")[name].eqNullSafe(F.col("row")[name]) for name in ("topic", "partition")]
+        before = [F.col("mark.offset") < F.col("row.offset"), *([] if self.topic.ordered else same)]
+        # A partition that has no watermark yet may get what others had before.
+        passed = F.coalesce(F.max("mark.commit_ts"), F.lit(self.topic.watermark).cast("bigint"), F.lit(-1))
+        found = rows.withColumn("row", row).select("row").distinct().join(marks, reduce(and_, before), "left")
+        known = found.groupBy("row").agg(passed.alias("passed"))
+        doubtful = F.coalesce(F.col("commit_ts") <= F.col("passed"), F.lit(False))
+        joined = rows.join(known, row.eqNullSafe(F.col("row")), "left")
+        return joined.select(*rows.columns, doubtful.alias("doubtful"))
+
+    def without_appended(self, rows: DataFrame, noted: str | None) -> DataFrame:
         """Leave out the rows that a run which was killed has appended to a table; `noted` is what the table says."""
-        there = None if noted is None else self._appended(rows, table, noted)
+        there = None if noted is None else self._appended(rows, noted)
         return rows if there is None else at_places(rows, there, "left_anti")
 
-    def begin(self, rows: DataFrame, table: tuple[str, str], noted: str | None) -> None:
-        """Take note of the rows that are about to be appended, and of those that were, as `without_appended`."""
-        there = None if noted is None else self._appended(rows, table, noted)
+    def begin(self, rows: DataFrame, noted: str | None) -> str:
+        """Take note of the rows that are about to be appended, and of those that were, as `without_appended`.
+
+        Return what the table shall say: a name for it, as its own may change.
+        """
+        there, name = None if noted is None else self._appended(rows, noted), uuid4().hex
         places = union([rows.select(*_PLACE), *([] if there is None else [there])])
-        places.write.mode("overwrite").parquet(spark_output(self._of(table) / self.name))
+        places.write.mode("overwrite").parquet(spark_output(self.folder / name))
+        return name
 
     def end(self) -> None:
         """Forget them: they are no dead letters any more."""
         remove_tree(self.folder, ignore_errors=True)
 
-    def _of(self, table: tuple[str, str]) -> AnyPath:
-        return self.folder / hashlib.blake2b(json.dumps(table).encode(), digest_size=16).hexdigest()
-
-    def _appended(self, rows: DataFrame, table: tuple[str, str], noted: str) -> DataFrame | None:
-        of_note = self._of(table) / noted
+    def _appended(self, rows: DataFrame, noted: str) -> DataFrame | None:
+        of_note = self.folder / noted
         return rows.sparkSession.read.parquet(spark_input(of_note)) if entries(of_note) else None
 
 

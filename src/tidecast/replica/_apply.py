@@ -17,6 +17,7 @@ from tidecast._errors import TableRefused
 from tidecast.checksum import Verdict
 from tidecast.model import Kind
 from tidecast.replica._again import Again, at_places
+from tidecast.replica._again_keys import of_letters
 from tidecast.replica._alter import alters_rows, evolve
 from tidecast.replica._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
 from tidecast.replica._changes import IDENTITY, table_changes
@@ -35,6 +36,10 @@ from tidecast.replica._truncated import ended, is_late
 from tidecast.spark import number_at, sql_column, sql_name, union
 
 _NOTE = '{"tidecast": '
+_DOUBTFUL = (
+    "the topic has the row again after a watermark that covers it, and nothing tells whether a batch appended that: "
+    "compare tells whether the table lacks it"
+)
 _CHANGE = "_tidecast change"
 _HASHES = ("hash after", "hash before", "hash marked", "hash marked untimed")
 """Of a row that a change puts into the table, of the one there, and of that one marked as deleted."""
@@ -57,6 +62,8 @@ def apply(
     nothing, not even the table's version. `applied` are the keys of the batches before: no older change sets one back.
     `proofs` are what the tables' rows come to.
     """
+    if applied and applied.again and plan.merges and plan.accepted:
+        plan = of_letters(plan, applied.again)
     if plan.truncated.replaces and plan.place.exists():
         if applied:
             applied.forget(plan.database, plan.table)
@@ -506,19 +513,26 @@ def _append_again(
 ) -> TableReport:
     """Append the rows of dead letters, of which offsets do not tell whether they are in the table.
 
-    A row that other messages of the topic show, too, is: these are no dead letters. `before` is the table's note.
+    A row that other messages of the topic show, too, is, where a batch took them: these are no dead letters. Where that
+    is not known, it stays a dead letter. `before` is the table's note.
     """
-    table, noted = (plan.database, plan.table), before.get("again")
+    noted = before.get("again")
     checked = count(plan.all_changes)
     set_aside(checked)
     with ExitStack() as kept:
         changes = _kept(plan.changes().where("fits"), kept)
-        rows = with_row_key(_once(plan, again.letters(changes)))
-        others = with_row_key(at_places(changes, again.places, "left_anti")).select(F.col("key").alias("other"))
-        rows = rows.join(others.where("other IS NOT NULL").distinct(), F.col("key") == F.col("other"), "left_anti")
-        rows = _kept(rows, kept)
+        letters, key = with_row_key(again.letters(changes)), F.col("key").alias("other")
+        of_letters = letters.select(key).where("other IS NOT NULL").distinct()
+        others = with_row_key(at_places(changes, again.places, "left_anti"))
+        twins = others.join(of_letters, F.col("key") == F.col("other"), "left_semi")
+        shown = again.with_doubt(twins).groupBy(key).agg(F.bool_and("doubtful").alias("doubtful"))
+        same, shown = F.col("key") == F.col("other"), _kept(shown, kept)
+        rows = _kept(with_row_key(_once(plan, again.letters(changes))).join(shown, same, "left_anti"), kept)
+        doubtful = letters.join(shown.where("doubtful"), same, "left_semi")
+        if not doubtful.isEmpty():
+            again.keep([c.frame for c in plan.accepted], doubtful, _DOUBTFUL)
         asked = rows.agg(*keys.asked()).collect()[0]
-        fresh = again.without_appended(rows, table, noted)
+        fresh = again.without_appended(rows, noted)
         if plan.present and (marked := keys.mark_repeated(fresh, asked)):
             fresh = marked.where(~F.col("repeated"))
         fresh = _kept(fresh, kept)
@@ -530,8 +544,7 @@ def _append_again(
             with proof.writing(RowSum(), creates=True) if proof else nullcontext():
                 plan.place.create(fresh.select(_stored(plan)).limit(0), plan.key, plan.notes, appended=True)
         if done["upserted"]:
-            again.begin(fresh, table, noted)
-            note = json.dumps({"tidecast": {}, **before, "again": again.name})
+            note = json.dumps({"tidecast": {}, **before, "again": again.begin(fresh, noted)})
             with _writing(proof, done):
                 plan.place.append(fresh.select(_stored(plan)), note)
         keys.add(as_sent_again(rows), asked)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -77,6 +79,28 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
     entries = F.when(moved, F.array(two, one)).otherwise(F.array(one))
     exploded = frame.select(*before, F.explode(entries).alias("entry"))
     return exploded.select(*_PLACE, *(() if names else IDENTITY), "fits", "entry.*")
+
+
+def refused_keys(change: TableChanges, evolution: Evolution) -> DataFrame:
+    """Return the keys of the changes of one table version that cannot be applied.
+
+    Out: `topic`, `partition`, `offset`, `commit_ts`, `reason`, `detail`, and `key` (see `newest`), null where it cannot
+    be told. An update that changes the key gives a row for each.
+    """
+    shape, there = evolution.shape, _there(change.schema, evolution)
+    names = shape.key or ()
+
+    def key_of(side: Column) -> Column:
+        if not names or not set(names) <= set(there):
+            return F.lit(None).cast(T.StructType([T.StructField(name, shape.columns[name]) for name in names]))
+        values = [(_value(side, there[name], shape.columns[name]), name) for name in names]
+        known = reduce(and_, (value.isNotNull() for value, _ in values))
+        return F.when(known, F.struct(*(value.alias(name) for value, name in values)))
+
+    image, old = key_of(image_of_key()), key_of(F.col("old"))
+    keys = F.when(old.isNotNull() & (old != image), F.array(image, old)).otherwise(F.array(image))
+    refused = change.frame.where(F.col("reason").isNotNull())
+    return refused.select(*_PLACE, "reason", "detail", F.explode(keys).alias("key"))
 
 
 def sent_row(schema: TableSchema) -> dict[str, Column]:

@@ -46,7 +46,7 @@ class Plan:
     the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
     are files where the table shall lie, of a write that was not finished. `contents` is what it holds, `sources`
     are the tables at the source that become it. `outdated` are changes of the table that it was before the last one of
-    `truncated` that dropped it.
+    `truncated` that dropped it. `only` are the keys, `key`, to which changes are applied, None for all.
     """
 
     database: str
@@ -62,6 +62,7 @@ class Plan:
     sources: Sequence[str] = ()
     truncated: Truncations = NEVER
     outdated: tuple[TableChanges, ...] = ()
+    only: DataFrame | None = None
 
     @property
     def merges(self) -> bool:
@@ -108,7 +109,14 @@ class Plan:
 
         Out: see `table_changes`; those that cannot be applied are among them, without a key.
         """
-        return union([table_changes(c, self.evolution, self.doubtful, self.contents) for c in self.accepted])
+        changes = union([table_changes(c, self.evolution, self.doubtful, self.contents) for c in self.accepted])
+        if self.only is None:
+            return changes
+        kind = self.only.schema["key"].dataType
+        # Changes that cannot be applied have no key, and are counted.
+        nothing = self.only.sparkSession.range(1).select(F.lit(None).cast(kind).alias("key"))
+        those = union([self.only, nothing]).select(F.col("key").alias("asked"))
+        return changes.join(those, F.col("key").eqNullSafe(F.col("asked")), "left_semi")
 
     @property
     def doubtful(self) -> list[str]:

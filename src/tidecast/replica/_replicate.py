@@ -311,7 +311,7 @@ def _carry_out(
             refused.update(write_dead_letters(plan.dead_letters(), folder))
 
     # Of a table with a key the rows are read once, and once more where there are dead letters.
-    with nullcontext() if plan.merges else persisted(plan):
+    with nullcontext() if plan.merges and not (applied and applied.again) else persisted(plan):
         timed, ordered = events.has_commit_ts, events.ordered
         report = apply(plan, set_aside, has_commit_ts=timed, ordered=ordered, applied=applied, proofs=proofs)
     return report, refused

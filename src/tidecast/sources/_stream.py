@@ -233,8 +233,8 @@ class TopicStream:
         more = limit is not None and bool(grown)
         return Batch(events, progress, more, moved, lost, self._begun_upto(progress.batch))
 
-    def applied_records(self) -> Records:
-        """Return the messages up to the last commit, as far as the topic still has them.
+    def applied_records(self) -> tuple[Records, DataFrame]:
+        """Return the messages up to the last commit, as far as the topic still has them; besides, as they were sent.
 
         Raises SourceChanged where it was made anew, ConfigError where nothing was committed.
         """
@@ -243,7 +243,8 @@ class TopicStream:
             hint = "name the --checkpoint of the replica"
             raise ConfigError("nothing of the topic has been applied", where=str(self._folder), hint=hint)
         self._topics.end_offsets(done)
-        return unpacked(self._topics.read(self._spark, None, done), self._protocol, self._place.params)
+        sent = self._topics.read(self._spark, None, done)
+        return unpacked(sent, self._protocol, self._place.params), sent.frame
 
     def decoded(self, records: Records) -> Events:
         """Return the events of messages that were read before."""
