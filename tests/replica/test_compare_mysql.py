@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from full import full
 from pyspark.sql import SparkSession
 from servers import MariaDB
 
@@ -94,6 +95,7 @@ def test_every_type_is_what_a_replica_makes_of_it(spark: SparkSession, uri: str)
     assert {*nulls.asDict().values()} == {3, 9, None}
 
 
+@full
 def test_rows_that_differ_are_named(spark: SparkSession, uri: str, server: MariaDB, tmp_path: Path) -> None:
     tables = str(tmp_path / "tables")
     events = read_database(spark, parse_database(uri))
