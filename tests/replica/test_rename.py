@@ -89,6 +89,17 @@ def test_a_table_follows_its_new_name_and_another_one_may_get_the_old_one(spark:
     ]
 
 
+def test_a_column_may_be_renamed_in_the_same_batch(spark: SparkSession, tmp_path: Path) -> None:
+    replica, version = Replica(spark, tmp_path), _T0 + 15
+    replica.run(*_BEFORE)
+    columns = ID, {**_N, "name": "m"}
+    column = ddl("ALTER TABLE `d`.`t` RENAME COLUMN `n` TO `m`", version, table(version, *columns))
+    named = ddl("RENAME TABLE `d`.`t` TO `e`.`t2`", _AT, table(version, *columns, database="e", name="t2"))
+    new = row(_T0 + 21, version, database="e", name="t2", id=8, m=8)
+    replica.run([column, named, new], [column, named])
+    assert replica.rows("e/t2") == [(1, 1), (2, 2), (3, 3), (8, 8)]
+
+
 def test_what_stays_where_a_rename_is_not_carried_out(spark: SparkSession, tmp_path: Path) -> None:
     replica = Replica(spark, tmp_path, ddl="lenient")
     replica.run(*_BEFORE)

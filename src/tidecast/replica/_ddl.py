@@ -52,6 +52,8 @@ def why_not_carried_out(
     if not carries_out(change, on_ddl):
         left = "" if removes_rows(change) else "; the table of the new name lacks the rows of before"
         return f"not carried out, as {on_ddl.told(kind_of(change))}{left}"
+    if not name[0]:
+        return "its message does not tell the table's database"
     if not removes_rows(change):
         return refused.get((change.commit_ts, change.sql))
     plan = plans.get(name)

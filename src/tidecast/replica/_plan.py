@@ -23,7 +23,7 @@ from tidecast.replica._mask import NOTE as MASKS
 from tidecast.replica._mask import check_masks, note, remembered
 from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._prepare import Origin
-from tidecast.replica._truncated import NEVER, Truncations
+from tidecast.replica._truncated import NEVER, Truncations, kind_of
 from tidecast.replica.targets import CONTENTS, TableState, TargetTable
 from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.spark import union
@@ -187,13 +187,15 @@ def plan(
     known = [memory.newest.version] if memory.newest and present and has_commit_ts else []
     first = min([*(v.version for v in versions), *known], default=None)
     versions += [v for v in by_ddl if first is not None and v.version >= first]
+    # TRUNCATE and RENAME TABLE may come with the version that a change of columns made.
+    columns_told = [change for change in schema_changes if kind_of(change) is None]
     if versions:
         evolution = reconcile(
             versions,
             present,
             memory,
             has_commit_ts=has_commit_ts,
-            renamed={c.schema.version: c.statement.former_names for c in schema_changes if c.schema and c.statement},
+            renamed={c.schema.version: c.statement.former_names for c in columns_told if c.schema and c.statement},
             on_ddl=on_ddl,
         )
     elif present is None:
@@ -270,6 +272,11 @@ def _check_texts(name: str, notes: Mapping[str, str] | None, *, texts: bool) -> 
         hint = "do the same, or replicate to another place"
         option = f"--on-unrepresentable {OnUnrepresentable.STRING}"
         raise ConfigError(f"the table was made {held} {option}", where=name, hint=hint)
+
+
+def has_several_sources(notes: Mapping[str, str]) -> bool:
+    """Tell whether several tables of the source become the one that remembers this."""
+    return len(json.loads(unquote(notes.get(SOURCES, "[]")))) > 1
 
 
 def _sources(name: str, origin: Origin, notes: Mapping[str, str] | None, on_ddl: DdlPolicy) -> list[str]:

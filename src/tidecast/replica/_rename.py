@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import Column
@@ -21,12 +21,13 @@ from tidecast._errors import ConfigError, TableRefused
 from tidecast.model import RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema, read_statement
 from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._mode import COMMIT_TS, VALID_FROM, VALID_TO, Contents
-from tidecast.replica._plan import SAFE, SOURCES
+from tidecast.replica._plan import SAFE, SOURCES, has_several_sources
 from tidecast.replica._proof import Proofs
 from tidecast.replica._route import Routes
 from tidecast.replica._truncated import tells_age
 from tidecast.replica.targets import TableState, TargetTable
 from tidecast.spark import union
+from tidecast.storage import entries
 
 Name = tuple[str, str]
 _RENAMED = "tidecast.renamed"
@@ -272,11 +273,15 @@ def _move(rename: Rename, known: Known, check: Callable[[], None]) -> None:
     if there is not None and there.notes.get(_RENAMED) == at:
         if state is not None and state.notes.get(_RENAMED) == at:
             old.drop()  # a run ended between the copy and this
+        elif state is not None:
+            return  # a later rename brought another table to the old name, after this one was done
     elif there is not None:
         check()
         raise TableRefused("there is a table of the new name already", where=str(new.path or new.name))
     elif state is None:
         check()
+        if _is_spelled_otherwise(old):
+            raise TableRefused("its statement spells the table's name in other letters")
         if known.applied and (known.applied.any_of(*rename.old) or known.applied.any_of(*rename.new)):
             raise TableRefused("deletes of these tables came, and no row")
         return
@@ -303,9 +308,17 @@ def _move(rename: Rename, known: Known, check: Callable[[], None]) -> None:
         known.proofs.move(rename.old, rename.new)
 
 
+def _is_spelled_otherwise(table: TargetTable) -> bool:
+    """Tell whether there is a table, or a database, whose name differs from its own in upper and lower case alone."""
+    if table.path is None:
+        return False
+    parts = ((part.name, [entry.name for entry in entries(part.parent)]) for part in (table.path.parent, table.path))
+    return any(name not in there and name.lower() in map(str.lower, there) for name, there in parts)
+
+
 def _check_age(rename: Rename, known: Known, old: TargetTable, state: TableState) -> None:
     """Raise TableRefused where a table has anything newer than its rename, or nothing tells."""
-    if len(json.loads(unquote(state.notes.get(SOURCES, "[]")))) > 1:
+    if has_several_sources(state.notes):
         raise TableRefused("several tables become this one")
     newer = TableRefused("newer rows of another table of the old name, or the new one, came already")
     if applied := known.applied:

@@ -25,7 +25,7 @@ from tidecast.replica._check import Checked, Policy, refuse_mismatches
 from tidecast.replica._ddl import Name, carries_out, not_carried_out, stop_at_schema_changes
 from tidecast.replica._journal import journaled, write_journal
 from tidecast.replica._mode import ROWS_ALONE, Contents
-from tidecast.replica._plan import SOURCES, Plan, plan, refusing
+from tidecast.replica._plan import Plan, has_several_sources, plan, refusing
 from tidecast.replica._prepare import prepared
 from tidecast.replica._proof import Proofs
 from tidecast.replica._rename import Known, Renames, renamed_before, renames
@@ -169,7 +169,7 @@ def replicate(
             return known
         if not events.has_commit_ts:
             return replace(known, objection=UNTIMED)
-        if len(ready.origins[name].sources) > 1 or (there and SOURCES in there.notes):
+        if len(ready.origins[name].sources) > 1 or (there and has_several_sources(there.notes)):
             return replace(known, objection="several tables become this one")
         if there is None:
             return found
@@ -274,7 +274,7 @@ def by_table(events: Events) -> tuple[Mapping[Name, list[TableChanges]], Mapping
         by_name[changes.schema.database, changes.schema.table].append(changes)
     ddl_by_name: dict[Name, list[Ddl]] = defaultdict(list)
     for change in events.ddl:
-        if change.schema or kind_of(change):
+        if change.schema or (change.database and kind_of(change)):
             ddl_by_name[change.database, change.table].append(change)
     return by_name, ddl_by_name
 

@@ -46,6 +46,8 @@ _DDL_MESSAGE = T.StructType(
     [
         T.StructField("query", T.StringType()),
         T.StructField("type", T.IntegerType()),
+        T.StructField("schema", T.StringType()),
+        T.StructField("table", T.StringType()),
         T.StructField("commitTs", T.LongType()),
     ]
 )
@@ -372,6 +374,11 @@ def _watermark() -> Column:
     return F.conv(F.hex(F.substring("value", 2, 8)), 16, 10).try_cast("bigint")
 
 
+def _ddl(row: Row) -> Ddl:
+    named = (row["schema"], row["table"]) if row["schema"] and row["table"] else None
+    return Ddl(str(row["type"]), row["query"] or "", row["commitTs"], named=named)
+
+
 def _schema_changes(messages: DataFrame) -> tuple[tuple[Ddl, ...], bool]:
     """Read the schema changes that `avro-enable-watermark` sends, on the driver.
 
@@ -380,5 +387,4 @@ def _schema_changes(messages: DataFrame) -> tuple[tuple[Ddl, ...], bool]:
     changes = messages.select(_schema_change().alias("ddl")).select("ddl.*").distinct()
     rows = changes.orderBy(F.col("commitTs").asc_nulls_last()).collect()
     good = [row for row in rows if row["commitTs"] is not None]
-    ddl = tuple(Ddl(str(r["type"]), r["query"] or "", r["commitTs"]) for r in good)
-    return ddl, len(good) < len(rows)
+    return tuple(map(_ddl, good)), len(good) < len(rows)
