@@ -116,7 +116,7 @@ PUBLIC = {
         Again AllTables AppliedBatch AppliedKeys Compared ComparedTable Contents OneTable ProofVerdict Proofs Proven
         ProvenTable ReplicaStatus Replicated Retried RowDifference Rows Settings Side Snapshot SourceSnapshot Status
         TableReport TableSnapshot TableStatus Topic TopicTables at_places compare concerned is_table maintain
-        noted_in_commits parse_target place_of prove replicate snapshot write_ledger
+        noted_in_commits parse_target place_of prove renamed_names replicate snapshot write_ledger
     """,
     "tidecast.server": """
         Access Listener Service build_app build_replica_app read_users
