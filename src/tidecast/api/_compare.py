@@ -35,7 +35,6 @@ from tidecast.replica import (
 from tidecast.runtime import spark_session
 from tidecast.sources import DATABASE_SCHEMES, Database, parse_database, read_database
 from tidecast.spark import sql_name
-from tidecast.storage import storage_path
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 
@@ -79,7 +78,7 @@ def compare(
     if limit < 0:
         raise ConfigError("--limit is a number of rows, 0 or more")
     of_values = OnUnrepresentable.parse(on_unrepresentable)
-    settings = Settings.read(storage_path(os.fspath(config), "--config")) if config is not None else Settings()
+    settings = Settings.of(config)
     made = [_is_topic(text) or scheme_of(text) in DATABASE_SCHEMES for text in (a, b)]
     tso = None if as_of is None else tso_of(as_of)
     if tso is not None and not any(scheme_of(text) in DATABASE_SCHEMES for text in (a, b)):

@@ -16,6 +16,7 @@ from tidecast import replica
 from tidecast._errors import ConfigError
 from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnMismatch, OnUnrepresentable
 from tidecast._progress import Progress, no_progress
+from tidecast.api._convert import DEAD_LETTERS
 from tidecast.api._replicate import KEYS, PROOF, lock_of, replay_window_of, source_of
 from tidecast.api._source import TopicSource, folder
 from tidecast.model import RECORD, Events, Reason, split_at_commit_ts
@@ -40,7 +41,6 @@ from tidecast.storage import AnyPath, check_exclusive, locked, remove_tree, stor
 from tidecast.topics import DeadLetters, Offsets, read_dead_letters, replace_dead_letters
 
 _AGAIN, _LEFT = "again", "left"
-_DEAD_LETTERS = "_dead_letters"
 _PLACE = ("topic", "partition", "offset")
 
 
@@ -61,7 +61,7 @@ def list_dead_letters(where: str, *, spark: SparkSession | None = None) -> tuple
     """
     place = storage_path(where, "WHERE")
     session = spark or spark_session()
-    there = read_dead_letters(session, place) or read_dead_letters(session, place / _DEAD_LETTERS)
+    there = read_dead_letters(session, place) or read_dead_letters(session, place / DEAD_LETTERS)
     if there is None:
         return ()
     counted = there.frame.groupBy("topic", "reason").agg(F.count("*").alias("count"), F.min("detail").alias("detail"))
@@ -111,12 +111,10 @@ def retry_dead_letters(
     target = parse_target(to)
     mismatch = OnMismatch.parse(on_mismatch)
     contents, of_values = Contents.parse(mode, metadata), OnUnrepresentable.parse(on_unrepresentable)
-    settings = Settings.read(storage_path(os.fspath(config), "--config")) if config is not None else Settings()
+    settings = Settings.of(config)
     on_ddl = DdlPolicy.parse(settings.ddl, ddl)
     data_loss = OnDataLoss.parse(on_data_loss or OnDataLoss.FAIL)
-    letters_in = folder(dead_letters, "--dead-letters") or (target.folder / _DEAD_LETTERS if target.folder else None)
-    if letters_in is None:
-        raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
+    letters_in = target.dead_letters(folder(dead_letters, "--dead-letters"))
     resume_from = storage_path(checkpoint, "--checkpoint")
     window = replay_window_of(checkpoint, replay_window)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)

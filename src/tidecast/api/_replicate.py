@@ -36,7 +36,7 @@ from tidecast.replica import (
     write_ledger,
 )
 from tidecast.sources import Batch, TopicStream
-from tidecast.storage import Lock, check_exclusive, locked, storage_path
+from tidecast.storage import Lock, check_exclusive, locked
 
 if TYPE_CHECKING:
     from tidecast.server import Listener
@@ -179,7 +179,7 @@ def replicate(
     target = parse_target(to)
     on_error, on_mismatch = OnError.parse(on_error), OnMismatch.parse(on_mismatch)
     contents, of_values = Contents.parse(mode, metadata), OnUnrepresentable.parse(on_unrepresentable)
-    settings = Settings.read(storage_path(os.fspath(config), "--config")) if config is not None else Settings()
+    settings = Settings.of(config)
     on_ddl = DdlPolicy.parse(settings.ddl, ddl)
     dead_letter_folder = folder(dead_letters, "--dead-letters")
 

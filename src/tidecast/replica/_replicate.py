@@ -38,7 +38,6 @@ from tidecast.spark import inheriting, parallel_map, union
 from tidecast.storage import AnyPath
 from tidecast.topics import refuse_dead_letters, write_dead_letters
 
-_DEAD_LETTERS = "_dead_letters"
 _AT_ONCE = 4
 
 _OF_A_TABLE = ("22", "42601", "42602", "42622", "42701", "42702", "42703", "42704", "42711", "42846", "42K05", "42K09")
@@ -120,9 +119,7 @@ def replicate(
             f"--mode {TableMode.SOFT_DELETE}",
         )
     target = parse_target(to)
-    folder = dead_letters or (target.folder / _DEAD_LETTERS if target.folder else None)
-    if folder is None:
-        raise ConfigError(f"{to} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR")
+    folder = target.dead_letters(dead_letters)
     ready = prepared(events, of_values, settings)
     before = cache(lambda: journaled(target.journal(spark, make_database=False)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from tidecast._config_model import ConfigModel
 from tidecast._errors import ConfigError
 from tidecast.replica._mask import Mask, Masks
 from tidecast.replica._route import Route, Routes
-from tidecast.storage import AnyPath
+from tidecast.storage import AnyPath, storage_path
 
 
 class _File(ConfigModel):
@@ -29,6 +30,11 @@ class Settings:
     routes: Routes = field(default_factory=Routes)
     masks: Masks = field(default_factory=Masks)
     ddl: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, config: str | os.PathLike[str] | None) -> Settings:
+        """Return what the file of `--config` says, nothing where there is none; raises as `read` does."""
+        return cls() if config is None else cls.read(storage_path(os.fspath(config), "--config"))
 
     @classmethod
     def read(cls, file: AnyPath) -> Settings:

@@ -18,6 +18,7 @@ from tidecast.storage import AnyPath, storage_path
 
 _CATALOGS, _OWN_CATALOG = "spark.sql.catalog.", "spark_catalog"
 _MAX_SEGMENT = 255
+_DEAD_LETTERS = "_dead_letters"
 _JOURNAL, _LEDGER = ("_tidecast", "schema_changes"), ("_tidecast", "batches")
 _UNSAFE = re.compile(r"^[._]|[%/\\:*?\[\]{}<>|\"\x00-\x1f\x7f\ud800-\udfff]")
 """What a file system, a pattern of paths, or SQL with variables takes for something else."""
@@ -43,6 +44,15 @@ class Target:
     def _implementation(self, spark: SparkSession) -> str:
         """Return the class of the catalog, empty where nothing names one."""
         return spark.conf.get(f"{_CATALOGS}{self.catalog}", "") or ""
+
+    def dead_letters(self, folder: AnyPath | None) -> AnyPath:
+        """Return where dead letters go, by default a folder beside the tables. Raises ConfigError for a catalog."""
+        place = folder or (self.folder / _DEAD_LETTERS if self.folder else None)
+        if place is None:
+            raise ConfigError(
+                f"{self.catalog} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR"
+            )
+        return place
 
     def encodes_names(self, spark: SparkSession) -> bool:
         """Tell whether tables are called otherwise in the catalog, as its paths are made of their names."""
