@@ -138,10 +138,16 @@ def _merge(
     if keys:
         keys.tidy(plan.place.spark)
     with ExitStack() as kept:
-        changes, come = _counted(changes, _counts_of_changes(plan, keys), kept)
-        batch = BatchKeys.of(come, _key_type(plan))
+        asked, hashed = _counts_of_changes(plan, keys), proof is not None
         counts = [*_counts_of_actions(plan), *(_effect(plan) if proof else ())]
-        actions, done = _counted(_with_action(plan, changes, batch, hashed=proof is not None), counts, kept)
+        batch = BatchKeys()
+        if plan.present is None:  # nothing to look up, so that one pass tells all, and one copy is kept
+            actions, done = _counted(_with_action(plan, changes, hashed=hashed), [*asked, *counts], kept)
+            come = done
+        else:
+            changes, come = _counted(changes, asked, kept)
+            batch = BatchKeys.of(come, _key_type(plan))
+            actions, done = _counted(_with_action(plan, changes, batch, hashed=hashed), counts, kept)
         if keys and (marked := keys.mark_repeated(actions, come)):
             actions, done = _counted(_without_repeated(marked), counts, kept)
         checked = Checked.of(come) + count(plan.set_aside)
