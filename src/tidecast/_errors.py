@@ -18,7 +18,8 @@ TidecastError
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 
 class TidecastError(Exception):
@@ -111,6 +112,18 @@ class CorruptedData(TerminalError):
 
 class MissingRuntime(TerminalError):
     """Java, a Spark connector or a package that tidecast needs is not there."""
+
+
+@contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Turn an import that fails into MissingRuntime, which names the group of optional dependencies to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingRuntime(
+            f"{what} needs a package that is not installed: {error.name or error}",
+            hint=f"pip install 'tidecast[{extra}]'",
+        ) from None
 
 
 _CAUSED_BY = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)

@@ -16,8 +16,9 @@ from servers._process import free_ports
 from shop import LOG
 
 from tidecast._errors import ConfigError, TerminalError, Unreachable
-from tidecast.cli import _spark
-from tidecast.cli._spark import HidingFormatter, runs_spark
+from tidecast.cli import _hidden
+from tidecast.cli._hidden import HidingFormatter
+from tidecast.cli._spark import runs_spark
 from tidecast.runtime import MASTER, QUICK, REMOTE, _answers, command_settings, spark_session
 from tidecast.runtime._answers import check_remote, start_errors
 from tidecast.runtime._session import settings_of
@@ -129,7 +130,7 @@ def test_what_is_secret_is_shown_in_no_error_and_no_log(monkeypatch: pytest.Monk
         raise ValueError("4 cores: hunter2, swordfish")
     assert failed.value.message == "Spark does not start: ValueError: 4 cores: xxxxx, xxxxx"
 
-    monkeypatch.setattr(_spark, "_given", {})
+    monkeypatch.setattr(_hidden, "GIVEN", {})
     record = logging.LogRecord("tidecast", logging.INFO, "", 0, "hunter2", (), None)
     shown = HidingFormatter().format(record)
     runs_spark(lambda: None)(conf=["spark.ssl.keyPassword=hunter2"])

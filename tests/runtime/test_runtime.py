@@ -405,12 +405,19 @@ def test_what_is_tested_is_what_the_lock_files_name() -> None:
     assert {name: importlib.metadata.version(name) for name in tested} == tested
 
 
-@pytest.mark.parametrize(("file", "extras"), [("requirements.lock", []), ("requirements-dev.lock", ["dev", "docs"])])
+USED = ["java", "kafka", "server"]
+"""The groups of optional dependencies that a checkout has in any case."""
+
+
+@pytest.mark.parametrize(
+    ("file", "extras"), [("requirements.lock", USED), ("requirements-dev.lock", [*USED, "dev", "docs"])]
+)
 def test_the_lock_files_have_all_that_the_project_asks_for(file: str, extras: list[str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = [Requirement(r) for r in project["dependencies"]]
+    optional = project["optional-dependencies"]
+    asked = [Requirement(r) for r in (*project["dependencies"], *(r for extra in USED for r in optional[extra]))]
     assert [str(r) for r in asked if not any(s.operator in ("<", "==") for s in r.specifier)] == []  # bounded above
-    asked += [Requirement(r) for extra in extras for r in project["optional-dependencies"][extra]]
+    asked += [Requirement(r) for extra in extras for r in optional[extra]]
     locked = locked_versions(file)
     for requirement in asked:
         assert locked[canonicalize_name(requirement.name)] in requirement.specifier

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, overload
 from pyspark.sql import SparkSession
 
 from tidecast import replica
-from tidecast._errors import ConfigError
+from tidecast._errors import ConfigError, needs_extra
 from tidecast._go import parse_duration
 from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnError, OnMismatch, OnUnrepresentable
 from tidecast._progress import Progress, no_progress
@@ -229,7 +229,8 @@ def replicate(
         check_exclusive(resume_from, "--checkpoint")
     listener = None
     if addr is not None:
-        from tidecast.server import Access, Listener  # a web server, which only this option needs
+        with needs_extra("server", "--addr"):
+            from tidecast.server import Access, Listener
 
         listener = Listener.open(addr, Access.of(users, users_file, ca=ca, cert=cert, key=key))
     target.check(checked.session)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from pyspark.sql import SparkSession
 
-from tidecast._errors import ConfigError
+from tidecast._errors import ConfigError, needs_extra
 from tidecast.api._source import TopicSource
 from tidecast.changefeed import Changefeeds, Folders, SparkRunner
 from tidecast.storage import check_exclusive, storage_path
@@ -45,8 +45,8 @@ def serve(
     gets the server's URL. Raises ConfigError, Unreachable, and TerminalError where the address or the folder is taken,
     or Spark dies.
     """
-    # A web server, which only this command needs.
-    from tidecast.server import Access, Listener, Service, build_app
+    with needs_extra("server", "the server"):
+        from tidecast.server import Access, Listener, Service, build_app
 
     access = Access.of(users, users_file, ca=ca, cert=cert, key=key)
     if not _CLUSTER_ID.fullmatch(cluster_id) or cluster_id in _NO_CLUSTER_IDS:

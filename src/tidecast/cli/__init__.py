@@ -1,5 +1,5 @@
 """The command line."""
 
-from tidecast.cli._app import main
+from tidecast.cli._main import main
 
 __all__ = ["main"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
@@ -13,23 +11,39 @@ import typer
 
 import tidecast
 from tidecast import OnDataLoss, OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
-from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 from tidecast.cli import _show
+from tidecast.cli._hidden import HidingFormatter
 from tidecast.cli._progress import progress
 from tidecast.cli._signals import ended_by_sigterm
-from tidecast.cli._spark import HidingFormatter, hidden, runs_spark
+from tidecast.cli._spark import runs_spark
 
 app = typer.Typer(
     name="tidecast",
     help="TiCDC's protocols on Spark: publish row changes to topics, and turn topics into verified tables.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,  # it would take [user:password@] for markup, and leave it out
     epilog="Exit codes: 0 done; 1 rows do not match their checksums, or tables what they should; 2 wrongly called; "
     "3 the work failed.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+_MISMATCH = 1
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tidecast {tidecast.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take what no command is needed for."""
 
 
 Source = Annotated[
@@ -526,35 +540,4 @@ def cdc_cli(context: typer.Context) -> None:
 @app.command()
 def version() -> None:
     """Print the version."""
-    typer.echo(f"tidecast {tidecast.__version__}")
-
-
-_MISMATCH, _WRONG_CALL, _FAILED, _INTERRUPTED = 1, 2, 3, 130
-
-
-def main() -> None:
-    """Run the command line.
-
-    Exit 0 when done, 1 when rows do not match their checksums or tables what they should, 2 when wrongly called, 3 when
-    the work failed, and 130, as shells do, when interrupted. `tidecast cli` has the codes of TiCDC's client.
-    """
-    run: Callable[[], None] = app
-    try:
-        run()
-    except ConfigError as error:
-        _fail(str(error), _WRONG_CALL)
-    except CorruptedData as error:
-        _fail(str(error), _MISMATCH)
-    except TidecastError as error:
-        _fail(str(error))
-    except KeyboardInterrupt:
-        _fail("interrupted", _INTERRUPTED)
-    except Exception as error:
-        if "TIDECAST_DEBUG" in os.environ:
-            raise
-        _fail(f"internal error: {root_cause(error)} (TIDECAST_DEBUG=1 shows where)")
-
-
-def _fail(text: str, code: int = _FAILED) -> None:
-    print(f"tidecast: {hidden(' '.join(text.split()))}", file=sys.stderr)
-    sys.exit(code)
+    _print_version(True)

@@ -9,8 +9,6 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import typer
-
 from tidecast._go import duration_string, to_json
 from tidecast._tso import physical_ms
 
@@ -45,7 +43,8 @@ def confirm(question: str, declined: str, end: str = "\n") -> None:
 
 
 def warn(text: str) -> None:
-    typer.secho(f"[WARN] {text}", fg="bright_yellow")
+    shown = f"[WARN] {text}"
+    print(f"\x1b[93m{shown}\x1b[0m" if sys.stdout.isatty() else shown)
 
 
 def log_warning(text: str, **fields: str) -> None:

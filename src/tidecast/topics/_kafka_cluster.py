@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
 from tidecast._errors import ConfigError
-from tidecast.topics._kafka_errors import error_words, not_let_in, unreachable
+from tidecast.topics._kafka_errors import not_let_in, unreachable
 from tidecast.topics._kafka_options import KafkaOptions
 
 _SHOWN_WITHIN_S = 5.0
@@ -45,7 +46,7 @@ class KafkaCluster:
         try:
             admin = AdminClient(settings, logger=_quiet)
         except (KafkaException, ValueError) as error:
-            raise not_let_in(error_words(error), self._where) from None
+            raise not_let_in(_error_words(error), self._where) from None
         deadline = time.monotonic() + self._options.dial_timeout
         while True:
             try:
@@ -54,10 +55,10 @@ class KafkaCluster:
                 admin.poll(0)  # lets librdkafka tell what it has met
                 for cause in heard:
                     if cause.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
-                        raise not_let_in(error_words(cause), self._where) from None
+                        raise not_let_in(_error_words(cause), self._where) from None
                 causes = [cause for cause in heard if cause.code() != KafkaError._ALL_BROKERS_DOWN]
                 if len(causes) < len(heard) or time.monotonic() > deadline:
-                    words = error_words(causes[0] if causes else error)
+                    words = _error_words(causes[0] if causes else error)
                     raise unreachable(words, self._where, answered=bool(causes)) from None
             else:
                 return admin
@@ -120,10 +121,10 @@ class KafkaCluster:
             self._admin.create_topics([new], request_timeout=self._options.dial_timeout)[topic].result()
         except KafkaException as error:
             if error.args[0].code() == KafkaError._TIMED_OUT:
-                raise unreachable(error_words(error), self._where) from None
+                raise unreachable(_error_words(error), self._where) from None
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ConfigError(
-                    f"topic {topic} cannot be created: {error_words(error)}",
+                    f"topic {topic} cannot be created: {_error_words(error)}",
                     code="CDC:ErrKafkaCreateTopic",
                     where=self._where,
                 ) from None
@@ -139,4 +140,11 @@ class KafkaCluster:
         try:
             yield
         except KafkaException as error:
-            raise unreachable(error_words(error), self._where) from None
+            raise unreachable(_error_words(error), self._where) from None
+
+
+def _error_words(error: KafkaException | KafkaError | ValueError) -> str:
+    """Return librdkafka's words without its inner state and addresses that stand there twice."""
+    inner = error.args[0] if isinstance(error, KafkaException) else error
+    text = inner.str() if isinstance(inner, KafkaError) else str(inner)
+    return re.sub(r" \((?:after \d+ms )?in state \w+\)|^(?:\w+://)?\S+/(?:bootstrap|\d+): ", "", text)

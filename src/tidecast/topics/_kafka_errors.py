@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaError, KafkaException
-
 from tidecast._errors import ConfigError, TerminalError, TidecastError, TransientError, Unreachable
 
 
@@ -79,10 +77,3 @@ def not_let_in(words: str, where: str) -> ConfigError:
         where=where,
         hint=_CREDENTIALS[2],
     )
-
-
-def error_words(error: KafkaException | KafkaError | ValueError) -> str:
-    """Return librdkafka's words without its inner state and addresses that stand there twice."""
-    inner = error.args[0] if isinstance(error, KafkaException) else error
-    text = inner.str() if isinstance(inner, KafkaError) else str(inner)
-    return re.sub(r" \((?:after \d+ms )?in state \w+\)|^(?:\w+://)?\S+/(?:bootstrap|\d+): ", "", text)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tidecast._errors import ConfigError
+from tidecast._errors import ConfigError, needs_extra
 from tidecast._uri import REMOTE_SCHEMES, Place
 from tidecast.storage import path_of
 from tidecast.topics._base import Topics
 from tidecast.topics._files import FileTopics
-from tidecast.topics._kafka import KafkaTopics
 from tidecast.topics._kafka_options import KafkaOptions
 
 
@@ -39,6 +38,9 @@ def _files(place: Place) -> Topics:
 
 
 def _kafka(place: Place) -> Topics:
+    with needs_extra("kafka", "kafka://"):
+        from tidecast.topics._kafka import KafkaTopics  # files need no client of Kafka
+
     return KafkaTopics(
         ",".join(place.hosts),
         place.topic,

@@ -1,0 +1,25 @@
+"""What the options of a command line gave that no error and no log line may show."""
+
+from __future__ import annotations
+
+import logging
+
+GIVEN: dict[str, str] = {}
+"""The settings of Spark that this process' commands were given, by `--conf`, `--master` and `--remote`."""
+
+
+def hidden(text: str) -> str:
+    """Return a text without the secrets among what was given."""
+    if not GIVEN:
+        return text
+    from tidecast.runtime import without_secrets
+
+    return without_secrets(text, GIVEN)
+
+
+class HidingFormatter(logging.Formatter):
+    """Log lines without these secrets, whoever quotes them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record's line."""
+        return hidden(super().format(record))

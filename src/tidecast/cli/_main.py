@@ -1,0 +1,49 @@
+"""The program: runs the command line and turns what it raises into a line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
+
+_MISMATCH, _WRONG_CALL, _FAILED, _INTERRUPTED = 1, 2, 3, 130
+
+
+def main() -> None:
+    """Run the command line.
+
+    Exit 0 when done, 1 when rows do not match their checksums or tables what they should, 2 when wrongly called, 3 when
+    the work failed, and 130, as shells do, when interrupted. `tidecast cli` has the codes of TiCDC's client.
+    """
+    try:
+        _run(sys.argv[1:])
+    except ConfigError as error:
+        _fail(str(error), _WRONG_CALL)
+    except CorruptedData as error:
+        _fail(str(error), _MISMATCH)
+    except TidecastError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        _fail("interrupted", _INTERRUPTED)
+    except Exception as error:
+        if "TIDECAST_DEBUG" in os.environ:
+            raise
+        _fail(f"internal error: {root_cause(error)} (TIDECAST_DEBUG=1 shows where)")
+
+
+def _run(arguments: list[str]) -> None:
+    if arguments[:1] == ["cli"]:  # called by scripts again and again: it shall not wait for what the others import
+        from tidecast.cli._cdc import cdc
+
+        sys.exit(cdc(arguments[1:]))
+    from tidecast.cli._app import app
+
+    app()
+
+
+def _fail(text: str, code: int = _FAILED) -> None:
+    from tidecast.cli._hidden import hidden
+
+    print(f"tidecast: {hidden(' '.join(text.split()))}", file=sys.stderr)
+    sys.exit(code)
