@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 import shutil
+import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from feed_server import Client, until
 from feed_server import serving as serve
-from feed_server import until
+from full import full
 from memory_runner import MemoryRunner, table
 
-from tidecast._errors import SchemaRefused
-from tidecast.changefeed import Changefeeds, ChangefeedSpec, State
+from tidecast._errors import SchemaRefused, Unreachable
+from tidecast.changefeed import Changefeeds, ChangefeedSpec, State, Timing
 from tidecast.model import compose
+from tidecast.replica import ReplicaStatus
+from tidecast.server import _history, _replica
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -74,6 +82,17 @@ class Page:
     def press(self, feed_id: str, button: str) -> None:
         self.all(f"section[data-id='{feed_id}'] .{button}")[0].click()
 
+    def pause(self, feed_id: str, *, sure: bool = True) -> None:
+        self.press(feed_id, "pause")
+        assert self.all("#question")[0].text == f"Pause {feed_id}?"
+        self.all(f"#ask button[value={'yes' if sure else 'no'}]")[0].click()
+
+    def shown(self) -> list[str | None]:
+        return [e.get_attribute("data-id") for e in self.all("section") if e.is_displayed()]
+
+    def run(self, script: str) -> Any:
+        return self.browser.execute_script(script)
+
     @property
     def complaints(self) -> list[str]:
         return [entry["message"] for entry in self.browser.get_log("browser")]  # type: ignore[no-untyped-call]
@@ -86,7 +105,9 @@ def test_the_page_shows_what_changefeeds_do_and_lets_people_stop_them(
     page = Page(browser, url)
     until(lambda: page.all("#none")[0].is_displayed())
     start = runner.now() - compose(3_600_000)
-    runner.errors = {"bad": [SchemaRefused(REGISTRY_SAYS, where="topic <script>alert(1)</script>")]}
+    runner.errors = {
+        "bad": [SchemaRefused(REGISTRY_SAYS, where="topic <script>alert(1)</script>", hint="ask its owner")]
+    }
     runner.events = [(start + n, "test.user") for n in range(1, 21)] + [(start + 30, "shop.<i>orders</i>")]
     feeds.create(ChangefeedSpec("good", SINK, None, start))
     feeds.create(ChangefeedSpec("bad", SINK))
@@ -101,13 +122,18 @@ def test_the_page_shows_what_changefeeds_do_and_lets_people_stop_them(
     until(lambda: page.text("good", ".lag").endswith(" s"))
     assert "pa55word" not in browser.page_source
     # The error in full, as text.
-    assert page.text("bad", ".error .code") == "CDC:ErrChangefeedUnretryable"
-    assert page.text("bad", "pre") == f"{REGISTRY_SAYS}, topic <script>alert(1)</script>"
+    assert page.text("bad", ".facts-line").startswith("CDC:ErrChangefeedUnretryable · 2")
+    assert page.text("bad", ".lead") == "ask its owner"
+    page.all("section[data-id=bad] summary")[0].click()
+    assert page.text("bad", "pre") == f"{REGISTRY_SAYS}, topic <script>alert(1)</script> (ask its owner)"
+    assert browser.title == "(1 failed) tidecast"
     assert not page.all("section b, section i, section script")
     assert not page.all("section[data-id=good] .error")[0].is_displayed()
 
-    assert not page.all("section[data-id=good] .resume")[0].is_enabled()
-    page.press("good", "pause")
+    assert not page.all("section[data-id=good] .resume")[0].is_displayed()
+    page.pause("good", sure=False)
+    assert feeds.get("good").feed.state is State.NORMAL
+    page.pause("good")
     until(lambda: page.text("good", ".state") == "stopped")
     assert feeds.get("good").feed.state is State.STOPPED
     lags = []
@@ -133,10 +159,124 @@ def test_a_refusal_and_a_lost_server_are_shown(browser: Chrome, tmp_path: Path, 
         browser.execute_script(
             "window.fetch = (real => (path, how) => real(path.replace('/good/', '/none/'), how))(fetch)"
         )
-        page.press("good", "pause")
+        page.pause("good")
         until(lambda: "changefeed not exists, none" in page.text("good", ".refused"))
     until(lambda: page.all("#now.lost"))
     assert page.all("#now")[0].text.startswith("no connection")
+
+
+class Crowd(NamedTuple):
+    """A state of the page: so many changefeeds, of which the first fail, others are tried again, the rest run."""
+
+    feeds: int
+    failed: int = 0
+    warned: int = 0
+    words: str = REGISTRY_SAYS
+
+
+CROWDS = {
+    "none": Crowd(0),
+    "one": Crowd(1),
+    "failed": Crowd(1, failed=1, words="\n".join([REGISTRY_SAYS] * 60)),
+    "five": Crowd(5, failed=1, warned=1),
+    "fifty": Crowd(50, failed=2, warned=1),
+}
+SCREENS = {"desk": (1200, 900, "light"), "dark": (1200, 900, "dark"), "phone": (375, 812, "light")}
+
+
+@pytest.mark.parametrize("name", [*sorted(CROWDS.keys() - {"fifty"}), pytest.param("fifty", marks=full)])
+def test_every_state_can_be_read_on_every_screen(
+    browser: Chrome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, axe: str, name: str
+) -> None:
+    crowd, start = CROWDS[name], MemoryRunner().now() - compose(3_600_000)
+    monkeypatch.setattr(_history, "EVERY_S", 0.1)
+    tables = [table(f"a_schema_with_a_name.a_rather_long_table_name_{n}") for n in range(12)]
+    runner = MemoryRunner(known=tables)
+    runner.events = [(start + n, f"a_schema_with_a_name.a_rather_long_table_name_{n % 12}") for n in range(1, 200)]
+    ids = [f"feed-{n:02}" for n in range(crowd.feeds)]
+    ill = ids[: crowd.failed + crowd.warned]
+    for place, feed_id in enumerate(ill):
+        fails = place < crowd.failed
+        error = SchemaRefused(crowd.words, hint="mend it") if fails else Unreachable("no answer", hint="start it")
+        runner.errors[feed_id] = [error] * 100
+    with serve(tmp_path / "feeds", runner, timing=Timing(poll=0.1, first_retry=100)) as (url, feeds):
+        for feed_id in ids:
+            feeds.create(ChangefeedSpec(feed_id, SINK, None, start))
+        page = Page(browser, url)
+        size, dark = {"mobile": False, "deviceScaleFactor": 1}, "Emulation.setEmulatedMedia"
+        until(lambda: page.run("return document.getElementById('now').textContent"))
+        until(lambda: len(page.all("section")) == crowd.feeds)
+        until(lambda: [page.text(i, ".state") for i in ill] == ["failed"] * crowd.failed + ["warning"] * crowd.warned)
+        # Problems come first, and one that is tried again says when.
+        assert page.shown()[: len(ill)] == ill
+        for feed_id in ill[crowd.failed :]:
+            assert "retry 1, next in" in page.text(feed_id, ".reason, .facts-line")
+        for screen, (width, height, scheme) in SCREENS.items():
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, **size})
+            browser.execute_cdp_cmd(dark, {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+            if folder := os.environ.get("TIDECAST_PICTURES"):
+                Path(folder, f"{name}-{screen}.png").write_bytes(browser.get_screenshot_as_png())
+            assert page.run("return document.documentElement.scrollWidth") <= width
+            assert page.run("return document.documentElement.scrollHeight") < 1500 + 130 * crowd.feeds
+            faults = browser.execute_async_script(axe + _RUN_AXE)
+            assert faults == []
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd(dark, {"features": []})
+        assert page.complaints == []
+
+
+_AXE = "axe-core@4.10.3"
+_AXE_SHA256 = "0f2b4d7dcdf7d1219df8d1959ad68e565f51d14c3f0d88bb71cd59abeb956292"
+_RUN_AXE = """;
+const done = arguments[arguments.length - 1];
+axe.run().then((found) => done(found.violations.filter((one) => ["serious", "critical"].includes(one.impact))
+  .map((one) => `${one.id}: ${one.nodes.map((node) => `${node.target} ${node.failureSummary}`).join("; ")}`)));
+"""
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """axe-core, which finds what people who do not see or use a mouse cannot read."""
+    folder = tmp_path_factory.mktemp("axe")
+    try:
+        subprocess.run(["npm", "pack", "--silent", _AXE], cwd=folder, check=True, capture_output=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        pytest.skip(f"npm does not fetch {_AXE} here")
+    (packed,) = folder.iterdir()
+    assert hashlib.sha256(packed.read_bytes()).hexdigest() == _AXE_SHA256
+    with tarfile.open(packed) as files:
+        script = files.extractfile("package/axe.min.js")
+        assert script
+        return script.read().decode()
+
+
+def test_changefeeds_are_filtered_searched_and_folded(
+    browser: Chrome, served: tuple[str, Changefeeds], runner: MemoryRunner
+) -> None:
+    url, feeds = served
+    runner.errors = {"c": [SchemaRefused("no")]}
+    for feed_id in "abcd":
+        feeds.create(ChangefeedSpec(feed_id, SINK))
+    feeds.pause("d")
+    page = Page(browser, url)
+    until(lambda: page.shown() == ["c", "a", "b", "d"])
+    filters = {e.text: e for e in page.all(".filter") if e.is_displayed()}
+    assert list(filters) == ["All 4", "1 failed", "2 normal", "1 stopped"]
+    filters["2 normal"].click()
+    assert page.shown() == ["a", "b"]
+    filters["All 4"].click()
+    page.all("#search")[0].send_keys("UNRELATED")
+    until(lambda: page.shown() == [] and page.all("#no-match")[0].is_displayed())
+    page.run("const s = document.getElementById('search'); s.value = 'Topic'; s.dispatchEvent(new Event('input'))")
+    until(lambda: page.shown() == ["c", "a", "b", "d"])
+    # Of more than a few, none is open before somebody asks.
+    assert not any(e.is_displayed() for e in page.all(".body"))
+    page.all("section[data-id=a] .fold")[0].click()
+    assert page.text("a", ".sink").startswith("kafka://")
+    page.all("#fold-all")[0].click()
+    assert not any(e.is_displayed() for e in page.all(".body"))
+    page.all("#fold-all")[0].click()
+    assert all(e.is_displayed() for e in page.all(".body"))
 
 
 def test_the_api_is_described_without_anybody_else_s_help(browser: Chrome, served: tuple[str, Changefeeds]) -> None:
@@ -148,3 +288,61 @@ def test_the_api_is_described_without_anybody_else_s_help(browser: Chrome, serve
     assert asked
     assert all(address.startswith((url, "data:")) for address in asked)
     assert page.complaints == []
+
+
+def test_a_history_has_the_last_hour_and_forgets_what_is_gone() -> None:
+    read, now = {"a": _history.Sample(1.5, 10), "b": _history.Sample(None, 0)}, [1000.0]
+    history = _history.History(lambda: read, lambda: now[0])
+    history.take()
+    now[0] += 30
+    read["a"] = _history.Sample(2.0, 70)
+    history.take()
+    assert history.content()["series"] == {
+        "a": {"time": [1000, 1030], "lag_seconds": [1.5, 2], "rows_per_second": [None, 2]},
+        "b": {"time": [1000, 1030], "lag_seconds": [None, None], "rows_per_second": [None, 0]},
+    }
+    del read["b"]
+    read["a"] = _history.Sample(0, 0)  # made anew: it counts from 0 again
+    for _ in range(200):
+        now[0] += 30
+        history.take()
+    (series,) = history.content()["series"].values()
+    assert (len(series["time"]), series["time"][-1] - series["time"][0]) == (121, 3600)
+    assert min(series["rows_per_second"][1:]) == 0
+
+
+def test_the_server_keeps_a_history(tmp_path: Path, runner: MemoryRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_history, "EVERY_S", 0.05)
+    with serve(tmp_path, runner) as (url, feeds):
+        feeds.create(ChangefeedSpec("a", SINK))
+        asked = Client(url)
+        until(lambda: len(asked("GET", "/page/history").json["series"].get("a", {}).get("time", ())) > 2)
+
+
+def test_a_replica_tells_when_it_tries_again_and_what_to_do() -> None:
+    now = [1_000_000.0]
+    status = ReplicaStatus("file:///source", "tables", lambda: now[0])
+    for delay in (1.0, 20.0):
+        status.failed("no answer (start it)", "start it", delay)
+    now[0] += 5
+    told = _replica._content(status.read(), status.now())
+    assert (told["hint"], told["retries"], told["retry_in_seconds"]) == ("start it", 2, 15)
+    assert (told["uptime_seconds"], told["since"][:10]) == (5, "1970-01-12")
+    status.idle()
+    told = _replica._content(status.read(), status.now())
+    assert (told["problem"], told["hint"], told["retries"], told["retry_in_seconds"]) == (None, None, 0, None)
+
+
+def test_a_changefeed_that_is_tried_again_tells_when_and_what_to_do(tmp_path: Path, runner: MemoryRunner) -> None:
+    runner.errors = {"ill": [Unreachable("no answer", hint="start pa55word")]}
+    with serve(tmp_path / "my feeds", runner, timing=Timing(first_retry=100)) as (url, feeds):
+        feeds.create(ChangefeedSpec("ill", SINK))
+        until(lambda: feeds.get("ill").retry_in)
+        content = Client(url)("GET", "/page").json
+        (feed,) = content["changefeeds"]
+        assert (feed["retries"], 80 < feed["retry_in_seconds"] < 111) == (1, True)
+        assert (feed["error"]["hint"], feed["error"]["message"]) == ("start xxxxx", "no answer (start xxxxx)")
+        assert feed["dead_letters_command"].endswith("/my feeds/ill/dead-letters'")
+        assert (content["source"], content["uptime_seconds"] >= 0) == ("file:///source", True)
+        assert re.search(r"\d[+-]\d\d:\d\d$", feed["checkpoint_time"])
+        assert "hint" not in Client(url)("GET", "/api/v2/changefeeds/ill").json["error"]

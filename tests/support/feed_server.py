@@ -75,11 +75,13 @@ def until(holds: Callable[[], object], seconds: float = 10) -> None:
 
 
 @contextmanager
-def serving(folder: Path, runner: MemoryRunner, access: Access | None = None) -> Iterator[tuple[str, Changefeeds]]:
+def serving(
+    folder: Path, runner: MemoryRunner, access: Access | None = None, timing: Timing = QUICK
+) -> Iterator[tuple[str, Changefeeds]]:
     """Answer requests until the block ends; gives the URL and the changefeeds behind it."""
     listener = Listener.open("127.0.0.1:0", access or Access())
-    feeds = Changefeeds(folder, runner, timing=QUICK, addr=listener.addr)
-    service = Service(build_app(feeds, listener.access, addr=listener.addr), listener)
+    feeds = Changefeeds(folder, runner, timing=timing, addr=listener.addr)
+    service = Service(build_app(feeds, listener.access, addr=listener.addr, source="file:///source"), listener)
     thread = threading.Thread(target=service.run)
     thread.start()
     try:

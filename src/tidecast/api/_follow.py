@@ -87,7 +87,7 @@ def follow(
             errors += 1
             delay = waiting.retry(errors)
             _log.warning("%s; trying again in %.0f s", error, delay)
-            status.failed(str(error))
+            status.failed(str(error), error.hint, delay)
             stop.wait(delay)
             continue
         errors = 0

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError, needs_extra
+from tidecast._uri import redact_uri
 from tidecast.api._source import TopicSource
 from tidecast.changefeed import Changefeeds, Folders, SparkRunner
 from tidecast.storage import check_exclusive, storage_path
@@ -71,7 +72,10 @@ def serve(
         )
         feeds = Changefeeds(home / "changefeeds", runner, addr=listener.addr, folders=folders)
         stack.callback(feeds.close, _LAST_STEP_S)
-        service = Service(build_app(feeds, listener.access, addr=listener.addr, cluster_id=cluster_id), listener)
+        app = build_app(
+            feeds, listener.access, addr=listener.addr, cluster_id=cluster_id, source=redact_uri(checked.uri)
+        )
+        service = Service(app, listener)
         ready(listener.url)
         with service.while_alive(feeds.alive):
             service.run()

@@ -44,12 +44,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Problem:
-    """The last error of a changefeed: when, at which server, TiCDC's code, and what happened, in full."""
+    """The last error of a changefeed: when, at which server, TiCDC's code, what happened, in full, and what to do."""
 
     time: dt.datetime
     addr: str
     code: str
     message: str
+    hint: str = ""
 
 
 @dataclass(frozen=True)

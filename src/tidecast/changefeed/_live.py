@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tidecast._errors import TerminalError
 from tidecast.changefeed._feed import Feed, FeedFolder, State
-from tidecast.changefeed._runner import Job
+from tidecast.changefeed._runner import DEAD_LETTERS, Job
 from tidecast.changefeed._snapshot import Snapshot
 from tidecast.config import ChangefeedConfig
 
@@ -94,13 +94,17 @@ class LiveFeeds:
 
     def snapshot(self, live: LiveFeed) -> Snapshot:
         """Return a changefeed as it is now."""
+        now = time.monotonic()
+        waits = live.feed.state is State.WARNING and not live.busy
         return Snapshot(
             live.feed,
             live.checkpoint_ts,
-            live.rate(time.monotonic()),
+            live.rate(now),
             dict(live.messages),
             dict(live.skipped),
             live.dead_letters,
             live.synced_ts,
             live.caught_up and live.feed.state is State.NORMAL,
+            max(live.due - now, 0.0) if waits else None,
+            self.folder.of(live.feed.id) / DEAD_LETTERS,
         )

@@ -11,6 +11,9 @@ from tidecast.config import ChangefeedConfig
 from tidecast.model import TableSchema
 from tidecast.storage import AnyPath
 
+DEAD_LETTERS = "dead-letters"
+"""The place of dead letters in a changefeed's folder."""
+
 
 @dataclass(frozen=True)
 class Job:

@@ -169,6 +169,7 @@ class Scheduler:
             self._addr,
             "CDC:ErrChangefeedUnretryable" if fatal else "CDC:ErrChangefeedRetryable",
             _without_secrets(error_text(error), feed),
+            _without_secrets((isinstance(error, TidecastError) and error.hint) or "", feed),
         )
         state = State.FAILED if fatal or stuck else State.WARNING
         _log.warning("changefeed %s: %s", feed.id, problem.message)

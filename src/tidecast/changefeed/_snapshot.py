@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tidecast.changefeed._feed import Feed, Problem, State
 from tidecast.model import TableSchema, physical_ms
+from tidecast.storage import AnyPath
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Snapshot:
     """A changefeed at a moment.
 
     `rate` is in messages a second, `synced_ts` the checkpoint after the last message; `caught_up` tells that it runs
-    and has published all that its source holds.
+    and has published all that its source holds. After an error that may pass, `retry_in` are the seconds until it
+    is tried again, None while it is. Dead letters lie in `dead_letters_at`.
     """
 
     feed: Feed
@@ -49,6 +51,8 @@ class Snapshot:
     dead_letters: int
     synced_ts: int
     caught_up: bool
+    retry_in: float | None
+    dead_letters_at: AnyPath
 
     def lag(self, now: int) -> float | None:
         """Return how far it is behind its source, in seconds: None where it is finished.

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pyspark.sql import SparkSession
 
 from tidecast._errors import SourceChanged, TerminalError
-from tidecast.changefeed._runner import Job, StepResult
+from tidecast.changefeed._runner import DEAD_LETTERS, Job, StepResult
 from tidecast.config import ChangefeedConfig
 from tidecast.model import TableSchema, compose, filter_commit_ts
 from tidecast.protocols import protocol_named
@@ -27,7 +27,7 @@ from tidecast.sources import TopicStream, source_errors
 from tidecast.storage import AnyPath, StateFile, remove_tree
 from tidecast.topics import open_topics
 
-_STATE, _SOURCE, _DEAD_LETTERS = "checkpoint.json", "source", "dead-letters"
+_STATE, _SOURCE = "checkpoint.json", "source"
 _STEP = 200_000
 
 
@@ -166,7 +166,7 @@ class SparkRunner:
                     bootstraps=bootstraps,
                     table_topics={(database, table): topic for database, table, topic in state.table_topics},
                     codec_state=state.codec.encode(),
-                    dead_letters=job.folder / _DEAD_LETTERS,
+                    dead_letters=job.folder / DEAD_LETTERS,
                 )
                 versions = {t.schema.name: t.schema.version for t in events.tables}
             known = {**state.highest, **{k: max(v, state.highest.get(k, 0)) for k, v in highest.items()}}

@@ -18,6 +18,7 @@ WAITING, APPLYING, RETRYING = "waiting", "applying", "retrying"
 
 _RATE_S = 60.0
 _SCHEMA_CHANGES = 20
+_WELL: Mapping[str, object] = {"problem": None, "hint": None, "retries": 0, "retry_at": None}
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,11 @@ class TableStatus:
 class Status:
     """A replica as it is now.
 
-    `state` is `waiting` for new messages, `applying` a batch, or `retrying` after `problem`. `since` is when it
-    started, in seconds since the epoch. `stages` are the seconds that each part of the last batch took, `rows` the row
-    changes since the start and `rate` those a second, over the last minute. `waits` says what waits in the checkpoint.
-    `schema_changes` are the last ones that came.
+    `state` is `waiting` for new messages, `applying` a batch, or `retrying` after `problem`: the last of `retries` in
+    a row, with `hint`, what to do about it, and `retry_at`, when it is tried again. `since` is when it started; both
+    are in seconds since the epoch. `stages` are the seconds that each part of the last batch took, `rows` the row
+    changes since the start and `rate` those a second, over the last minute. `waits` says what waits in the checkpoint,
+    `dead_letters_at` where dead letters lie. `schema_changes` are the last ones that came.
     """
 
     source: str
@@ -45,6 +47,9 @@ class Status:
     since: float
     state: str = WAITING
     problem: str | None = None
+    hint: str | None = None
+    retries: int = 0
+    retry_at: float | None = None
     errors: int = 0
     batches: int = 0
     batch: int | None = None
@@ -55,6 +60,7 @@ class Status:
     stages: Mapping[str, float] = field(default_factory=dict)
     tables: Mapping[str, TableStatus] = field(default_factory=dict)
     dead_letters: Mapping[str, int] = field(default_factory=dict)
+    dead_letters_at: str | None = None
     schema_changes: tuple[Ddl, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -112,11 +118,19 @@ class ReplicaStatus:
 
     def idle(self) -> None:
         """Tell that nothing is new."""
-        self._set(state=WAITING, problem=None)
+        self._set(state=WAITING, **_WELL)
 
-    def failed(self, problem: str) -> None:
-        """Tell what has failed and will be tried again."""
-        self._set(state=RETRYING, problem=problem, errors=self._status.errors + 1)
+    def failed(self, problem: str, hint: str | None, delay: float) -> None:
+        """Tell what has failed and will be tried again, in so many seconds."""
+        before = self._status
+        self._set(
+            state=RETRYING,
+            problem=problem,
+            hint=hint,
+            retries=before.retries + 1,
+            retry_at=self._clock() + delay,
+            errors=before.errors + 1,
+        )
 
     def applied(self, progress: Progress, ddl: tuple[Ddl, ...], done: Replicated) -> None:
         """Tell what a batch did, which is committed."""
@@ -134,13 +148,14 @@ class ReplicaStatus:
             self._forget(now)
         self._set(
             state=WAITING,
-            problem=None,
+            **_WELL,
             batches=before.batches + 1,
             **_reached(progress),
             rows=before.rows + rows,
             stages=dict(self._stages),
             tables=tables,
             dead_letters=self._total.dead_letters,
+            dead_letters_at=None if self._total.dead_letters_in is None else str(self._total.dead_letters_in),
             schema_changes=(*before.schema_changes, *ddl)[-_SCHEMA_CHANGES:],
             warnings=self._total.warnings,
         )

@@ -112,46 +112,10 @@ def tables(found: TableEligibility) -> dict[str, Any]:
     return {kind: [_table(t) for t in of] for kind, of in kinds.items() if of}
 
 
-def overview(shown: Iterable[Snapshot], now: int) -> dict[str, Any]:
-    """Return what the status page shows."""
-    return {"now": clock(now), "changefeeds": [_overview(one, now) for one in shown]}
-
-
 def clock(tso: int) -> str:
     """Return a TSO's time on this server's clock, to the millisecond."""
     seconds, milliseconds = divmod(physical_ms(tso), 1000)
     return f"{dt.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}.{milliseconds:03d}"
-
-
-def _overview(one: Snapshot, now: int) -> dict[str, Any]:
-    feed = one.feed
-    counts: dict[str, int] = {}
-    for (table, _), count in one.messages.items():
-        counts[table] = counts.get(table, 0) + count
-    problem = one.error
-    return {
-        "id": feed.id,
-        "state": str(feed.state),
-        "runs": feed.state.runs,
-        "sink_uri": masked_sink_uri(feed.sink_uri),
-        "checkpoint_ts": str(one.checkpoint_ts),  # as text, for a browser's numbers end at 2^53
-        "checkpoint_time": clock(one.checkpoint_ts),
-        "lag_seconds": one.lag(now),
-        "source_age_seconds": one.source_age(now),
-        "lag_tso": str(now - one.checkpoint_ts),
-        "rows_per_second": one.rate,
-        "dead_letters": one.dead_letters,
-        "error": _problem(problem),
-        "tables": [
-            {
-                "name": name,
-                "version": str(feed.versions[name]) if name in feed.versions else None,
-                "messages": counts.get(name, 0),
-                "skipped": one.skipped.get(name, 0),
-            }
-            for name in sorted({*feed.versions, *counts, *one.skipped})
-        ],
-    }
 
 
 def _problem(problem: Problem | None) -> dict[str, str] | None:

@@ -4,36 +4,31 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import uuid
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import FileResponse, PlainTextResponse
 from fastapi_offline import FastAPIOffline
-from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field, ValidationError
-from starlette.exceptions import HTTPException
 
 from tidecast._errors import ConfigError, TidecastError
 from tidecast.changefeed import Changefeeds, ChangefeedSpec
 from tidecast.config import checked_replica_config
 from tidecast.model import compose, physical_ms
 from tidecast.server import _answers
-from tidecast.server._access import Access, Guard
+from tidecast.server._access import Access
 from tidecast.server._answers import TICDC_VERSION, answer
 from tidecast.server._cluster import RedactRequest, cluster_routes
+from tidecast.server._history import History, Sample
 from tidecast.server._limits import content_of, read_json
 from tidecast.server._metrics import FeedMetrics
+from tidecast.server._overview import overview
+from tidecast.server._page import about, add_page
 
 _log = logging.getLogger(__name__)
-PAGE = Path(__file__).with_name("page")
-PAGE_RULES = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'",
-    "Cache-Control": "no-cache",
-}
 
 Tso = Annotated[int, Field(ge=0, lt=1 << 64, strict=True)]
 Uri = Annotated[str, Field(max_length=65_536)]
@@ -112,47 +107,37 @@ class LogRequest(BaseModel):
 Body = TypeVar("Body", bound=BaseModel)
 
 
-def build_app(feeds: Changefeeds, access: Access, *, addr: str, cluster_id: str = "default") -> FastAPI:
-    """Return the web application over some changefeeds. `addr` is where it says that it listens."""
+def build_app(
+    feeds: Changefeeds, access: Access, *, addr: str, cluster_id: str = "default", source: str = ""
+) -> FastAPI:
+    """Return the web application over some changefeeds. `addr` is where it says that it listens, `source` what it
+    says that they read: without secrets."""
+    since, history = time.time(), History(lambda: _samples(feeds))
     app = FastAPIOffline(  # its page loads nothing from elsewhere
         redoc_url=None,
         title="tidecast",
         version=TICDC_VERSION,
         description="TiCDC's API v2 over tidecast's changefeeds.",
         redirect_slashes=False,
+        lifespan=history.kept,
     )
-    app.add_middleware(Guard, access=access)
+    add_page(app, access, "index.html", history, FeedMetrics(feeds).text)
     app.add_exception_handler(TidecastError, _refused)
-    app.add_exception_handler(HTTPException, _not_found)
     app.add_exception_handler(OSError, _unusable)
     app.add_exception_handler(Exception, _broken)
     capture = {"id": str(uuid.uuid4()), "is_owner": True, "address": addr, "cluster_id": cluster_id}
     app.include_router(_api(feeds, capture, "/api/v2"))
     app.include_router(_api(feeds, capture, "/api/v1", old=True), include_in_schema=False)
     app.include_router(cluster_routes(feeds, capture, _body(RedactRequest)))
-    metrics = FeedMetrics(feeds)
 
     @app.get("/status", include_in_schema=False)
     async def status() -> Response:
         return _status(capture)
 
-    @app.get("/metrics", summary="Metrics for Prometheus")
-    def metrics_text() -> Response:
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
-
-    @app.get("/", include_in_schema=False)
-    def page() -> Response:
-        return FileResponse(PAGE / "index.html", headers=PAGE_RULES)
-
-    @app.get("/page/{name}", include_in_schema=False)
-    def page_file(name: str) -> Response:
-        if name not in ("page.js", "page.css"):
-            raise HTTPException(404)
-        return FileResponse(PAGE / name, headers=PAGE_RULES)
-
     @app.get("/page", include_in_schema=False)
     def page_content() -> Response:
-        return answer(_answers.overview(feeds.list(), feeds.runner.now()))
+        shown = overview(feeds.list(), feeds.runner.now())
+        return answer({**about(source, since, time.time()), "changefeeds": shown})
 
     return app
 
@@ -259,6 +244,11 @@ def _api(feeds: Changefeeds, capture: dict[str, Any], prefix: str, *, old: bool 
     return api
 
 
+def _samples(feeds: Changefeeds) -> dict[str, Sample]:
+    now = feeds.runner.now()
+    return {one.feed.id: Sample(one.lag(now), sum(one.messages.values())) for one in feeds.list()}
+
+
 def _status(capture: dict[str, Any]) -> Response:
     return answer(
         {"version": TICDC_VERSION, "git_hash": "tidecast", "id": capture["id"]}
@@ -304,13 +294,6 @@ def _unreadable(why: str) -> ConfigError:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, TidecastError)
     return _answers.refusal(error)
-
-
-async def _not_found(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    if error.status_code in (408, 413):
-        return _answers.failure(error.detail, "CDC:ErrAPIInvalidParam", error.status_code)
-    return PlainTextResponse("404 page not found", 404)
 
 
 async def _unusable(request: Request, error: Exception) -> Response:

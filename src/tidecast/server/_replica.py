@@ -2,75 +2,58 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from fastapi import FastAPI, Response
-from fastapi.responses import FileResponse, PlainTextResponse
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
 
 from tidecast.model import physical_ms
 from tidecast.replica import ReplicaStatus, Status, TableStatus
-from tidecast.server._access import Access, Guard
-from tidecast.server._answers import answer, clock
-from tidecast.server._app import PAGE, PAGE_RULES
+from tidecast.server._access import Access
+from tidecast.server._answers import answer
+from tidecast.server._history import History, Sample
+from tidecast.server._page import about, add_page, dead_letters_command, moment
 
-_FILES = ("replica.js", "page.css")
 _COUNTS = ("rows", "upserted", "deleted", "unchanged", "refused")
 
 
 def build_replica_app(status: ReplicaStatus, access: Access) -> FastAPI:
     """Return the web application over a replica: `/` for people, `/status` for programs, `/metrics` for Prometheus."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.add_middleware(Guard, access=access)
-    app.add_exception_handler(HTTPException, _not_found)
-    metrics = _ReplicaMetrics(status)
-
-    @app.get("/")
-    def page() -> Response:
-        return FileResponse(PAGE / "replica.html", headers=PAGE_RULES)
-
-    @app.get("/page/{name}")
-    def page_file(name: str) -> Response:
-        if name not in _FILES:
-            raise HTTPException(404)
-        return FileResponse(PAGE / name, headers=PAGE_RULES)
+    history = History(lambda: {"replica": _sample(status)})
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=history.kept)
+    add_page(app, access, "replica.html", history, _ReplicaMetrics(status).text)
 
     @app.get("/status")
     def content() -> Response:
         return answer(_content(status.read(), status.now()), indented=True)
 
-    @app.get("/metrics")
-    def metrics_text() -> Response:
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
-
     return app
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
-    return PlainTextResponse("404 page not found", 404)
+def _sample(status: ReplicaStatus) -> Sample:
+    shown = status.read()
+    return Sample(shown.lag(status.now()), shown.rows)
 
 
 def _content(status: Status, now: float) -> dict[str, Any]:
     """Return a status in JSON's types; TSOs as texts, since a browser's numbers end at 2^53."""
     return {
-        "now": _time(now),
-        "source": status.source,
+        **about(status.source, status.since, now),
         "to": status.to,
-        "since": _time(status.since),
         "state": status.state,
         "problem": status.problem,
+        "hint": status.hint,
+        "retries": status.retries,
+        "retry_in_seconds": None if status.retry_at is None else max(round(status.retry_at - now, 3), 0),
         "errors": status.errors,
         "batches": status.batches,
         "batch": status.batch,
         "resolved_ts": _text(status.resolved_ts),
-        "resolved_time": None if status.resolved_ts is None else clock(status.resolved_ts),
+        "resolved_time": _time(status.resolved_ts),
         "lag_seconds": status.lag(now),
         "rows": status.rows,
         "rows_per_second": round(status.rate, 3),
@@ -78,6 +61,7 @@ def _content(status: Status, now: float) -> dict[str, Any]:
         "stages": {name: round(seconds, 3) for name, seconds in status.stages.items()},
         "tables": [_table(name, table) for name, table in sorted(status.tables.items())],
         "dead_letters": dict(status.dead_letters),
+        "dead_letters_command": status.dead_letters_at and dead_letters_command(status.dead_letters_at),
         "schema_changes": [
             {"commit_ts": str(change.commit_ts), "table": f"{change.database}.{change.table}", "query": change.sql}
             for change in status.schema_changes
@@ -103,8 +87,8 @@ def _text(number: int | None) -> str | None:
     return None if number is None else str(number)
 
 
-def _time(seconds: float) -> str:
-    return f"{dt.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}"
+def _time(tso: int | None) -> str | None:
+    return None if tso is None else moment(physical_ms(tso) / 1000, "milliseconds")
 
 
 class _ReplicaMetrics(Collector):

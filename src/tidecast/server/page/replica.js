@@ -1,79 +1,44 @@
-"use strict";
-// Everything is set as text, never as HTML: names and errors are whatever a database says.
+import { Charts, ErrorPanel, Letters, facts, lasting, live, number, retrying, rows, set } from "./shared.js";
 
-const every = 1000;
-
-function set(id, text) {
-  const element = document.getElementById(id);
-  if (element.textContent !== text) element.textContent = text;
-}
-
-function lasting(seconds) {
-  if (seconds === null) return "–";
-  if (seconds < 120) return `${seconds.toFixed(1)} s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
-  return seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} days`;
-}
-
-function fill(id, rows) {
-  document.getElementById(id).replaceChildren(...rows.map((cells) => {
-    const row = document.createElement("tr");
-    for (const cell of cells) row.appendChild(document.createElement("td")).textContent = cell.toLocaleString("en");
-    return row;
-  }));
-}
+const byId = (id) => document.getElementById(id);
+const error = new ErrorPanel();
+const letters = new Letters();
+const charts = new Charts(byId("charts"));
+byId("error").append(error.node);
+byId("letters").append(letters.node);
 
 function pairs(members, unit = "") {
   return Object.entries(members).map(([name, value]) => `${name} ${value.toLocaleString("en")}${unit}`).join(", ");
 }
 
-function tell(id, text) {
-  document.getElementById(id).parentElement.hidden = !text;
-  set(id, text);
-}
-
-function fillAll(status) {
-  set("state", status.state);
-  document.getElementById("state").dataset.state = status.state === "retrying" ? "warning" : "normal";
-  set("source", status.source);
-  set("to", status.to);
-  set("time", status.resolved_time ?? "–");
-  set("resolved", status.resolved_ts ? `TSO ${status.resolved_ts}` : "");
-  set("lag", lasting(status.lag_seconds));
-  set("rate", status.rows_per_second.toLocaleString("en", { maximumFractionDigits: 1 }));
-  set("rows", `${status.rows.toLocaleString("en")} in ${status.batches.toLocaleString("en")} batches`);
-  set("batch", status.batch === null ? "–" : String(status.batch));
-  set("stages", pairs(status.stages, " s") || "–");
-  set("letters", pairs(status.dead_letters) || "0");
-  set("waits", status.waits.join(", ") || "nothing waits");
-  tell("problem", status.problem ?? "");
+function draw(status) {
+  const fails = status.state === "retrying";
+  set(byId("state"), status.state);
+  byId("state").dataset.state = fails ? "warning" : "normal";
+  set(byId("source"), status.source);
+  set(byId("to"), status.to);
+  error.show(status.problem && { message: status.problem, hint: status.hint },
+    fails ? retrying(status.retries, status.retry_in_seconds) : "");
+  facts(byId("facts"), [
+    ["Resolved", status.resolved_time ? `${status.resolved_time}, TSO ${status.resolved_ts}` : "–"],
+    ["Lag", lasting(status.lag_seconds)],
+    ["Rows per second", number(status.rows_per_second)],
+    ["Rows since start", `${number(status.rows)} in ${number(status.batches)} batches`],
+    ["Last batch", status.batch === null ? "–" : String(status.batch)],
+    ["Its stages", pairs(status.stages, " s") || "–"],
+    ["Dead letters", pairs(status.dead_letters) || "0"],
+    ["In the checkpoint", status.waits.join(", ") || "nothing waits"],
+  ]);
+  letters.show(status.dead_letters_command);
   const warnings = status.tables.flatMap((table) => table.warnings.map((text) => `${table.name}: ${text}`));
-  tell("warnings", [...warnings, ...status.warnings].join("\n"));
-  fill("tables", status.tables.map((table) => [
+  set(byId("warnings"), [...warnings, ...status.warnings].join("\n"));
+  byId("warnings").hidden = !byId("warnings").textContent;
+  rows(byId("tables"), status.tables.map((table) => [
     table.name, table.rows, table.upserted, table.deleted, table.unchanged, table.refused,
     table.checksums.mismatch ?? 0, lasting(table.lag_seconds),
   ]));
-  fill("changes", status.schema_changes.map((change) => [change.table, change.commit_ts, change.query]).reverse());
+  rows(byId("changes"), status.schema_changes.map((change) => [change.table, change.commit_ts, change.query]).reverse());
+  return fails ? 1 : 0;
 }
 
-async function show() {
-  const now = document.getElementById("now");
-  try {
-    const response = await fetch("/status");
-    if (!response.ok) throw new Error(`the replica answers ${response.status}`);
-    const status = await response.json();
-    fillAll(status);
-    now.textContent = status.now;
-    now.className = "";
-  } catch (error) {
-    now.textContent = `no connection: ${error.message}`;
-    now.className = "lost";
-  }
-}
-
-async function live() {
-  await show();
-  setTimeout(live, every);
-}
-
-live();
+live("/status", draw, (history) => charts.draw(history, "replica"));
