@@ -115,7 +115,7 @@ def test_the_page_shows_what_changefeeds_do_and_lets_people_stop_them(
     until(lambda: [page.text(i, ".state") for i in ("bad", "good")] == ["failed", "normal"])
     assert [section.get_attribute("data-id") for section in page.all("section")] == ["bad", "good"]
     assert not page.all("#none")[0].is_displayed()
-    until(lambda: "test.user" in page.text("good", "tbody"))
+    until(lambda: "shop." in page.text("good", "tbody"))
     assert page.text("good", "tbody").splitlines() == ["shop.<i>orders</i> 7 1 0", "test.user 4711 20 0"]
     assert float(page.text("good", ".rate")) > 0
     assert page.text("good", ".sink").endswith("sasl-password=xxxxx&sasl-user=ann")
