@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import functions as F
 
 from tidecast._errors import TableRefused
 from tidecast.replica._changes import filled
 from tidecast.replica._columns import fills
-from tidecast.replica._evolve import Shape, steps
+from tidecast.replica._evolve import Evolution, Shape, steps
 from tidecast.replica._plan import Plan
 from tidecast.spark import sql_name
 
@@ -48,9 +50,27 @@ def alters_rows(plan: Plan) -> bool:
     evolution = plan.evolution
     if plan.present is None or evolution.moved is None or evolution.clash:
         return False
-    there, defined = evolution.moved.columns, evolution.defined
-    return bool(steps(plan.present.columns, evolution.moves)) or any(
-        kind != there[name] if name in there else name in defined and fills(defined[name])
+    return bool(steps(plan.present.columns, evolution.moves)) or _alters_values(evolution, evolution.moved)
+
+
+def names_afterwards(plan: Plan) -> Mapping[str, str] | None:
+    """Return what `evolve` will call each of the table's columns, without those that it drops; None if values change.
+
+    The columns are all of the table's, those that the source does not have, too.
+    """
+    evolution = plan.evolution
+    if plan.present is None or evolution.moved is None or _alters_values(evolution, evolution.moved):
+        return None
+    names = {name: name for name in (*plan.present.columns, *plan.contents.columns)}
+    for old, new in steps(plan.present.columns, evolution.moves):
+        names = {was: new if now == old else now for was, now in names.items() if new or now != old}
+    return names
+
+
+def _alters_values(evolution: Evolution, there: Shape) -> bool:
+    defined = evolution.defined
+    return any(
+        kind != there.columns[name] if name in there.columns else name in defined and fills(defined[name])
         for name, kind in evolution.shape.columns.items()
     )
 

@@ -18,7 +18,7 @@ from tidecast.checksum import Verdict
 from tidecast.model import Kind
 from tidecast.replica._again import Again, at_places
 from tidecast.replica._again_keys import of_letters
-from tidecast.replica._alter import alters_rows, evolve
+from tidecast.replica._alter import alters_rows, evolve, names_afterwards
 from tidecast.replica._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
 from tidecast.replica._changes import IDENTITY, table_changes
 from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
@@ -74,7 +74,7 @@ def apply(
         return _apply(plan, set_aside, applied, None, has_commit_ts=has_commit_ts, ordered=ordered)
     proof = proofs.of(plan)
     truncate(plan, applied, proof)
-    with proof.reshaping(alters_rows=alters_rows(plan)):
+    with proof.reshaping(alters_rows=alters_rows(plan), called=names_afterwards(plan)):
         evolve(plan)
     return proof.told(_apply(plan, set_aside, applied, proof, has_commit_ts=has_commit_ts, ordered=ordered))
 

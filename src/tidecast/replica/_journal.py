@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast._policy import DdlKind, DdlPolicy
@@ -22,7 +22,10 @@ from tidecast.spark import small_table
 APPLIED, IGNORED, REFUSED = "applied", "ignored", "refused"
 
 _TEXTS = ("database", "table", "type", "query", "outcome", "cause")
-_COLUMNS = {"commit_ts": pa.int64(), **dict.fromkeys(_TEXTS, pa.string())}
+_SEQ = "seq"
+"""Where a change stands among those of its commit-ts: a RENAME of several tables is one for each."""
+
+_COLUMNS = {"commit_ts": pa.int64(), **dict.fromkeys(_TEXTS, pa.string()), _SEQ: pa.int64()}
 _DROPS, _RENAMES = "drop table", "rename table"
 _REMOVALS = ("truncate table", _DROPS)
 _KEY = ["commit_ts", "database", "table", "query"]
@@ -46,12 +49,13 @@ def write_journal(
     by_key = {(c.commit_ts, c.database, c.table, c.sql): c for c in changes}
     if not by_key:
         return
-    known = defaultdict[tuple[object, ...], set[str]](set)
+    known, seqs = defaultdict[tuple[object, ...], set[str]](set), dict[tuple[object, ...], int]()
     if place.exists():
         # What a run has written once stays: a topic that is applied again may find its tables in another state.
         since = min(commit_ts for commit_ts, _, _, _ in by_key)
-        for row in place.read().where(f"commit_ts >= {since}").select(*_KEY, "outcome").collect():
-            known[tuple(row)[:-1]].add(row["outcome"])
+        for row in _told(place).where(f"commit_ts >= {since}").select(*_KEY, "outcome", _SEQ).collect():
+            known[tuple(row)[: len(_KEY)]].add(row["outcome"])
+            seqs[tuple(row)[: len(_KEY)]] = row[_SEQ] or 0
     rows = []
     for key, change in by_key.items():
         if key in known and not carries_out(change, on_ddl):
@@ -59,7 +63,9 @@ def write_journal(
         outcome, cause = _outcome(change, plans, failed, on_ddl, refused, called)
         # That rows are gone is told even so, as nothing else remembers it where the table is gone, too.
         if key not in known or (outcome == APPLIED and APPLIED not in known[key]):
-            rows.append((*key[:3], ddl_action(change.sql).event or change.type.lower(), change.sql, outcome, cause))
+            event = ddl_action(change.sql).event or change.type.lower()
+            seq = seqs.setdefault(key, sum(other[0] == change.commit_ts for other in seqs))
+            rows.append((*key[:3], event, change.sql, outcome, cause, seq))
     if rows:
         place.add_rows(small_table(spark, rows, _COLUMNS).coalesce(1), "schema changes")
 
@@ -84,12 +90,18 @@ def journaled(place: TargetTable) -> Journaled:
     """Return what was carried out on whole tables."""
     if not place.exists():
         return Journaled()
-    told = place.read().where(F.col("type").isin(*_REMOVALS, _RENAMES) & (F.col("outcome") == APPLIED))
-    rows = told.select(*_KEY, "type").collect()
+    told = _told(place).where(F.col("type").isin(*_REMOVALS, _RENAMES) & (F.col("outcome") == APPLIED))
+    rows = sorted(told.select(*_KEY, "type", _SEQ).collect(), key=lambda r: (r["commit_ts"], r[_SEQ] or 0))
     return Journaled(
         [(r["commit_ts"], r["type"], (r["database"], r["table"])) for r in rows if r["type"] != _RENAMES],
         [(r["commit_ts"], r["query"], (r["database"], r["table"])) for r in rows if r["type"] == _RENAMES],
     )
+
+
+def _told(place: TargetTable) -> DataFrame:
+    """Return the journal's rows; one that was begun before changes had a place in their statement lacks it."""
+    rows = place.read()
+    return rows if _SEQ in rows.columns else rows.withColumn(_SEQ, F.lit(None).cast("bigint"))
 
 
 def _outcome(

@@ -5,17 +5,18 @@ else changes shows from then on. A file for each table in the checkpoint keeps i
 what they will come to, and afterwards that they do. After a crash between, the table's history tells whether they were
 written.
 
-A hash passes over null, so that a column which is added takes no work. Where columns are renamed, dropped, widened or
-filled, the hash of each row is another one: the table is read before and after. What it came to before need not be what
-it should; the difference is carried over, so that no change of the shape hides it. If a run is killed at that work, the
-next one finds the difference in the file, and reads the table once more.
+A hash passes over null, so that a column which is added takes no work. Where columns are renamed or dropped the hash of
+each row is another one: the table is read once for what its rows come to before and afterwards; where they are widened
+or filled it is read again. What it came to before need not be what it should; the difference is carried over, so that
+no change of the shape hides it. If a run is killed at that work, the next one finds the difference in the file, and
+reads the table once more.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 
@@ -97,9 +98,15 @@ def row_sum(rows: str, gained: str, lost: str = "CAST(NULL AS BIGINT)") -> list[
 
 def measured(frame: DataFrame) -> RowSum:
     """Return what the rows of a frame come to."""
-    hashed = F.expr(row_hash({name: sql_column(name) for name in frame.columns}))
-    rows = frame.select(evaluated_once(hashed).alias(_HASH))
-    return RowSum.of(rows.agg(*row_sum("count(1)", f"`{_HASH}`")).collect()[0])
+    return _measured(frame, [{name: name for name in frame.columns}])[0]
+
+
+def _measured(frame: DataFrame, called: Sequence[Mapping[str, str]]) -> list[RowSum]:
+    """Return what its rows come to under several names of its columns, of which some may be left out, in one pass."""
+    hashes = [F.expr(row_hash({now: sql_column(was) for was, now in names.items()})) for names in called]
+    rows = frame.select(*(evaluated_once(one).alias(f"{_HASH} {n}") for n, one in enumerate(hashes)))
+    sums = (F.struct(*row_sum("count(1)", f"`{_HASH} {n}`")).alias(str(n)) for n in range(len(hashes)))
+    return [RowSum.of(found) for found in rows.agg(*sums).collect()[0]]
 
 
 @dataclass(frozen=True)
@@ -209,15 +216,20 @@ class Proof:
         self._write(replace(state, settled=self.now, pending=None))
 
     @contextmanager
-    def reshaping(self, *, alters_rows: bool) -> Iterator[None]:
-        """Within this block the table gets other columns, which may alter the hashes of its rows."""
+    def reshaping(self, *, alters_rows: bool, called: Mapping[str, str] | None) -> Iterator[None]:
+        """Within this block the table gets other columns, which may alter the hashes of its rows.
+
+        `called` are the names that its columns will have, None where their values change, too.
+        """
         if self.now is None or not alters_rows:
             yield
             return
-        carried = self.now - measured(self._place.read())
+        rows = self._place.read()
+        before, *after = _measured(rows, [{name: name for name in rows.columns}, *([called] if called else [])])
+        carried = self.now - before
         self._write(_State(self._place.version(), self.now, carried=carried))
         yield
-        self.now = carried + measured(self._place.read())
+        self.now = carried + (after[0] if after else measured(self._place.read()))
         self._write(_State(self._place.version(), self.now))
 
     def told(self, report: TableReport) -> TableReport:

@@ -1,13 +1,14 @@
 """Tables that the source renames: the table follows, and what comes under its old name goes to it.
 
 A rename is carried out before anything else of a batch, once: the table remembers how far it got, and the journal that
-it was done. Where the order of a rename and of what else has one of its names cannot be told, it is refused.
+it was done, before the next one begins. One statement may rename several tables, which then pass names on in its order.
+Where the order of a rename and of what else has one of its names cannot be told, it is refused.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from urllib.parse import quote
@@ -31,7 +32,7 @@ from tidecast.storage import entries
 
 Name = tuple[str, str]
 _RENAMED = "tidecast.renamed"
-"""The commit-ts of the last rename that a table is moved for; the journal tells when all that goes along was, too."""
+"""The last rename that a table is moved for (see `mark`); the journal tells when all that goes along was, too."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ class Rename:
     def key(self) -> tuple[int, str]:
         """What tells it from others."""
         return self.commit_ts, self.sql
+
+    @property
+    def mark(self) -> str:
+        """What the table remembers of it: a statement may rename a table twice."""
+        return f"{self.commit_ts} {quote('.'.join(self.new))}"
 
     @classmethod
     def of(cls, change: Ddl, routes: Routes) -> Rename | None:
@@ -113,8 +119,11 @@ class Renames:
     refused: dict[tuple[int, str], str] = field(default_factory=dict)
     _done: list[Rename] = field(default_factory=list)
 
-    def carry_out(self, events: Events, known: Known) -> None:
-        """Let tables follow, with what the checkpoint knows of them; `events` are the batch's."""
+    def carry_out(self, events: Events, known: Known, journal: Callable[[Rename], None]) -> None:
+        """Let tables follow, with what the checkpoint knows of them; `events` are the batch's.
+
+        `journal` is told of each, before the next one: a run that ends later must not find its own tables in the way.
+        """
         done = {one.key for one in self.before}
         fresh = dict.fromkeys(one for one in self.of_batch if one.key not in done and one.old != one.new)
         for rename in sorted(fresh, key=lambda one: one.commit_ts):
@@ -124,11 +133,7 @@ class Renames:
                 self.refused[rename.key] = str(error)
             else:
                 self._done.append(rename)
-
-    @property
-    def done(self) -> Collection[tuple[int, str]]:
-        """The commit-ts and the SQL of those that `carry_out` has carried out."""
-        return {one.key for one in self._done}
+                journal(rename)
 
     def check_sources(self, sources: Callable[[Name], set[str]]) -> None:
         """Raise ConfigError where another table comes to the name that a renamed one had in the target."""
@@ -145,11 +150,9 @@ class Renames:
         if any(len(known.sources(name)) > 1 for name in (rename.old, rename.new)):
             raise TableRefused("several tables become this one")
         at, new = rename.commit_ts, rename.new
-        others = [one for one in dict.fromkeys([*self.before, *self.of_batch]) if one.key != rename.key]
-        if any(one.commit_ts == at and {one.old, one.new} & {rename.old, new} for one in others):
-            raise TableRefused("it exchanges names with others")
         carried = [one for one in self._known if one.old != one.new]
-        free = max((one.commit_ts for one in carried if one.old == new and one.commit_ts < at), default=-1)
+        # Of one commit-ts those came first in the statement that are carried out.
+        free = max((one.commit_ts for one in carried if one.old == new and one.commit_ts <= at), default=-1)
         if any(one.new == new and one.commit_ts > free for one in carried):
             raise TableRefused("another table got the new name")
         if any(one.new == rename.old and one.commit_ts > at for one in carried):
@@ -185,7 +188,7 @@ class Renames:
             if one.commit_ts <= commit_ts or one.old == one.new:
                 continue
             if one.old == name:
-                name, commit_ts = one.new, one.commit_ts
+                name = one.new
             elif one.new == name:
                 return None
         return name
@@ -268,7 +271,7 @@ def _called(changes: TableChanges, name: Name) -> TableChanges:
 
 def _move(rename: Rename, known: Known, check: Callable[[], None]) -> None:
     """Move a table with what the checkpoint knows of it, if it has to be. Raises TableRefused where it cannot."""
-    old, new, at = known.table(rename.old), known.table(rename.new), str(rename.commit_ts)
+    old, new, at = known.table(rename.old), known.table(rename.new), rename.mark
     state, there = old.present(), new.present()
     if there is not None and there.notes.get(_RENAMED) == at:
         if state is not None and state.notes.get(_RENAMED) == at:
@@ -345,6 +348,6 @@ def renames(changes: Iterable[Ddl], routes: Routes) -> list[Rename]:
 
 
 def renamed_before(told: Iterable[tuple[int, str, Name]], routes: Routes) -> list[Rename]:
-    """Return the renames that the journal tells, each with its commit-ts, its SQL and the new name in the target."""
+    """Return the renames that the journal tells, in its order, each with its commit-ts, its SQL and the new name."""
     found = (Rename.journaled(commit_ts, sql, name, routes) for commit_ts, sql, name in told)
     return [one for one in found if one is not None]

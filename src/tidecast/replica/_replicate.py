@@ -28,7 +28,7 @@ from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._plan import Plan, has_several_sources, plan, refusing
 from tidecast.replica._prepare import prepared
 from tidecast.replica._proof import Proofs
-from tidecast.replica._rename import Known, Renames, renamed_before, renames
+from tidecast.replica._rename import Known, Rename, Renames, renamed_before, renames
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._settings import NO_SETTINGS, Settings
 from tidecast.replica._truncate import UNTIMED, placed
@@ -142,10 +142,12 @@ def replicate(
                 sources,
                 [(at, name) for at, _, name in before().removals],
             )
-            renaming.carry_out(ready.events, known)
-        if renaming.done:  # before anything else is done: a run that ends later must not find its own tables in the way
-            moved = [change for change in ready.events.ddl if (change.commit_ts, change.sql) in renaming.done]
-            write_journal(spark, target.journal(spark), moved, {}, {}, on_ddl, {}, renaming.now_of)
+
+            def journal_of(rename: Rename) -> None:
+                moved = [change for change in ready.events.ddl if (change.commit_ts, change.sql) == rename.key]
+                write_journal(spark, target.journal(spark), moved, {}, {}, on_ddl, {}, renaming.now_of)
+
+            renaming.carry_out(ready.events, known, journal_of)
     elif applied and applied.again:
         renaming = Renames(before=renamed_before(before().renames, settings.routes))
     renaming.check_sources(sources)
