@@ -19,19 +19,20 @@ from tidecast import Events, Replicated, TableChanges, TableReport
 
 PUBLIC = {
     "tidecast": """
-        Bootstrap Column ColumnShown Compared ComparedTable ConfigError CorruptedData DataType Ddl
-        DeadLetterCount DecodeError Definition Demo DemoTable DemoTopic EncodeError Events Index Inspected Kind
-        MissingRuntime OnDataLoss OnDdl OnError OnMismatch OnUnrepresentable Op PlannedSchema PlannedTable
-        ProofVerdict Proven ProvenTable Published Reason RegistryError Replicated Retried RowDifference
-        SchemaHistory SchemaRefused Snapshot SourceChanged SourceSnapshot Statement TableChanges TableMode
-        TableRefused TableReport TableSchema TableSnapshot TableSummary TerminalError TidecastError
-        TransientError Unreachable Verdict Verified __version__ compare configure_spark convert decode demo
-        functions inspect list_dead_letters plan prove read replicate retry_dead_letters serve snapshot
-        spark_session verify
+        Bootstrap Column ColumnShown Compared ComparedTable ConfigError CorruptedData DataType Ddl DeadLetterCount
+        DecodeError Definition Demo DemoTable DemoTopic EncodeError Events Index Inspected Kind MissingRuntime
+        OnDataLoss OnDdl OnError OnMismatch OnUnrepresentable Op PlaceStatus PlannedSchema PlannedTable ProofVerdict
+        Proven ProvenTable Published Reason RegistryError ReplicaReport Replicated Retried RowDifference SchemaChange
+        SchemaHistory SchemaRefused Snapshot SourceChanged SourceSnapshot SourceStatus Statement TableChanges
+        TableMode TableRefused TableReport TableSchema TableSnapshot TableSummary TerminalError TidecastError
+        TransientError Unreachable Verdict Verified __version__ compare configure_spark convert decode demo functions
+        inspect list_dead_letters plan prove read replicate retry_dead_letters serve snapshot spark_session status
+        verify
     """,
     "tidecast.api": """
-        DEAD_LETTERS DeadLetterCount Events TableSummary TopicSource Verified compare convert decode list_dead_letters
-        plan prove read replicate retry_dead_letters serve snapshot verify
+        DEAD_LETTERS DeadLetterCount Events PlaceStatus ReplicaReport SourceStatus TableSummary TopicSource Verified
+        compare convert decode list_dead_letters plan prove read replicate retry_dead_letters serve snapshot status
+        verify
     """,
     "tidecast.inspection": """
         ColumnShown Inspected inspect
@@ -93,8 +94,8 @@ PUBLIC = {
         write_dead_letters
     """,
     "tidecast.sources": """
-        Batch DATABASE_SCHEMES Database Progress TopicStream check_source database_errors decode_records parse_database
-        read_database read_records read_topic source_errors unpacked
+        Batch DATABASE_SCHEMES Database Progress TopicStream check_source check_source_of database_errors decode_records
+        parse_database read_database read_progress read_records read_topic source_errors source_name unpacked
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Router RoutingRules TableFilter
@@ -113,10 +114,11 @@ PUBLIC = {
         TableEligibility Timing lag_seconds
     """,
     "tidecast.replica": """
-        Again AllTables AppliedBatch AppliedKeys Compared ComparedTable Contents OneTable ProofVerdict Proofs Proven
-        ProvenTable ReplicaStatus Replicated Retried RowDifference Rows Settings Side Snapshot SourceSnapshot Status
-        TableReport TableSnapshot TableStatus Topic TopicTables at_places compare concerned is_table maintain
-        noted_in_commits parse_target place_of prove renamed_names replicate snapshot write_ledger
+        Again AllTables AppliedBatch AppliedKeys AppliedSource Compared ComparedTable Contents OneTable ProofVerdict
+        Proofs Proven ProvenTable ReplicaStatus Replicated Retried RowDifference Rows SchemaChange Settings Side
+        Snapshot SourceSnapshot Status TableReport TableSnapshot TableStatus Topic TopicTables applied_sources
+        at_places compare concerned is_table last_schema_changes maintain noted_in_commits parse_target place_of prove
+        renamed_names replicate snapshot write_ledger
     """,
     "tidecast.server": """
         Access Listener Service build_app build_replica_app read_users

@@ -28,6 +28,9 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
     from tidecast.api import (
         DeadLetterCount,
         Events,
+        PlaceStatus,
+        ReplicaReport,
+        SourceStatus,
         TableSummary,
         Verified,
         compare,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         retry_dead_letters,
         serve,
         snapshot,
+        status,
         verify,
     )
     from tidecast.checksum import Verdict
@@ -70,6 +74,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         Replicated,
         Retried,
         RowDifference,
+        SchemaChange,
         Snapshot,
         SourceSnapshot,
         TableReport,
@@ -107,6 +112,7 @@ __all__ = [
     "OnMismatch",
     "OnUnrepresentable",
     "Op",
+    "PlaceStatus",
     "PlannedSchema",
     "PlannedTable",
     "ProofVerdict",
@@ -115,14 +121,17 @@ __all__ = [
     "Published",
     "Reason",
     "RegistryError",
+    "ReplicaReport",
     "Replicated",
     "Retried",
     "RowDifference",
+    "SchemaChange",
     "SchemaHistory",
     "SchemaRefused",
     "Snapshot",
     "SourceChanged",
     "SourceSnapshot",
+    "SourceStatus",
     "Statement",
     "TableChanges",
     "TableMode",
@@ -154,6 +163,7 @@ __all__ = [
     "serve",
     "snapshot",
     "spark_session",
+    "status",
     "verify",
 ]
 
@@ -165,8 +175,8 @@ _MODULES = {
     """,
     "_policy": "OnDataLoss OnDdl OnError OnMismatch OnUnrepresentable TableMode",
     "api": """
-        DeadLetterCount Events TableSummary Verified compare convert decode list_dead_letters plan prove read replicate
-        retry_dead_letters serve snapshot verify
+        DeadLetterCount Events PlaceStatus ReplicaReport SourceStatus TableSummary Verified compare convert decode
+        list_dead_letters plan prove read replicate retry_dead_letters serve snapshot status verify
     """,
     "checksum": "Verdict",
     "functions": "functions",
@@ -176,7 +186,7 @@ _MODULES = {
     """,
     "publish": "PlannedSchema PlannedTable Published",
     "replica": """
-        Compared ComparedTable ProofVerdict Proven ProvenTable Replicated Retried RowDifference Snapshot
+        Compared ComparedTable ProofVerdict Proven ProvenTable Replicated Retried RowDifference SchemaChange Snapshot
         SourceSnapshot TableReport TableSnapshot
     """,
     "runtime": "configure_spark spark_session",

@@ -27,7 +27,7 @@ from tidecast._errors import SourceChanged
 from tidecast._policy import OnDataLoss
 from tidecast._uri import parse_place
 from tidecast.sources import Batch, TopicStream
-from tidecast.sources._stream import may_be_same, source_name
+from tidecast.sources._progress import may_be_same, source_name
 from tidecast.spark import union
 from tidecast.topics import append_lines
 from tidecast.topics._files import FileTopics

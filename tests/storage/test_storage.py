@@ -334,3 +334,12 @@ def test_a_store_that_does_not_answer_shows_no_secret(monkeypatch: pytest.Monkey
     assert "127.0.0.1:9" in str(caught.value)
     for secret in ("AKIDEXAMPLE", "very-secret"):
         assert secret not in f"{caught.value}{path!r}{path}"
+
+
+def test_who_looks_at_a_state_does_not_take_it_over(folder: RemotePath) -> None:
+    state = StateFile(folder / "state")
+    assert state.look() is None
+    state.write(b"1")
+    assert StateFile(folder / "state").look() == b"1"
+    state.write(b"2")
+    assert StateFile(folder / "state").look() == b"2"

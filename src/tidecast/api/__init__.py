@@ -10,12 +10,16 @@ from tidecast.api._replicate import replicate
 from tidecast.api._serve import serve
 from tidecast.api._snapshot import snapshot
 from tidecast.api._source import TopicSource
+from tidecast.api._status import PlaceStatus, ReplicaReport, SourceStatus, status
 from tidecast.api._verify import Verified, verify
 
 __all__ = [
     "DEAD_LETTERS",
     "DeadLetterCount",
     "Events",
+    "PlaceStatus",
+    "ReplicaReport",
+    "SourceStatus",
     "TableSummary",
     "TopicSource",
     "Verified",
@@ -30,5 +34,6 @@ __all__ = [
     "retry_dead_letters",
     "serve",
     "snapshot",
+    "status",
     "verify",
 ]

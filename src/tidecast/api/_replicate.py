@@ -17,7 +17,7 @@ from tidecast._errors import ConfigError, needs_extra
 from tidecast._go import parse_duration
 from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnError, OnMismatch, OnUnrepresentable
 from tidecast._progress import Progress, no_progress
-from tidecast._uri import parse_place, redact_uri
+from tidecast._uri import Place, parse_place, redact_uri
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
@@ -297,9 +297,12 @@ def replicate(
 
 def source_of(stream: TopicStream, uri: str) -> str:
     """Return what tells a source from others that are applied to the same tables."""
-    place = parse_place(uri)
-    parts = (*sorted(place.hosts), stream.progress.source, place.params.get("topics", ""))
-    return " ".join(part for part in parts if part)
+    return source_named(parse_place(uri), stream.progress.source)
+
+
+def source_named(place: Place, name: str) -> str:
+    """Return what the ledger calls a place, which a checkpoint calls by a name."""
+    return " ".join(part for part in (*sorted(place.hosts), name, place.params.get("topics", "")) if part)
 
 
 @contextmanager

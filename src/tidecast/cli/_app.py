@@ -437,6 +437,29 @@ def retry_dead_letters(
 
 @app.command()
 @runs_spark
+def status(
+    source: Annotated[
+        str | None, typer.Argument(help="The replica's source, to ask a Kafka topic how much is to be read.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="replicate's --checkpoint; alone it takes no Spark.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="WHERE", help="replicate's --to: the ledger, schema changes, dead letters.")
+    ] = None,
+    dead_letters: Annotated[
+        str | None, typer.Option(metavar="DIR", help="With --to: the folder of dead letters, for a catalog.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell how far a replica is: offsets, backlog, resolved-ts, lag, what waits, dead letters, schema changes."""
+    with progress(as_json or to is None) as step:
+        result = tidecast.status(source, checkpoint=checkpoint, to=to, dead_letters=dead_letters, progress=step)
+    _show.status(result, as_json)
+
+
+@app.command()
+@runs_spark
 def snapshot(
     to: Annotated[str, typer.Argument(metavar="WHERE", help="Where the tables are, as replicate's --to.")],
     as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="A TSO, or a time such as 2026-01-31T12:00Z.")],

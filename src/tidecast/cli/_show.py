@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from tidecast._tso import to_datetime
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
         DeadLetterCount,
         Demo,
         Inspected,
+        PlaceStatus,
         PlannedTable,
         Proven,
         Published,
+        ReplicaReport,
         Replicated,
         Retried,
         RowDifference,
         Snapshot,
+        SourceStatus,
         Verified,
     )
 
@@ -208,6 +212,64 @@ def dead_letters(counts: Sequence[DeadLetterCount], as_json: bool) -> None:
         return
     rows = [(one.topic, one.reason, one.count, one.detail or "") for one in counts]
     _table("Dead letters", ("topic", "reason", "count", "such as"), rows, ("count",))
+
+
+def status(result: ReplicaReport, as_json: bool) -> None:
+    """Show how far a replica is."""
+    if as_json:
+        sources = [{**asdict(one), "backlog": one.backlog} for one in result.sources]
+        _print_json({**asdict(result), "sources": sources})
+        return
+    for source in result.sources:
+        _source_status(source)
+    if result.dead_letters:
+        dead_letters(result.dead_letters, False)
+    elif result.dead_letters is not None:
+        print("dead letters: none")
+    if result.schema_changes:
+        names = ("commit-ts", "table", "query", "outcome", "cause")
+        rows = [
+            (str(c.commit_ts), f"{c.database}.{c.table}", c.query, c.outcome, c.cause) for c in result.schema_changes
+        ]
+        _table("Last schema changes", names, rows)
+
+
+def _source_status(source: SourceStatus) -> None:
+    applied = f", applied at {source.applied_at.isoformat(timespec='seconds')}" if source.applied_at else ""
+    print(f"{source.source}: batch {source.batch:,}{applied}")
+    if source.resolved_time is not None and source.lag is not None:
+        time = source.resolved_time.isoformat(timespec="milliseconds")
+        print(f"resolved-ts {source.resolved_ts} ({time}), {timedelta(seconds=round(source.lag))} ago")
+    else:
+        print("resolved-ts: not known, as no watermark has come")
+    waits = {"for the schemas of their tables": source.rows_waiting, "for a resolved-ts": source.rows_unresolved}
+    for what, rows in waits.items():
+        if rows:
+            print(f"{rows:,} rows wait {what}")
+    if source.problem:
+        print(f"no backlog: {source.problem}" if source.backlog is None else f"warning: {source.problem}")
+    if any(place.file for place in source.places):
+        _files(source)
+        return
+    counts = ("offset", "end", "backlog")
+    of_partitions = [(p.topic, str(p.partition), p.offset, p.end, p.backlog) for p in source.places]
+    _table(
+        "Partitions", ("topic", "partition", *counts), [*of_partitions, ("all", "", None, None, source.backlog)], counts
+    )
+
+
+def _files(source: SourceStatus) -> None:
+    """Show how far files were read: there may be too many to name each."""
+    topics: dict[str, list[PlaceStatus]] = {}
+    for place in source.places:
+        topics.setdefault(place.topic, []).append(place)
+    known = source.backlog is not None
+    counts = ("files", "bytes read", "backlog in bytes")
+    rows = [
+        (topic, len(files), sum(f.offset for f in files), sum(f.backlog or 0 for f in files) if known else None)
+        for topic, files in sorted(topics.items())
+    ]
+    _table("Files of messages", ("topic", *counts), rows, counts)
 
 
 def snapshot(result: Snapshot, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from tidecast.replica._report import Replicated, Retried, TableReport
 from tidecast.replica._settings import Settings
 from tidecast.replica._sides import AllTables, Compared, OneTable, Rows, Side, Topic, compare
 from tidecast.replica._snapshot import Snapshot, SourceSnapshot, TableSnapshot, snapshot
+from tidecast.replica._standing import AppliedSource, SchemaChange, applied_sources, last_schema_changes
 from tidecast.replica._status import ReplicaStatus, Status, TableStatus
 from tidecast.replica._topic_rows import TopicTables
 from tidecast.replica.targets import parse_target
@@ -24,6 +25,7 @@ __all__ = [
     "AllTables",
     "AppliedBatch",
     "AppliedKeys",
+    "AppliedSource",
     "Compared",
     "ComparedTable",
     "Contents",
@@ -37,6 +39,7 @@ __all__ = [
     "Retried",
     "RowDifference",
     "Rows",
+    "SchemaChange",
     "Settings",
     "Side",
     "Snapshot",
@@ -47,10 +50,12 @@ __all__ = [
     "TableStatus",
     "Topic",
     "TopicTables",
+    "applied_sources",
     "at_places",
     "compare",
     "concerned",
     "is_table",
+    "last_schema_changes",
     "maintain",
     "noted_in_commits",
     "parse_target",

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
 
+from tidecast._errors import ConfigError
 from tidecast.replica._report import COUNTS, PROOF, Replicated, TableReport
 from tidecast.replica.targets import Target, parse_target
 from tidecast.spark import small_table
@@ -41,6 +44,9 @@ _COLUMNS = {
     "dead_letters": _NUMBERS,
     "tables": pa.list_(_TABLE),
 }
+
+_LATER = {"checkpoint": "string", "has_commit_ts": "boolean", "begun_ts": "bigint", "lost": "string"}
+"""Columns that a ledger of an older version lacks."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,23 @@ def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Rep
     frame = small_table(spark, [row], _COLUMNS).coalesce(1)
     place = target.ledger(spark)
     place.add_rows(frame, f"batch {batch.number}")
+
+
+def read_ledger(spark: SparkSession, target: Target, to: str) -> DataFrame:
+    """Return the batches in a target's ledger; `source` is what its checkpoint is called by the newest of its batches.
+
+    Raises ConfigError where there is no ledger.
+    """
+    ledger = target.ledger(spark, make_database=False)
+    if not ledger.exists():
+        hint = "replicate with --checkpoint writes it"
+        raise ConfigError("there is no ledger of batches beside the tables", where=to, hint=hint)
+    batches = ledger.read()
+    lacking = {name: kind for name, kind in _LATER.items() if name not in batches.columns}
+    batches = batches.withColumns({name: F.lit(None).cast(kind) for name, kind in lacking.items()})
+    # A checkpoint is one source, whose brokers, or which topics it has, may change.
+    of_checkpoint = F.coalesce(F.nullif("checkpoint", F.lit("")), "source")
+    return batches.withColumn("source", F.max_by("source", "applied_at").over(Window.partitionBy(of_checkpoint)))
 
 
 def _row(spark: SparkSession, target: Target, table: TableReport) -> dict[str, object]:

@@ -12,10 +12,8 @@ from pyspark.sql.window import Window
 
 from tidecast._errors import ConfigError, TerminalError
 from tidecast._tso import to_datetime
+from tidecast.replica._ledger import read_ledger
 from tidecast.replica.targets import parse_target
-
-_LATER = {"checkpoint": "string", "has_commit_ts": "boolean", "begun_ts": "bigint", "lost": "string"}
-"""Columns that a ledger of an older version lacks."""
 
 
 @dataclass(frozen=True)
@@ -89,17 +87,8 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
     """
     target = parse_target(to)
     target.check(spark)
-    ledger = target.ledger(spark, make_database=False)
-    if not ledger.exists():
-        hint = "replicate with --checkpoint writes it"
-        raise ConfigError("there is no ledger of batches beside the tables", where=to, hint=hint)
-    batches = ledger.read()
-    lacking = {name: kind for name, kind in _LATER.items() if name not in batches.columns}
-    batches = batches.withColumns({name: F.lit(None).cast(kind) for name, kind in lacking.items()})
-    # A checkpoint is one source, whose brokers, or which topics it has, may change.
+    batches = read_ledger(spark, target, to)
     # A batch that was applied once more after a crash has two rows; a new checkpoint begins with number 1 again.
-    of_checkpoint = F.coalesce(F.nullif("checkpoint", F.lit("")), "source")
-    batches = batches.withColumn("source", F.max_by("source", "applied_at").over(Window.partitionBy(of_checkpoint)))
     first = Window.partitionBy("source", "checkpoint")
     batches = batches.withColumn("begun_at", F.min("applied_at").over(first))
     in_order = Window.partitionBy("source").orderBy("begun_at", "batch", "applied_at")

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated
 from uuid import uuid4
 
 from pyarrow import ArrowException
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic_core import from_json, to_json
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast._errors import ConfigError, DecodeError, SourceChanged, TerminalError
+from tidecast._errors import ConfigError, DecodeError, SourceChanged
 from tidecast._policy import OnDataLoss
-from tidecast._uri import REMOTE_SCHEMES, Place, parse_place
+from tidecast._uri import parse_place
 from tidecast.model import (
     RECORD,
     Ddl,
@@ -29,80 +26,29 @@ from tidecast.model import (
     Reason,
     SchemaHistory,
     TableChanges,
-    checked,
     compose,
     split_at_commit_ts,
 )
 from tidecast.registry import Registry
+from tidecast.sources._progress import (
+    STATE,
+    WAITING,
+    Progress,
+    check_source_of,
+    no_state,
+    parsed_state,
+    source_name,
+    state_of,
+)
 from tidecast.sources._topic import decode_records, protocol_of
 from tidecast.sources._unpack import unpacked
 from tidecast.spark import number_at, union
 from tidecast.storage import AnyPath, StateFile, remove_tree, spark_input, spark_output
-from tidecast.topics import Int64, Offsets, Records, check_written, count_rows, open_topics
+from tidecast.topics import Offsets, Records, check_written, count_rows, open_topics
 
 MAX_WAITING = 1_000_000
-_STATE, _BEGUN, _WAITING = "progress.json", "begun.json", "waiting"
+_BEGUN = "begun.json"
 _NO_HISTORY = b"[]"
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a stream has been read: the offsets, the highest watermark by place, the batches that were committed.
-
-    `watermark` is the commit-ts up to which every partition has been read, None as long as that is not known. `waiting`
-    names the folder of rows that wait: `rows_waiting` whose schema has not come yet, and `rows_unresolved` with a
-    commit-ts above `watermark`, as have the schema changes `ddl_unresolved`. `checkpoint` tells this state from
-    a later one in its place. `tables` are the tables that had rows:
-    database and name. `source` is what the messages were read from, see `source_name`.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
-
-    offsets: Offsets | None
-    watermarks: Mapping[str, Int64]
-    watermark: Int64 | None
-    batch: Int64
-    waiting: Annotated[str, Field(pattern=rf"^{_WAITING}-[0-9]+$")] | None
-    rows_waiting: Int64
-    tables: Sequence[tuple[str, str]]
-    source: str
-    rows_unresolved: Int64 = 0
-    ddl_unresolved: Sequence[Ddl] = ()
-    checkpoint: str = ""
-
-    def without(self, remaining: Mapping[str, int]) -> Progress:
-        """Return what is true where messages went before they were read; see `SourceChanged.remaining`."""
-        known = self.offsets or Offsets()
-        dropped = known.ends.keys() - remaining.keys()
-        anew = {_topic(place) for place in dropped}
-        gone = dropped | (anew - Offsets(remaining).topics)
-        return replace(
-            self,
-            offsets=Offsets(remaining, {name: id_ for name, id_ in known.ids.items() if name not in gone}),
-            watermarks={at: ts for at, ts in self.watermarks.items() if not anew or (at and _topic(at) not in anew)},
-            watermark=None,
-        )
-
-    @property
-    def waits(self) -> Sequence[str]:
-        """What waits, for people."""
-        kinds = ((self.rows_waiting, "for the schemas of their tables"), (self.rows_unresolved, "for a resolved-ts"))
-        return [f"{rows:,} rows wait {what}" for rows, what in kinds if rows]
-
-    @property
-    def covered(self) -> int:
-        """The commit-ts up to which whatever comes next is a repetition, and left out; -1 where nothing tells it.
-
-        That is the lowest watermark of all partitions of Kafka, each of which may be behind the others.
-        """
-        if self.rows_waiting:  # they come later, whatever their commit-ts; those unresolved lie above
-            return -1
-        ends = self.offsets.ends if self.offsets else {}
-        places = [""] if "" in self.watermarks else list(ends)
-        return min((self.watermarks.get(place, -1) for place in places), default=-1)
-
-
-_PROGRESS = TypeAdapter(Progress)
 
 
 @dataclass(frozen=True)
@@ -146,19 +92,13 @@ class TopicStream:
         self._spark, self._uri, self._folder = spark, uri, folder
         self._registry, self._zone, self._max_waiting = registry, zone, max_waiting
         self._resolved_only, self._on_data_loss = resolved_only, on_data_loss
-        self._state, self._begun = StateFile(folder / _STATE), StateFile(folder / _BEGUN)
+        self._state, self._begun = StateFile(folder / STATE), StateFile(folder / _BEGUN)
         self._protocol = protocol_of(uri)
         self._place = parse_place(uri)
         self._topics = open_topics(self._place)
         self._source = source_name(self._place)
         self._progress, self._history = self._load()
-        known = self._progress.source
-        if not may_be_same(known, self._source):
-            raise ConfigError(
-                f"this is the state of another source: {known}, not {self._source}",
-                where=str(folder / _STATE),
-                hint="give each source a --checkpoint, or a server's --data-dir, of its own",
-            )
+        check_source_of(self._progress, self._place, folder / STATE)
 
     @property
     def progress(self) -> Progress:
@@ -289,23 +229,20 @@ class TopicStream:
         return {place for place, end in ends.items() if end != offsets.ends.get(place)}
 
     def _save(self, progress: Progress) -> None:
-        state = {"progress": _PROGRESS.dump_python(progress, mode="json"), "schemas": json.loads(self._history)}
-        self._state.write(json.dumps(state).encode())
+        self._state.write(state_of(progress, self._history))
         self._progress = progress
 
     def _load(self) -> tuple[Progress, bytes]:
-        file = self._folder / _STATE
         try:
             state = self._state.read()
             if state is None:
                 return Progress(None, {}, None, 0, None, 0, (), self._source, checkpoint=uuid4().hex), _NO_HISTORY
-            progress, schemas = _parsed(state)
+            progress, schemas = parsed_state(state)
             there = count_rows(self._folder / progress.waiting) if progress.waiting else 0
             if there != (rows := progress.rows_waiting + progress.rows_unresolved):
                 raise ValueError(f"{there} of {rows} rows wait beside it in {progress.waiting}")
         except (OSError, ValueError, TypeError, LookupError, ArrowException) as error:
-            hint = "remove the folder to read the topic from its start, or bring back a copy of it"
-            raise TerminalError(f"this is no state of a topic: {_words(error)}", where=str(file), hint=hint) from None
+            raise no_state(error, self._folder / STATE) from None
         return progress, schemas
 
     def _keep(
@@ -325,7 +262,7 @@ class TopicStream:
                 else "the sender has to send watermarks to every partition (enable-tidb-extension=true); where some "
                 "partitions are far ahead of others, a larger --batch-size, or none, lets them meet",
             )
-        name = f"{_WAITING}-{batch}"
+        name = f"{WAITING}-{batch}"
         waiting = union([frame for frame in (unknown, later) if frame is not None])
         waiting.write.mode("overwrite").parquet(spark_output(self._folder / name))
         check_written(rows, count_rows(self._folder / name), self._folder / name)
@@ -352,44 +289,6 @@ def _without_unknown(events: Events) -> tuple[Events, DataFrame | None, int]:
     return replace(events, rejected=events.rejected.where(~unknown)), messages, rows
 
 
-def source_name(place: Place) -> str:
-    """Return what stays the same of a source whose brokers, credentials or parameters change.
-
-    That is the name of its topic in Kafka, or its path; without the last part where `topics` chooses what is read.
-    """
-    folder, _, name = place.path.rstrip("/").rpartition("/")
-    store = place.root.partition("://")[2]
-    files = f"{REMOTE_SCHEMES[place.scheme]}://{store}" if place.root else "file://"
-    return ("kafka topic " if place.is_kafka else f"{files}{folder}/") + ("" if "topics" in place.params else name)
-
-
-def may_be_same(one: str, other: str) -> bool:
-    """Tell whether two names of sources may be of the same one; one without a last part may have any."""
-    short, long = sorted((one, other), key=len)
-    more = long.removeprefix(short)
-    return not more or (short.endswith((" ", "/")) and long.startswith(short) and "/" not in more)
-
-
-def _parsed(state: bytes) -> tuple[Progress, bytes]:
-    """Return what a file of state says. Raises ValueError, TypeError or LookupError where it says something else."""
-    members = from_json(state)  # unlike Python's own it bears any nesting
-    if not isinstance(members, dict) or not isinstance(members.get("progress"), dict):
-        raise ValueError("it tells no progress")
-    progress, schemas = members["progress"], to_json(members["schemas"])
-    for schema in SchemaHistory(schemas):
-        checked(schema)
-    return _PROGRESS.validate_json(to_json(progress)), schemas
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    if isinstance(error, OSError):
-        return error.strerror or type(error).__name__
-    return f"{error.args[0]} is missing" if isinstance(error, LookupError) else str(error)
-
-
 def _without_replays(events: Events, before: Progress, waiting: DataFrame | None, *, ordered: bool) -> Events:
     """Leave out the rows that came in an earlier batch; those that waited for their schema since then did not."""
     if not before.watermarks:
@@ -412,10 +311,6 @@ def _without_replays(events: Events, before: Progress, waiting: DataFrame | None
         return replace(changes, frame=changes.frame.where(fresh))
 
     return replace(events, tables=tuple(map(checked, events.tables)))
-
-
-def _topic(place: str) -> str:
-    return place.rpartition("/")[0]
 
 
 def _place() -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import uuid
 from contextlib import suppress
@@ -45,6 +46,17 @@ class StateFile:
         if self._state is None:
             raise self._taken()
         return self._state or None
+
+    def look(self) -> bytes | None:
+        """Return the state as it is now, for those who only watch; None where there is none. Raises OSError."""
+        if not isinstance(self.path, RemotePath):
+            return self.read()
+        for _ in range(_TRIES):
+            with suppress(FileNotFoundError):  # its process has written the next one
+                numbers = self._numbers(self.path)
+                last = self._object(self.path, numbers[-1]).read_bytes() if numbers else b""
+                return last.partition(b"\n")[2] or None
+        raise FileNotFoundError(errno.ENOENT, "the state is replaced faster than it is read", str(self.path))
 
     def write(self, state: bytes) -> None:
         """Replace the state, by nothing if it is empty; once this returns, it outlives a crash.
