@@ -26,7 +26,14 @@ _TABLE = table(_T0, ID)
 
 def _keep(folder: Path, source: str, offsets: dict[str, int], **more: object) -> str:
     """Write the state of a stream; return its folder."""
-    known = {"watermarks": {}, "watermark": None, "batch": 3, "waiting": None, "rows_waiting": 0, "tables": ()}
+    known: dict[str, object] = {
+        "watermarks": {},
+        "watermark": None,
+        "batch": 3,
+        "waiting": None,
+        "rows_waiting": 0,
+        "tables": (),
+    }
     progress = Progress(offsets=Offsets(offsets), source=source, **{**known, **more})  # type: ignore[arg-type]
     make_folder(folder)
     (folder / STATE).write_bytes(state_of(progress, b"[]"))
