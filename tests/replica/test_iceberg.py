@@ -454,6 +454,7 @@ def test_the_ledger_names_versions_and_small_files_become_large_ones(
 # --- names ----------------------------------------------------------------------------------------------------------
 
 
+@full
 def test_hostile_names(lake: Lake, replica: Replica) -> None:
     """Names that paths, SQL, Iceberg or Spark's hiding of secrets give a meaning; those of columns may be renamed."""
     names = ["../a:b'`\"\\${env:HOME}", "_tidecast", "snapshots"]

@@ -22,6 +22,7 @@ import golden_data
 import pytest
 from deltalake import DeltaTable
 from differences import assert_rows_equal
+from full import full
 from golden_events import ZONE, GoldenEvents
 from growing_topic import ID, GrowingTopic, ddl
 from growing_topic import row as row_of
@@ -253,7 +254,7 @@ def unrepresentable(name: Name, expected: dict[Name, list[Row]]) -> dict[str, in
     return counts
 
 
-@pytest.mark.parametrize("variant", ["avro", "avro-ext", "avro-checksum"])
+@pytest.mark.parametrize("variant", ["avro", pytest.param("avro-ext", marks=full), "avro-checksum"])
 def test_avro_topics(spark: SparkSession, tmp_path: Path, variant: str) -> None:
     tables = {("orc", name) for name in ("t_cpk", "t_cpk_nc", "t_pk_ubig", "t_int", "t_num", "t_time", "t_evo_pk")}
     file = topic(tmp_path, about(f"{variant}.jsonl.gz", tables))
@@ -361,6 +362,7 @@ def test_a_key_in_several_partitions_is_warned_of(spark: SparkSession, tmp_path:
 ADDED = {"d": Decimal("1.5"), "e": "x'y <&> 中", "f": None, "ts": None, "bt": b"\x00\x0a"}
 
 
+@full
 def test_columns_are_added_and_widened_until_a_rename(spark: SparkSession, tmp_path: Path) -> None:
     """One table's life: as created; with added columns and a wider one; with a renamed column, which is kept."""
     evo, other = ("orc", "t_evo"), ("orc", "t_pk_dec")
