@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 GIVEN: dict[str, str] = {}
 """The settings of Spark that this process' commands were given, by `--conf`, `--master` and `--remote`."""
+
+
+def hide(settings: Mapping[str, str]) -> None:
+    """Let no error and no log line show the secrets among settings of Spark from now on."""
+    GIVEN.update(settings)
 
 
 def hidden(text: str) -> str:

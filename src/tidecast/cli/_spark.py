@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tidecast._errors import ConfigError
-from tidecast.cli._hidden import GIVEN
+from tidecast.cli._hidden import hide
 
 _Master = Annotated[
     str | None,
@@ -44,7 +44,7 @@ def runs_spark(command: Callable[..., None], *, once: bool = True) -> Callable[.
 
         given = {MASTER: master, REMOTE: remote}
         settings = {**_pairs(conf or ()), **{name: value for name, value in given.items() if value is not None}}
-        GIVEN.update(settings)
+        hide(settings)
         with command_settings(
             settings, small=once and not options.get("continuous") and _is_small(options.get("source"))
         ):
