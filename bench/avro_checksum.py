@@ -17,10 +17,10 @@ from pyspark.sql.avro.functions import from_avro
 
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
-from bench.topics import HEADER
+from bench.topics import HEADER, as_records
 from tidecast.checksum import Verdict, row_checksum, verdict
 from tidecast.expressions import MAX_LENGTH
-from tidecast.model import RECORD, TableChanges
+from tidecast.model import TableChanges
 from tidecast.protocols import avro
 
 OPTIONS = avro.AvroOptions(
@@ -44,7 +44,7 @@ def messages(changes: DataFrame) -> DataFrame:
         "key": avro.encode_key(SCHEMA, SCHEMA_ID + 1, OPTIONS),
         "value": avro.encode_value(SCHEMA, SCHEMA_ID, OPTIONS),
     }
-    return changes.select(*(columns.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
+    return as_records(changes, **columns)
 
 
 def contestants(changes: DataFrame) -> list[Contestant]:

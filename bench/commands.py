@@ -6,8 +6,6 @@ the newest row of each key, or a topic of what `to_json` makes of the rows.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +17,12 @@ from pyspark.sql.avro.functions import from_avro
 from bench.debezium import PAYLOAD
 from bench.orders import SCHEMA
 from bench.race import Contestant, chosen, consume, parser, race, report, tell
-from bench.runs import SINKS, Runs, anew
+from bench.runs import SINKS, Runs, anew, workspace
 from bench.simple import MESSAGE
 from bench.topics import FIRST, HEADER, OPTIONS, write_topics
 from tidecast.expressions import MAX_LENGTH
 from tidecast.model import RECORD
 from tidecast.protocols.avro import value_schema
-from tidecast.runtime import spark_session
 
 
 @dataclass
@@ -120,15 +117,10 @@ def contestants(spark: SparkSession, base: Path) -> list[Contestant]:
 def main() -> None:
     """Be the program."""
     options = parser(__doc__, rows=300_000, rounds=3).parse_args()
-    spark = spark_session("bench")
-    base = Path(tempfile.mkdtemp(prefix="tidecast-bench-"))
-    try:
+    with workspace() as (spark, base):
         racing = chosen(contestants(spark, base), options.only)
         write_topics(spark, options.rows, base)
         race(racing, options.rounds)
-    finally:
-        spark.stop()
-        shutil.rmtree(base, ignore_errors=True)
     tell(report(racing), options)
 
 

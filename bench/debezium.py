@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
-from tidecast.model import RECORD, TableChanges
+from bench.topics import as_records
+from tidecast.model import TableChanges
 from tidecast.protocols import debezium
 from tidecast.protocols.debezium import DebeziumOptions
 
@@ -48,7 +49,7 @@ def messages(changes: DataFrame, options: DebeziumOptions) -> DataFrame:
         "key": debezium.encode_key(SCHEMA, options),
         "value": debezium.encode_value(SCHEMA, options),
     }
-    return changes.select(*(columns.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD)).cache()
+    return as_records(changes, **columns).cache()
 
 
 def _written_by_spark() -> Column:

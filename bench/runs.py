@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 import tidecast
+from tidecast.runtime import spark_session
 
 Run = Callable[[], object]
 
@@ -21,6 +24,17 @@ SINKS = {
 }
 _TOPICS = '[sink]\ndispatchers = [{matcher = ["*.*"], topic = "{schema}_{table}"}]\n'
 _CHECKSUMS = '[integrity]\nintegrity-check-level = "correctness"\n'
+
+
+@contextmanager
+def workspace() -> Iterator[tuple[SparkSession, Path]]:
+    """Give a session, and a folder that is removed afterwards."""
+    spark, base = spark_session("bench"), Path(tempfile.mkdtemp(prefix="tidecast-bench-"))
+    try:
+        yield spark, base
+    finally:
+        spark.stop()
+        shutil.rmtree(base, ignore_errors=True)
 
 
 def anew(base: Path, name: str, work: Callable[[Path], object]) -> Run:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +17,12 @@ from pyspark.sql import functions as F
 
 import tidecast
 from bench.orders import COMMIT_TS, SCHEMA, inserted_rows
+from bench.runs import workspace
 from bench.simple import BUILD_TS
-from tidecast.model import CHECKSUM, RECORD, Column, DataType, Ddl, TableSchema
+from bench.topics import add_file, as_records
+from tidecast.model import CHECKSUM, Column, DataType, Ddl, TableSchema
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
-from tidecast.runtime import spark_session
 
 _OPTIONS = SimpleOptions("avro")
 _URI = "protocol=simple&encoding-format=avro"
@@ -51,7 +50,6 @@ class Shop:
     def __init__(self, spark: SparkSession, base: Path) -> None:
         self._spark, self._base, self._messages = spark, base, 0
         self._topic = base / "topic" / SCHEMA.table
-        self._topic.mkdir(parents=True)
         self.table = base / "tables" / SCHEMA.database / SCHEMA.table
 
     def insert(self, rows: int) -> None:
@@ -69,16 +67,9 @@ class Shop:
         self._messages += 1
 
     def _add(self, messages: DataFrame) -> None:
-        known = {
-            "topic": F.lit(SCHEMA.table),
-            "partition": F.lit(0),
-            "offset": F.col("offset"),
-            "value": F.col("value"),
-        }
-        records = messages.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
-        rough = self._base / "rough"
-        records.coalesce(1).write.mode("overwrite").parquet(str(rough))
-        next(rough.glob("*.parquet")).rename(self._topic / f"part-{self._messages:012}.parquet")
+        columns = {"partition": F.lit(0), "offset": F.col("offset"), "value": F.col("value")}
+        records = as_records(messages, topic=F.lit(SCHEMA.table), **columns)
+        add_file(records, self._topic, f"part-{self._messages:012}")
 
     def replicate(self) -> tidecast.Replicated:
         """Apply what is new in the topic."""
@@ -102,14 +93,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     options = parser.parse_args()
-    spark = spark_session("bench")
-    base = Path(tempfile.mkdtemp(prefix="tidecast-bench-"))
-    try:
+    with workspace() as (spark, base):
         _run(spark, Shop(spark, base / "warm"), _WARM)
         found = _run(spark, Shop(spark, base / "large"), options.rows)
-    finally:
-        spark.stop()
-        shutil.rmtree(base, ignore_errors=True)
     print(json.dumps(found, indent=None if options.json else 2))
 
 

@@ -20,8 +20,9 @@ from pyspark.sql.avro.functions import from_avro
 
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
+from bench.topics import as_records
 from tidecast.expressions import MAX_LENGTH
-from tidecast.model import CHECKSUM, RECORD, Kind, TableChanges
+from tidecast.model import CHECKSUM, Kind, TableChanges
 from tidecast.model import Column as TableColumn
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleOptions
@@ -89,14 +90,10 @@ MESSAGE = T.StructType(
 
 def messages(changes: DataFrame, options: SimpleOptions) -> DataFrame:
     """Return a table's bootstrap and its rows as a topic's records."""
-
-    def record(frame: DataFrame, **known: Any) -> DataFrame:
-        return frame.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
-
     value = simple.encode_value(SCHEMA, options, build_ts=F.lit(BUILD_TS).cast("bigint"))
     bootstrap = F.lit(simple.encode_bootstrap(SCHEMA, options, BUILD_TS))
-    head = record(changes.sparkSession.range(1), offset=F.lit(-1), value=bootstrap)
-    rows = record(changes, topic=F.lit("shop"), partition=F.lit(0), offset=F.col("n"), value=value)
+    head = as_records(changes.sparkSession.range(1), offset=F.lit(-1), value=bootstrap)
+    rows = as_records(changes, topic=F.lit("shop"), partition=F.lit(0), offset=F.col("n"), value=value)
     return union([head, rows]).coalesce(1)
 
 

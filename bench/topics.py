@@ -49,18 +49,31 @@ def write_topics(
             schema = table(columns, name=name, version=version)
             key_id = registry.register(f"{name}-key", avro.key_schema(schema, OPTIONS))
             value_id = registry.register(f"{name}-value", avro.value_schema(schema, OPTIONS))
-            known = {
-                "topic": F.lit(name),
-                "partition": F.lit(0),
-                "offset": F.col("offset"),
-                "timestamp": F.current_timestamp(),
-                "key": F.concat(_header(key_id), F.substring("key", HEADER + 1, MAX_LENGTH)),
-                "value": F.concat(_header(value_id), F.substring("value", HEADER + 1, MAX_LENGTH)),
-            }
-            records = encoded.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
+            records = as_records(
+                encoded,
+                topic=F.lit(name),
+                partition=F.lit(0),
+                offset=F.col("offset"),
+                timestamp=F.current_timestamp(),
+                key=F.concat(_header(key_id), F.substring("key", HEADER + 1, MAX_LENGTH)),
+                value=F.concat(_header(value_id), F.substring("value", HEADER + 1, MAX_LENGTH)),
+            )
             ordered = records.repartitionByRange(_FILES, "offset").sortWithinPartitions("offset")
             ordered.write.mode("append").parquet(str(base / "topics" / name))
     shutil.rmtree(rough)
+
+
+def as_records(frame: DataFrame, **known: Column) -> DataFrame:
+    """Return a topic's records, whose columns are null but for those that are given."""
+    return frame.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
+
+
+def add_file(records: DataFrame, topic: Path, name: str) -> Path:
+    """Write records to a topic as one file; return it. Readers see all of it or nothing."""
+    rough = topic.parent / f".{topic.name}"
+    records.coalesce(1).write.mode("overwrite").parquet(str(rough))
+    topic.mkdir(parents=True, exist_ok=True)
+    return next(rough.glob("*.parquet")).rename(topic / f"{name}.parquet")
 
 
 def _encoded(spark: SparkSession, columns: int, version: int, first: int, end: int) -> DataFrame:

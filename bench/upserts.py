@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,13 +19,13 @@ from pyspark.sql.avro.functions import from_avro
 
 import tidecast
 from bench.orders import COMMIT_TS, SCHEMA, inserted_rows
-from bench.topics import FIRST, HEADER, OPTIONS
+from bench.runs import workspace
+from bench.topics import FIRST, HEADER, OPTIONS, add_file, as_records
 from tidecast.checksum import row_checksum
 from tidecast.expressions import MAX_LENGTH
 from tidecast.model import RECORD
 from tidecast.protocols import avro
 from tidecast.registry import open_registry
-from tidecast.runtime import spark_session
 
 _HOT, _HOT_SHARE, _CENT = 5, 80, 100
 _TSO_STEP = 1 << 18
@@ -55,20 +53,16 @@ class Upserts:
             changes = changes.withColumn("data", F.col("data").withField("id", key))
         checksum = F.col("checksum").withField("current", row_checksum(SCHEMA, F.col("data")))
         changes = changes.withColumns({"checksum": checksum, "commit_ts": F.lit(COMMIT_TS) + n * _TSO_STEP})
-        known = {
-            "topic": F.lit(FIRST),
-            "partition": F.lit(0),
-            "offset": n,
-            "timestamp": F.current_timestamp(),
-            "key": avro.encode_key(SCHEMA, self._key_id, OPTIONS),
-            "value": avro.encode_value(SCHEMA, self._value_id, OPTIONS),
-        }
-        records = changes.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
-        rough = self._base / "rough"
-        records.coalesce(1).write.mode("overwrite").parquet(str(rough))
-        self.newest = self.topic / f"part-{self._rows:012}.parquet"
-        self.topic.mkdir(parents=True, exist_ok=True)
-        next(rough.glob("*.parquet")).rename(self.newest)
+        records = as_records(
+            changes,
+            topic=F.lit(FIRST),
+            partition=F.lit(0),
+            offset=n,
+            timestamp=F.current_timestamp(),
+            key=avro.encode_key(SCHEMA, self._key_id, OPTIONS),
+            value=avro.encode_value(SCHEMA, self._value_id, OPTIONS),
+        )
+        self.newest = add_file(records, self.topic, f"part-{self._rows:012}")
         self._rows += rows
 
     def tidecast(self, folder: Path) -> Callable[[], object]:
@@ -121,13 +115,8 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=100)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     options = parser.parse_args()
-    spark = spark_session("bench")
-    base = Path(tempfile.mkdtemp(prefix="tidecast-bench-"))
-    try:
+    with workspace() as (spark, base):
         found = _run(spark, base, options)
-    finally:
-        spark.stop()
-        shutil.rmtree(base, ignore_errors=True)
     print(json.dumps(found, indent=None if options.json else 2))
 
 

@@ -13,6 +13,7 @@ import tidecast
 from tidecast import OnDataLoss, OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
 from tidecast.cli import _show
 from tidecast.cli._hidden import HidingFormatter
+from tidecast.cli._main import MISMATCH
 from tidecast.cli._progress import progress
 from tidecast.cli._signals import ended_by_sigterm
 from tidecast.cli._spark import runs_spark
@@ -27,8 +28,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-_MISMATCH = 1
 
 
 def _print_version(wanted: bool) -> None:
@@ -212,7 +211,7 @@ def verify(
         )
     _show.verified(result, as_json)
     if not result.ok:
-        raise typer.Exit(_MISMATCH)
+        raise typer.Exit(MISMATCH)
 
 
 @app.command()
@@ -327,7 +326,7 @@ def prove(
         result = tidecast.prove(where, progress=step)
     _show.proven(result, as_json)
     if not result.ok:
-        raise typer.Exit(_MISMATCH)
+        raise typer.Exit(MISMATCH)
 
 
 @app.command()
@@ -372,7 +371,7 @@ def compare(
         )
     _show.compared(result, as_json)
     if not result.ok:
-        raise typer.Exit(_MISMATCH)
+        raise typer.Exit(MISMATCH)
 
 
 dead_letters_app = typer.Typer(help="Messages that could not be applied.", no_args_is_help=True, rich_markup_mode=None)

@@ -7,7 +7,8 @@ import sys
 
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 
-_MISMATCH, _WRONG_CALL, _FAILED, _INTERRUPTED = 1, 2, 3, 130
+MISMATCH = 1
+_WRONG_CALL, _FAILED, _INTERRUPTED = 2, 3, 130
 
 
 def main() -> None:
@@ -21,7 +22,7 @@ def main() -> None:
     except ConfigError as error:
         _fail(str(error), _WRONG_CALL)
     except CorruptedData as error:
-        _fail(str(error), _MISMATCH)
+        _fail(str(error), MISMATCH)
     except TidecastError as error:
         _fail(str(error))
     except KeyboardInterrupt:

@@ -19,6 +19,7 @@ from tidecast.server._answers import answer, failure
 from tidecast.server._history import History
 
 _PAGE = Path(__file__).with_name("page")
+_VERSION = importlib.metadata.version("tidecast")  # a file is read for it, and pages ask each second
 _RULES = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'",
@@ -69,7 +70,7 @@ def about(source: str, since: float, now: float) -> dict[str, Any]:
     return {
         "now": moment(now),
         "source": source,
-        "version": importlib.metadata.version("tidecast"),
+        "version": _VERSION,
         "since": moment(since),
         "uptime_seconds": round(now - since, 3),
     }
