@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpointed import Replica
 from crash_points import CrashPoints, Killed
 from full import FULL, full
-from growing_topic import ID, GrowingTopic, Said, ddl, row, table, watermark
+from growing_topic import ID, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 
 import tidecast
@@ -33,33 +34,17 @@ def _new(at: int, n: int, value: int) -> Said:
     return row(_T0 + at, _T0, database="e", name="t2", id=n, n=value)
 
 
+def _routed(spark: SparkSession, folder: Path, **options: Any) -> Replica:
+    """A replica whose database `d` is called `x`."""
+    folder.mkdir(exist_ok=True)
+    config = folder / "routes.toml"
+    config.write_text(_ROUTES)
+    return Replica(spark, folder, config=config, **options)
+
+
 _BEFORE = [_CREATED, _old(1, 1), _old(2, 2)], [_CREATED, _old(3, 3)]
 _AFTER = [_old(11, 4), _NAMED, _new(21, 1, 10), _OTHER, row(_AGAIN + 2, _AGAIN, id=7, s=7)]
 _LATE = [_old(12, 5), _NAMED, _new(22, 6, 6), _OTHER]
-
-
-class Replica:
-    """A topic of two partitions, and its tables, with a checkpoint."""
-
-    def __init__(self, spark: SparkSession, folder: Path, **options: Any) -> None:
-        folder.mkdir(exist_ok=True)
-        config = folder / "routes.toml"
-        config.write_text(_ROUTES)
-        self.spark, self.folder, self.to = spark, folder, str(folder / "tables")
-        self.topic, self.options = GrowingTopic(folder / "topic"), {"ddl": "evolve", "config": config, **options}
-
-    def run(self, *batches: list[Said], **options: Any) -> tidecast.Replicated:
-        if batches:
-            self.topic.deliver((partition, one) for partition, batch in enumerate(batches) for one in batch)
-        checkpoint = str(self.folder / "checkpoint")
-        options = {"checkpoint": checkpoint, "to": self.to, **self.options, **options}
-        return tidecast.replicate(self.topic.uri, spark=self.spark, **options)
-
-    def rows(self, name: str, to: str = "") -> list[tuple[Any, ...]]:
-        return sorted(map(tuple, self.spark.read.format("delta").load(f"{to or self.to}/{name}").collect()))
-
-    def proven(self) -> dict[str, str]:
-        return {one.table: str(one.verdict) for one in tidecast.prove(self.to, spark=self.spark).tables}
 
 
 _RENAMED = [(1, 10), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6)]
@@ -67,7 +52,7 @@ _EQUAL = {"e.t2": "equal", "x.t": "equal"}
 
 
 def test_a_table_follows_its_new_name_and_another_one_may_get_the_old_one(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path)
+    replica = _routed(spark, tmp_path)
     replica.run(*_BEFORE)
     assert replica.run([_old(11, 4), _NAMED]).warnings == ()
     assert (replica.rows("e/t2"), replica.proven()) == ([(1, 1), (2, 2), (3, 3), (4, 4)], {"e.t2": "equal"})
@@ -90,7 +75,7 @@ def test_a_table_follows_its_new_name_and_another_one_may_get_the_old_one(spark:
 
 
 def test_a_column_may_be_renamed_in_the_same_batch(spark: SparkSession, tmp_path: Path) -> None:
-    replica, version = Replica(spark, tmp_path), _T0 + 15
+    replica, version = _routed(spark, tmp_path), _T0 + 15
     replica.run(*_BEFORE)
     columns = ID, {**_N, "name": "m"}
     column = ddl("ALTER TABLE `d`.`t` RENAME COLUMN `n` TO `m`", version, table(version, *columns))
@@ -101,7 +86,7 @@ def test_a_column_may_be_renamed_in_the_same_batch(spark: SparkSession, tmp_path
 
 
 def test_what_stays_where_a_rename_is_not_carried_out(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path, ddl="lenient")
+    replica = _routed(spark, tmp_path, ddl="lenient")
     replica.run(*_BEFORE)
     (warning,) = replica.run([_NAMED, _new(21, 1, 10)]).warnings
     assert "the table of the new name lacks the rows of before" in warning
@@ -112,7 +97,7 @@ def test_what_stays_where_a_rename_is_not_carried_out(spark: SparkSession, tmp_p
 
 def test_a_kill_while_a_table_is_renamed_does_not_show(spark: SparkSession, tmp_path: Path) -> None:
     clean, run = tmp_path / "clean", tmp_path / "run"
-    replica = Replica(spark, run)
+    replica = _routed(spark, run)
     replica.run(*_BEFORE)
     replica.topic.deliver((0, one) for one in _AFTER)
     shutil.copytree(run, clean)
@@ -149,7 +134,7 @@ def _created(name: str) -> Said:
 def test_a_rename_that_comes_again_leaves_the_table_that_has_the_old_name_since(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    replica = Replica(spark, tmp_path, config=None)
+    replica = Replica(spark, tmp_path)
     first, second = _rename("t", "old", 20), _rename("fresh", "t", 30)
     replica.run([_created("t"), _put("t", 1, 1), _created("fresh"), _put("fresh", 2, 2)])
     replica.run([first, second, _put("t", 35, 3)])
@@ -164,7 +149,7 @@ def test_a_rename_that_comes_again_leaves_the_table_that_has_the_old_name_since(
 
 
 def test_a_rename_is_refused_where_its_names_may_mean_other_tables(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path, config=None, ddl="try_evolve")
+    replica = Replica(spark, tmp_path, ddl="try_evolve")
     gone = ddl("DROP TABLE `d`.`taken`", _T0 + 20, table(_T0, ID, _N, name="taken")) | {"type": "ERASE"}
     replica.run([_created("t"), _put("t", 1, 1), _created("u"), _put("u", 2, 2), _put("u", 42, 3)])
     # One to a name that was dropped before, and one of a table that has newer rows.
@@ -194,7 +179,7 @@ def test_one_statement_passes_names_on(
     spark: SparkSession, tmp_path: Path, statement: list[tuple[str, str]], expected: dict[str, list[tuple[int, int]]]
 ) -> None:
     run, clean = tmp_path / "run", tmp_path / "clean"
-    replica = Replica(spark, run, config=None)
+    replica = Replica(spark, run)
     before = [_created("t"), _put("t", 1, 1), _created("u"), _put("u", 2, 2), watermark(_T0 + 3)]
     named = [_rename(old, new, 20) for old, new in statement]
     replica.run(before)
@@ -227,7 +212,7 @@ def test_one_statement_passes_names_on(
 
 
 def test_a_retry_of_dead_letters_sets_no_renamed_row_back(spark: SparkSession, tmp_path: Path) -> None:
-    replica = Replica(spark, tmp_path, config=None, ddl="try_evolve")
+    replica = Replica(spark, tmp_path, ddl="try_evolve")
     in_the_way = Path(replica.to, "d", "t", "notes.txt")
     in_the_way.parent.mkdir(parents=True)
     in_the_way.write_text("mine")

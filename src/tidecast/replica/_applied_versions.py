@@ -101,6 +101,10 @@ class AppliedVersions:
         columns = [replace(c, nullable=firsts[c.name].nullable, default=firsts[c.name].default) for c in last.columns]
         return AppliedVersions(replace(last, columns=tuple(columns)), tuple(known), moved.moves)
 
+    def knowing(self, versions: Sequence[TableSchema]) -> AppliedVersions:
+        """Return the memory of a table that takes rows of these versions alone, and no longer those of before."""
+        return replace(self, known=tuple(dict.fromkeys(map(_fingerprint, versions))))
+
     def text(self) -> str:
         """Return the memory as a text without single quotes and backslashes, from which `from_text` makes it."""
         return quote(_MEMORY.dump_json(self, exclude_defaults=True), safe=' ",:[]{}()')

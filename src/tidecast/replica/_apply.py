@@ -70,13 +70,20 @@ def apply(
         plan.place.drop()
     if not proofs:
         truncate(plan, applied, None)
-        evolve(plan)
+        _evolve(plan, applied)
         return _apply(plan, set_aside, applied, None, has_commit_ts=has_commit_ts, ordered=ordered)
     proof = proofs.of(plan)
     truncate(plan, applied, proof)
     with proof.reshaping(alters_rows=alters_rows(plan), called=names_afterwards(plan)):
-        evolve(plan)
+        _evolve(plan, applied)
     return proof.told(_apply(plan, set_aside, applied, proof, has_commit_ts=has_commit_ts, ordered=ordered))
+
+
+def _evolve(plan: Plan, applied: AppliedKeys | None) -> None:
+    """Give a table its columns, and its key: of the one that it had nothing is remembered."""
+    evolve(plan)
+    if plan.rekeyed and applied:
+        applied.forget(plan.database, plan.table)
 
 
 def _apply(

@@ -1,14 +1,16 @@
 """From the versions of a table to one shape that holds the rows of all of them.
 
 Columns may be added, dropped and renamed, and types may become wider; what becomes of a column that is gone is the
-user's choice (see `OnDdl`). A type that cannot hold the old values, values that MySQL changed without saying so, and
-another key are not applicable: from such a version on, a table's rows are refused.
+user's choice (see `OnDdl`). A type that cannot hold the old values, and values that MySQL changed without saying so,
+are not applicable: from such a version on, a table's rows are refused. So is another key, unless the table's rows can
+be told by it (see `OnNewKey`): then rows that have it come after all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 
 from pyspark.sql import types as T
 
@@ -21,9 +23,10 @@ from tidecast.replica._columns import is_text, source_type, table_type
 _NOTHING = AppliedVersions()
 _LENIENT = DdlPolicy()
 _NEVER: Mapping[int, Mapping[str, str]] = {}
-News = tuple[DdlKind, str]
-"""What a version changed: its kind, and in words."""
+News = tuple[DdlKind | None, str]
+"""What a version changed: its kind, if it has one, and in words."""
 
+KEY_CHANGED = "the key changed from"
 _TOO_OLD = "a version from before those in the table, which does not fit them"
 
 _ROUNDED = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
@@ -38,6 +41,14 @@ _KEPT = {
     *((kind, Kind.TEXT) for kind in (Kind.ENUM, Kind.SET, Kind.JSON, Kind.TIME, Kind.VECTOR, Kind.DECIMAL)),
 }
 """Changes of a kind after which a table's old values are still MySQL's."""
+
+
+class OnNewKey(Enum):
+    """What another key means for a table: its rows are refused, the table gets it, or nothing, as in a log."""
+
+    REFUSE = auto()
+    FOLLOW = auto()
+    NO_KEY = auto()
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,8 @@ class Evolution:
     batch's versions changed, `kept` which columns were gone from the source with it, and `again` which of those that
     the table keeps have come back, as other columns maybe. `left_out` are columns that the source has, and it does not
     get; `order` is that of the source's columns where a new version has come and the table shall have it, too.
+    `rekeyed` is the version that gives the table another key, None where none does; `later` are versions that have
+    another one still, and wait until the others' rows are applied.
     """
 
     shape: Shape
@@ -81,6 +94,8 @@ class Evolution:
     read_by: AppliedVersions | None = None
     left_out: Sequence[str] = field(default=(), compare=False)
     order: Sequence[str] = field(default=(), compare=False)
+    rekeyed: int | None = None
+    later: Sequence[TableSchema] = ()
 
     @property
     def lineage(self) -> AppliedVersions:
@@ -96,6 +111,7 @@ def reconcile(
     has_commit_ts: bool = True,
     renamed: Mapping[int, Mapping[str, str]] = _NEVER,
     on_ddl: DdlPolicy = _LENIENT,
+    on_new_key: OnNewKey = OnNewKey.REFUSE,
 ) -> Evolution:
     """Return the shape that holds the rows of all versions of a table, and which versions it cannot hold.
 
@@ -108,20 +124,23 @@ def reconcile(
     """
     given = list(dict.fromkeys(versions))
     if on_ddl.ignores_columns:
-        return _unevolved(given, present, memory, renamed)
-    rules = _Rules(on_ddl, renamed if has_commit_ts else _NEVER, has_commit_ts)
+        return _unevolved(given, present, memory, renamed, on_new_key)
+    rules = _Rules(on_ddl, renamed if has_commit_ts else _NEVER, has_commit_ts, on_new_key)
     fresh = _fresh(given, memory, has_commit_ts=has_commit_ts)
     last = [memory.newest] if memory.newest else []
     numbered = sorted([*last, *fresh], key=lambda v: v.version)
     after = numbered[numbered.index(last[0]) :] if last else numbered
-    lines = [_line(order, memory, rules) for order in (numbered, after if has_commit_ts else [*last, *fresh])]
+    orders = (numbered, after if has_commit_ts else [*last, *fresh])
+    lines = [_line(order, memory, rules, alone=fresh == given) for order in orders]
     line = max(lines, key=lambda one: (set(last) <= set(one.accepted), len(one.accepted), -len(one.moves)))
-    refused = {v: line.refused.get(v, _TOO_OLD) for v in fresh if v not in line.accepted}
+    refused = {v: line.refused.get(v, _TOO_OLD) for v in fresh if v not in (*line.accepted, *line.later)}
     taken = memory.after(line.accepted, line.moves) if set(line.accepted) - set(last) else memory
+    taken = taken.knowing(line.accepted[1:]) if line.rekeyed else taken
     moved = present
     if present is not None:
         moved = _following(present, line.moves)
-        if cause := _clash(moved, line.shape, taken.kept):
+        moved = replace(moved, key=line.shape.key) if line.rekeyed else moved
+        if cause := _clash(moved, line.shape, taken.kept, on_new_key):
             return Evolution(present, {}, dict.fromkeys(given, cause), memory, clash=cause)
     first = {c.name: c for version in reversed(line.accepted) for c in taken.current(version).columns}
     # Columns may be added FIRST or AFTER others: the newest version has the order.
@@ -145,6 +164,8 @@ def reconcile(
         again=line.again,
         left_out=left_out,
         order=[c.name for c in line.accepted[-1].columns] if on_ddl.default in CARRY_OUT and taken != memory else (),
+        rekeyed=line.accepted[1].version if line.rekeyed else None,
+        later=line.later,
     )
     if moved is None:
         return evolution
@@ -169,6 +190,7 @@ def _unevolved(
     present: Shape | None,
     memory: AppliedVersions,
     renamed: Mapping[int, Mapping[str, str]],
+    on_new_key: OnNewKey,
 ) -> Evolution:
     """Return an evolution that changes nothing: rows lose the columns that the table lacks, and lack those it has.
 
@@ -182,7 +204,7 @@ def _unevolved(
     refused = {
         v: cause
         for v in given
-        if (cause := _unfit(shape, memory.current(v), memory.current(first)))
+        if (cause := _unfit(shape, memory.current(v), memory.current(first), on_new_key))
         or (cause := f"{taken} is another column now" if until is not None and v.version >= until else None)
     }
     lacking = [(v, tuple(set(shape.columns) - set(memory.names(v).values()))) for v in given]
@@ -194,13 +216,13 @@ def _unevolved(
     )
 
 
-def _unfit(shape: Shape, version: TableSchema, first: TableSchema) -> str | None:
+def _unfit(shape: Shape, version: TableSchema, first: TableSchema, on_new_key: OnNewKey) -> str | None:
     by = _shape_of(version)
     types = {c.name: c.data_type for c in first.columns if c.name in shape.columns}
     altered = ((c.name, _alters(types[c.name], c.data_type)) for c in version.columns if c.name in types)
     if found := next(((name, how) for name, how in altered if how), None):
         return f"column {found[0]} {found[1]}, in rows too that no message shows"
-    return _clash(replace(shape, columns={}), by) or _wider(shape, by)
+    return _clash(replace(shape, columns={}), by, on_new_key=on_new_key) or _wider(shape, by)
 
 
 @dataclass(frozen=True)
@@ -213,6 +235,8 @@ class _Line:
     moves: tuple[Move, ...]
     news: Sequence[News]
     again: Sequence[str]
+    rekeyed: bool
+    later: Sequence[TableSchema]
 
 
 @dataclass(frozen=True)
@@ -223,6 +247,7 @@ class _Rules:
     renamed: Mapping[int, Mapping[str, str]]
     sure: bool
     """Whether a version that lacks a column is surely a later one."""
+    on_new_key: OnNewKey
 
     def move(self, before: TableSchema, version: TableSchema) -> Move:
         """Return what becomes of the columns of one version with the next."""
@@ -248,24 +273,38 @@ class _Rules:
         )
 
 
-def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rules) -> _Line:
-    """Follow versions in their order. Columns that are gone before the newest one that is known are not followed."""
+def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rules, *, alone: bool) -> _Line:
+    """Follow versions in their order. Columns that are gone before the newest one that is known are not followed.
+
+    `alone`: no rows have come of versions that are known. Only then may the first one have another key than the next.
+    """
     accepted, refused = list(versions[:1]), dict[TableSchema, str]()
     moves, news, again = list[Move](), list[News](), list[str]()
     kept = set(memory.kept)
     before = memory.current(versions[0])
     shape = _shape_of(before)
-    settled = memory.newest in (None, versions[0])
-    for version in versions[1:]:
+    settled, rekeyed, later = memory.newest in (None, versions[0]), False, list[TableSchema]()
+    for n, version in enumerate(versions[1:], 1):
         there = memory.current(version)
         move = rules.move(before, there) if settled else Move(version.version)
-        cause = next(iter(refused.values()), None) or _objection(shape, before, there, move, kept)
+        on_new_key = rules.on_new_key
+        old_key, key = _following(shape, [move]).key, there.handle_key
+        rekeys = bool(old_key and key) and set(old_key or ()) != set(key) and version.version > before.version
+        if rekeys and settled and not refused and on_new_key is OnNewKey.FOLLOW:
+            if not (alone and n == 1 and versions[0] == memory.newest):
+                later += versions[n:]
+                break
+            on_new_key = OnNewKey.NO_KEY
+        cause = next(iter(refused.values()), None) or _objection(shape, before, there, move, kept, on_new_key)
         if settled and not cause and rules.on_ddl.of(DdlKind.ALTER_COLUMN_TYPE) is OnDdl.IGNORE:
             cause = _wider(_following(shape, [move]), _shape_of(there))
         if cause:
             refused[version] = cause
             continue
         accepted.append(version)
+        if on_new_key is not rules.on_new_key:
+            rekeyed = True
+            news.append((None, f"{KEY_CHANGED} {_key(old_key)} to {_key(key)}"))
         if settled:
             news += _news(before, there, move)
             again += sorted(kept & {c.name for c in there.columns} - {c.name for c in before.columns})
@@ -273,8 +312,9 @@ def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rule
             moves.append(move)
             kept |= {*move.kept}
         shape, before = _widened(_following(shape, [move]), _shape_of(there)), there
+        shape = replace(shape, key=key) if rekeyed else shape
         settled |= version == memory.newest
-    return _Line(accepted, refused, shape, tuple(moves), news, again)
+    return _Line(accepted, refused, shape, tuple(moves), news, again, rekeyed, later)
 
 
 def _wider(shape: Shape, by: Shape) -> str | None:
@@ -294,7 +334,7 @@ def _news(before: TableSchema, version: TableSchema, move: Move) -> list[News]:
     """Say what a version changed, for people."""
     renamed = dict(move.renamed)
     old = {c.name: c.data_type for c in before.columns}
-    said = [(DdlKind.RENAME_COLUMN, f"column {was} renamed to {now}") for now, was in move.renamed]
+    said: list[News] = [(DdlKind.RENAME_COLUMN, f"column {was} renamed to {now}") for now, was in move.renamed]
     said += [(DdlKind.DROP_COLUMN, f"column {name} dropped") for name in move.dropped]
     said += [(DdlKind.DROP_COLUMN, f"column {name} dropped or renamed") for name in move.kept]
     for column in version.columns:
@@ -363,12 +403,14 @@ def steps(columns: Iterable[str], moves: Iterable[Move]) -> list[tuple[str, str]
 _ASIDE = "_tidecast {}"
 
 
-def delete_objection(evolution: Evolution, version: TableSchema) -> str | None:
+def delete_objection(evolution: Evolution, version: TableSchema, on_new_key: OnNewKey = OnNewKey.REFUSE) -> str | None:
     """Return why deletes of a version cannot be applied, None where they can. They may show the key alone."""
     version = evolution.lineage.current(version)
     shape, key = evolution.shape, version.handle_key
     if evolution.clash:
         return evolution.clash
+    if on_new_key is OnNewKey.NO_KEY:
+        return None
     if shape.key is not None and set(key) != set(shape.key):
         return "deletes by another key than the table's"
     for name in key if shape.columns else ():
@@ -418,12 +460,14 @@ def _widened(shape: Shape, by: Shape) -> Shape:
     return Shape({name: wider(name) for name in names}, by.key if shape.key is None else shape.key)
 
 
-def _objection(shape: Shape, before: TableSchema, version: TableSchema, move: Move, kept: Set[str]) -> str | None:
+def _objection(
+    shape: Shape, before: TableSchema, version: TableSchema, move: Move, kept: Set[str], on_new_key: OnNewKey
+) -> str | None:
     """Return why a version's rows cannot be put beside those of the version before it."""
     taken = {name for name, _ in move.renamed} & ({*shape.columns, *kept} - {c.name for c in before.columns})
     if taken:
         return f"column {min(taken)} was renamed to what a column is called that the table keeps"
-    cause = _clash(_following(shape, [move]), _shape_of(version), kept | {*move.kept})
+    cause = _clash(_following(shape, [move]), _shape_of(version), kept | {*move.kept}, on_new_key)
     if cause:
         return cause
     now = {old: new for new, old in move.renamed}
@@ -460,10 +504,11 @@ def _stored(data_type: DataType) -> int:
     return bit_width(data_type) if data_type.kind is Kind.BIT else 0
 
 
-def _clash(shape: Shape, by: Shape, kept: Set[str] = frozenset()) -> str | None:
+def _clash(shape: Shape, by: Shape, kept: Set[str] = frozenset(), on_new_key: OnNewKey = OnNewKey.REFUSE) -> str | None:
     """Return why a table of one shape, with columns `kept` for itself, cannot become one that holds another's rows."""
-    if shape.key is not None and set(shape.key) != set(by.key or ()):
-        return f"the key changed from {_key(shape.key)} to {_key(by.key)}"
+    other_key = shape.key is not None and set(shape.key) != set(by.key or ())
+    if other_key and on_new_key is not OnNewKey.NO_KEY:
+        return f"{KEY_CHANGED} {_key(shape.key)} to {_key(by.key)}"
     for name, here in shape.columns.items():
         there = by.columns.get(name)
         if there is None and name in kept:

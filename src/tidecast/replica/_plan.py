@@ -18,7 +18,8 @@ from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._changes import doubtful_columns, table_changes
 from tidecast.replica._check import Policy, check, refuse
 from tidecast.replica._columns import fill
-from tidecast.replica._evolve import Evolution, Shape, delete_objection, reconcile, with_wider_key
+from tidecast.replica._evolve import Evolution, OnNewKey, Shape, delete_objection, reconcile, with_wider_key
+from tidecast.replica._key_change import is_before, is_later, notes_of, objection, on_new_key, rekeyed_by
 from tidecast.replica._mask import NOTE as MASKS
 from tidecast.replica._mask import check_masks, note, remembered
 from tidecast.replica._mode import ROWS_ALONE, Contents
@@ -46,7 +47,9 @@ class Plan:
     the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
     are files where the table shall lie, of a write that was not finished. `contents` is what it holds, `sources`
     are the tables at the source that become it. `outdated` are changes of the table that it was before the last one of
-    `truncated` that dropped it. `only` are the keys, `key`, to which changes are applied, None for all.
+    `truncated` that dropped it, and those that an earlier attempt at the batch applied before the table got another
+    key. `only` are the keys, `key`, to which changes are applied, None for all. `later` are changes by another key,
+    which a plan of their own applies after this one; `rekeyed` tells that the table has got its key with this batch.
     """
 
     database: str
@@ -63,6 +66,8 @@ class Plan:
     truncated: Truncations = NEVER
     outdated: tuple[TableChanges, ...] = ()
     only: DataFrame | None = None
+    later: tuple[TableChanges, ...] = ()
+    rekeyed: bool = False
 
     @property
     def merges(self) -> bool:
@@ -99,6 +104,25 @@ class Plan:
     def frames(self) -> list[DataFrame]:
         """The frames of all its changes."""
         return [c.frame for c in self.all_changes]
+
+    def then(self, later: Plan) -> Plan:
+        """Return what this plan and the one of `later` did together, for a report."""
+        one, two = self.evolution, later.evolution
+        both = replace(
+            two,
+            refused={**one.refused, **two.refused},
+            moves=(*one.moves, *two.moves),
+            news=(*one.news, *two.news),
+            left_out=(*one.left_out, *two.left_out),
+        )
+        return replace(
+            later,
+            evolution=both,
+            present=self.present,
+            truncated=self.truncated,
+            accepted=(*self.accepted, *later.accepted),
+            refused=(*self.refused, *later.refused),
+        )
 
     def dead_letters(self) -> DataFrame:
         """Return the messages that are not applied: `RECORD`, `reason`, `detail`."""
@@ -151,20 +175,24 @@ def plan(
     on_ddl: DdlPolicy,
     origin: Origin = NO_ORIGIN,
     truncated: Callable[[TableState | None], Truncations] = lambda _: NEVER,
+    batch: str | None = None,
 ) -> Plan:
     """Return what the changes of one table, and of its schema, mean for it; there may be none of its rows.
 
     `has_commit_ts`: see `Events`; `origin`: see `Prepared`; `truncated` tells when it was truncated, of the table that
-    is there. Raises ConfigError where the table holds something else
-    than `contents`, or under other masks, and TableRefused where a column of the source has the name of one of those.
+    is there; `batch` names the batch among those of its checkpoint, None where there is none. Raises ConfigError where
+    the table holds something else than `contents`, or under other masks, and TableRefused where a column of the source
+    has the name of one of those.
     """
     there = place.present()
     cut = truncated(there)
     unfinished = () if there else place.unfinished()
     there = None if cut.replaces else there
+    rekeyed = rekeyed_by(batch, there.notes) if there else None
     given, changes, outdated = changes, list[TableChanges](), list[TableChanges]()
     for change in given:
-        (outdated if _is_of_dropped(change, cut) else changes).append(change)
+        by_old_key = rekeyed is not None and there and is_before(change, rekeyed, there.shape.key or ())
+        (outdated if by_old_key or _is_of_dropped(change, cut) else changes).append(change)
     shown = [change.schema for change in schema_changes if change.schema and change.commit_ts > cut.dropped]
     by_ddl = [version for version in shown if not contents.clash([c.name for c in version.columns])]
     schema = next((c.schema for c in (*changes, *outdated)), None) or next(iter(shown), None) or _bare(schema_changes)
@@ -189,6 +217,7 @@ def plan(
     versions += [v for v in by_ddl if first is not None and v.version >= first]
     # TRUNCATE and RENAME TABLE may come with the version that a change of columns made.
     columns_told = [change for change in schema_changes if kind_of(change) is None]
+    new_key = on_new_key(contents, sources, on_ddl, batch)
     if versions:
         evolution = reconcile(
             versions,
@@ -197,7 +226,10 @@ def plan(
             has_commit_ts=has_commit_ts,
             renamed={c.schema.version: c.statement.former_names for c in columns_told if c.schema and c.statement},
             on_ddl=on_ddl,
+            on_new_key=new_key,
         )
+        if present and evolution.rekeyed is not None and (cause := objection(place, present, evolution)):
+            evolution = Evolution(present, {}, dict.fromkeys(versions, cause), memory, clash=cause)
     elif present is None:
         evolution = Evolution(Shape())
     else:
@@ -206,9 +238,12 @@ def plan(
         evolution = Evolution(shape, memory=memory, moved=present)
     if on_ddl.of(DdlKind.ALTER_COLUMN_TYPE) is not OnDdl.IGNORE:
         evolution = with_wider_key(evolution, [c.schema for c in fit if c.upserts_from is None])
+    later = [change for change in fit if is_later(change, evolution)]
     accepted, refused = [], list[Refused]()
     for change in fit:
-        if cause := _refusal(change, evolution, contents):
+        if any(change is other for other in later):
+            continue
+        if cause := _refusal(change, evolution, contents, new_key):
             cause += f" ({', '.join(sources)} become one table)" if len(sources) > 1 else ""
             refused.append((change, Reason.SCHEMA_CHANGE, cause))
         else:
@@ -220,6 +255,7 @@ def plan(
     shall |= {SOURCES: quote(json.dumps(sources), safe=SAFE)} if sources != [schema.name] else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
     shall |= {} if there else cut.notes  # else it remembers them when they are carried out
+    shall |= notes_of(evolution, batch) if there else {}
     return Plan(
         schema.database,
         schema.table,
@@ -234,6 +270,8 @@ def plan(
         sources,
         cut,
         tuple(check(change, policy, log=contents.is_log) for change in outdated),
+        later=tuple(later),
+        rekeyed=bool(there) and (rekeyed is not None or evolution.rekeyed is not None),
     )
 
 
@@ -314,9 +352,9 @@ def _without_their_key(changes: Sequence[TableChanges]) -> list[Refused]:
     return [(c, Reason.BAD_MESSAGE, "no key, which other rows of the same schema have") for c in unkeyed]
 
 
-def _refusal(change: TableChanges, evolution: Evolution, contents: Contents) -> str | None:
+def _refusal(change: TableChanges, evolution: Evolution, contents: Contents, new_key: OnNewKey) -> str | None:
     if contents.is_log and not evolution.shape.columns:
         return "a delete before any row has shown the table's columns"
     if change.upserts_from is not None:
         return evolution.refused.get(change.schema)
-    return delete_objection(evolution, change.schema)
+    return delete_objection(evolution, change.schema, new_key)

@@ -21,7 +21,7 @@ from tidecast._progress import Progress, no_progress
 from tidecast.model import Ddl, Events, TableChanges
 from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._apply import apply
-from tidecast.replica._check import Checked, Policy, refuse_mismatches
+from tidecast.replica._check import Checked, Policy, check, refuse_mismatches
 from tidecast.replica._ddl import Name, carries_out, not_carried_out, stop_at_schema_changes
 from tidecast.replica._journal import journaled, write_journal
 from tidecast.replica._mode import ROWS_ALONE, Contents
@@ -153,6 +153,8 @@ def replicate(
     renaming.check_sources(sources)
     events = renaming.follow(ready.events)
     by_name, ddl_by_name = by_table(events)
+    # A retry of dead letters has the number of the batch before, whose rows by an old key are applied.
+    batch = f"{applied.batch}/{applied.covered}" if applied and not applied.again else None
     reports: dict[Name, TableReport] = {}
     failed: dict[Name, str] = {}
 
@@ -193,6 +195,7 @@ def replicate(
                     on_ddl=on_ddl,
                     origin=ready.origin(name, renaming.former(name)),
                     truncated=lambda there: truncated(name, place, there),
+                    batch=batch,
                 )
         except Exception as error:
             failed[name] = cause = _cause(error)
@@ -203,7 +206,7 @@ def replicate(
 
     def carry_out(plan: Plan) -> tuple[TableReport, Mapping[str, int]]:
         try:
-            return _carry_out(plan, events, folder, applied, proofs)
+            done = _carry_out(plan, events, folder, applied, proofs)
         except Exception as error:
             cause, name = _cause(error), (plan.database, plan.table)
             if policy.on_error is OnError.FAIL or on_ddl.default is OnDdl.EVOLVE or not plan.accepted:
@@ -211,6 +214,20 @@ def replicate(
             failed[name] = cause
             report, refused = _carry_out(refusing(by_name[name], cause), events, folder, applied, None)
             return (proofs.of(plan).told(report) if proofs and plan.present else report), refused
+        return done if not plan.evolution.later else _both(done, carry_out_later(plan))
+
+    def carry_out_later(before: Plan) -> tuple[TableReport, Mapping[str, int]]:
+        """Apply the changes by the key that a table gets after the others."""
+        name, first = (before.database, before.table), before.evolution.later[0].version
+        by_name[name] = list(before.later)
+        ddl_by_name[name] = [c for c in ddl_by_name.get(name, []) if c.schema is None or c.schema.version >= first]
+        later = plan_of(name)
+        assert later is not None  # as there is a table, or are changes
+        named[name] = named[name].then(later)
+        stop_at_schema_changes((), {name: later}, on_ddl, {})
+        if policy.stops:
+            _stop(events, [later], policy)
+        return carry_out(later)
 
     def made(plan: Plan) -> Plan:
         """Return a plan, but for a new table where none shall be made."""
@@ -241,7 +258,7 @@ def replicate(
         # Under the names that tables had then, as a repetition tells them.
         told, journal = ready.events.ddl, target.journal(spark)
         write_journal(spark, journal, told, named, failed, on_ddl, renaming.refused, renaming.now_of)
-    reported = ((one, reports[one.database, one.table]) for one in plans)
+    reported = ((one, reports[name]) for name, one in named.items())
     tables = tuple(
         report for one, report in reported if one.all_changes or one.evolution.news or report.row_count is not None
     )
@@ -266,7 +283,7 @@ def _gone(names: Sequence[Name], target: Target, spark: SparkSession) -> tuple[T
     )
 
 
-def by_table(events: Events) -> tuple[Mapping[Name, list[TableChanges]], Mapping[Name, list[Ddl]]]:
+def by_table(events: Events) -> tuple[dict[Name, list[TableChanges]], dict[Name, list[Ddl]]]:
     """Return the row changes and the schema changes of each table."""
     by_name: dict[Name, list[TableChanges]] = defaultdict(list)
     for changes in events.tables:
@@ -292,11 +309,21 @@ def _cause(error: Exception) -> str:
 
 def _stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:
     """Raise for the first message that stops the run."""
+    later = [replace(p, refused=(), outdated=(), accepted=tuple(check(c, policy) for c in p.later)) for p in plans]
+    plans = [*plans, *(one for one in later if one.accepted)]
     changes = [change for p in plans for change in p.all_changes]
     if policy.stops_at_mismatch and changes:
         refuse_mismatches(changes)
     if policy.on_error is OnError.FAIL:
         refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans if p.all_changes)]))
+
+
+def _both(
+    one: tuple[TableReport, Mapping[str, int]], other: tuple[TableReport, Mapping[str, int]]
+) -> tuple[TableReport, Mapping[str, int]]:
+    """Return what two parts of a table's batch did."""
+    warnings = tuple(dict.fromkeys((*one[0].warnings, *other[0].warnings)))
+    return replace(one[0].then(other[0]), warnings=warnings), Counter(one[1]) + Counter(other[1])
 
 
 def _carry_out(

@@ -20,7 +20,12 @@ from tidecast.storage import AnyPath
 
 OURS, KEY, CONTENTS = "tidecast.", "tidecast.key", "tidecast.contents"
 VARIABLE, SUBSTITUTES = "${", "spark.sql.variable.substitute"
-_RENAMING, _RENAMED_KEY = "tidecast.renaming", "tidecast.renamed-key"
+_RENAMING, _NEW_KEY = "tidecast.renaming", "tidecast.renamed-key"
+
+
+def key_note(key: Sequence[str] | None) -> Mapping[str, str]:
+    """Return what a table remembers that has another key, or a key of other names, than it was made with."""
+    return {_NEW_KEY: _quoted(key)}
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class TargetTable(ABC):
 
     def _state(self, properties: Mapping[str, str]) -> TableState:
         notes = {name: value for name, value in properties.items() if name.startswith(OURS)}
-        said = unquote(notes.get(_RENAMED_KEY, "null"))
+        said = unquote(notes.get(_NEW_KEY, "null"))
         key = json.loads(notes.get(KEY, "null") if said == "null" else said)
         ours = Contents.from_text(notes.get(CONTENTS, "")).columns
         columns = {f.name: f.dataType for f in self.read().schema.fields if f.name not in ours}
@@ -177,7 +182,7 @@ class TargetTable(ABC):
         for old, new in begun["steps"][states.index(there) :]:
             column = self._column(old)
             self._alter(f"RENAME COLUMN {column} TO {self._column(new)}" if new else f"DROP COLUMNS ({column})")
-        self.remember({_RENAMED_KEY: _quoted(begun["key"]), _RENAMING: ""})
+        self.remember({**key_note(begun["key"]), _RENAMING: ""})
 
     def reorder(self, columns: Sequence[str]) -> None:
         """Put columns into this order, in a commit for each that moves and without a new file; others stay behind."""
