@@ -719,6 +719,52 @@ class TestServer:
         trusting.register(fresh(), record(ID))
         assert before.seen[-1][2]["Authorization"] == "Basic " + base64.b64encode(b"cdc:p@ss").decode()
 
+    def test_a_bearer_token_and_a_client_s_certificate(self, relay: Callable[..., Relay], tmp_path: Path) -> None:
+        authority = Authority(tmp_path)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(*authority.issue("registry"))
+        tls.load_verify_locations(authority.ca)
+        tls.verify_mode = ssl.CERT_REQUIRED
+        before = relay(tls=tls)
+        cert, key = authority.issue("client")
+        trusting = f"{before.url}?ca={authority.ca}"
+        ours = open_registry(f"{trusting}&cert={cert}&key={key}&bearer-token=a.b%2Bc%3D")
+        ours.check()
+        schema_id = ours.register(fresh(), record(ID))
+        assert open_registry(f"{trusting}&cert={cert}&key={key}").schema(schema_id) == record(ID)
+        assert [seen[2].get("Authorization") for seen in before.seen] == ["Bearer a.b+c="] * (len(before.seen) - 1) + [
+            None
+        ]
+        assert not any("hush" in seen[1] or "?" in seen[1] for seen in before.seen)
+        with pytest.raises(RegistryError, match=r"refuses the TLS connection: .*CERTIFICATE.*cert="):
+            open_registry(trusting, retry_for=0).check()
+        before.first = [(401, {}, "")]
+        with pytest.raises(RegistryError, match="refuses the bearer token") as error:
+            open_registry(f"{trusting}&cert={cert}&key={key}&bearer-token=hush").check()
+        assert "hush" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ("hush=1", "none of bearer-token, ca, cert, key"),
+        ("hush", "none of bearer-token, ca, cert, key"),
+        ("cert=hush", "cert and key go together"),
+        ("bearer-token=", "is empty"),
+        ("bearer-token=hu%0Ash", "blank"),
+        ("ca=/nowhere/ca.pem", "No such file"),
+        ("cert=/nowhere/cert.pem&key=/nowhere/key.pem", "No such file"),
+        (f"ca={__file__}", "not PEM"),
+    ],
+)
+def test_parameters_of_a_registry_that_cannot_be(parameters: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as error:
+        open_registry(f"https://registry.example.org/path?{parameters}")
+    assert "hush" not in str(error.value)
+    for url in ("https://cdc:hush@registry.example.org?bearer-token=hush", "http://registry.example.org?ca=/ca.pem"):
+        with pytest.raises(ConfigError, match=r"to be sent|for https"):
+            open_registry(url)
+
 
 @contextmanager
 def speaking(answer: Callable[[int], Iterator[bytes]]) -> Iterator[tuple[str, list[bytes]]]:

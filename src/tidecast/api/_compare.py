@@ -16,6 +16,7 @@ from tidecast import replica
 from tidecast._errors import ConfigError
 from tidecast._policy import DdlPolicy, DdlWords, OnUnrepresentable
 from tidecast._progress import Progress, no_progress
+from tidecast._secrets import resolved_uri
 from tidecast._uri import parse_place, scheme_of, source_uri
 from tidecast.api._snapshot import tso_of
 from tidecast.api._source import TopicSource
@@ -103,7 +104,7 @@ def _checked(
     """Return what opens a place. Raises ConfigError for what is none: a wrong call need not wait for Spark."""
     scheme = scheme_of(text)
     if scheme in DATABASE_SCHEMES:
-        database = parse_database(text, as_of)
+        database = parse_database(resolved_uri(text), as_of)
         return lambda spark, progress: _database(database, comes_to, spark, progress)
     if _is_topic(text):
         source = TopicSource.check(text, schema_registry=schema_registry, tz=tz)

@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 
 from tidecast._policy import OnError
 from tidecast._progress import Progress, no_progress
-from tidecast.api._source import GivenEvents, TopicSource, folder, registry_at
+from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.config import ChangefeedConfig, load_config
 from tidecast.model import Events
 from tidecast.protocols import protocol_named
 from tidecast.publish import PlannedTable, Published, check_publishable, publish
 from tidecast.publish import plan as plan_tables
-from tidecast.registry import Registry
+from tidecast.registry import Registry, open_registry
 from tidecast.storage import AnyPath, path_of
 from tidecast.topics import Topics, open_topics
 
@@ -57,9 +57,10 @@ class _Route:
     def registry(self, stack: ExitStack) -> Registry | None:
         """Open the registry that the sink needs, if it needs one, and ask whether it is there."""
         needed = protocol_named(self.settings.protocol).needs_registry
-        registry = registry_at(self.settings.schema_registry) if needed else None
-        if registry is not None:
-            stack.enter_context(registry).check()
+        if not needed or not self.settings.schema_registry:
+            return None
+        registry = stack.enter_context(open_registry(self.settings.schema_registry))
+        registry.check()
         return registry
 
 

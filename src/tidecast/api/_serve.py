@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError, needs_extra
+from tidecast._secrets import check_reference
 from tidecast._uri import redact_uri
 from tidecast.api._source import TopicSource
 from tidecast.changefeed import Changefeeds, Folders, SparkRunner
@@ -25,6 +26,7 @@ def serve(
     addr: str = "127.0.0.1:8300",
     data_dir: str = "tidecast-data",
     allow_path: Sequence[str] = (".",),
+    allow_secret: Sequence[str] = (),
     schema_registry: str | None = None,
     tz: str | None = None,
     cluster_id: str = "default",
@@ -39,7 +41,8 @@ def serve(
     """Run changefeeds over a source until SIGTERM or SIGINT: TiCDC's HTTP API, a status page, metrics.
 
     Changefeeds are kept in the folder `data_dir`; those that ran when the server ended go on. Their sinks,
-    registries and claim checks may be folders only below those of `allow_path`, on any storage. `addr` is `host:port`:
+    registries and claim checks may be folders only below those of `allow_path`, on any storage; they may refer to no
+    secrets but those of `allow_secret`, each `env:NAME` or `file:/path`. `addr` is `host:port`:
     any but this machine's own takes TLS (`cert`, `key`; with `ca` clients need certificates, too) and users:
     `users` are names with passwords, `users_file` is a TOML file of more, a line `name = "password"` each. `tz` is
     the zone of TIMESTAMP text, by default the system's, `cluster_id` the cluster's id in Debezium messages. `ready`
@@ -56,6 +59,8 @@ def serve(
         )
     home = storage_path(data_dir, "--data-dir")
     folders = Folders([storage_path(path, "--allow-path") for path in allow_path], own=home)
+    for reference in allow_secret:
+        check_reference(reference, "--allow-secret")
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     check_exclusive(home, "--data-dir")
     listener = Listener.open(addr, access)
@@ -70,7 +75,7 @@ def serve(
             zone=checked.zone,
             cluster_id=cluster_id,
         )
-        feeds = Changefeeds(home / "changefeeds", runner, addr=listener.addr, folders=folders)
+        feeds = Changefeeds(home / "changefeeds", runner, addr=listener.addr, folders=folders, secrets=allow_secret)
         stack.callback(feeds.close, _LAST_STEP_S)
         app = build_app(
             feeds, listener.access, addr=listener.addr, cluster_id=cluster_id, source=redact_uri(checked.uri)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
 from tidecast._progress import Progress
+from tidecast._secrets import resolved_uri
 from tidecast._uri import SOURCE_PARAMETERS, parse_place, source_uri, unknown_parameters
 from tidecast.model import Events
 from tidecast.registry import Registry, open_registry
@@ -39,7 +40,7 @@ class TopicSource:
 
         TiCDC ignores parameters that it does not know. In a source that would read other messages than was meant.
         """
-        uri = source_uri(text)
+        uri = resolved_uri(source_uri(text))
         for name, near in unknown_parameters(parse_place(uri).params, SOURCE_PARAMETERS):
             if near:
                 raise ConfigError(f"unknown parameter {name}", where="source URI", hint=f"did you mean {near}?")
@@ -88,8 +89,8 @@ class GivenEvents:
 
 
 def registry_at(url: str | None) -> Registry | None:
-    """Open the Schema Registry of a URL, if there is one."""
-    return open_registry(url) if url else None
+    """Open the Schema Registry of a URL as a user wrote it, if there is one."""
+    return open_registry(resolved_uri(url)) if url else None
 
 
 def zone_of(tz: str | None) -> str:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tidecast._errors import ConfigError, SourceChanged, Unreachable
 from tidecast._progress import Progress as Told
 from tidecast._progress import no_progress
+from tidecast._secrets import resolved_uri
 from tidecast._tso import physical_ms, to_datetime
 from tidecast._uri import Place, parse_place, source_uri
 from tidecast.api._dead_letters import DeadLetterCount, list_dead_letters
@@ -104,7 +105,7 @@ def status(
         raise ConfigError("nothing tells how far a replica is", hint="give --checkpoint DIR or --to WHERE, or both")
     if to is None and dead_letters is not None:
         raise ConfigError("--dead-letters is for --to", hint="tidecast dead-letters list DIR counts them")
-    place = parse_place(source_uri(source)) if source is not None else None
+    place = parse_place(resolved_uri(source_uri(source))) if source is not None else None
     if place:
         open_topics(place)
     target = None if to is None else parse_target(to)

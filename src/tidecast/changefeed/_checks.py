@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from tidecast._errors import ConfigError, TidecastError
+from tidecast._secrets import resolved_settings, resolved_uri, value_of
 from tidecast._time_limit import time_limit
 from tidecast._uri import masked_sink_uri
 from tidecast.changefeed._folders import Folders
@@ -37,10 +38,13 @@ _PATTERNS_S = 5.0
 
 
 class ConfigChecks:
-    """The checks of a changefeed's configuration; `folders` are those that changefeeds may use, any by default."""
+    """The checks of a changefeed's configuration.
 
-    def __init__(self, runner: Runner, folders: Folders | None) -> None:
-        self._runner, self._folders = runner, folders
+    `folders` are those that changefeeds may use, any by default; `secrets` the references that they may, none else.
+    """
+
+    def __init__(self, runner: Runner, folders: Folders | None, secrets: Collection[str] = ()) -> None:
+        self._runner, self._folders, self._secrets = runner, folders, secrets
 
     def tables(self, config: Mapping[str, Any] | None) -> TableEligibility:
         """Return the source's tables by what the filter of a replica config does with them."""
@@ -83,10 +87,21 @@ class ConfigChecks:
 
     def config(self, sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:
         """Return the configuration of a sink URI and a replica config. Raises ConfigError."""
-        built = build_config(sink_uri, file_content(config), "replica_config")
+        uri, settings = resolved_uri(sink_uri, self._secret), resolved_settings(config, self._secret)
+        built = build_config(uri, file_content(settings), "replica_config")
         if self._folders:
             self._folders.check(built)
         return built
+
+    def _secret(self, reference: str, name: str) -> str:
+        """Return the value of a reference that the server's operator allows: any other would let a client read it."""
+        if reference not in self._secrets:
+            raise ConfigError(
+                f"{name}: changefeeds may not use this reference to a secret of the server's",
+                code="CDC:ErrAPIInvalidParam",
+                hint="write the secret itself; the server's operator allows references with --allow-secret",
+            )
+        return value_of(reference, name)
 
 
 @contextmanager

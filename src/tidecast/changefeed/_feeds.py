@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +39,8 @@ class Changefeeds:
     """The changefeeds of one source, kept in a folder that no other process uses meanwhile.
 
     Running ones go on from where they were as soon as this is made; `close` stops the work, not the changefeeds.
-    `addr` is the server's address in errors. `folders` are those that changefeeds may use, any by default. At most
+    `addr` is the server's address in errors. `folders` are those that changefeeds may use, any by default; `secrets`
+    the references to secrets, `env:NAME` or `file:/path`, that they may use, none else. At most
     `workers` changefeeds make a step at a time; one that waits takes no thread. Methods may be called from any thread.
     Raises TerminalError where the folder is in use.
     """
@@ -53,9 +54,10 @@ class Changefeeds:
         timing: Timing | None = None,
         addr: str = "",
         folders: Folders | None = None,
+        secrets: Collection[str] = (),
     ) -> None:
         self.runner = runner
-        self._checks = ConfigChecks(runner, folders)
+        self._checks = ConfigChecks(runner, folders, secrets)
         self._feeds = LiveFeeds(FeedFolder(folder), lambda feed: self._checks.config(feed.sink_uri, feed.config))
         self._scheduler = Scheduler(self._feeds, runner, timing or Timing(), workers=workers, addr=addr)
         self._lock = locked(folder, "stop the other server, or take another --data-dir")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from tidecast._errors import TerminalError, TidecastError
 from tidecast._go import parse_duration
+from tidecast._secrets import without_looked_up
 from tidecast._uri import HIDDEN, parse_place, redact_uri, secrets_of
 from tidecast.changefeed._checks import error_text
 from tidecast.changefeed._feed import Feed, Problem, State
@@ -193,4 +194,4 @@ def _without_secrets(text: str, feed: Feed) -> str:
     """Hide what an error of somebody else's might quote."""
     for secret in {feed.sink_uri, *secrets_of(parse_place(feed.sink_uri)), *secret_values(feed.config)} - {""}:
         text = text.replace(secret, redact_uri(secret) if "://" in secret else HIDDEN)
-    return text
+    return without_looked_up(text)

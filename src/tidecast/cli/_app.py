@@ -509,6 +509,12 @@ def server(
         list[str] | None,
         typer.Option(metavar="DIR", help="Below it changefeeds may use folders. Default: the current folder."),
     ] = None,
+    allow_secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="REFERENCE", help="A secret that changefeeds may refer to: env:NAME or file:/path. Default: none."
+        ),
+    ] = None,
     schema_registry: Registry = None,
     zone: Zone = None,
     cluster_id: ClusterId = "default",
@@ -535,6 +541,7 @@ def server(
         addr=addr,
         data_dir=data_dir,
         allow_path=allow_path or ["."],
+        allow_secret=allow_secret or (),
         schema_registry=schema_registry,
         tz=zone,
         cluster_id=cluster_id,

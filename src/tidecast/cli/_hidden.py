@@ -15,7 +15,10 @@ def hide(settings: Mapping[str, str]) -> None:
 
 
 def hidden(text: str) -> str:
-    """Return a text without the secrets among what was given."""
+    """Return a text without the secrets among what was given, and those that were looked up."""
+    from tidecast._secrets import without_looked_up
+
+    text = without_looked_up(text)
     if not GIVEN:
         return text
     from tidecast.runtime import without_secrets

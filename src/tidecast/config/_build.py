@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from tidecast._config_model import ConfigModel
 from tidecast._errors import ConfigError
 from tidecast._go import parse_bool, parse_duration, parse_int
+from tidecast._secrets import resolved_settings, resolved_uri
 from tidecast._uri import SINK_PARAMETERS, Place, parse_place, redact_uri, unknown_parameters
 from tidecast.config._file import Changefeed, CodecConfig, Integrity, KafkaConfig, LargeMessageHandle, Sink
 from tidecast.protocols import CodecOptions, WireProtocol, find_protocol, known_names, protocol_named
@@ -184,8 +185,8 @@ def load_config(
 
     The URI's parameters win over the file, also with `false` and `0`; empty ones say nothing. `schema_registry` (the
     flag) wins over the file and loses to the URI. Unknown parameters of the URI are ignored, with a warning for one
-    that looks misspelt; unknown keys of the file are errors. Raises ConfigError with TiCDC's code for everything that
-    cannot be; its text has no secrets.
+    that looks misspelt; unknown keys of the file are errors. Secrets may be given by reference. Raises ConfigError with
+    TiCDC's code for everything that cannot be; its text has no secrets.
     Source: Changefeed configuration, parameters, precedence.
     """
     for name, near in unknown_parameters(parse_place(sink_uri).params, SINK_PARAMETERS):
@@ -194,13 +195,14 @@ def load_config(
     data = read_file(toml) if toml is not None else {}
     if schema_registry:
         _table(data, ("sink",))["schema-registry"] = schema_registry
-    return build_config(sink_uri, data, Path(toml).name if toml is not None else "sink URI")
+    name = Path(toml).name if toml is not None else "sink URI"
+    return build_config(resolved_uri(sink_uri), resolved_settings(data), name)
 
 
 def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI") -> ChangefeedConfig:
     """Return the configuration that a sink URI and the content of a changefeed file make together.
 
-    `file` has TOML's names, `name` is what errors call it; see `load_config`.
+    `file` has TOML's names, `name` is what errors call it; see `load_config`. References to secrets are not looked up.
     """
     place = parse_place(sink_uri)
     if not place.topic:

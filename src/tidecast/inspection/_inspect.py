@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
 from tidecast._progress import Progress, no_progress
+from tidecast._secrets import resolved_uri
 from tidecast.inspection._inspected import Inspected
 from tidecast.inspection._plain import inspect_plain
 from tidecast.plain import TakesSpark
@@ -40,7 +41,7 @@ def inspect(
         return inspect_topic(source, limit, schema_registry=schema_registry, tz=tz, progress=progress, spark=spark)
     value = _message(hex, base64)
     name = check_readable(protocol or guess_protocol(value).name)
-    registry = open_registry(schema_registry) if schema_registry else None
+    registry = open_registry(resolved_uri(schema_registry)) if schema_registry else None
     zone = check_zone(tz or local_zone())
     protocol_named(name).check_registry(registry)
     progress("reading", 0, 0)

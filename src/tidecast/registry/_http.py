@@ -1,5 +1,7 @@
 """A Schema Registry over Confluent's HTTP API.
 
+Whom it lets in, and whom it is trusted as, stands in its URL: TiCDC has only a user and a password there.
+
 confluent-kafka's own client is not used for it: it sends `schemaType` and `references` along with every schema,
 which TiCDC does not, brings its own list of trusted certificates instead of the system's, and tells a refused
 schema from a failing server only by numbers in a text. Nor is httpx: its time-outs hold for each read alone, so that a
@@ -12,6 +14,7 @@ import base64
 import http.client
 import io
 import random
+import re
 import socket
 import ssl
 import time
@@ -19,7 +22,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeVar
 from urllib.error import HTTPError, URLError
-from urllib.parse import SplitResult, quote_plus, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote_plus, unquote, urlsplit
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from tidecast._errors import ConfigError, RegistryError, Unreachable
@@ -31,16 +34,20 @@ _HEADERS = {
     "Accept": "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json",
     "Content-Type": "application/vnd.schemaregistry.v1+json",
 }
+_PARAMETERS = ("bearer-token", "ca", "cert", "key")
+_TOKEN = re.compile(r"[!-~]+")
 
 _Item = TypeVar("_Item", str, int)
 
 
 class HttpRegistry(Registry):
-    """The registry at an `http(s)://[user:password@]host[:port][/path]` URL, user and password percent-encoded.
+    """The registry at an `http(s)://[user:password@]host[:port][/path][?…]` URL, user and password percent-encoded.
 
-    One request may take `timeout` seconds in all, with its redirects, and an answer have 16 MiB; a registry that does
-    not answer or fails (5xx) is asked again, with growing pauses, until `retry_for` seconds have gone by. TLS trusts
-    what the system trusts. Raises `ConfigError` for a URL that is none.
+    Parameters: `bearer-token` is sent in place of a user and a password; with https, `ca` is a file of the authorities
+    that are trusted in place of the system's, `cert` and `key` are the files of the client's own certificate. One
+    request may take `timeout` seconds in all, with its redirects, and an answer have 16 MiB; a registry that does not
+    answer or fails (5xx) is asked again, with growing pauses, until `retry_for` seconds have gone by. Raises
+    `ConfigError` for a URL that is none, and for files that cannot be used.
     """
 
     def __init__(self, url: str, *, timeout: float = 10.0, retry_for: float = 30.0) -> None:
@@ -49,16 +56,40 @@ class HttpRegistry(Registry):
         host = parts.netloc.rpartition("@")[2]
         self._url = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
         self._headers = dict(_HEADERS)
-        self._has_credentials = parts.username is not None
-        if self._has_credentials:
+        params = self._parameters(parts)
+        self._credentials = ""
+        if "bearer-token" in params:
+            self._credentials = "the bearer token"
+            self._headers["Authorization"] = f"Bearer {params['bearer-token']}"
+        elif parts.username is not None:
+            self._credentials = "the user or the password"
             credentials = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(credentials.encode()).decode()}"
         self._timeout = timeout
         self._retry_for = retry_for
-        self._opener = build_opener(_Redirect, _Http, _Https)
+        tls = _tls(params.get("ca"), params.get("cert"), params.get("key"))
+        self._opener = build_opener(_Redirect, _Http, _Https(tls))
 
     def __repr__(self) -> str:
         return f"HttpRegistry({self._url!r})"
+
+    def _parameters(self, parts: SplitResult) -> dict[str, str]:
+        """Return the URL's parameters. Raises ConfigError, which shows no value and no name that may be one."""
+        params = dict(parse_qsl(parts.query, keep_blank_values=True))
+        for broken, what in (
+            (not params.keys() <= set(_PARAMETERS), f"a parameter of the URL is none of {', '.join(_PARAMETERS)}"),
+            ("" in params.values(), "a parameter of the URL is empty"),
+            (("cert" in params) != ("key" in params), "cert and key go together"),
+            (parts.scheme == "http" and params.keys() & {"ca", "cert", "key"}, "ca, cert and key are for https://"),
+            (
+                "bearer-token" in params and parts.username is not None,
+                "a bearer token and a user are given: one of them is to be sent",
+            ),
+            (not _TOKEN.fullmatch(params.get("bearer-token", "-")), "the bearer token has a blank or is not ASCII"),
+        ):
+            if broken:
+                raise ConfigError(what, where=f"schema registry {self._url}")
+        return params
 
     def _register(self, subject: str, schema: str) -> int:
         answer = self._ask(f"/subjects/{quote_plus(subject)}/versions", schema)
@@ -139,7 +170,14 @@ class HttpRegistry(Registry):
                     f"the registry's certificate is not trusted: {reason.verify_message}",
                     code=API_ERROR,
                     where=self._url,
-                    hint="add its authority to the system's trust store",
+                    hint="add its authority to the system's trust store, or name its file with ?ca=",
+                ) from None
+            if isinstance(reason, ssl.SSLError) and "ALERT" in (reason.reason or ""):
+                raise RegistryError(
+                    f"the registry refuses the TLS connection: {reason.reason}",
+                    code=API_ERROR,
+                    where=self._url,
+                    hint="it may want a client's certificate: name the files with ?cert= and &key=",
                 ) from None
             raise self._no_answer(f"does not answer: {_plain(reason)}") from None
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -194,10 +232,11 @@ class HttpRegistry(Registry):
     def _not_let_in(self, answer: _Answer) -> RegistryError:
         if answer.status == HTTPStatus.FORBIDDEN:
             what, hint = "the schema registry does not allow it", "ask for the right to read and write the subjects"
-        elif self._has_credentials:
-            what, hint = "the schema registry refuses the user or the password", "percent-encode both in the URL"
+        elif self._credentials:
+            what, hint = f"the schema registry refuses {self._credentials}", "percent-encode what the URL has of them"
         else:
-            what, hint = "the schema registry asks for credentials", "put user:password@ before the host"
+            what = "the schema registry asks for credentials"
+            hint = "put user:password@ before the host, or ?bearer-token= behind"
         return RegistryError(f"{what} (HTTP {answer.status})", code=API_ERROR, where=self._url, hint=hint)
 
     def _unusable(self, answer: _Answer) -> RegistryError:
@@ -267,9 +306,9 @@ class _Http(HTTPHandler):
 
 
 class _Https(HTTPSHandler):
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext) -> None:
         super().__init__()
-        self._kind = partial(http.client.HTTPSConnection, context=ssl.create_default_context())
+        self._kind = partial(http.client.HTTPSConnection, context=tls)
 
     def https_open(self, req: Any) -> http.client.HTTPResponse:
         return self.do_open(partial(_connection, self._kind, req), req)
@@ -314,6 +353,23 @@ def _left(deadline: float) -> float:
     if left <= 0:
         raise TimeoutError
     return left
+
+
+def _tls(ca: str | None, cert: str | None, key: str | None) -> ssl.SSLContext:
+    name = ca
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if cert:
+            name = f"{cert}, {key}"
+            context.load_cert_chain(cert, key, password="")  # else it would ask the terminal for a key's password
+    except OSError as error:  # an SSLError, too, is one
+        why = (
+            "not PEM files, not of each other, or with a password"
+            if isinstance(error, ssl.SSLError)
+            else error.strerror
+        )
+        raise ConfigError(f"the certificate cannot be used: {why}", where=name) from None
+    return context
 
 
 def _body(schema: str) -> bytes:

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from tidecast._config_model import ConfigModel
 from tidecast._errors import ConfigError
+from tidecast._secrets import resolved_settings
 from tidecast.replica._mask import Mask, Masks
 from tidecast.replica._route import Route, Routes
 from tidecast.storage import AnyPath, storage_path
@@ -41,7 +42,7 @@ class Settings:
         """Return what a TOML file says. Raises ConfigError where it cannot be read, or says what cannot be."""
         where = str(file)
         try:
-            said = _File.model_validate(tomllib.loads(file.read_bytes().decode()))
+            said = _File.model_validate(resolved_settings(tomllib.loads(file.read_bytes().decode())))
         except OSError as error:
             raise ConfigError(f"the file cannot be read: {error.strerror}", where=where) from None
         except UnicodeDecodeError:

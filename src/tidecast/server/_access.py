@@ -21,6 +21,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidecast._errors import ConfigError
+from tidecast._secrets import resolved
 from tidecast.server._answers import failure
 
 _log = logging.getLogger(__name__)
@@ -56,7 +57,9 @@ class Access:
         key: str | None,
     ) -> Access:
         """Return what options say: users by name, and more of them in a file. Raises ConfigError as `read_users`."""
-        return cls({**(read_users(users_file) if users_file else {}), **(users or {})}, ca, cert, key)
+        given = {**(read_users(users_file) if users_file else {}), **(users or {})}
+        known = {user: resolved(password, f"user {user}") for user, password in given.items()}
+        return cls(known, ca, cert, key)
 
     @property
     def tls(self) -> bool:
