@@ -20,7 +20,7 @@ _SECRET = re.compile(
     r"|(?<![a-z])(sas|auth(entication|orization)?)(?![a-z0-9])",
     re.I,
 )
-_SECRETS = frozenset({"sasl-password", "sasl-gssapi-password"})
+_SECRETS = frozenset({"sasl-password", "sasl-gssapi-password", "sasl-oauth-client-secret"})
 SINK_PARAMETERS = _SECRETS | frozenset(
     (
         *("protocol", "transaction-atomicity", "schema-registry", "only-output-updated-columns", "content-compatible"),
@@ -29,6 +29,8 @@ SINK_PARAMETERS = _SECRETS | frozenset(
         *("required-acks", "enable-tls", "ca", "cert", "key", "insecure-skip-verify", "sasl-user", "sasl-mechanism"),
         *("sasl-gssapi-auth-type", "sasl-gssapi-keytab-path", "sasl-gssapi-kerberos-config-path"),
         *("sasl-gssapi-service-name", "sasl-gssapi-user", "sasl-gssapi-realm", "sasl-gssapi-disable-pafxfast"),
+        *("sasl-oauth-client-id", "sasl-oauth-token-url", "sasl-oauth-scopes", "sasl-oauth-grant-type"),
+        *("sasl-oauth-audience",),
         *("enable-tidb-extension", "max-batch-size", "avro-enable-watermark", "avro-decimal-handling-mode"),
         *("avro-bigint-unsigned-handling-mode", "encoding-format", "output-row-key", "format"),
     )

@@ -345,7 +345,7 @@ def test_secrets_stay_in_the_file(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     sink = "kafka://127.0.0.1:9092/topic?protocol=simple&sasl-user=ann&sasl-password=pa55word&sasl-mechanism=PLAIN"
     runner = MemoryRunner(errors={"up": [RuntimeError(f"cannot open {sink} with pa55word and s3cret")]})
     sink_config: dict[str, object] = {"schema_registry": "http://ann:s3cret@127.0.0.1:8081"}
-    sink_config["kafka_config"] = {"sasl_oauth_client_secret": "s3cret"}
+    sink_config["kafka_config"] = {"sasl_gssapi_password": "s3cret"}
     config = {"sink": sink_config, "mounter": {"worker_num": 3}}
     with caplog.at_level(logging.DEBUG), running(tmp_path, runner, Timing(first_retry=60)) as feeds:
         feeds.create(ChangefeedSpec("up", sink, config))

@@ -293,6 +293,17 @@ def test_the_registry_flag_wins_over_the_file_and_the_uri_over_both(tmp_path: Pa
     assert load(tmp_path, text, avro + "&schema-registry=http://uri", "http://flag").schema_registry == "http://uri"
 
 
+def test_oauth_is_told_in_the_file_or_in_the_uri(tmp_path: Path) -> None:
+    id_and_url = 'sasl-oauth-client-id = "id"\nsasl-oauth-token-url = "https://sso/token"\n'
+    told = f'[sink.kafka-config]\nsasl-mechanism = "OAUTHBEARER"\n{id_and_url}sasl-oauth-client-secret = "c2VjcmV0"\n'
+    file = load(tmp_path, told + 'sasl-oauth-scopes = ["a", "b"]')
+    named = "&sasl-mechanism=OAUTHBEARER&sasl-oauth-client-id=id&sasl-oauth-token-url=https://sso/token"
+    uri = load(tmp_path, "", f"{SIMPLE}{named}&sasl-oauth-client-secret=c2VjcmV0&sasl-oauth-scopes=a%20b")
+    assert file.kafka == uri.kafka
+    assert file.kafka.for_spark()["kafka.sasl.jaas.config"].endswith('clientSecret="secret" scope="a b";')
+    assert "c2VjcmV0" not in repr(file)
+
+
 def test_unknown_parameters_are_ignored() -> None:
     assert load_config(SIMPLE + "&no-such-thing=1&format=jsonl").place.params["format"] == "jsonl"
 
@@ -656,7 +667,7 @@ def test_secrets_are_redacted(uri: str, redacted: str) -> None:
 
 
 def test_all_other_parameters_are_shown() -> None:
-    secret = {"sasl-password", "sasl-gssapi-password"}
+    secret = {"sasl-password", "sasl-gssapi-password", "sasl-oauth-client-secret"}
     for name in set(_PARAMETERS) - secret:
         assert redact_uri(f"kafka://h/t?{name}=v") == f"kafka://h/t?{name}=v"
     assert secret < set(_PARAMETERS)

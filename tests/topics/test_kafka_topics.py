@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import random
 import socket
@@ -17,10 +18,10 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, Row, SparkSession
-from servers import KafkaBroker
+from servers import KafkaBroker, TokenServer
 from servers._process import free_ports
 
-from tidecast._errors import ConfigError, TerminalError, TransientError, Unreachable
+from tidecast._errors import ConfigError, MissingRuntime, TerminalError, TransientError, Unreachable
 from tidecast.model import RECORD, compose
 from tidecast.topics._base import TopicInfo
 from tidecast.topics._kafka import KafkaTopics
@@ -29,6 +30,12 @@ from tidecast.topics._kafka_options import KafkaOptions
 
 ROWS = "topic string, partition int, key binary, value binary, sequence bigint"
 QUICK = 5.0
+OAUTH = {
+    "sasl-mechanism": "OAUTHBEARER",
+    "sasl-oauth-client-id": "id",
+    "sasl-oauth-client-secret": "c2VjcmV0",
+    "sasl-oauth-token-url": "https://sso.example.org/token",
+}
 LIMIT = 1_048_588
 """The largest message that Kafka takes unless it is told otherwise."""
 
@@ -373,6 +380,56 @@ class TestCredentials:
         assert "hush" not in str(error.value)
         assert "\n" not in str(error.value)
 
+    def test_tokens_for_client_credentials(
+        self, spark: SparkSession, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        topic = fresh()
+        with TokenServer(broker.issuer) as tokens:
+
+            def here(secret: str, url: str) -> KafkaTopics:
+                params = {
+                    "sasl-mechanism": "oauthbearer",
+                    "sasl-oauth-client-id": tokens.client,
+                    "sasl-oauth-client-secret": base64.b64encode(secret.encode()).decode(),
+                    "sasl-oauth-token-url": url,
+                    "sasl-oauth-scopes": "kafka more",
+                }
+                return KafkaTopics(broker.sasl_bootstrap, topic, KafkaOptions.from_params(params))
+
+            rows = spark.createDataFrame([(topic, 0, b"k", b"v", 1)], ROWS)
+            right = here(tokens.secret, tokens.url)
+            assert right.ensure(topic) == TopicInfo(topic, 3, LIMIT)
+            right.write(rows)
+            assert values(right.read(spark).frame) == [b"v"]
+            form = {"grant_type": ["client_credentials"], "scope": ["kafka more"]}
+            assert tokens.asked == [form] * len(tokens.asked)
+            assert len(tokens.asked) > 2  # librdkafka's each time, and Java's
+            wrong, nobody = here("hush", tokens.url), here("hush", "http://127.0.0.1:1/token")
+            with pytest.raises(ConfigError, match=r"Kafka does not let us in: .*invalid_client") as refused:
+                wrong.ensure(topic)
+            with pytest.raises(Unreachable, match=r"connect.*sasl-oauth-token-url") as missing:
+                nobody.ensure(topic)
+            changed = nobody.options.for_spark_writes()  # a server that executors do not reach
+            monkeypatch.setattr(KafkaOptions, "for_spark_writes", lambda _: changed)
+            with pytest.raises(Unreachable, match=r"Kafka says: .*token-url") as alone:
+                right.write(rows)
+        for error in (refused, missing, alone):
+            assert "hush" not in str(error.value)
+            assert "aHVzaA==" not in str(error.value)
+            assert "\n" not in str(error.value)
+
+    def test_kerberos_takes_a_client_that_has_it(self) -> None:
+        """The package's wheels have none; where one was built with it, nobody answers at this port."""
+        named = {"auth-type": "keytab", "keytab-path": "/k", "user": "u", "realm": "R", "service-name": "kafka"}
+        params = {"sasl-mechanism": "gssapi", **{f"sasl-gssapi-{name}": value for name, value in named.items()}}
+        options = KafkaOptions.from_params({**params, "dial-timeout": "1s"})
+        with pytest.raises((MissingRuntime, Unreachable), match=r"without SASL's GSSAPI|does not answer"):
+            KafkaTopics("127.0.0.1:1", "t", options).ensure("t")
+        module = 'Krb5LoginModule required useKeyTab="true" storeKey="true" keyTab="/k" principal="u@R";'
+        assert options.for_spark()["kafka.sasl.jaas.config"].endswith(module)
+        assert options.for_spark()["kafka.sasl.kerberos.service.name"] == "kafka"
+        assert options.for_librdkafka()["sasl.kerberos.principal"] == "u@R"
+
     def test_no_credentials_where_they_are_wanted(self, broker: KafkaBroker) -> None:
         with pytest.raises(Unreachable, match="sasl-mechanism"):
             KafkaTopics(broker.sasl_bootstrap, "t").ensure("t")
@@ -483,7 +540,15 @@ class TestOptions:
             ({"dial-timeout": "10"}, "CDC:ErrSinkURIInvalid"),
             ({"ca": "a", "cert": "b"}, "CDC:ErrKafkaInvalidConfig"),
             ({"ca": "a", "cert": "b", "key": "c", "enable-tls": "false"}, "CDC:ErrKafkaInvalidConfig"),
+            ({"sasl-mechanism": "OTP"}, "CDC:ErrKafkaInvalidConfig"),
             ({"sasl-mechanism": "GSSAPI"}, "CDC:ErrKafkaInvalidConfig"),
+            ({"sasl-mechanism": "GSSAPI", "sasl-gssapi-auth-type": "keytab"}, "CDC:ErrKafkaInvalidConfig"),
+            ({"sasl-mechanism": "OAUTHBEARER"}, "CDC:ErrKafkaInvalidConfig"),
+            ({"sasl-mechanism": "PLAIN", "sasl-oauth-client-id": "a"}, "CDC:ErrKafkaInvalidConfig"),
+            ({**OAUTH, "sasl-oauth-token-url": "file:///etc/passwd"}, "CDC:ErrKafkaInvalidConfig"),
+            ({**OAUTH, "sasl-oauth-token-url": "https://u:p@host/token"}, "CDC:ErrKafkaInvalidConfig"),
+            ({**OAUTH, "sasl-oauth-grant-type": "password"}, "CDC:ErrKafkaInvalidConfig"),
+            ({**OAUTH, "sasl-oauth-audience": "kafka"}, "CDC:ErrKafkaInvalidConfig"),
             ({"sasl-user": "alice"}, "CDC:ErrKafkaInvalidConfig"),
             ({"enable-tls": "true", "insecure-skip-verify": "1"}, "CDC:ErrKafkaInvalidConfig"),
         ],
@@ -492,6 +557,15 @@ class TestOptions:
         with pytest.raises(ConfigError) as error:
             KafkaOptions.from_params(params)
         assert error.value.code == code
+
+    def test_a_client_s_secret_is_base64_as_in_ticdc(self) -> None:
+        for secret in ("hush!", "/w=="):  # the second is no text
+            options = KafkaOptions.from_params({**OAUTH, "sasl-oauth-client-secret": secret})
+            assert secret not in repr(options)
+            for use in (options.for_spark, options.for_librdkafka):
+                with pytest.raises(ConfigError, match="is not Base64") as error:
+                    use()
+                assert "hush" not in str(error.value)
 
     def test_durations_are_go_s(self) -> None:
         assert KafkaOptions.from_params({"dial-timeout": "1m1.5s"}).dial_timeout == 61.5

@@ -55,7 +55,7 @@ _IN_SINK = (
     "content-compatible",
     "debezium-disable-schema",
 )
-_FILE_ONLY = ("sasl-oauth-", "output-raw-change-event", "codec-config", "large-message-handle", "glue-schema-registry")
+_FILE_ONLY = ("output-raw-change-event", "codec-config", "large-message-handle", "glue-schema-registry")
 _CODES = {
     "avro-decimal-handling-mode": _CODEC,
     "avro-bigint-unsigned-handling-mode": _CODEC,
@@ -289,6 +289,8 @@ def _table(data: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 def _value(name: str, field: FieldInfo, text: str) -> object:
     types = (field.annotation, *get_args(field.annotation))
+    if name == "sasl-oauth-scopes":  # with blanks between them, as OAuth has them
+        return text.split()
     try:
         return parse_bool(text) if bool in types else parse_int(text) if int in types else text
     except ValueError:
@@ -305,6 +307,8 @@ def _connection(kafka: KafkaConfig) -> Iterator[tuple[str, str]]:
             continue
         if isinstance(value, SecretStr):
             value = value.get_secret_value()
+        if isinstance(value, tuple):
+            value = " ".join(value)
         yield name, str(value).lower() if isinstance(value, bool) else str(value)
 
 

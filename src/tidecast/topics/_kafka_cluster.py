@@ -12,11 +12,12 @@ from typing import Any
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
-from tidecast._errors import ConfigError
-from tidecast.topics._kafka_errors import not_let_in, unreachable
+from tidecast._errors import ConfigError, MissingRuntime
+from tidecast.topics._kafka_errors import no_token, not_let_in, unreachable
 from tidecast.topics._kafka_options import KafkaOptions
 
 _SHOWN_WITHIN_S = 5.0
+_NO_TOKEN_SERVER = re.compile(r"(?i)acquire SASL OAUTHBEARER token: .*(connect|resolve|timed? ?out)")
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 # What librdkafka has to say comes back as errors; it need not go to stderr as well.
@@ -46,6 +47,12 @@ class KafkaCluster:
         try:
             admin = AdminClient(settings, logger=_quiet)
         except (KafkaException, ValueError) as error:
+            if "No provider for SASL mechanism" in str(error):
+                raise MissingRuntime(
+                    f"this confluent-kafka was built without SASL's {self._options.sasl_mechanism.upper()}",
+                    where=self._where,
+                    hint="build it with a librdkafka that has it: pip install --no-binary :all: confluent-kafka",
+                ) from None
             raise not_let_in(_error_words(error), self._where) from None
         deadline = time.monotonic() + self._options.dial_timeout
         while True:
@@ -54,6 +61,8 @@ class KafkaCluster:
             except KafkaException as error:
                 admin.poll(0)  # lets librdkafka tell what it has met
                 for cause in heard:
+                    if _NO_TOKEN_SERVER.search(cause.str()):
+                        raise no_token(_error_words(cause), self._where) from None
                     if cause.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
                         raise not_let_in(_error_words(cause), self._where) from None
                 causes = [cause for cause in heard if cause.code() != KafkaError._ALL_BROKERS_DOWN]

@@ -31,13 +31,19 @@ def kafka_errors(where: str) -> Iterator[None]:
 # The last is what Spark's source says where a broker did not answer, but did when it was asked what it still has.
 _KAFKA_ERROR = re.compile(
     r"(?:org\.apache\.(?:kafka\.common\.errors\.|spark\.sql\.kafka010\.Kafka)"
+    r"|javax\.security\.auth\.login\.(?=LoginException)"
     r"|java\.util\.concurrent\.(?=TimeoutException: Cannot fetch record))(\w+)Exception(?:: ([^\r\n]*))?"
 )
 _Kind = tuple[type[TidecastError], str, str | None]
 _CREDENTIALS: _Kind = (
     ConfigError,
     "CDC:ErrKafkaNewProducer",
-    "check sasl-mechanism, sasl-user and sasl-password, or enable-tls, ca, cert and key",
+    "check sasl-mechanism and the user, the password or the client that go with it, or enable-tls, ca, cert and key",
+)
+_TOKENS: _Kind = (
+    Unreachable,
+    "CDC:ErrKafkaNewProducer",
+    "check sasl-oauth-token-url, and that its server answers driver and executors",
 )
 _RIGHTS: _Kind = (ConfigError, "CDC:ErrKafkaAsyncSendMessage", "ask for the right to use the topic")
 _SIZE: _Kind = (TerminalError, "CDC:ErrMessageTooLarge", "raise max-message-bytes and the topic's max.message.bytes")
@@ -46,6 +52,7 @@ _KINDS: dict[str, _Kind] = {
     "SaslAuthentication": _CREDENTIALS,
     "SslAuthentication": _CREDENTIALS,
     "UnsupportedSaslMechanism": _CREDENTIALS,
+    "Login": _TOKENS,  # librdkafka, which asked before with the same credentials, got one
     "TopicAuthorization": _RIGHTS,
     "GroupAuthorization": _RIGHTS,
     "ClusterAuthorization": _RIGHTS,
@@ -67,6 +74,11 @@ def unreachable(words: str, where: str, *, answered: bool = True) -> Unreachable
         if answered
         else "check host and port, and whether this port wants enable-tls or sasl-mechanism",
     )
+
+
+def no_token(words: str, where: str) -> Unreachable:
+    """Return the error for a server of tokens that does not answer."""
+    return Unreachable(words, code=_TOKENS[1], where=where, hint=_TOKENS[2])
 
 
 def not_let_in(words: str, where: str) -> ConfigError:

@@ -8,21 +8,17 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from tidecast._errors import ConfigError
 from tidecast._go import parse_bool, parse_duration, parse_int
+from tidecast.topics._kafka_sasl import SaslOptions
 
 _log = logging.getLogger(__name__)
 
 _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
-_LOGIN_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
 
 
 def _truth(text: str) -> bool:
@@ -34,7 +30,7 @@ def _seconds(text: str) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaOptions:
+class KafkaOptions(SaslOptions):
     """The connection parameters of a Kafka sink URI, under TiCDC's names (with `_` for `-`), defaults and checks.
 
     Durations are in seconds. Raises `ConfigError` with TiCDC's code for a value that cannot be.
@@ -49,9 +45,6 @@ class KafkaOptions:
     required_acks: int = -1
     dial_timeout: float = 10.0
     read_timeout: float = 10.0
-    sasl_mechanism: str = ""
-    sasl_user: str = ""
-    sasl_password: str = field(default="", repr=False)
     enable_tls: bool | None = None
     ca: str = ""
     cert: str = ""
@@ -79,7 +72,6 @@ class KafkaOptions:
 
     def __post_init__(self) -> None:
         files = [bool(path) for path in (self.ca, self.cert, self.key)]
-        mechanism = self.sasl_mechanism.upper()
         client_id = self.kafka_client_id
         for broken, code, message in (
             (
@@ -112,16 +104,7 @@ class KafkaOptions:
                 "CDC:ErrKafkaInvalidConfig",
                 "ca, cert and key are given, but enable-tls is false",
             ),
-            (
-                bool(mechanism) and mechanism not in _LOGIN_MODULES,
-                "CDC:ErrKafkaInvalidConfig",
-                f"sasl-mechanism {self.sasl_mechanism} is not supported, only {', '.join(_LOGIN_MODULES)} are",
-            ),
-            (
-                bool(self.sasl_user or self.sasl_password) and not mechanism,
-                "CDC:ErrKafkaInvalidConfig",
-                "sasl-user and sasl-password need a sasl-mechanism",
-            ),
+            *((True, "CDC:ErrKafkaInvalidConfig", wrong) for wrong in self.sasl_wrongs()),
             (
                 self.insecure_skip_verify and self.tls,
                 "CDC:ErrKafkaInvalidConfig",
@@ -149,12 +132,7 @@ class KafkaOptions:
         }
         if self.kafka_client_id:
             settings["client.id"] = self.kafka_client_id
-        if self.sasl_mechanism:
-            settings |= {
-                "sasl.mechanism": self.sasl_mechanism.upper(),
-                "sasl.username": self.sasl_user,
-                "sasl.password": self.sasl_password,
-            }
+        settings |= self.sasl_for_librdkafka()
         if self.ca:
             settings |= {
                 "ssl.ca.location": self.ca,
@@ -165,18 +143,9 @@ class KafkaOptions:
 
     def for_spark(self) -> dict[str, str]:
         """Return the connection's settings as options of Spark's Kafka source and sink."""
-        settings = {"security.protocol": self.security}
+        settings = {"security.protocol": self.security, **self.sasl_for_java()}
         if self.kafka_client_id:
             settings["client.id"] = self.kafka_client_id
-        if self.sasl_mechanism:
-            mechanism = self.sasl_mechanism.upper()
-            user, password = (
-                text.replace("\\", "\\\\").replace('"', '\\"') for text in (self.sasl_user, self.sasl_password)
-            )
-            settings |= {
-                "sasl.mechanism": mechanism,
-                "sasl.jaas.config": f'{_LOGIN_MODULES[mechanism]} required username="{user}" password="{password}";',
-            }
         if self.ca:
             # their contents, not their paths: the files need not lie on the executors
             settings |= {

@@ -4,8 +4,19 @@ from servers._cluster import SparkCluster
 from servers._connect import ConnectServer
 from servers._kafka import KafkaBroker
 from servers._mariadb import MariaDB
+from servers._oauth import Issuer, TokenServer
 from servers._registry import SchemaRegistry
 from servers._s3 import S3Server
 from servers._spark_home import SPARK_HOME
 
-__all__ = ["SPARK_HOME", "ConnectServer", "KafkaBroker", "MariaDB", "S3Server", "SchemaRegistry", "SparkCluster"]
+__all__ = [
+    "SPARK_HOME",
+    "ConnectServer",
+    "Issuer",
+    "KafkaBroker",
+    "MariaDB",
+    "S3Server",
+    "SchemaRegistry",
+    "SparkCluster",
+    "TokenServer",
+]

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from confluent_kafka.cimpl import NewTopic
 
+from servers._oauth import Issuer
 from servers._process import JavaServer, free_ports
 from tidecast.runtime import fetch_jars, read_jar_list
 
@@ -28,11 +29,16 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{s
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512,OAUTHBEARER
 listener.name.sasl_plaintext.plain.sasl.jaas.config=\
 org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";
 listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=\
 org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config=\
+org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";
+listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class=\
+org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler
+sasl.oauthbearer.jwks.endpoint.url={keys}
 log.dirs={data}
 num.partitions=1
 offsets.topic.replication.factor=1
@@ -62,14 +68,15 @@ Messages = dict[tuple[str, int], list[tuple[bytes | None, bytes | None]]]
 class KafkaBroker(JavaServer):
     """A broker: `bootstrap` for anybody, `sasl_bootstrap` for `user` with `password` (SASL_PLAINTEXT).
 
-    The password goes by PLAIN or, after `enable_scram`, by SCRAM-SHA-512. Topics are not created by themselves: use
-    `create_topic`, or an admin client.
+    The password goes by PLAIN or, after `enable_scram`, by SCRAM-SHA-512; by OAUTHBEARER go tokens of `issuer`. Topics
+    are not created by themselves: use `create_topic`, or an admin client.
     """
 
     user = "alice"
     password = "alice-secret"
     bootstrap: str
     sasl_bootstrap: str
+    issuer: Issuer
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Create a topic and wait until it is there."""
@@ -118,16 +125,26 @@ class KafkaBroker(JavaServer):
         # This is all that formatting the storage would do, without a second Java.
         cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
         (data / "meta.properties").write_text(f"version=1\ncluster.id={cluster}\nnode.id=1\n")
+        self.issuer = Issuer()
+        keys = self.work / "keys.json"
+        keys.write_text(self.issuer.keys)
         properties = self.work / "server.properties"
         properties.write_text(
             _PROPERTIES.format(
-                plain=plain, sasl=sasl, controller=controller, user=self.user, password=self.password, data=data
+                plain=plain,
+                sasl=sasl,
+                controller=controller,
+                user=self.user,
+                password=self.password,
+                keys=keys.as_uri(),
+                data=data,
             )
         )
         log = self.work / "log4j2.properties"
         log.write_text(_LOG)
         jars = os.pathsep.join(map(str, fetch_jars(_JARS)))
-        return [f"-Dlog4j2.configurationFile={log}", "-cp", jars, "kafka.Kafka", properties]
+        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys.as_uri()}"
+        return [allowed, f"-Dlog4j2.configurationFile={log}", "-cp", jars, "kafka.Kafka", properties]
 
     def _answers(self) -> bool:
         try:
