@@ -41,7 +41,7 @@ def test_a_streaming_job_runs_by_spark_submit(
     submit = (SPARK_HOME / "bin" / "spark-submit", "--master", "local[2]", *few, "--jars", jars)
     python = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     job = ROOT / "examples/foreach_batch.py"
-    said = ended(*submit, job, broker.bootstrap, "shop_job_.*", registry.url, tmp_path, "--once", env=python)
+    said = ended(*submit, job, broker.bootstrap, "shop_job_orders", registry.url, tmp_path, "--once", env=python)
     rows = DeltaTable(tmp_path / "tables/shop/orders").to_pyarrow_table().num_rows
     assert rows > 100
     assert re.search(rf"batch 0: shop\.orders: {rows} upserted", said)
