@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from full import full
 from growing_topic import ID, GrowingTopic, ddl, table, watermark
 from growing_topic import row as change
 from pyspark.sql import DataFrame, SparkSession
@@ -103,7 +104,7 @@ def of_batch(folder: Path, batch: int, window: int = _DAY, covered: int = -1) ->
     return AppliedKeys(folder, batch, window, covered).of("d", "t", _KEY)
 
 
-@pytest.mark.parametrize("has_commit_ts", [True, False])
+@pytest.mark.parametrize("has_commit_ts", [True, pytest.param(False, marks=full)])
 def test_no_key_is_set_back_however_its_changes_are_repeated(
     has_commit_ts: bool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,7 +137,9 @@ _SECOND = [
 
 
 @pytest.mark.parametrize(
-    ("session", "mode"), [("false", "current"), ("true", "soft-delete"), ("true", "log")], indirect=["session"]
+    ("session", "mode"),
+    [("false", "current"), pytest.param("true", "soft-delete", marks=full), ("true", "log")],
+    indirect=["session"],
 )
 def test_tables_hold_what_they_hold_in_delta(session: SparkSession, lake: Lake, replica: Replica, mode: str) -> None:
     """A topic that comes in two pieces, and then again, which leaves no commit; the Delta tables get it at once."""

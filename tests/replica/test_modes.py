@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from avro_topic import INT, NUMBER, AvroTopic
+from full import full
 from growing_topic import ID, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 from small_replica import SmallReplica
@@ -105,6 +106,7 @@ def test_a_log_has_each_change_once_however_often_it_comes(spark: SparkSession, 
     assert replica.rows("id", "m", "_op", "_commit_ts") == [*expected, (4, 4, "c", _T0 + 9)]
 
 
+@full
 def test_a_log_that_was_dropped_gets_what_comes_again(spark: SparkSession, tmp_path: Path) -> None:
     replica = SmallReplica(spark, tmp_path, mode="log", checkpoint=str(tmp_path / "checkpoint"))
     for said in (_HISTORY[:2], _HISTORY[2:], _HISTORY[:2], _HISTORY[2:]):

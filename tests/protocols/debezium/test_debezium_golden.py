@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from differences import assert_messages_equal
+from full import full
 from golden_data import ONE_OF_EACH, Line, Table, lines
 from golden_events import ZONE, GoldenEvents
 from pyspark.sql import Column, SparkSession
@@ -37,6 +38,9 @@ VARIANTS = {
     "debezium-noold": DebeziumOptions(disable_schema=True, output_old_value=False, zone=ZONE),
     "debezium-colsel": DebeziumOptions(zone=ZONE),
 }
+# What others have together, one in `ext` and `colsel`, the other in `noold`.
+_OTHERS_SHOW = ("debezium", "debezium-noschema")
+EVERY = [pytest.param(variant, marks=full if variant in _OTHERS_SHOW else ()) for variant in VARIANTS]
 
 Message = tuple[str, str]
 
@@ -74,7 +78,9 @@ def selected(options: dict[str, Any], schema: TableSchema) -> frozenset[str] | N
     return None
 
 
-@pytest.mark.parametrize("variant", [v for v in VARIANTS if v != "debezium-noschema-ext"])  # it is about watermarks
+@pytest.mark.parametrize(
+    "variant", [one for one in EVERY if one.values != ("debezium-noschema-ext",)]
+)  # it is about watermarks
 def test_rows_become_the_golden_messages(variant: str, golden: Callable[[str], Path], decoded: GoldenEvents) -> None:
     file, options, source = entry(golden, variant), VARIANTS[variant], decoded("simple-json")
     own = lines(golden(f"{variant}.jsonl.gz"))
@@ -160,7 +166,7 @@ def encoded_again(events: Events, options: DebeziumOptions) -> dict[int, Message
     return found
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", EVERY)
 def test_messages_survive_reading_and_writing(
     variant: str, golden: Callable[[str], Path], decoded: GoldenEvents, spark: SparkSession
 ) -> None:
