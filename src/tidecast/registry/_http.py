@@ -35,6 +35,7 @@ _HEADERS = {
     "Content-Type": "application/vnd.schemaregistry.v1+json",
 }
 _PARAMETERS = ("bearer-token", "ca", "cert", "key")
+_NOBODY = "check the URL and whether the registry runs"
 _TOKEN = re.compile(r"[!-~]+")
 
 _Item = TypeVar("_Item", str, int)
@@ -179,7 +180,11 @@ class HttpRegistry(Registry):
                     where=self._url,
                     hint="it may want a client's certificate: name the files with ?cert= and &key=",
                 ) from None
-            raise self._no_answer(f"does not answer: {_plain(reason)}") from None
+            hung_up = isinstance(reason, (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError))
+            hint = "check whether the registry runs, and whether it wants a client's certificate: ?cert= and &key="
+            raise self._no_answer(
+                f"does not answer: {_plain(reason)}", hint if hung_up and "https:" in self._url else _NOBODY
+            ) from None
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise self._no_answer(f"fails with {answer.status}: {answer.words}")
         if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
@@ -221,12 +226,12 @@ class HttpRegistry(Registry):
             raise self._unusable(answer)
         return value
 
-    def _no_answer(self, what: str) -> Unreachable:
+    def _no_answer(self, what: str, hint: str = _NOBODY) -> Unreachable:
         return Unreachable(
             f"the schema registry {what}",
             code=API_ERROR,
             where=self._url,
-            hint="check the URL and whether the registry runs",
+            hint=hint,
         )
 
     def _not_let_in(self, answer: _Answer) -> RegistryError:
