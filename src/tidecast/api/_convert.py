@@ -136,7 +136,7 @@ def convert(
         registry = route.registry(stack)
         route.topics.ensure(settings.default_topic)
         events = stack.enter_context(route.source.events(progress))
-        progress("publishing", 0, 0)
+        progress(f"publishing {sum(table.rows for table in events.tables):,} rows", 0, 0)
         return publish(
             events,
             settings,

@@ -80,7 +80,7 @@ def verify(
     dead_letters_in = folder(dead_letters, "--dead-letters")
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     with checked.events(progress) as events:
-        progress("verifying", 0, 0)
+        progress(f"verifying {sum(table.rows for table in events.tables):,} rows", 0, 0)
         report = Verified()
         rows = checksum.verify(events)  # twice where there are mismatches: keeping every row would cost more
         for row in rows.groupBy("database", "table", "verdict", "corrupted").count().collect():

@@ -6,6 +6,7 @@ from tidecast.runtime._jars import ICEBERG_JARS, MYSQL_JARS, SPARK_JARS, fetch_j
 from tidecast.runtime._java import Java, find_java
 from tidecast.runtime._outside import outside_settings
 from tidecast.runtime._session import QUICK, configure_spark, running_session, spark_session
+from tidecast.runtime._tasks import RunningTasks
 from tidecast.runtime._where import MASTER, REMOTE, command_settings, settings_of_command, without_secrets
 from tidecast.runtime._zone import check_zone, local_zone, unknown_zone
 
@@ -17,6 +18,7 @@ __all__ = [
     "REMOTE",
     "SPARK_JARS",
     "Java",
+    "RunningTasks",
     "check_avro_limits",
     "check_zone",
     "command_settings",

@@ -1,0 +1,32 @@
+"""What is told of a command while it runs."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidecast.cli import _progress
+from tidecast.cli._progress import progress, said
+
+
+def test_a_step_in_words() -> None:
+    assert said(("verifying 7 rows", 0, 0), (0, 12), 40) == "verifying 7 rows (0 of 12 tasks, 0 %)"
+    assert said(("shop.orders", 2, 6), (1_000, 4_000), 90) == (
+        "shop.orders (2 of 6, 1,000 of 4,000 tasks, 25 %, about 4 min 30 s left)"
+    )
+
+
+def test_tasks_are_told_while_spark_runs(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_progress, "_LINE_S", 0.02)
+    with progress() as step:
+        step("counting", 0, 0)
+        time.sleep(0.1)  # nothing runs, and nothing is told
+        assert capsys.readouterr().err == "counting\n"
+        spark.range(0, 40, 1, 40).selectExpr("reflect('java.lang.Thread', 'sleep', 20L)").collect()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert all(line.startswith("counting (") and " of 40 tasks, " in line for line in lines)
