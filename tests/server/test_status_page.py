@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from feed_server import Client, until
+from feed_server import Client, answering, until
 from feed_server import serving as serve
 from full import full
 from memory_runner import MemoryRunner, table
@@ -22,7 +22,7 @@ from tidecast._errors import SchemaRefused, Unreachable
 from tidecast.changefeed import Changefeeds, ChangefeedSpec, State, Timing
 from tidecast.model import compose
 from tidecast.replica import ReplicaStatus
-from tidecast.server import _history, _replica
+from tidecast.server import Access, Listener, _history, _replica, build_replica_app
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -331,6 +331,24 @@ def test_a_replica_tells_when_it_tries_again_and_what_to_do() -> None:
     status.idle()
     told = _replica._content(status.read(), status.now())
     assert (told["problem"], told["hint"], told["retries"], told["retry_in_seconds"]) == (None, None, 0, None)
+
+
+def test_the_page_of_a_replica_tells_what_it_tries_again(browser: Chrome) -> None:
+    status = ReplicaStatus("file:///source", "tables")
+    listener = Listener.open("127.0.0.1:0", Access())
+    with answering(build_replica_app(status, listener.access), listener) as url:
+        page = Page(browser, url)
+        until(lambda: page.all("#state")[0].text == "waiting")
+        assert (browser.title, page.all("#error div")[0].is_displayed()) == ("tidecast replicate", False)
+        status.failed("no answer", None, 30)
+        until(lambda: browser.title == "(retrying) tidecast replicate")
+        # A short error needs no fold of its own.
+        assert page.all("#error")[0].text.splitlines()[:2] == ["no answer", "retry 1, next in 30 s"]
+        assert not page.all("#error details")[0].is_displayed()
+        status.failed("x" * 500, "start it", 30)
+        until(lambda: page.all("#error .lead")[0].text == "start it")
+        assert page.all("#error details")[0].is_displayed()
+        assert not page.complaints
 
 
 def test_a_changefeed_that_is_tried_again_tells_when_and_what_to_do(tmp_path: Path, runner: MemoryRunner) -> None:

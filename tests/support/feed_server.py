@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
 from memory_runner import MemoryRunner
 
 from tidecast.changefeed import Changefeeds, Timing
@@ -81,16 +82,25 @@ def serving(
     """Answer requests until the block ends; gives the URL and the changefeeds behind it."""
     listener = Listener.open("127.0.0.1:0", access or Access())
     feeds = Changefeeds(folder, runner, timing=timing, addr=listener.addr)
-    service = Service(build_app(feeds, listener.access, addr=listener.addr, source="file:///source"), listener)
+    with answering(build_app(feeds, listener.access, addr=listener.addr, source="file:///source"), listener) as url:
+        try:
+            yield url, feeds
+        finally:
+            runner.held.set()
+    feeds.close(30)
+
+
+@contextmanager
+def answering(app: FastAPI, listener: Listener) -> Iterator[str]:
+    """Answer requests until the block ends; gives the URL."""
+    service = Service(app, listener)
     thread = threading.Thread(target=service.run)
     thread.start()
     try:
-        yield listener.url, feeds
+        yield listener.url
     finally:
-        runner.held.set()
         service.stop()
         thread.join(30)
-        feeds.close(30)
         assert not thread.is_alive()
 
 

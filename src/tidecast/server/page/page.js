@@ -132,7 +132,7 @@ function drawBar(feeds, shown) {
   byId("none").hidden = feeds.length > 0;
   byId("no-match").hidden = feeds.length === 0 || shown.length > 0;
   set(byId("fold-all"), shown.some((feed) => opened(cards.get(feed.id))) ? "Fold all" : "Unfold all");
-  return counts.failed;
+  return counts.failed ? `${counts.failed} failed` : "";
 }
 
 function draw(now) {

@@ -38,7 +38,7 @@ function draw(status) {
     table.checksums.mismatch ?? 0, lasting(table.lag_seconds),
   ]));
   rows(byId("changes"), status.schema_changes.map((change) => [change.table, change.commit_ts, change.query]).reverse());
-  return fails ? 1 : 0;
+  return fails ? status.state : "";
 }
 
 live("/status", draw, (history) => charts.draw(history, "replica"));

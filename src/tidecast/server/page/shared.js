@@ -84,8 +84,10 @@ export class ErrorPanel {
   show(problem, retry = "") {
     this.node.hidden = !problem;
     if (!problem) return;
-    set(this.lead, problem.hint || firstWords(problem));
-    set(this.words, problem.hint ? firstWords(problem) : "");
+    const first = firstWords(problem);
+    set(this.lead, problem.hint || first);
+    set(this.words, problem.hint ? first : "");
+    this.more.hidden = first === problem.message;
     set(this.facts, [problem.code, problem.time, retry].filter(Boolean).join(" · "));
     set(this.message, problem.message);
   }
@@ -183,7 +185,7 @@ async function asked(path) {
   return response.json();
 }
 
-// Asks for the content again and again. `draw` shows it and returns how many failures the title tells.
+// Asks for the content again and again. `draw` shows it and returns what is wrong, for the title.
 export function live(path, draw, drawHistory) {
   const now = document.getElementById("now");
   const title = document.title;
@@ -191,7 +193,7 @@ export function live(path, draw, drawHistory) {
   const show = async () => {
     try {
       const content = await asked(path);
-      const failures = draw(content);
+      const wrong = draw(content);
       tellAbout(content);
       if (performance.now() - drawn >= pause) {
         const history = await asked("/page/history");
@@ -201,7 +203,7 @@ export function live(path, draw, drawHistory) {
       }
       set(now, content.now);
       now.className = "";
-      document.title = failures ? `(${failures} failed) ${title}` : title;
+      document.title = wrong ? `(${wrong}) ${title}` : title;
     } catch (error) {
       set(now, `no connection: ${error.message}`);
       now.className = "lost";
