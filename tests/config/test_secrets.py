@@ -151,6 +151,12 @@ def test_clients_of_a_server_may_refer_to_nothing_but_what_is_allowed(
         ChangefeedSpec("up", avro, {"sink": {"schema_registry": "http://env:PATH:x@host"}}),
         ChangefeedSpec("up", f"{avro}&schema-registry=http%3A%2F%2Fhost%3Fbearer-token%3Denv%3APATH"),
     ]
+    iam = "&sasl-mechanism=AWS_MSK_IAM&enable-tls=true"  # the server's own identity is such a secret
+    not_amazon = [
+        ChangefeedSpec("up", sink.replace("127.0.0.1", host) + iam)
+        for host in ("b-1.c.kafka.us-east-1.amazonaws.com.example.org", "x:1,b-1.c.kafka.us-east-1.amazonaws.com")
+    ]
+    amazon = sink.replace("127.0.0.1", "b-1.c.kafka.us-east-1.amazonaws.com")
     for secrets in ((), ("env:SECRET", f"file:{file}")):
         feeds = Changefeeds(tmp_path / "feeds", MemoryRunner(), timing=QUICK, secrets=secrets)
         for spec in refused:
@@ -159,6 +165,10 @@ def test_clients_of_a_server_may_refer_to_nothing_but_what_is_allowed(
                     ask()
                 assert caught.value.code == "CDC:ErrAPIInvalidParam"
                 assert "hush" not in str(caught.value)
+        for spec in [*not_amazon, ChangefeedSpec("up", amazon + iam.replace("true", "false"))]:
+            with pytest.raises(TidecastError, match="with brokers of Amazon MSK alone"):
+                feeds.create(spec)
+        feeds.verify(amazon + iam, None)
         feeds.close(30)
     runner = MemoryRunner()
     feeds = Changefeeds(tmp_path / "feeds", runner, timing=QUICK, secrets=("env:SECRET", f"file:{file}"))

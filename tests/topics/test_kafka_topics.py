@@ -418,6 +418,30 @@ class TestCredentials:
             assert "aHVzaA==" not in str(error.value)
             assert "\n" not in str(error.value)
 
+    def test_amazon_s_identity(self, spark: SparkSession, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Amazon's library signs offline; what it gives is what the broker gets, which here takes tokens of its own."""
+        here = KafkaTopics(broker.sasl_bootstrap, topic := fresh(), KafkaOptions(sasl_mechanism="aws_msk_iam"))
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            monkeypatch.delenv(name, raising=False)
+        with pytest.raises(ConfigError, match="set AWS_REGION"):
+            here.ensure(topic)
+        for name, value in {"REGION": "eu-central-1", "ACCESS_KEY_ID": "AKID", "SECRET_ACCESS_KEY": "hush"}.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        token, expires = here.options.for_librdkafka()["oauth_cb"]("")
+        signed = base64.urlsafe_b64decode(token + "==").decode()
+        assert signed.startswith("https://kafka.eu-central-1.amazonaws.com/?Action=kafka-cluster%3AConnect&")
+        assert "Credential=AKID%2F" in signed
+        assert 0 < expires - time.time() <= 900
+        with pytest.raises(ConfigError, match="Kafka does not let us in") as refused:
+            here.ensure(topic)
+        assert "hush" not in str(refused.value)
+        signer = "aws_msk_iam_sasl_signer.MSKAuthTokenProvider.generate_auth_token"
+        given = (broker.issuer.token("tidecast", "kafka"), (time.time() + 900) * 1000)
+        monkeypatch.setattr(signer, lambda region: given)
+        assert here.ensure(topic) == TopicInfo(topic, 3, LIMIT)
+        with pytest.raises(ConfigError, match=r"IAMClientCallbackHandler.*aws-msk-iam-auth"):  # Spark has no such jar
+            here.write(spark.createDataFrame([(topic, 0, b"k", b"v", 1)], ROWS))
+
     def test_kerberos_takes_a_client_that_has_it(self) -> None:
         """The package's wheels have none; where one was built with it, nobody answers at this port."""
         named = {"auth-type": "keytab", "keytab-path": "/k", "user": "u", "realm": "R", "service-name": "kafka"}

@@ -35,6 +35,7 @@ _SINK_URI, _REPLICA = "CDC:ErrSinkURIInvalid", "CDC:ErrInvalidReplicaConfig"
 _SINK_CODES = re.compile(r"CDC:Err(Kafka(?!TopicExpr)|MySQLInvalid|Codec)")
 _REPLICA_CODES = re.compile(r"CDC:ErrSink(?!URI)")
 _PATTERNS_S = 5.0
+_MSK = re.compile(r"[a-z0-9.-]+\.kafka(-serverless)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?:\d+")
 
 
 class ConfigChecks:
@@ -91,6 +92,7 @@ class ConfigChecks:
         built = build_config(uri, file_content(settings), "replica_config")
         if self._folders:
             self._folders.check(built)
+        _check_identity(built)
         return built
 
     def _secret(self, reference: str, name: str) -> str:
@@ -102,6 +104,17 @@ class ConfigChecks:
                 hint="write the secret itself; the server's operator allows references with --allow-secret",
             )
         return value_of(reference, name)
+
+
+def _check_identity(config: ChangefeedConfig) -> None:
+    """Refuse to show the machine's AWS identity, which a client has not, to whatever server a client names."""
+    to_msk = config.kafka.tls and all(_MSK.fullmatch(host) for host in config.place.hosts)
+    if config.kafka.uses_aws_identity and not to_msk:
+        raise ConfigError(
+            "changefeeds may use AWS_MSK_IAM with brokers of Amazon MSK alone, and with TLS",
+            code="CDC:ErrAPIInvalidParam",
+            hint="name the brokers as Amazon does, and enable-tls=true",
+        )
 
 
 @contextmanager

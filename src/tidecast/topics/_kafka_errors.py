@@ -30,7 +30,7 @@ def kafka_errors(where: str) -> Iterator[None]:
 
 # The last is what Spark's source says where a broker did not answer, but did when it was asked what it still has.
 _KAFKA_ERROR = re.compile(
-    r"(?:org\.apache\.(?:kafka\.common\.errors\.|spark\.sql\.kafka010\.Kafka)"
+    r"(?:org\.apache\.(?:kafka\.common\.(?:errors|config)\.|spark\.sql\.kafka010\.Kafka)"
     r"|javax\.security\.auth\.login\.(?=LoginException)"
     r"|java\.util\.concurrent\.(?=TimeoutException: Cannot fetch record))(\w+)Exception(?:: ([^\r\n]*))?"
 )
@@ -52,6 +52,11 @@ _KINDS: dict[str, _Kind] = {
     "SaslAuthentication": _CREDENTIALS,
     "SslAuthentication": _CREDENTIALS,
     "UnsupportedSaslMechanism": _CREDENTIALS,
+    "Config": (
+        ConfigError,
+        "CDC:ErrKafkaNewProducer",
+        "AWS_MSK_IAM takes software.amazon.msk:aws-msk-iam-auth among Spark's jars",
+    ),
     "Login": _TOKENS,  # librdkafka, which asked before with the same credentials, got one
     "TopicAuthorization": _RIGHTS,
     "GroupAuthorization": _RIGHTS,

@@ -124,9 +124,9 @@ class KafkaOptions(SaslOptions):
         """Kafka's name for the kind of connection."""
         return ("SASL_" if self.sasl_mechanism else "") + ("SSL" if self.tls else "PLAINTEXT")
 
-    def for_librdkafka(self) -> dict[str, str | int]:
+    def for_librdkafka(self) -> dict[str, Any]:
         """Return the connection's settings for confluent-kafka."""
-        settings: dict[str, str | int] = {
+        settings: dict[str, Any] = {
             "security.protocol": self.security,
             "socket.connection.setup.timeout.ms": max(1000, int(self.dial_timeout * 1000)),
         }

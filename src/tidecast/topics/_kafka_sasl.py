@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tidecast._errors import ConfigError
+from tidecast._errors import ConfigError, needs_extra
 
 _SECURITY = "org.apache.kafka.common.security"
+_IAM = "AWS_MSK_IAM"
 _OAUTH = "OAUTHBEARER"
 _CLIENT_CREDENTIALS = "client_credentials"
 # Kafka's own client before 3.9.1 would read what file: names, and quote it in an error.
@@ -51,7 +53,12 @@ class SaslOptions:
         elif mechanism:
             yield from _MECHANISMS[mechanism].wrongs(self)
 
-    def sasl_for_librdkafka(self) -> dict[str, str]:
+    @property
+    def uses_aws_identity(self) -> bool:
+        """Whether the machine's own AWS credentials say who we are."""
+        return self.sasl_mechanism.upper() == _IAM
+
+    def sasl_for_librdkafka(self) -> dict[str, Any]:
         """Return the settings of confluent-kafka that say who we are."""
         mechanism = self.sasl_mechanism.upper()
         return {"sasl.mechanism": mechanism, **_MECHANISMS[mechanism].native(self)} if mechanism else {}
@@ -66,7 +73,7 @@ class _Mechanism(NamedTuple):
     """A mechanism: what is wrong with its parameters, and either client's settings."""
 
     wrongs: Callable[[SaslOptions], Iterator[str]]
-    native: Callable[[SaslOptions], dict[str, str]]
+    native: Callable[[SaslOptions], dict[str, Any]]
     java: Callable[[SaslOptions], dict[str, str]]
 
 
@@ -171,10 +178,34 @@ def _gssapi_java(options: SaslOptions) -> dict[str, str]:
     return {"sasl.jaas.config": own, "sasl.kerberos.service.name": options.sasl_gssapi_service_name}
 
 
+def _iam_native(options: SaslOptions) -> dict[str, Any]:
+    """Return what signs a token each time one is needed: to librdkafka Amazon's mechanism is OAUTHBEARER."""
+    with needs_extra("msk", f"sasl-mechanism={_IAM}"):
+        from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # type: ignore[import-untyped]
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if not region:
+        raise ConfigError(f"{_IAM} needs a region", where="sink URI", hint="set AWS_REGION")
+
+    def token(_: str) -> tuple[str, float]:
+        signed, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)
+        return signed, expires_ms / 1000
+
+    return {"sasl.mechanism": _OAUTH, "oauth_cb": token}
+
+
+def _iam_java(options: SaslOptions) -> dict[str, str]:
+    package = "software.amazon.msk.auth.iam"
+    return {
+        "sasl.jaas.config": _jaas(f"{package}.IAMLoginModule"),
+        "sasl.client.callback.handler.class": f"{package}.IAMClientCallbackHandler",
+    }
+
+
 _MECHANISMS: dict[str, _Mechanism] = {
     "PLAIN": _Mechanism(_nothing, _password_native, _plain_java),
     "SCRAM-SHA-256": _Mechanism(_nothing, _password_native, _scram_java),
     "SCRAM-SHA-512": _Mechanism(_nothing, _password_native, _scram_java),
     _OAUTH: _Mechanism(_oauth_wrongs, _oauth_native, _oauth_java),
     "GSSAPI": _Mechanism(_gssapi_wrongs, _gssapi_native, _gssapi_java),
+    _IAM: _Mechanism(_nothing, _iam_native, _iam_java),
 }

@@ -58,7 +58,7 @@ class TokenServer:
                 answer: dict[str, Any] = {"error": "invalid_client"}
                 good = self.headers.get("Authorization") == known and form.get("grant_type") == ["client_credentials"]
                 if good:
-                    token = issuer.token(server.client, form.get("scope", [""])[0])
+                    token = issuer.token(server.client, form.get("scope", ["kafka"])[0])
                     answer = {"access_token": token, "token_type": "Bearer", "expires_in": 3600}
                 body = json.dumps(answer).encode()
                 self.send_response(200 if good else 401)
