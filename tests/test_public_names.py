@@ -23,19 +23,19 @@ PUBLIC = {
         DecodeError Definition Demo DemoTable DemoTopic EncodeError Events Index Inspected Kind MissingRuntime
         OnDataLoss OnDdl OnError OnMismatch OnUnrepresentable Op PlaceStatus PlannedSchema PlannedTable ProofVerdict
         Proven ProvenTable Published Reason RegistryError ReplicaReport Replicated Retried RowDifference SchemaChange
-        SchemaHistory SchemaRefused Snapshot SourceChanged SourceSnapshot SourceStatus Statement TableChanges
-        TableMode TableRefused TableReport TableSchema TableSnapshot TableSummary TerminalError TidecastError
-        TransientError Unreachable Verdict Verified __version__ compare configure_spark convert decode demo functions
-        inspect list_dead_letters plan prove read replicate retry_dead_letters serve snapshot spark_session status
-        verify
+        SchemaHistory SchemaRefused ShownLetter Snapshot SourceChanged SourceSnapshot SourceStatus Statement
+        TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot TableSummary TerminalError
+        TidecastError TransientError Unreachable Verdict Verified __version__ compare configure_spark convert decode
+        demo functions inspect list_dead_letters plan prove read replicate retry_dead_letters serve show_dead_letter
+        snapshot spark_session status verify
     """,
     "tidecast.api": """
-        DEAD_LETTERS DeadLetterCount Events PlaceStatus ReplicaReport SourceStatus TableSummary TopicSource Verified
+        DeadLetterCount Events PlaceStatus ReplicaReport SourceStatus TableSummary TopicSource Verified
         compare convert decode list_dead_letters plan prove read replicate retry_dead_letters serve snapshot status
         verify
     """,
     "tidecast.inspection": """
-        ColumnShown Inspected inspect
+        ColumnShown Inspected ShownLetter inspect show_dead_letter
     """,
     "tidecast.functions": """
         from_ticdc_avro row_checksum
@@ -88,10 +88,10 @@ PUBLIC = {
         sync_folder touch write_new
     """,
     "tidecast.topics": """
-        Counts Int64 KafkaOptions Offsets Records TopicInfo Topics DeadLetters append_lines check_storage check_written
-        claim_folder claim_location compress compressed count_rows decompressed fetched_claims file_errors
-        kafka_errors open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims
-        write_dead_letters
+        Counts Int64 KafkaOptions Offsets Records Spans TopicInfo Topics DEAD_LETTERS DeadLetter DeadLetters
+        append_lines check_storage check_written claim_folder claim_location compress compressed count_rows decompressed
+        fetched_claims file_errors first_dead_letters kafka_errors
+        open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims write_dead_letters
     """,
     "tidecast.sources": """
         Batch DATABASE_SCHEMES Database Progress TopicStream check_source check_source_of database_errors decode_records

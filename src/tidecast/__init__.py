@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         verify,
     )
     from tidecast.checksum import Verdict
-    from tidecast.inspection import ColumnShown, Inspected, inspect
+    from tidecast.inspection import ColumnShown, Inspected, ShownLetter, inspect, show_dead_letter
     from tidecast.model import (
         Bootstrap,
         Column,
@@ -128,6 +128,7 @@ __all__ = [
     "SchemaChange",
     "SchemaHistory",
     "SchemaRefused",
+    "ShownLetter",
     "Snapshot",
     "SourceChanged",
     "SourceSnapshot",
@@ -161,6 +162,7 @@ __all__ = [
     "replicate",
     "retry_dead_letters",
     "serve",
+    "show_dead_letter",
     "snapshot",
     "spark_session",
     "status",
@@ -180,7 +182,7 @@ _MODULES = {
     """,
     "checksum": "Verdict",
     "functions": "functions",
-    "inspection": "ColumnShown Inspected inspect",
+    "inspection": "ColumnShown Inspected ShownLetter inspect show_dead_letter",
     "model": """
         Bootstrap Column DataType Ddl Definition Index Kind Op Reason SchemaHistory Statement TableChanges TableSchema
     """,

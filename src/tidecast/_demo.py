@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tidecast._errors import ConfigError
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import local_path
-from tidecast.api import DEAD_LETTERS, read
+from tidecast.api import read
 from tidecast.checksum import Verdict
 from tidecast.config import ChangefeedConfig, load_config
 from tidecast.model import Events, TableChanges
@@ -23,7 +23,7 @@ from tidecast.registry import Registry, open_registry
 from tidecast.replica import replicate
 from tidecast.runtime import QUICK, spark_session
 from tidecast.spark import parallel_map
-from tidecast.topics import open_topics
+from tidecast.topics import DEAD_LETTERS, open_topics
 
 _SHOP = "shop"
 _DATA = Path(__file__).with_name("data")

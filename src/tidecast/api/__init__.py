@@ -1,7 +1,7 @@
 """What a program calls: a function for each command, of the same name and with the same options, and what they take."""
 
 from tidecast.api._compare import compare
-from tidecast.api._convert import DEAD_LETTERS, convert, plan
+from tidecast.api._convert import convert, plan
 from tidecast.api._dead_letters import DeadLetterCount, list_dead_letters, retry_dead_letters
 from tidecast.api._events import Events, TableSummary
 from tidecast.api._prove import prove
@@ -14,7 +14,6 @@ from tidecast.api._status import PlaceStatus, ReplicaReport, SourceStatus, statu
 from tidecast.api._verify import Verified, verify
 
 __all__ = [
-    "DEAD_LETTERS",
     "DeadLetterCount",
     "Events",
     "PlaceStatus",

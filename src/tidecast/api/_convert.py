@@ -19,9 +19,7 @@ from tidecast.publish import PlannedTable, Published, check_publishable, publish
 from tidecast.publish import plan as plan_tables
 from tidecast.registry import Registry, open_registry
 from tidecast.storage import AnyPath, path_of
-from tidecast.topics import Topics, open_topics
-
-DEAD_LETTERS = "_dead_letters"
+from tidecast.topics import DEAD_LETTERS, Topics, open_topics
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from tidecast import replica
 from tidecast._errors import ConfigError
 from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnMismatch, OnUnrepresentable
 from tidecast._progress import Progress, no_progress
-from tidecast.api._convert import DEAD_LETTERS
 from tidecast.api._replicate import KEYS, PROOF, lock_of, replay_window_of, source_of
 from tidecast.api._source import TopicSource, folder
 from tidecast.model import RECORD, Events, Reason, split_at_commit_ts
@@ -38,7 +37,7 @@ from tidecast.runtime import spark_session
 from tidecast.sources import TopicStream, source_errors
 from tidecast.spark import number_at, union
 from tidecast.storage import AnyPath, check_exclusive, locked, remove_tree, storage_path
-from tidecast.topics import DeadLetters, Offsets, read_dead_letters, replace_dead_letters
+from tidecast.topics import DEAD_LETTERS, DeadLetters, Offsets, read_dead_letters, replace_dead_letters
 
 _AGAIN, _LEFT = "again", "left"
 _PLACE = ("topic", "partition", "offset")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -34,18 +34,28 @@ class TopicSource:
 
     @classmethod
     def check(
-        cls, text: str, *, schema_registry: str | None, tz: str | None, spark: SparkSession | None = None
+        cls,
+        text: str,
+        *,
+        schema_registry: str | None,
+        tz: str | None,
+        spark: SparkSession | None = None,
+        guess: Callable[[str], str] | None = None,
     ) -> TopicSource:
         """Refuse a source, a registry or a time zone that is none: a wrong call need not wait for Spark to start.
 
         TiCDC ignores parameters that it does not know. In a source that would read other messages than was meant.
+        `guess` returns the protocol of a URI that names none, which is an error without it.
         """
         uri = resolved_uri(source_uri(text))
-        for name, near in unknown_parameters(parse_place(uri).params, SOURCE_PARAMETERS):
+        params = parse_place(uri).params
+        for name, near in unknown_parameters(params, SOURCE_PARAMETERS):
             if near:
                 raise ConfigError(f"unknown parameter {name}", where="source URI", hint=f"did you mean {near}?")
             _log.warning("source URI: unknown parameter %s is ignored", name)
         registry, zone = registry_at(schema_registry), zone_of(tz)
+        if guess and "protocol" not in params:
+            uri += f"{'&' if '?' in uri else '?'}protocol={guess(uri)}"
         return cls(uri, check_source(uri, registry), registry, zone, spark)
 
     @property

@@ -209,7 +209,7 @@ def verify(
             dead_letters=dead_letters,
             progress=step,
         )
-    _show.verified(result, as_json)
+    _show.verified(result, as_json, source, {"--schema-registry": schema_registry, "--tz": zone})
     if not result.ok:
         raise typer.Exit(MISMATCH)
 
@@ -388,6 +388,36 @@ def list_dead_letters(
     _show.dead_letters(tidecast.list_dead_letters(where), as_json)
 
 
+@dead_letters_app.command("show")
+@runs_spark
+def show_dead_letter(
+    where: Annotated[str, typer.Argument(metavar="WHERE", help="The folder of dead letters, or replicate's --to.")],
+    topic: Annotated[str | None, typer.Option(metavar="NAME", help="The first of this topic.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, metavar="P", help="The first of this partition.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="The one at this offset.")] = None,
+    reason: Annotated[str | None, typer.Option(metavar="WORD", help="The first with this reason.")] = None,
+    protocol: Annotated[str | None, typer.Option(metavar="NAME", help="The protocol. Default: guessed.")] = None,
+    schema_registry: Registry = None,
+    zone: Zone = None,
+    source: Annotated[str | None, typer.Option(metavar="URI", help="The replica's source, for the commands.")] = None,
+    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="Its --checkpoint, for the commands.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show one dead letter: where it came from, why it is one, its message, and the commands to go on with."""
+    result = tidecast.show_dead_letter(
+        where,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        reason=reason,
+        protocol=protocol,
+        schema_registry=schema_registry,
+        tz=zone,
+    )
+    options = {"--schema-registry": schema_registry, "--tz": zone}
+    _show.dead_letter(result, as_json, where, source, checkpoint, options)
+
+
 @dead_letters_app.command("retry")
 @partial(runs_spark, once=False)
 def retry_dead_letters(
@@ -473,9 +503,34 @@ def snapshot(
 def inspect(
     source: Annotated[str | None, typer.Argument(help="Where to read: a source's URI or path.")] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many messages to explain.")] = 10,
+    last: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Explain the last N messages instead of the first.")
+    ] = None,
+    topic: Annotated[str | None, typer.Option(metavar="NAME", help="Only messages of this topic.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, metavar="P", help="Only those of this partition.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only those at this offset.")] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="DATABASE.TABLE", help="Only those with a row of this table.")
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=VALUE",
+            help='Only those whose row has this value, before or after its change; may be repeated. JSON, as {"id":7}, '
+            "is taken, too.",
+        ),
+    ] = None,
+    commit_ts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME[..TIME]", help="Only those whose row was committed then: a TSO or a time, or a range."
+        ),
+    ] = None,
     hexed: Annotated[str | None, typer.Option("--hex", metavar="MESSAGE", help="One message, in hexadecimal.")] = None,
     base64: Annotated[str | None, typer.Option("--base64", metavar="MESSAGE", help="One message, in base64.")] = None,
-    protocol: Annotated[str | None, typer.Option(metavar="NAME", help="The protocol of that one message.")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The protocol, where no URI names it. Default: guessed.")
+    ] = None,
     schema_registry: Registry = None,
     zone: Zone = None,
     as_json: Json = False,
@@ -487,6 +542,13 @@ def inspect(
         result = tidecast.inspect(
             source,
             limit=limit,
+            last=last,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            table=table,
+            key=key or (),
+            commit_ts=commit_ts,
             hex=hexed,
             base64=base64,
             protocol=protocol,

@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tidecast._tso import to_datetime
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Replicated,
         Retried,
         RowDifference,
+        ShownLetter,
         Snapshot,
         SourceStatus,
         Verified,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _VERDICTS = ("match", "mismatch", "none", "zero", "delete", "unreadable")
 _WIDTH = 160
+_PLACE = ("topic", "partition", "offset")
 
 
 def _console() -> Console:
@@ -139,8 +141,9 @@ def _checksums(tables: Mapping[str, Mapping[str, int]]) -> None:
     _table("Row checksums", ("table", *_VERDICTS), rows, _VERDICTS)
 
 
-def verified(result: Verified, as_json: bool) -> None:
-    """Show what `verify` found."""
+def verified(result: Verified, as_json: bool, source: str, options: Mapping[str, str | None]) -> None:
+    """Show what `verify` found in a source, read with these options: with the command that shows each mismatch."""
+    shown = [{**wrong, "inspect": _inspect_command(source, wrong, options)} for wrong in result.mismatches]
     if as_json:
         _print_json(
             {
@@ -148,19 +151,20 @@ def verified(result: Verified, as_json: bool) -> None:
                 "verdicts": {v: result.verdicts[v] for v in _VERDICTS},
                 "corrupted": result.corrupted,
                 "tables": {t: dict(c) for t, c in sorted(result.tables.items())},
-                "mismatches": result.mismatches,
+                "mismatches": shown,
                 "dead_letters": dict(result.dead_letters),
                 "warnings": result.warnings,
             }
         )
         return
     _checksums(result.tables)
-    for wrong in result.mismatches:
+    for wrong in shown:
         expected = "no number" if wrong["expected"] is None else wrong["expected"]
         print(
             f"mismatch: topic {wrong['topic']} partition {wrong['partition']} offset {wrong['offset']} "
             f"{wrong['table']} {wrong['key']}: expected {expected}, actual {wrong['actual']}"
         )
+        print(f"  {wrong['inspect']}")
     hidden = result.verdicts["mismatch"] - len(result.mismatches)
     if hidden > 0:
         print(f"… and {hidden:,} more mismatches; --mismatches DIR writes them all")
@@ -169,6 +173,20 @@ def verified(result: Verified, as_json: bool) -> None:
     for warning in result.warnings:
         print(f"warning: {warning}")
     _dead_letters(result.dead_letters)
+
+
+def _inspect_command(source: str, place: Mapping[str, object], options: Mapping[str, str | None]) -> str:
+    """Return the command that explains the message at a place."""
+    named = {f"--{name}": str(place[name]) for name in _PLACE if place[name] is not None}
+    return _shell_command(["inspect", source], named | dict(options))
+
+
+def _shell_command(words: Sequence[str], options: Mapping[str, str | None]) -> str:
+    """Return a command of ours; where a secret was given, it has `xxxxx`."""
+    from tidecast._uri import redact_uri  # which `--help` shall not wait for
+
+    given = [word for name, text in options.items() if text is not None for word in (name, text)]
+    return shlex.join([_command("tidecast"), *(redact_uri(word) for word in (*words, *given))])
 
 
 def replicated(result: Replicated, as_json: bool) -> None:
@@ -212,6 +230,53 @@ def dead_letters(counts: Sequence[DeadLetterCount], as_json: bool) -> None:
         return
     rows = [(one.topic, one.reason, one.count, one.detail or "") for one in counts]
     _table("Dead letters", ("topic", "reason", "count", "such as"), rows, ("count",))
+
+
+def dead_letter(
+    letter: ShownLetter,
+    as_json: bool,
+    where: str,
+    source: str | None,
+    checkpoint: str | None,
+    options: Mapping[str, str | None],
+) -> None:
+    """Show a dead letter of a folder in full, with the commands to go on with; what is not known is in capitals."""
+    at = (letter.topic, letter.partition, letter.offset)
+    place = dict(zip(_PLACE, at, strict=True))
+    replica = {"--to": letter.to or "TABLES", "--checkpoint": checkpoint or "CHECKPOINT"}
+    folder = {"--dead-letters": None if letter.to else where}
+    commands = {
+        "inspect": _inspect_command(source or "SOURCE", place, options),
+        "retry": _shell_command(["dead-letters", "retry", source or "SOURCE"], {**replica, **folder, **options}),
+    }
+    if as_json:
+        others = [dict(zip(_PLACE, one, strict=True)) for one in letter.others]
+        _print_json({**asdict(letter), "others": others, "commands": commands})
+        return
+    print(f"{_place(*at)}: {letter.reason}")
+    time = datetime.fromtimestamp(letter.timestamp / 1000, UTC) if letter.timestamp is not None else None
+    for label, value in (
+        ("detail", letter.detail),
+        ("sent at", time and time.isoformat(timespec="milliseconds")),
+        ("key in Base64", letter.key),
+        ("value in Base64", letter.value),
+    ):
+        if value is not None:
+            print(f"  {label}: {value}")
+    print("Its message by itself")
+    _inspected(letter.message)
+    print("To see it among the messages before it, and to apply all dead letters of a replica once more:")
+    for command in commands.values():
+        print(f"  {command}")
+    if letter.matching > 1:
+        print(f"{letter.matching - 1:,} more dead letters are like that, such as")
+    for other in letter.others:
+        print(f"  {_place(*other)}")
+
+
+def _place(topic: str | None, partition: int | None, offset: int | None) -> str:
+    there = zip(_PLACE, (topic, partition, offset), strict=True)
+    return " ".join(f"{name} {value}" for name, value in there if value is not None)
 
 
 def status(result: ReplicaReport, as_json: bool) -> None:
@@ -378,6 +443,8 @@ def inspected(messages: Sequence[Inspected], as_json: bool) -> None:
         return
     for message in messages:
         _inspected(message)
+    if not messages:
+        print("no message is like that")
 
 
 def _inspected(m: Inspected) -> None:

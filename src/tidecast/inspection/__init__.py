@@ -2,5 +2,6 @@
 
 from tidecast.inspection._inspect import inspect
 from tidecast.inspection._inspected import ColumnShown, Inspected
+from tidecast.inspection._letters import ShownLetter, show_dead_letter
 
-__all__ = ["ColumnShown", "Inspected", "inspect"]
+__all__ = ["ColumnShown", "Inspected", "ShownLetter", "inspect", "show_dead_letter"]

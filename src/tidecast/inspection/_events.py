@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from tidecast._errors import ConfigError
 from tidecast._progress import Progress
+from tidecast._uri import parse_place, redact_uri
 from tidecast.api import TopicSource
 from tidecast.checksum import explain, verdict
 from tidecast.inspection._inspected import ColumnShown, Inspected, Place, RowShown, explained, problem_text
-from tidecast.model import RECORD, Events, Kind, TableChanges
+from tidecast.inspection._wanted import Wanted
+from tidecast.model import RECORD, Events, Kind, Reason, TableChanges
+from tidecast.protocols import guess_protocol
 from tidecast.registry import Registry
 from tidecast.runtime import spark_session
 from tidecast.sources import decode_records, read_records, source_errors
 from tidecast.spark import union
-from tidecast.topics import Records
+from tidecast.topics import Offsets, Records, Spans, open_topics
+
+_SHOWN = [*RECORD.fieldNames()[:4], "key", "value"]
+_BINARY = (Kind.BINARY, Kind.BIT)
 
 
 def inspect_topic(
     source: str,
-    limit: int,
+    wanted: Wanted,
     *,
+    protocol: str | None,
     schema_registry: str | None,
     tz: str | None,
     progress: Progress,
     spark: SparkSession | None,
 ) -> list[Inspected]:
-    """Explain the first `limit` messages of a source; see `tidecast.inspect`."""
-    checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
-    progress("reading", 0, 0)
-    records, protocol = read_records(checked.session, checked.uri)
-    return _inspect(checked.uri, records, protocol, limit, checked.registry, checked.zone, progress)
+    """Explain the messages of a source that are wanted; see `tidecast.inspect`."""
+    guess = partial(_guessed, protocol, spark)
+    checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark, guess=guess)
+    with source_errors(checked.uri):
+        return _Search(checked, wanted, progress).run()
 
 
 def inspect_message(
@@ -46,27 +57,151 @@ def inspect_message(
 ) -> list[Inspected]:
     """Explain one message."""
     records = Records(_single_message(spark or spark_session(), value), ordered=True)
-    return _inspect("", records, protocol, 1, registry, zone, progress)
-
-
-def _inspect(
-    uri: str,
-    records: Records,
-    protocol: str,
-    limit: int,
-    registry: Registry | None,
-    zone: str,
-    progress: Progress,
-) -> list[Inspected]:
-    with source_errors(uri), decode_records(records, protocol, registry=registry, zone=zone) as events:
+    chosen = records.frame.select(_SHOWN).collect()
+    with decode_records(records, protocol, registry=registry, zone=zone) as events:
         progress("explaining", 0, 0)
-        return _inspect_events(records.frame, events, protocol, limit)
+        return _explain_all(chosen, events, protocol)
 
 
-def _inspect_events(records: DataFrame, events: Events, protocol: str, limit: int) -> list[Inspected]:
-    """Explain the first `limit` messages of a source, whose events are `events`."""
-    order = ["offset"] if events.ordered else ["timestamp", "topic", "partition", "offset"]
-    chosen = records.orderBy(*order).limit(limit).collect()
+def _guessed(protocol: str | None, spark: SparkSession | None, uri: str) -> str:
+    """Return the protocol of a source whose URI names none: the given one, or what its first message looks like."""
+    if protocol:
+        return protocol
+    with source_errors(uri):
+        records = open_topics(parse_place(uri)).read(spark or spark_session()).frame
+        first = records.where(F.octet_length("value") > 0).select("value").head()
+    if first is None:
+        hint = "write ?protocol=… behind the source"
+        raise ConfigError("no message tells the protocol", where=redact_uri(uri), hint=hint)
+    return guess_protocol(bytes(first["value"])).name
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A source in which messages are looked for.
+
+    Ever more of it is read, until all is there that is wanted, and the schemas that some protocols tell once.
+    """
+
+    source: TopicSource
+    wanted: Wanted
+    progress: Progress
+
+    def run(self) -> list[Inspected]:
+        """Return what is wanted, explained."""
+        self.progress("reading", 0, 0)
+        spans = open_topics(parse_place(self.source.uri)).spans()
+        parts: Iterable[Spans | None] = [None] if spans is None else self.wanted.parts(spans)
+        look = self._by_rows if self.wanted.of_rows else self._by_places
+        for number, part in enumerate(parts):
+            if part is not None and number:
+                read = sum(end - start for start, end in part.values())
+                self.progress(f"looking into {read:,} messages", 0, 0)
+            covered = part is None or spans is None or self.wanted.covered(part, spans)
+            found = look(self._read(part), first=number == 0, covered=covered, whole=part in (None, spans))
+            if found is not None:
+                return found
+        return []
+
+    def _read(self, part: Spans | None) -> Records:
+        if part is None:
+            return read_records(self.source.session, self.source.uri)[0]
+        after = Offsets.of({place: start for place, (start, _) in part.items()})
+        until = Offsets.of({place: end for place, (_, end) in part.items()})
+        return read_records(self.source.session, self.source.uri, after, until)[0]
+
+    def _decoded(self, records: Records) -> Events:
+        source = self.source
+        return decode_records(records, source.protocol, registry=source.registry, zone=source.zone)
+
+    def _by_places(self, records: Records, *, first: bool, covered: bool, whole: bool) -> list[Inspected] | None:
+        """Return the messages at the places that are wanted; None where there may be more, or they need a schema.
+
+        The first time they are decoded by themselves, as the messages of most protocols tell all.
+        """
+        chosen = self._chosen(records.frame, ordered=records.ordered)
+        if len(chosen) < self.wanted.limit and not covered:
+            return None
+        self.progress("explaining", 0, 0)
+        if first:
+            few = records.frame.where(F.col("offset").isin([row["offset"] for row in chosen]))
+            with self._decoded(replace(records, frame=few)) as events:
+                found = _explain_all(chosen, events, self.source.protocol)
+            if not any(map(_lacks_schema, found)):
+                return found
+            if not whole:
+                return None
+        with self._decoded(records) as events:
+            found = _explain_all(chosen, events, self.source.protocol)
+        return None if not whole and any(map(_lacks_schema, found)) else found
+
+    def _by_rows(self, records: Records, *, first: bool, covered: bool, whole: bool) -> list[Inspected] | None:
+        """Return the messages whose rows are wanted; None where there may be more, or rows need a schema."""
+        with self._decoded(records) as events:
+            tables = [(t, is_wanted) for t in events.tables if (is_wanted := _is_wanted(t, self.wanted)) is not None]
+            rows = [t.frame.where(is_wanted).select(_SHOWN) for t, is_wanted in tables]
+            chosen = self._chosen(union(rows), ordered=records.ordered) if rows else []
+            if not whole and (
+                (len(chosen) < self.wanted.limit and not covered)
+                or not events.rejected.where(F.col("reason") == Reason.UNKNOWN_TABLE).isEmpty()
+            ):
+                return None
+            self.progress("explaining", 0, 0)
+            mine = replace(events, tables=tuple(t for t, _ in tables))
+            return _explain_all(chosen, mine, self.source.protocol) if chosen else []
+
+    def _chosen(self, messages: DataFrame, *, ordered: bool) -> list[Row]:
+        """Return the first messages at places that are wanted, or the last of them, in their order."""
+        last = self.wanted.last
+        order = [F.col(n) for n in (["offset"] if ordered else ["timestamp", "topic", "partition", "offset"])]
+        at_places = messages.where(_is_at(self.wanted)).select(_SHOWN)
+        rows = at_places.orderBy(*(c.desc() if last else c for c in order)).limit(self.wanted.limit).collect()
+        return rows[::-1] if last else rows
+
+
+def _is_at(wanted: Wanted) -> Column:
+    """Return whether a message lies at a place that is wanted; one without a partition went to all of them."""
+    at = F.lit(True)
+    if wanted.topic is not None:
+        at &= F.col("topic") == wanted.topic
+    if wanted.partition is not None:
+        at &= F.col("partition").isNull() | (F.col("partition") == wanted.partition)
+    if wanted.offset is not None:
+        at &= F.col("offset") == wanted.offset
+    return at
+
+
+def _is_wanted(changes: TableChanges, wanted: Wanted) -> Column | None:
+    """Return whether a row of a table is wanted; None for a table of which none can be."""
+    kinds = {c.name: c.data_type.kind for c in changes.schema.columns}
+    if wanted.table not in (None, changes.schema.name) or not wanted.key.keys() <= kinds.keys():
+        return None
+    is_wanted = F.lit(True)
+    if wanted.commit_ts is not None:
+        is_wanted &= F.col("commit_ts").between(*wanted.commit_ts)
+    if wanted.key:
+        sides = [
+            reduce(and_, (_is_text(kinds[name], F.col(side)[name], text) for name, text in wanted.key.items()))
+            for side in ("old", "data")
+        ]
+        is_wanted &= F.coalesce(sides[0], F.lit(False)) | F.coalesce(sides[1], F.lit(False))
+    return is_wanted
+
+
+def _is_text(kind: Kind, value: Column, text: str | None) -> Column:
+    """Return whether a value is what a text says, as it is shown here; of bytes, also as `verify` shows them."""
+    if text is None:
+        return value.isNull()
+    is_text = _text(kind, value) == text
+    return is_text | (F.base64(value) == text) if kind in _BINARY else is_text
+
+
+def _lacks_schema(message: Inspected) -> bool:
+    return (message.problem or "").startswith(Reason.UNKNOWN_TABLE)
+
+
+def _explain_all(chosen: Sequence[Row], events: Events, protocol: str) -> list[Inspected]:
+    """Explain messages of a source, whose events are `events`."""
     offsets = sorted({row["offset"] for row in chosen})
     rows = {_place(r): _row(r) for r in _explained(events, offsets)}
     dead_letters = events.dead_letters().where(F.col("offset").isin(offsets)).collect()
@@ -147,4 +282,4 @@ def _explain(changes: TableChanges, offsets: Sequence[int]) -> DataFrame:
 
 
 def _text(kind: Kind, value: Column) -> Column:
-    return F.concat(F.lit("0x"), F.hex(value)) if kind in (Kind.BINARY, Kind.BIT) else value.cast("string")
+    return F.concat(F.lit("0x"), F.hex(value)) if kind in _BINARY else value.cast("string")

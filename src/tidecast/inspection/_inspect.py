@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64 as base64_module
 import binascii
+from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
@@ -12,6 +13,7 @@ from tidecast._progress import Progress, no_progress
 from tidecast._secrets import resolved_uri
 from tidecast.inspection._inspected import Inspected
 from tidecast.inspection._plain import inspect_plain
+from tidecast.inspection._wanted import Wanted, commit_ts_range, key_of
 from tidecast.plain import TakesSpark
 from tidecast.protocols import DecodeOptions, check_readable, guess_protocol, protocol_named
 from tidecast.registry import open_registry
@@ -22,6 +24,13 @@ def inspect(
     source: str | None = None,
     *,
     limit: int = 10,
+    last: int | None = None,
+    topic: str | None = None,
+    partition: int | None = None,
+    offset: int | None = None,
+    table: str | None = None,
+    key: Sequence[str] = (),
+    commit_ts: str | None = None,
     hex: str | None = None,  # noqa: A002 - named as the option is
     base64: str | None = None,
     protocol: str | None = None,
@@ -30,15 +39,38 @@ def inspect(
     progress: Progress = no_progress,
     spark: SparkSession | None = None,
 ) -> list[Inspected]:
-    """Explain the first `limit` messages of a source, or one message given in hexadecimal or base64.
+    """Explain messages of a source, or one message given in hexadecimal or base64.
 
-    One message that is sound takes no Spark. Raises ConfigError for a wrong URI or text, Unreachable and RegistryError.
+    Of a source, the first `limit` are explained, or the `last`, of those at the `topic`, `partition` and `offset`, with
+    a row of the `table` (`database.table`), with the `key` (`COLUMN=VALUE`, or JSON as `verify` shows it; of the row
+    before or after its change) and with the `commit_ts` (a TSO or a time, or `FROM..TO`), as far as each is given. Of
+    Kafka no more is read than that takes. The `protocol` need not be given, where it is TiCDC's: the first message
+    tells it. One message that is sound takes no Spark. Raises ConfigError for a wrong URI, option or text, and for
+    places that the source does not have; Unreachable and RegistryError.
     """
+    wanted = Wanted(
+        limit if last is None else last,
+        last is not None,
+        topic,
+        partition,
+        offset,
+        table,
+        key_of(key),
+        commit_ts_range(commit_ts) if commit_ts is not None else None,
+    )
     if source is not None:
         # It needs Spark, which one message does not wait for.
         from tidecast.inspection._events import inspect_topic
 
-        return inspect_topic(source, limit, schema_registry=schema_registry, tz=tz, progress=progress, spark=spark)
+        return inspect_topic(
+            source,
+            wanted,
+            protocol=protocol,
+            schema_registry=schema_registry,
+            tz=tz,
+            progress=progress,
+            spark=spark,
+        )
     value = _message(hex, base64)
     name = check_readable(protocol or guess_protocol(value).name)
     registry = open_registry(resolved_uri(schema_registry)) if schema_registry else None

@@ -17,7 +17,7 @@ from tidecast.registry import Registry
 from tidecast.runtime import check_avro_limits, unknown_zone
 from tidecast.sources._unpack import check_compression, unpacked
 from tidecast.storage import path_of, path_uri
-from tidecast.topics import Records, file_errors, kafka_errors, open_topics
+from tidecast.topics import Offsets, Records, file_errors, kafka_errors, open_topics
 
 
 @contextmanager
@@ -38,10 +38,12 @@ def read_topic(spark: SparkSession, uri: str, *, registry: Registry | None = Non
     return decode_records(records, protocol, registry=registry, zone=zone)
 
 
-def read_records(spark: SparkSession, uri: str) -> tuple[Records, str]:
-    """Return the messages of a topic, up to its present end, and their protocol."""
+def read_records(
+    spark: SparkSession, uri: str, after: Offsets | None = None, until: Offsets | None = None
+) -> tuple[Records, str]:
+    """Return the messages of a topic, up to its present end, and their protocol; the bounds as in `Topics.read`."""
     protocol, place = protocol_of(uri), parse_place(uri)
-    return unpacked(open_topics(place).read(spark), protocol, place.params), protocol
+    return unpacked(open_topics(place).read(spark, after, until), protocol, place.params), protocol
 
 
 def check_source(uri: str, registry: Registry | None) -> str:

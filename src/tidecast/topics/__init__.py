@@ -1,9 +1,12 @@
 """Where messages live: Kafka, or files of Kafka-shaped records. Knows nothing of what is in them."""
 
-from tidecast.topics._base import Counts, Int64, Offsets, Records, TopicInfo, Topics
+from tidecast.topics._base import Counts, Int64, Offsets, Records, Spans, TopicInfo, Topics
 from tidecast.topics._dead_letters import (
+    DEAD_LETTERS,
+    DeadLetter,
     DeadLetters,
     append_lines,
+    first_dead_letters,
     read_dead_letters,
     refuse_dead_letters,
     replace_dead_letters,
@@ -26,12 +29,15 @@ from tidecast.topics._packing import (
 from tidecast.topics._written import check_written, count_rows
 
 __all__ = [
+    "DEAD_LETTERS",
     "Counts",
+    "DeadLetter",
     "DeadLetters",
     "Int64",
     "KafkaOptions",
     "Offsets",
     "Records",
+    "Spans",
     "TopicInfo",
     "Topics",
     "append_lines",
@@ -45,6 +51,7 @@ __all__ = [
     "decompressed",
     "fetched_claims",
     "file_errors",
+    "first_dead_letters",
     "kafka_errors",
     "open_topics",
     "read_dead_letters",

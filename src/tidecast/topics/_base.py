@@ -22,6 +22,9 @@ Int64 = Annotated[int, Field(ge=0, lt=1 << 63)]
 Counts = Mapping[tuple[str, int], int]
 """Numbers of records by topic and partition."""
 
+Spans = Mapping[tuple[str, int], tuple[int, int]]
+"""By topic and partition the first offset of a read, and the one after its last."""
+
 
 @dataclass(frozen=True)
 class Offsets:
@@ -33,6 +36,11 @@ class Offsets:
 
     ends: Mapping[str, Int64] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, ends: Mapping[tuple[str, int], int]) -> Offsets:
+        """Return the position that is given by topic and partition."""
+        return cls({f"{topic}/{partition}": end for (topic, partition), end in ends.items()})
 
     @property
     def topics(self) -> set[str]:
@@ -94,6 +102,9 @@ class Topics(Protocol):
 
     def read(self, spark: SparkSession, after: Offsets | None = None, until: Offsets | None = None) -> Records:
         """Return the records from `after`, by default the start, to `until`, by default the present end."""
+
+    def spans(self) -> Spans | None:
+        """Return what a read from the start to the present end goes over; None where only the records tell it."""
 
     def look(self, topic: str) -> TopicInfo | None:
         """Return what is known of a topic, None where there is none. Makes nothing."""

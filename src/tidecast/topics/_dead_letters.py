@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from pydantic import Base64Bytes, TypeAdapter
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast._errors import DecodeError, TerminalError
+from tidecast._errors import ConfigError, DecodeError, TerminalError
 from tidecast.model import RECORD
 from tidecast.storage import (
     AnyPath,
@@ -28,6 +30,8 @@ from tidecast.storage import (
 from tidecast.topics._files import NO_TOPIC
 from tidecast.topics._written import check_written, count_lines
 
+DEAD_LETTERS = "_dead_letters"
+"""The folder of dead letters beside tables or topics, where no other is named."""
 _PLACE = ("topic", "partition", "offset")
 _LINE = T.StructType(
     [
@@ -51,6 +55,23 @@ class DeadLetters:
     folder: AnyPath
     files: tuple[AnyPath, ...]
     frame: DataFrame
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A message that could not be handled, and why; see `tidecast.model.Reason`. `timestamp` is in epoch ms."""
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: int | None = None
+    key: Base64Bytes | None = None
+    value: Base64Bytes | None = None
+    reason: str = ""
+    detail: str | None = None
+
+
+_LETTER = TypeAdapter(DeadLetter)
 
 
 def write_dead_letters(frame: DataFrame, folder: AnyPath) -> dict[str, int]:
@@ -88,6 +109,36 @@ def read_dead_letters(spark: SparkSession, folder: AnyPath) -> DeadLetters | Non
     lines = spark.read.text([spark_input(file) for file in files]).select(F.col("value").alias("line"))
     parsed = lines.select("line", F.from_json("line", _LINE).alias("letter")).select("line", "letter.*")
     return DeadLetters(folder, files, parsed.withColumn("timestamp", F.timestamp_millis("timestamp")))
+
+
+def first_dead_letters(folder: AnyPath, number: int, of: Callable[[DeadLetter], bool]) -> tuple[list[DeadLetter], int]:
+    """Return some of the dead letters in a folder that are `of` a kind, in order of their places, and how many are.
+
+    It takes no Spark, and no more memory than these. Raises ConfigError for a line that is no dead letter.
+    """
+    found = 0
+
+    def all_of() -> Iterator[DeadLetter]:
+        nonlocal found
+        for file in entries(folder):
+            if file.name.endswith(".jsonl"):
+                with file.path.open("rb") as lines:
+                    for line in filter(bytes.strip, lines):
+                        letter = _letter(line, file.path)
+                        if of(letter):
+                            found += 1
+                            yield letter
+
+    first = heapq.nsmallest(number, all_of(), key=lambda one: (one.topic or "", one.partition or 0, one.offset or 0))
+    return first, found
+
+
+def _letter(line: bytes, file: AnyPath) -> DeadLetter:
+    try:
+        return _LETTER.validate_json(line)
+    except ValueError:
+        hint = "name the folder of dead letters, or that of the tables"
+        raise ConfigError("it has a line that is no dead letter", where=str(file), hint=hint) from None
 
 
 def replace_dead_letters(there: DeadLetters, applied: DataFrame, rest: DataFrame) -> None:

@@ -121,6 +121,9 @@ class FileTopics:
         # Parquet is read in a quarter of the time that Spark takes to keep what it read; lines are parsed.
         return Records.of(frame, ordered=not numbered and len(files) == 1, few=few, kept=bool(lines))
 
+    def spans(self) -> None:
+        """Return None: what files hold, their records tell; see `Topics.spans`."""
+
     def _present(self) -> list[Entry]:
         single = entry(self.path) if self.path.is_file() else None
         files = [single] if single else [f for folder in self._folders() for f in _records_in(folder)]

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
 from tidecast.model import RECORD
-from tidecast.topics._base import Counts, Offsets, Records, TopicInfo
+from tidecast.topics._base import Counts, Offsets, Records, Spans, TopicInfo
 from tidecast.topics._kafka_cluster import KafkaCluster
 from tidecast.topics._kafka_errors import kafka_errors
 from tidecast.topics._kafka_offsets import (
@@ -108,6 +108,11 @@ class KafkaTopics:
         )
         few = sum(end - begin for partitions in bounds.values() for begin, end in partitions.values()) <= _FEW
         return Records.of(frame.select([F.col(f.name).cast(f.dataType).alias(f.name) for f in RECORD.fields]), few=few)
+
+    def spans(self) -> Spans:
+        """Return what a read from `start` to the present end goes over; see `Topics.spans`. Raises as `read`."""
+        bounds = self._bounds(self._cluster(), None)
+        return {(topic, partition): ends for topic, places in bounds.items() for partition, ends in places.items()}
 
     def look(self, topic: str) -> TopicInfo | None:
         """Return the partition count of a topic, None where there is none. Raises `Unreachable`, `ConfigError`."""

@@ -15,10 +15,10 @@ from tidecast.replica.targets.iceberg import IcebergTarget, check_iceberg
 from tidecast.runtime import is_iceberg
 from tidecast.spark import sql_name
 from tidecast.storage import AnyPath, storage_path
+from tidecast.topics import DEAD_LETTERS
 
 _CATALOGS, _OWN_CATALOG = "spark.sql.catalog.", "spark_catalog"
 _MAX_SEGMENT = 255
-_DEAD_LETTERS = "_dead_letters"
 _JOURNAL, _LEDGER = ("_tidecast", "schema_changes"), ("_tidecast", "batches")
 _UNSAFE = re.compile(r"^[._]|[%/\\:*?\[\]{}<>|\"\x00-\x1f\x7f\ud800-\udfff]")
 """What a file system, a pattern of paths, or SQL with variables takes for something else."""
@@ -47,7 +47,7 @@ class Target:
 
     def dead_letters(self, folder: AnyPath | None) -> AnyPath:
         """Return where dead letters go, by default a folder beside the tables. Raises ConfigError for a catalog."""
-        place = folder or (self.folder / _DEAD_LETTERS if self.folder else None)
+        place = folder or (self.folder / DEAD_LETTERS if self.folder else None)
         if place is None:
             raise ConfigError(
                 f"{self.catalog} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR"

@@ -1,0 +1,92 @@
+"""Commands that are printed to go on with, and dead letters that are shown: without Spark."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from small_topic import TWO_ROWS
+from typer.testing import CliRunner
+
+import tidecast
+from tidecast.cli import _show
+from tidecast.cli._app import app
+
+SECRET = "hunter22"
+
+
+def test_a_mismatch_has_the_command_that_explains_it(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"table": "shop.t", "key": '{"id":7}', "expected": 1, "actual": 2, "corrupted": False}
+    places = ({"topic": "t", "partition": 2, "offset": 6}, {"topic": "u v", "partition": None, "offset": 0})
+    result = tidecast.Verified(mismatches=[{**place, **row} for place in places])
+    source = f"kafka://h:9092/t?protocol=avro&topics=t|u&sasl-user=me&sasl-password={SECRET}"
+    options = {"--schema-registry": f"http://me:{SECRET}@r:8081", "--tz": None}
+    _show.verified(result, True, source, options)
+    as_json = capsys.readouterr().out
+    _show.verified(result, False, source, options)
+    text = capsys.readouterr().out
+    assert SECRET not in as_json + text
+    found = [one["inspect"] for one in json.loads(as_json)["mismatches"]]
+    assert [line.strip() for line in text.splitlines() if line.startswith("  ")] == found
+    said = [shlex.split(command)[1:] for command in found]
+    head = ["inspect", source.replace(SECRET, "xxxxx")]
+    tail = ["--schema-registry", "http://me:xxxxx@r:8081"]
+    assert said == [
+        [*head, "--topic", "t", "--partition", "2", "--offset", "6", *tail],
+        [*head, "--topic", "u v", "--offset", "0", *tail],
+    ]
+
+
+def letter(offset: int, reason: str, value: str, **more: object) -> str:
+    record = {"topic": "t", "partition": 0, "offset": offset, "timestamp": 1_700_000_000_000, "key": None}
+    encoded = base64.b64encode(value.encode()).decode()
+    return json.dumps({**record, "value": encoded, "headers": None, "reason": reason, "detail": None, **more}) + "\n"
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of tables that have dead letters."""
+    monkeypatch.setattr(
+        "tidecast.inspection._events.inspect_message", lambda *_, **__: pytest.fail("Spark was started")
+    )
+    folder = tmp_path / "tables" / "_dead_letters"
+    folder.mkdir(parents=True)
+    (folder / "part-b.jsonl").write_text(letter(9, "bad-json", "{", key="aw==") + letter(7, "bad-json", "{no"))
+    (folder / "part-a.jsonl").write_text(letter(8, "schema-change", TWO_ROWS[0], detail="no table can follow it"))
+    return tmp_path / "tables"
+
+
+def test_a_dead_letter_is_shown_in_full(tables: Path) -> None:
+    first = tidecast.show_dead_letter(str(tables))
+    assert (first.offset, first.reason, first.value, first.message.problem) == (7, "bad-json", "e25v", "bad-json")
+    assert (first.to, first.matching, first.others) == (str(tables), 3, [("t", 0, 8), ("t", 0, 9)])
+    options = ("--source", f"kafka://h/t?sasl-password={SECRET}", "--checkpoint", "my c")
+    shown = CliRunner().invoke(app, ["dead-letters", "show", str(tables), "--offset", "8", "--json", *options])
+    said = json.loads(shown.stdout)
+    assert (said["reason"], said["detail"], said["matching"]) == ("schema-change", "no table can follow it", 1)
+    assert (said["message"]["type"], said["message"]["sql"]) == ("CREATE", "CREATE TABLE `t`")
+    assert [c["name"] for c in said["message"]["columns"]] == ["id", "name"]
+    source = "kafka://h/t?sasl-password=xxxxx"
+    retry = ["dead-letters", "retry", source, "--to", str(tables), "--checkpoint", "my c"]
+    assert shlex.split(said["commands"]["retry"])[1:] == retry
+    inspect = ["inspect", source, "--topic", "t", "--partition", "0", "--offset", "8"]
+    assert shlex.split(said["commands"]["inspect"])[1:] == inspect
+    text = CliRunner().invoke(app, ["dead-letters", "show", f"{tables}/_dead_letters", "--reason", "bad-json"]).stdout
+    for words in (
+        "topic t partition 0 offset 7: bad-json\n",
+        "sent at: 2023-11-14T22:13:20.000+00:00\n",
+        "1 more dead",
+    ):
+        assert words in text
+    assert f"retry SOURCE --to {tables} --checkpoint CHECKPOINT\n" in text
+
+
+def test_what_is_no_dead_letter_is_not_shown(tables: Path) -> None:
+    with pytest.raises(tidecast.ConfigError, match="there is no dead letter of offset 8 reason bad-json"):
+        tidecast.show_dead_letter(str(tables), offset=8, reason="bad-json")
+    (tables / "_dead_letters" / "part-c.jsonl").write_text("[]\n")
+    with pytest.raises(tidecast.ConfigError, match=r"part-c.jsonl: it has a line that is no dead letter"):
+        tidecast.show_dead_letter(str(tables))
