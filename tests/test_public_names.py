@@ -26,8 +26,8 @@ PUBLIC = {
         SchemaHistory SchemaRefused ShownLetter Snapshot SourceChanged SourceSnapshot SourceStatus Statement
         TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot TableSummary TerminalError
         TidecastError TransientError Unreachable Verdict Verified __version__ compare configure_spark convert decode
-        demo functions inspect list_dead_letters plan prove read replicate retry_dead_letters serve show_dead_letter
-        snapshot spark_session status verify
+        demo follow functions inspect list_dead_letters plan prove read replicate retry_dead_letters serve
+        show_dead_letter snapshot spark_session status verify
     """,
     "tidecast.api": """
         DeadLetterCount Events PlaceStatus ReplicaReport SourceStatus TableSummary TopicSource Verified
@@ -35,7 +35,7 @@ PUBLIC = {
         verify
     """,
     "tidecast.inspection": """
-        ColumnShown Inspected ShownLetter inspect show_dead_letter
+        ColumnShown Inspected ShownLetter follow inspect show_dead_letter
     """,
     "tidecast.functions": """
         from_ticdc_avro row_checksum

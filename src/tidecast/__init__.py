@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         verify,
     )
     from tidecast.checksum import Verdict
-    from tidecast.inspection import ColumnShown, Inspected, ShownLetter, inspect, show_dead_letter
+    from tidecast.inspection import ColumnShown, Inspected, ShownLetter, follow, inspect, show_dead_letter
     from tidecast.model import (
         Bootstrap,
         Column,
@@ -153,6 +153,7 @@ __all__ = [
     "convert",
     "decode",
     "demo",
+    "follow",
     "functions",
     "inspect",
     "list_dead_letters",
@@ -182,7 +183,7 @@ _MODULES = {
     """,
     "checksum": "Verdict",
     "functions": "functions",
-    "inspection": "ColumnShown Inspected ShownLetter inspect show_dead_letter",
+    "inspection": "ColumnShown Inspected ShownLetter follow inspect show_dead_letter",
     "model": """
         Bootstrap Column DataType Ddl Definition Index Kind Op Reason SchemaHistory Statement TableChanges TableSchema
     """,

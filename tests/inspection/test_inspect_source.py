@@ -110,8 +110,15 @@ def test_messages_are_found_in_kafka(spark: SparkSession, broker: KafkaBroker) -
     assert found(key=["id=3"], table="d.u") == found(key=["no=3"]) == []
     assert [o for _, o, _, _ in found(commit_ts=f"{_T0 + 5}", limit=5)] == [5, 1]
     assert [o for _, o, _, _ in found(commit_ts=f"{_T0 + 6}..", last=2, partition=0)] == [_ROWS - 1, _ROWS]
-    with pytest.raises(ConfigError, match=r"no message at partition 1 offset 4 .*found partition 1 has offsets 0 to 3"):
-        found(partition=1, offset=4)
+    # What comes is followed, with the schema that was told before.
+    coming = tidecast.follow(source, last=1, partition=1, key=["n=1"], spark=spark)
+    assert next(coming).offset == 2
+    for n in range(1, 4):
+        send(1, row(_T0 + (_ROWS + n) * _MS, _T0, id=6000 + n, n=n % 2))
+    assert producer.flush(30) == 0
+    assert shown([next(coming), next(coming)]) == [(1, 4, "INSERT", ["6001", "1"]), (1, 6, "INSERT", ["6003", "1"])]
+    with pytest.raises(ConfigError, match=r"no message at partition 1 offset 7 .*found partition 1 has offsets 0 to 6"):
+        found(partition=1, offset=7)
 
 
 def test_messages_are_found_in_files(spark: SparkSession, tmp_path: Path) -> None:
@@ -126,3 +133,9 @@ def test_messages_are_found_in_files(spark: SparkSession, tmp_path: Path) -> Non
     assert [o for _, o, _, _ in found(key=["id=2"])] == [2, 4]
     assert [o for _, o, _, _ in found(key=["name=one"], last=1)] == [3]
     assert found(limit=1) == [(None, 0, "CREATE", [None, None])]
+    coming = tidecast.follow(source, last=1, spark=spark)
+    assert next(coming).offset == 5
+    write_topic(
+        tmp_path / "t.jsonl", [*CHANGED_ROWS, CHANGED_ROWS[1]]
+    )  # a file that grows is read again, and shown once
+    assert shown([next(coming)]) == [(None, 6, "INSERT", ["1", "one"])]

@@ -526,6 +526,10 @@ def inspect(
             metavar="TIME[..TIME]", help="Only those whose row was committed then: a TSO or a time, or a range."
         ),
     ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Go on with each message that comes, after the --last ones, until Ctrl-C."),
+    ] = False,
     hexed: Annotated[str | None, typer.Option("--hex", metavar="MESSAGE", help="One message, in hexadecimal.")] = None,
     base64: Annotated[str | None, typer.Option("--base64", metavar="MESSAGE", help="One message, in base64.")] = None,
     protocol: Annotated[
@@ -538,6 +542,23 @@ def inspect(
     """Explain messages: protocol, type, table, commit-ts as time, columns with types, the checksum column by column."""
     if sum(given is not None for given in (source, hexed, base64)) != 1:
         raise typer.BadParameter("give one of SOURCE, --hex MESSAGE or --base64 MESSAGE")
+    if follow and source is not None:
+        if offset is not None:
+            raise typer.BadParameter("--follow has no --offset: it shows what comes")
+        coming = tidecast.follow(
+            source,
+            last=last or 0,
+            topic=topic,
+            partition=partition,
+            table=table,
+            key=key or (),
+            commit_ts=commit_ts,
+            protocol=protocol,
+            schema_registry=schema_registry,
+            tz=zone,
+        )
+        _show.followed(coming, as_json)
+        return
     with progress(as_json) as step:
         result = tidecast.inspect(
             source,

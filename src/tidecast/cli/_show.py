@@ -447,6 +447,16 @@ def inspected(messages: Sequence[Inspected], as_json: bool) -> None:
         print("no message is like that")
 
 
+def followed(messages: Iterable[Inspected], as_json: bool) -> None:
+    """Show messages as they come; as JSON, a line each."""
+    for message in messages:
+        if as_json:
+            print(json.dumps(asdict(message), default=str, ensure_ascii=False))
+        else:
+            _inspected(message)
+        sys.stdout.flush()
+
+
 def _inspected(m: Inspected) -> None:
     place = f"{m.topic} partition {m.partition} offset {m.offset}" if m.topic else "message"
     print(f"{place}: {m.protocol} {m.type} {m.table}".rstrip())

@@ -45,9 +45,8 @@ def runs_spark(command: Callable[..., None], *, once: bool = True) -> Callable[.
         given = {MASTER: master, REMOTE: remote}
         settings = {**_pairs(conf or ()), **{name: value for name, value in given.items() if value is not None}}
         hide(settings)
-        with command_settings(
-            settings, small=once and not options.get("continuous") and _is_small(options.get("source"))
-        ):
+        goes_on = options.get("continuous") or options.get("follow")
+        with command_settings(settings, small=once and not goes_on and _is_small(options.get("source"))):
             command(**options)
 
     own = inspect.signature(command, eval_str=True)

@@ -17,7 +17,7 @@ from tidecast.api import TopicSource
 from tidecast.checksum import explain, verdict
 from tidecast.inspection._inspected import ColumnShown, Inspected, Place, RowShown, explained, problem_text
 from tidecast.inspection._wanted import Wanted
-from tidecast.model import RECORD, Events, Kind, Reason, TableChanges
+from tidecast.model import RECORD, Events, Kind, Reason, SchemaHistory, TableChanges
 from tidecast.protocols import guess_protocol
 from tidecast.registry import Registry
 from tidecast.runtime import spark_session
@@ -40,10 +40,17 @@ def inspect_topic(
     spark: SparkSession | None,
 ) -> list[Inspected]:
     """Explain the messages of a source that are wanted; see `tidecast.inspect`."""
-    guess = partial(_guessed, protocol, spark)
-    checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark, guess=guess)
+    checked = checked_source(source, protocol=protocol, schema_registry=schema_registry, tz=tz, spark=spark)
     with source_errors(checked.uri):
-        return _Search(checked, wanted, progress).run()
+        return Search(checked, wanted, progress).run()
+
+
+def checked_source(
+    source: str, *, protocol: str | None, schema_registry: str | None, tz: str | None, spark: SparkSession | None
+) -> TopicSource:
+    """Return a source, whose URI need not name its protocol; see `TopicSource.check`."""
+    guess = partial(_guessed, protocol, spark)
+    return TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark, guess=guess)
 
 
 def inspect_message(
@@ -77,7 +84,7 @@ def _guessed(protocol: str | None, spark: SparkSession | None, uri: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Search:
+class Search:
     """A source in which messages are looked for.
 
     Ever more of it is read, until all is there that is wanted, and the schemas that some protocols tell once.
@@ -98,21 +105,31 @@ class _Search:
                 read = sum(end - start for start, end in part.values())
                 self.progress(f"looking into {read:,} messages", 0, 0)
             covered = part is None or spans is None or self.wanted.covered(part, spans)
-            found = look(self._read(part), first=number == 0, covered=covered, whole=part in (None, spans))
+            found = look(self.read(part), first=number == 0, covered=covered, whole=part in (None, spans))
             if found is not None:
                 return found
         return []
 
-    def _read(self, part: Spans | None) -> Records:
+    def read(self, part: Spans | None = None) -> Records:
+        """Return the messages of a part of the source, by default of all of it."""
         if part is None:
             return read_records(self.source.session, self.source.uri)[0]
         after = Offsets.of({place: start for place, (start, _) in part.items()})
         until = Offsets.of({place: end for place, (_, end) in part.items()})
         return read_records(self.source.session, self.source.uri, after, until)[0]
 
-    def _decoded(self, records: Records) -> Events:
+    def decoded(self, records: Records, history: SchemaHistory | None = None) -> Events:
+        """Return the events of messages; `history` is what is known of schemas."""
         source = self.source
-        return decode_records(records, source.protocol, registry=source.registry, zone=source.zone)
+        return decode_records(records, source.protocol, registry=source.registry, zone=source.zone, history=history)
+
+    def explained(self, records: Records, events: Events) -> list[Inspected]:
+        """Return what is wanted of messages and of their events, explained."""
+        if self.wanted.of_rows:
+            events, chosen = self._rows(events, ordered=records.ordered)
+        else:
+            chosen = self._chosen(records.frame, ordered=records.ordered)
+        return _explain_all(chosen, events, self.source.protocol) if chosen else []
 
     def _by_places(self, records: Records, *, first: bool, covered: bool, whole: bool) -> list[Inspected] | None:
         """Return the messages at the places that are wanted; None where there may be more, or they need a schema.
@@ -125,30 +142,31 @@ class _Search:
         self.progress("explaining", 0, 0)
         if first:
             few = records.frame.where(F.col("offset").isin([row["offset"] for row in chosen]))
-            with self._decoded(replace(records, frame=few)) as events:
+            with self.decoded(replace(records, frame=few)) as events:
                 found = _explain_all(chosen, events, self.source.protocol)
             if not any(map(_lacks_schema, found)):
                 return found
             if not whole:
                 return None
-        with self._decoded(records) as events:
+        with self.decoded(records) as events:
             found = _explain_all(chosen, events, self.source.protocol)
         return None if not whole and any(map(_lacks_schema, found)) else found
 
     def _by_rows(self, records: Records, *, first: bool, covered: bool, whole: bool) -> list[Inspected] | None:
         """Return the messages whose rows are wanted; None where there may be more, or rows need a schema."""
-        with self._decoded(records) as events:
-            tables = [(t, is_wanted) for t in events.tables if (is_wanted := _is_wanted(t, self.wanted)) is not None]
-            rows = [t.frame.where(is_wanted).select(_SHOWN) for t, is_wanted in tables]
-            chosen = self._chosen(union(rows), ordered=records.ordered) if rows else []
-            if not whole and (
-                (len(chosen) < self.wanted.limit and not covered)
-                or not events.rejected.where(F.col("reason") == Reason.UNKNOWN_TABLE).isEmpty()
-            ):
+        with self.decoded(records) as events:
+            mine, chosen = self._rows(events, ordered=records.ordered)
+            if not whole and ((len(chosen) < self.wanted.limit and not covered) or lacks_schemas(events)):
                 return None
             self.progress("explaining", 0, 0)
-            mine = replace(events, tables=tuple(t for t, _ in tables))
             return _explain_all(chosen, mine, self.source.protocol) if chosen else []
+
+    def _rows(self, events: Events, *, ordered: bool) -> tuple[Events, list[Row]]:
+        """Return the messages whose rows are wanted, and the events of the tables that have some."""
+        tables = [(t, is_wanted) for t in events.tables if (is_wanted := _is_wanted(t, self.wanted)) is not None]
+        rows = [t.frame.where(is_wanted).select(_SHOWN) for t, is_wanted in tables]
+        chosen = self._chosen(union(rows), ordered=ordered) if rows else []
+        return replace(events, tables=tuple(t for t, _ in tables)), chosen
 
     def _chosen(self, messages: DataFrame, *, ordered: bool) -> list[Row]:
         """Return the first messages at places that are wanted, or the last of them, in their order."""
@@ -157,6 +175,11 @@ class _Search:
         at_places = messages.where(_is_at(self.wanted)).select(_SHOWN)
         rows = at_places.orderBy(*(c.desc() if last else c for c in order)).limit(self.wanted.limit).collect()
         return rows[::-1] if last else rows
+
+
+def lacks_schemas(events: Events) -> bool:
+    """Tell whether there are rows among the messages whose schema is not known."""
+    return not events.rejected.where(F.col("reason") == Reason.UNKNOWN_TABLE).isEmpty()
 
 
 def _is_at(wanted: Wanted) -> Column:

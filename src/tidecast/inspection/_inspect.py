@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64 as base64_module
 import binascii
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -83,6 +83,32 @@ def inspect(
         from tidecast.inspection._events import inspect_message
 
         return inspect_message(value, name, registry=registry, zone=zone, progress=progress, spark=spark)
+
+
+def follow(
+    source: str,
+    *,
+    last: int = 0,
+    topic: str | None = None,
+    partition: int | None = None,
+    table: str | None = None,
+    key: Sequence[str] = (),
+    commit_ts: str | None = None,
+    protocol: str | None = None,
+    schema_registry: str | None = None,
+    tz: str | None = None,
+    spark: SparkSession | None = None,
+) -> Iterator[Inspected]:
+    """Explain the `last` messages of a source and then each that comes, until nobody asks for the next one.
+
+    The options are those of `inspect`. No more than a hundred messages of a partition are held at a time; a file is
+    read as a whole. Raises as `inspect`, and SourceChanged where the topic is made anew.
+    """
+    from tidecast.inspection._follow import follow_topic
+
+    commit_range = commit_ts_range(commit_ts) if commit_ts is not None else None
+    wanted = Wanted(last, True, topic, partition, None, table, key_of(key), commit_range)
+    return follow_topic(source, wanted, protocol=protocol, schema_registry=schema_registry, tz=tz, spark=spark)
 
 
 def _message(hexed: str | None, base64_text: str | None) -> bytes:

@@ -1,0 +1,108 @@
+"""Messages explained as they come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidecast._progress import no_progress
+from tidecast._uri import parse_place
+from tidecast.inspection._events import Search, checked_source, lacks_schemas
+from tidecast.inspection._inspected import Inspected
+from tidecast.inspection._wanted import Wanted
+from tidecast.model import Events, SchemaHistory
+from tidecast.sources import read_records, source_errors
+from tidecast.spark import number_at
+from tidecast.topics import Records, Topics, open_topics
+
+_AT_ONCE = 100
+"""The most messages of a partition that are read at once."""
+_ALL = (1 << 31) - 1
+_IDLE_S = 1.0
+
+
+def follow_topic(
+    source: str,
+    wanted: Wanted,
+    *,
+    protocol: str | None,
+    schema_registry: str | None,
+    tz: str | None,
+    spark: SparkSession | None,
+) -> Iterator[Inspected]:
+    """Explain messages as they come; see `tidecast.follow`."""
+    checked = checked_source(source, protocol=protocol, schema_registry=schema_registry, tz=tz, spark=spark)
+    newest, new = (Search(checked, one, no_progress) for one in (wanted, replace(wanted, limit=_ALL, last=False)))
+    return _Following(newest, new, open_topics(parse_place(checked.uri))).messages()
+
+
+@dataclass
+class _Following:
+    """A source whose new messages are explained; `newest` finds those before them."""
+
+    newest: Search
+    new: Search
+    topics: Topics
+    history: SchemaHistory | None = None
+    searched: bool = False
+    seen: dict[str, int] = field(default_factory=dict)
+    """Of files, which are read as a whole when they grow: by topic and partition the last offset that was read."""
+
+    def messages(self) -> Iterator[Inspected]:
+        """Yield the newest messages, if any are wanted, and then what comes."""
+        uri = self.new.source.uri
+        with source_errors(uri):
+            after = self.topics.end_offsets()
+            in_files = self.topics.spans() is None
+            if in_files and after.ends:
+                self._fresh(self.new.read())
+            shown = self.newest.run() if self.newest.wanted.limit else []
+            yield from shown
+            places = {_place(message) for message in shown}  # some came after the end was asked for
+            while True:
+                until = self.topics.end_offsets(after, _AT_ONCE)
+                if not any(until.differs(after, place) for place in until.ends):
+                    time.sleep(_IDLE_S)
+                    continue
+                records, _ = read_records(self.new.source.session, uri, after, until)
+                records = self._fresh(records) if in_files else records
+                with self._decoded(records) as events:
+                    found = self.new.explained(records, events)
+                yield from (message for message in found if _place(message) not in places)
+                after = until
+
+    def _fresh(self, records: Records) -> Records:
+        """Return the messages of files that were not read before, and take note of them."""
+        place = F.concat_ws("/", "topic", "partition")
+        fresh = records.frame.where(F.col("offset") > F.coalesce(number_at(self.seen, place), F.lit(-1)))
+        ends = fresh.groupBy(place.alias("place")).agg(F.max("offset").alias("last")).collect()
+        self.seen |= {row["place"]: row["last"] for row in ends}
+        return replace(records, frame=fresh)
+
+    def _decoded(self, records: Records) -> Events:
+        """Return the events of new messages; schemas that were told before are looked for once."""
+        events = self.new.decoded(records, self.history)
+        if events.history is not None and not self.searched and lacks_schemas(events):
+            events.release()
+            self.searched = True
+            events = self.new.decoded(records, self._told())
+        self.history = events.history
+        return events
+
+    def _told(self) -> SchemaHistory | None:
+        """Return what the source has told of schemas, as far back as its newest rows need it."""
+        spans = self.topics.spans()
+        parts = [None] if spans is None else Wanted(_AT_ONCE, last=True).parts(spans)
+        for part in parts:
+            with self.new.decoded(self.new.read(part)) as events:
+                if part in (None, spans) or not lacks_schemas(events):
+                    return events.history
+        return None
+
+
+def _place(message: Inspected) -> Sequence[object]:
+    return message.topic, message.partition, message.offset
