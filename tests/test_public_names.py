@@ -123,6 +123,9 @@ PUBLIC = {
     "tidecast.server": """
         Access Listener Service build_app build_replica_app read_users
     """,
+    "tidecast.conformance": """
+        Feature Report check features_of write
+    """,
     "tidecast.runtime": """
         ICEBERG_JARS Java MASTER MYSQL_JARS QUICK REMOTE RunningTasks SPARK_JARS check_avro_limits check_zone
         command_settings configure_spark fetch_jars find_java is_iceberg local_zone outside_settings read_jar_list

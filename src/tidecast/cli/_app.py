@@ -637,6 +637,39 @@ def server(
     )
 
 
+conformance_app = typer.Typer(
+    help="A kit for other consumers of TiCDC's topics: messages as files, answers as JSON Lines.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(conformance_app, name="conformance")
+Kit = Annotated[str, typer.Argument(metavar="DIR", help="The folder of the kit.")]
+
+
+@conformance_app.command("write")
+def write_conformance(folder: Kit) -> None:
+    """Write the kit to an empty folder: cases, their messages, schemas, and what is expected."""
+    from tidecast import conformance
+
+    cases = conformance.write(folder)
+    print(f"{len(cases)} cases in {folder}: answer those in cases.jsonl")
+
+
+@conformance_app.command("check")
+def check_conformance(
+    folder: Kit,
+    results: Annotated[str, typer.Argument(metavar="RESULTS", help="The file of answers, as JSON Lines.")],
+    as_json: Json = False,
+) -> None:
+    """Compare answers with what is expected, feature by feature; exit code 1 says that some are wrong."""
+    from tidecast import conformance
+
+    report = conformance.check(folder, results)
+    _show.conformance(report, as_json)
+    if report.failed:
+        raise typer.Exit(MISMATCH)
+
+
 @app.command(
     "cli",
     add_help_option=False,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         SourceStatus,
         Verified,
     )
+    from tidecast.conformance import Report
 
 _VERDICTS = ("match", "mismatch", "none", "zero", "delete", "unreadable")
 _WIDTH = 160
@@ -360,6 +361,21 @@ def proven(result: Proven, as_json: bool) -> None:
     for t in result.tables:
         if t.detail:
             print(f"{t.table}: {t.verdict.value.replace('-', ' ')}: {t.detail}")
+
+
+def conformance(report: Report, as_json: bool) -> None:
+    """Show how a consumer did in the conformance kit."""
+    if as_json:
+        _print_json({"ok": not report.failed, "features": [asdict(feature) for feature in report.features]})
+        return
+    protocols = list(dict.fromkeys(f.protocol for f in report.features))
+    cells = {(f.feature, f.protocol): f"{f.passed} of {f.answered}" if f.answered else "–" for f in report.features}
+    names = dict.fromkeys(f.feature for f in report.features)
+    rows = [(name, *(cells.get((name, protocol), "") for protocol in protocols)) for name in names]
+    _table("Right answers", ("feature", *protocols), rows, protocols)
+    for f in report.features:
+        if f.failed:
+            print(f"{f.protocol}, {f.feature}: {f.failed} wrong, first {f.first}")
 
 
 def compared(result: Compared, as_json: bool) -> None:
