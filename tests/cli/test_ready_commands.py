@@ -40,6 +40,14 @@ def test_a_mismatch_has_the_command_that_explains_it(capsys: pytest.CaptureFixtu
     ]
 
 
+def test_a_secret_that_is_given_by_reference_is_left_to_be_looked_up(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = {"topic": "t", "partition": 0, "offset": 6, "table": "a.b", "key": None, "expected": 1, "actual": 2}
+    source, registry = "kafka://h/t?sasl-user=me&sasl-password=env:WORD", "http://me:env:WORD@r"
+    _show.verified(tidecast.Verified(mismatches=[wrong]), True, source, {"--schema-registry": registry})
+    words = shlex.split(json.loads(capsys.readouterr().out)["mismatches"][0]["inspect"])
+    assert (words[2], words[-1]) == (source, registry)
+
+
 def letter(offset: int, reason: str, value: str, **more: object) -> str:
     record = {"topic": "t", "partition": 0, "offset": offset, "timestamp": 1_700_000_000_000, "key": None}
     encoded = base64.b64encode(value.encode()).decode()

@@ -183,11 +183,16 @@ def _inspect_command(source: str, place: Mapping[str, object], options: Mapping[
 
 
 def _shell_command(words: Sequence[str], options: Mapping[str, str | None]) -> str:
-    """Return a command of ours; where a secret was given, it has `xxxxx`."""
-    from tidecast._uri import redact_uri  # which `--help` shall not wait for
+    """Return a command of ours; where a secret was given, and not by reference, it has `xxxxx`."""
+    from tidecast._secrets import resolved_uri  # which `--help` shall not wait for
+    from tidecast._uri import HIDDEN, redact_uri
+
+    def shown(word: str) -> str:
+        hidden = resolved_uri(word, lambda reference, name: HIDDEN)
+        return word if hidden == redact_uri(hidden) else redact_uri(word)
 
     given = [word for name, text in options.items() if text is not None for word in (name, text)]
-    return shlex.join([_command("tidecast"), *(redact_uri(word) for word in (*words, *given))])
+    return shlex.join([_command("tidecast"), *map(shown, (*words, *given))])
 
 
 def replicated(result: Replicated, as_json: bool) -> None:
@@ -474,7 +479,7 @@ def followed(messages: Iterable[Inspected], as_json: bool) -> None:
 
 
 def _inspected(m: Inspected) -> None:
-    place = f"{m.topic} partition {m.partition} offset {m.offset}" if m.topic else "message"
+    place = " ".join(filter(None, (m.topic, _place(None, m.partition, m.offset)))) if m.topic else "message"
     print(f"{place}: {m.protocol} {m.type} {m.table}".rstrip())
     for label, value in (
         ("commit-ts", f"{m.commit_ts} ({m.time})" if m.commit_ts else None),
