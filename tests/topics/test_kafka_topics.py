@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import random
 import socket
+import ssl
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -381,10 +382,11 @@ class TestCredentials:
         assert "\n" not in str(error.value)
 
     def test_tokens_for_client_credentials(
-        self, spark: SparkSession, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+        self, spark: SparkSession, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        topic = fresh()
-        with TokenServer(broker.issuer) as tokens:
+        topic, authority, tls = fresh(), Authority(tmp_path), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(*authority.issue("tokens"))
+        with TokenServer(broker.issuer) as tokens, TokenServer(broker.issuer, tls) as private:
 
             def here(secret: str, url: str) -> KafkaTopics:
                 params = {
@@ -409,6 +411,10 @@ class TestCredentials:
                 wrong.ensure(topic)
             with pytest.raises(Unreachable, match=r"connect.*sasl-oauth-token-url") as missing:
                 nobody.ensure(topic)
+            with pytest.raises(ConfigError, match="certificate"):
+                here(tokens.secret, private.url).list_topics()
+            monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca))
+            assert topic in here(tokens.secret, private.url).list_topics()
             changed = nobody.options.for_spark_writes()  # a server that executors do not reach
             monkeypatch.setattr(KafkaOptions, "for_spark_writes", lambda _: changed)
             with pytest.raises(Unreachable, match=r"Kafka says: .*token-url") as alone:

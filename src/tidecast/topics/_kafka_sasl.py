@@ -6,8 +6,10 @@ import base64
 import binascii
 import os
 import re
+import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidecast._errors import ConfigError, needs_extra
@@ -15,6 +17,10 @@ from tidecast._errors import ConfigError, needs_extra
 _SECURITY = "org.apache.kafka.common.security"
 _IAM = "AWS_MSK_IAM"
 _OAUTH = "OAUTHBEARER"
+_AUTHORITIES = (
+    *("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"),
+    *("/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"),
+)
 _CLIENT_CREDENTIALS = "client_credentials"
 # Kafka's own client before 3.9.1 would read what file: names, and quote it in an error.
 _TOKEN_URL = re.compile(r"https?://[^/?#@\s]+(?:[/?][^#\s]*)?", re.I)
@@ -134,7 +140,15 @@ def _oauth_native(options: SaslOptions) -> dict[str, str]:
         "sasl.oauthbearer.client.secret": _oauth_secret(options),
         "sasl.oauthbearer.token.endpoint.url": options.sasl_oauth_token_url,
         **({"sasl.oauthbearer.scope": options.sasl_oauth_scopes} if options.sasl_oauth_scopes else {}),
+        **_trusted_by_system(),
     }
+
+
+def _trusted_by_system() -> dict[str, str]:
+    """Return the file of the system's authorities: librdkafka looks where the system that built it has that file."""
+    files = (ssl.get_default_verify_paths().cafile, *_AUTHORITIES)
+    found = next((file for file in files if file and Path(file).is_file()), None)
+    return {"https.ca.location": found} if found else {}
 
 
 def _oauth_java(options: SaslOptions) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -46,7 +47,7 @@ class TokenServer:
 
     client, secret = "tidecast", 'a"secret\\'
 
-    def __init__(self, issuer: Issuer) -> None:
+    def __init__(self, issuer: Issuer, tls: ssl.SSLContext | None = None) -> None:
         self.asked: list[dict[str, list[str]]] = []
         server = self
 
@@ -72,7 +73,9 @@ class TokenServer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/token"
+        if tls:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._server.server_address[1]}/token"
 
     def __enter__(self) -> Self:
         self._thread.start()
