@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 
 import pytest
 from differences import assert_messages_equal
+from full import full
 from golden_data import ONE_OF_EACH_IN_AVRO, Line, lines, toml
 from golden_events import GoldenEvents
 from pyspark.sql import SparkSession
@@ -65,7 +66,7 @@ def content(records: dict[Place, Line], schemas: dict[int, str]) -> dict[Place, 
     return {place: message(record["key"], record["value"], schemas) for place, record in records.items()}
 
 
-@pytest.mark.parametrize("variant", SOURCES)
+@pytest.mark.parametrize("variant", [pytest.param(v, marks=full if v == "avro" else ()) for v in SOURCES])
 def test_convert_gives_the_golden_messages(
     variant: str, golden: Callable[[str], Path], decoded: GoldenEvents, tmp_path: Path, spark: SparkSession
 ) -> None:

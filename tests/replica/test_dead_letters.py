@@ -123,6 +123,7 @@ def test_no_newer_row_is_set_back_and_no_row_comes_twice(refused: Replica) -> No
     assert refused.verdicts() == {"d.t": "equal", "d.plain": "equal"}
 
 
+@full
 def test_what_is_not_known_to_be_lacking_stays_a_dead_letter(refused: Replica) -> None:
     # A batch leaves it out, as a repetition; had it come before the end of the first one, that would have taken it.
     refused.run([row(_T0 + 1, _T0, name="plain", n=1), watermark(_T0 + 30)])

@@ -270,6 +270,7 @@ def test_iceberg_takes_the_promotions_that_are_said_to_be_some(lake: Lake) -> No
     assert len(pairs) == 4
 
 
+@full
 def test_what_each_policy_makes_of_a_change(lake: Lake, replica: Replica) -> None:
     before = (ID, column("a"), column("b", default="5"), column("n", "bigint"))
     after = (ID, column("aa"), column("n"), column("x", default="9"))
@@ -416,6 +417,7 @@ def test_rows_without_a_key_are_appended_once(
 # --- a replica that goes on -----------------------------------------------------------------------------------------
 
 
+@full
 def test_the_ledger_names_versions_and_small_files_become_large_ones(
     lake: Lake, replica: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:

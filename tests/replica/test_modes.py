@@ -61,6 +61,7 @@ def test_a_row_that_comes_and_goes_in_one_batch_is_kept_as_it_was_last(spark: Sp
     assert replica.version() == version
 
 
+@full
 def test_metadata_columns_stay_when_the_table_gets_columns(spark: SparkSession, tmp_path: Path) -> None:
     replica = SmallReplica(spark, tmp_path)
     replica.topic.grow(_HISTORY)

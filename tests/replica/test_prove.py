@@ -167,6 +167,7 @@ def test_a_flipped_byte_and_a_missing_file_are_named_and_other_tables_are_checke
     assert replica.proven()["d.u"].verdict is ProofVerdict.GONE
 
 
+@full
 def test_columns_may_be_added_renamed_dropped_widened_and_filled(spark: SparkSession, tmp_path: Path) -> None:
     replica = Replica(spark, tmp_path, ddl="try_evolve")
     replica.run(_FIRST)
