@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from full import full
 from servers import SPARK_HOME, S3Server, SparkCluster
 from small_topic import CHANGED_ROWS, json_lines
 
@@ -53,6 +54,7 @@ def on(cluster: SparkCluster, s3: S3Server) -> Sequence[str]:
     return ("--master", cluster.master, *(word for item in settings.items() for word in ("--conf", "=".join(item))))
 
 
+@full
 def test_a_topic_is_published_verified_and_applied(
     cluster: SparkCluster, s3: S3Server, base: AnyPath, tmp_path: Path
 ) -> None:

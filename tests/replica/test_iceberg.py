@@ -138,7 +138,7 @@ _SECOND = [
 
 @pytest.mark.parametrize(
     ("session", "mode"),
-    [("false", "current"), pytest.param("true", "soft-delete", marks=full), ("true", "log")],
+    [("false", "current"), pytest.param("true", "soft-delete", marks=full), pytest.param("true", "log", marks=full)],
     indirect=["session"],
 )
 def test_tables_hold_what_they_hold_in_delta(session: SparkSession, lake: Lake, replica: Replica, mode: str) -> None:
@@ -163,6 +163,7 @@ def test_tables_hold_what_they_hold_in_delta(session: SparkSession, lake: Lake, 
     assert lake.newest()["format-version"] == 2
 
 
+@full
 def test_tables_are_truncated_dropped_and_made_again(
     spark: SparkSession, lake: Lake, replica: Replica, tmp_path: Path
 ) -> None:

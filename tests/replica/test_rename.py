@@ -95,6 +95,7 @@ def test_what_stays_where_a_rename_is_not_carried_out(spark: SparkSession, tmp_p
         replica.run([_NAMED], ddl="evolve")
 
 
+@full
 def test_a_kill_while_a_table_is_renamed_does_not_show(spark: SparkSession, tmp_path: Path) -> None:
     clean, run = tmp_path / "clean", tmp_path / "run"
     replica = _routed(spark, run)
@@ -211,6 +212,7 @@ def test_one_statement_passes_names_on(
         check(watched.points[at])
 
 
+@full
 def test_a_retry_of_dead_letters_sets_no_renamed_row_back(spark: SparkSession, tmp_path: Path) -> None:
     replica = Replica(spark, tmp_path, ddl="try_evolve")
     in_the_way = Path(replica.to, "d", "t", "notes.txt")

@@ -283,7 +283,7 @@ def test_unsigned_bigints_of_long_mode(spark: SparkSession, tmp_path: Path) -> N
     assert max(keys) >= 2**63
 
 
-@pytest.fixture(params=[False, True], ids=["lenient", "ansi"])
+@pytest.fixture(params=[pytest.param(False, marks=full), True], ids=["lenient", "ansi"])
 def ansi(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[bool]:
     before = spark.conf.get("spark.sql.ansi.enabled") or "false"
     spark.conf.set("spark.sql.ansi.enabled", str(request.param).lower())
@@ -398,6 +398,7 @@ def test_columns_are_added_and_widened_until_a_rename(spark: SparkSession, tmp_p
     assert_table(to, other, final_state()[other])
 
 
+@full
 def test_refused_rows_can_stop_the_run(spark: SparkSession, tmp_path: Path) -> None:
     events = simple_events(spark, topic(tmp_path, about("simple-json.jsonl.gz", CHANGED)))
     with pytest.raises(DecodeError, match=r"topic orc.* offset \d+: schema-change: "):
@@ -442,6 +443,7 @@ def anew(message: Line, name: str, default: str | None, later: int) -> Line:
     return changed(message, change)
 
 
+@full
 def test_a_new_column_has_a_name_that_delta_refuses(spark: SparkSession, tmp_path: Path) -> None:
     messages = about("simple-json.jsonl.gz", {("orc", "t_misc")})
     schema = next(m for m in messages if m["kind"] == "ddl")
@@ -720,7 +722,9 @@ def logged(folder: Path) -> list[int]:
     return sorted(row["v"] for row in read_back(folder, ("orc", "log"))[1])
 
 
-@pytest.mark.parametrize("noted", [True, False], ids=["noted", "of a version that noted no message"])
+@pytest.mark.parametrize(
+    "noted", [True, pytest.param(False, marks=full)], ids=["noted", "of a version that noted no message"]
+)
 def test_another_topic_of_the_same_name_is_not_appended(spark: SparkSession, tmp_path: Path, noted: bool) -> None:
     """Its offsets are known, and its rows are not: without a key they would be taken for those that came before."""
     to, first = tmp_path / "to", keyless(1, 2, 3).messages
@@ -764,6 +768,7 @@ def test_files_without_offsets_are_no_one_topic(spark: SparkSession, tmp_path: P
     assert logged(to) == [1, 2, 3]
 
 
+@full
 @pytest.mark.usefixtures("substituting")
 def test_hostile_names(spark: SparkSession, tmp_path: Path) -> None:
     """Each table is one folder of its database, or all its messages are dead letters."""
@@ -806,6 +811,7 @@ def test_hostile_names(spark: SparkSession, tmp_path: Path) -> None:
     assert not (tmp_path / "fail").exists()
 
 
+@full
 @pytest.mark.usefixtures("substituting")
 def test_names_with_variables_in_every_protocol(spark: SparkSession, tmp_path: Path) -> None:
     table, key, value = "${env:HOME}", "${spark.app.name}", "${env:HOME}"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from avro_topic import INT, NUMBER, AvroTopic
+from full import full
 from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 
@@ -70,7 +71,7 @@ def test_rows_and_schema_changes_wait_for_a_watermark(spark: SparkSession, tmp_p
     ]
 
 
-@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("log", [False, pytest.param(True, marks=full)])
 def test_rows_without_a_key_and_logs_wait_and_come_once(
     spark: SparkSession, tmp_path: Path, topic: GrowingTopic, log: bool
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from crash_points import CrashPoints, Killed
-from full import FULL
+from full import FULL, full
 from growing_topic import ID, GrowingTopic, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 
@@ -105,7 +105,7 @@ _EXPECTED: dict[str, list[tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("mode", list(_EXPECTED))
+@pytest.mark.parametrize("mode", [pytest.param(m, marks=full if m == "soft-delete" else ()) for m in _EXPECTED])
 def test_what_is_older_than_a_truncation_goes_and_what_is_newer_stays(
     spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:

@@ -38,7 +38,7 @@ _Kind = tuple[type[TidecastError], str, str | None]
 _CREDENTIALS: _Kind = (
     ConfigError,
     "CDC:ErrKafkaNewProducer",
-    "check sasl-mechanism and the user, the password or the client that go with it, or enable-tls, ca, cert and key",
+    "check sasl-mechanism and what goes with it, as sasl-user and sasl-password, or enable-tls, ca, cert and key",
 )
 _TOKENS: _Kind = (
     Unreachable,
