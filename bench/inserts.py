@@ -14,46 +14,30 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 import tidecast
-from bench.orders import COMMIT_TS, SCHEMA, inserted_rows
 from bench.runs import anew, workspace
 from bench.suite import KafkaBroker
-from bench.topics import FIRST, OPTIONS
-from tidecast.checksum import row_checksum
-from tidecast.protocols import avro
-from tidecast.registry import open_registry
+from bench.topics import FIRST, write_topics
 
 _PARTITIONS = 4
-_TSO_STEP = 1 << 18
 
 
-def _publish(spark: SparkSession, broker: KafkaBroker, registry_url: str, rows: int) -> None:
-    """Put so many inserts into the topic, each key into one partition."""
-    registry = open_registry(registry_url)
-    key_id = registry.register(f"{FIRST}-key", avro.key_schema(SCHEMA, OPTIONS))
-    value_id = registry.register(f"{FIRST}-value", avro.value_schema(SCHEMA, OPTIONS))
+def _publish(spark: SparkSession, base: Path, broker: KafkaBroker, rows: int) -> None:
+    """Put so many inserts into a topic of the broker, each key into one partition, and their schemas into `base`."""
+    write_topics(spark, rows, base)
     broker.create_topic(FIRST, _PARTITIONS)
-    checksum = F.col("checksum").withField("current", row_checksum(SCHEMA, F.col("data")))
-    commit_ts = F.lit(COMMIT_TS) + F.col("n") * _TSO_STEP
-    changes = inserted_rows(spark, rows, SCHEMA).withColumns({"checksum": checksum, "commit_ts": commit_ts})
-    messages = changes.select(
-        avro.encode_key(SCHEMA, key_id, OPTIONS).alias("key"),
-        avro.encode_value(SCHEMA, value_id, OPTIONS).alias("value"),
-    )
+    messages = spark.read.parquet(str(base / "topics" / FIRST)).select("key", "value")
     messages.write.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap).option("topic", FIRST).save()
 
 
-def _contestants(
-    spark: SparkSession, base: Path, broker: KafkaBroker, registry: str
-) -> dict[str, Callable[[], object]]:
+def _contestants(spark: SparkSession, base: Path, broker: KafkaBroker) -> dict[str, Callable[[], object]]:
     def replicate(folder: Path) -> None:
         tidecast.replicate(
             f"kafka://{broker.bootstrap}/{FIRST}?protocol=avro",
             str(folder / "tables"),
             checkpoint=str(folder / "checkpoint"),
-            schema_registry=registry,
+            schema_registry=(base / "registry").as_uri(),
             tz="UTC",
             spark=spark,
         )
@@ -73,9 +57,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     options = parser.parse_args()
     with workspace() as (spark, base), KafkaBroker() as broker:
-        registry = (base / "registry").as_uri()
-        _publish(spark, broker, registry, options.rows)
-        runs = _contestants(spark, base, broker, registry)
+        _publish(spark, base, broker, options.rows)
+        runs = _contestants(spark, base, broker)
         seconds: dict[str, list[float]] = {name: [] for name in runs}
         for turn in range(options.rounds + 1):
             for name, run in runs.items():

@@ -7,13 +7,12 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 from deltalake import DeltaTable
+from feed_server import until
 from full import full
 from pyspark.sql import SparkSession
 from servers import SPARK_HOME, KafkaBroker, SchemaRegistry
@@ -95,7 +94,7 @@ def test_the_commands_of_compose_do_what_they_shall(
     with subprocess.Popen(command("server"), env=user, cwd=tmp_path) as server:
         try:
             healthy = command("server", *services()["server"]["healthcheck"]["test"][2:])
-            wait_until(lambda: subprocess.run(healthy, env=user, capture_output=True, check=False).returncode == 0, 120)
+            until(lambda: subprocess.run(healthy, env=user, capture_output=True, check=False).returncode == 0, 120)
             ended(*command("changefeed"), env=user)
             replica = command("replica")
             replica.remove("--continuous")
@@ -105,7 +104,7 @@ def test_the_commands_of_compose_do_what_they_shall(
                 orders = tmp_path / "tables/shop/orders"
                 return orders.exists() and DeltaTable(orders).to_pyarrow_table().num_rows > 100
 
-            wait_until(applied, 180)
+            until(applied, 180)
         finally:
             server.terminate()
 
@@ -115,10 +114,3 @@ def ended(*command: str | Path, env: dict[str, str] | None = None) -> str:
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=240, check=False, env=env)
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     return done.stdout
-
-
-def wait_until(done: Callable[[], bool], seconds: float) -> None:
-    until = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < until
-        time.sleep(1)

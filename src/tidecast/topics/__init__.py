@@ -2,7 +2,6 @@
 
 from tidecast.topics._base import Counts, Int64, Offsets, Records, Spans, TopicInfo, Topics
 from tidecast.topics._dead_letters import (
-    DEAD_LETTERS,
     DeadLetter,
     DeadLetters,
     append_lines,
@@ -12,7 +11,7 @@ from tidecast.topics._dead_letters import (
     replace_dead_letters,
     write_dead_letters,
 )
-from tidecast.topics._files import file_errors
+from tidecast.topics._files import DEAD_LETTERS, file_errors
 from tidecast.topics._kafka_errors import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
 from tidecast.topics._open import open_topics

@@ -30,8 +30,6 @@ from tidecast.storage import (
 from tidecast.topics._files import NO_TOPIC
 from tidecast.topics._written import check_written, count_lines
 
-DEAD_LETTERS = "_dead_letters"
-"""The folder of dead letters beside tables or topics, where no other is named."""
 _PLACE = ("topic", "partition", "offset")
 _LINE = T.StructType(
     [

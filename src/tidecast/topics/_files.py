@@ -33,12 +33,14 @@ _PARQUET = ".parquet"
 _BROKEN = "broken_line"
 _RECORDS = (*_LINES, _PARQUET)
 NO_TOPIC = ".no-topic"
+DEAD_LETTERS = "_dead_letters"
+"""The folder of dead letters beside tables or topics, where no other is named."""
 _FEW_BYTES = 1 << 18
 """How large files are, all together and without what each file of Parquet has beside its rows (`_FOOTER`), that one
 task reads and works on."""
 _FOOTER = 3000
 
-_RESERVED = ("_dead_letters", "_delta_log", "_spark_metadata", "_temporary")
+_RESERVED = (DEAD_LETTERS, "_delta_log", "_spark_metadata", "_temporary")
 _DAMAGED = "it is damaged, or no file of its kind: fetch it again, or take it away"
 
 _LINE = T.StructType(
