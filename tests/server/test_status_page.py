@@ -334,7 +334,7 @@ def test_a_replica_tells_when_it_tries_again_and_what_to_do() -> None:
 
 
 def test_the_page_of_a_replica_tells_what_it_tries_again(browser: Chrome) -> None:
-    status = ReplicaStatus("file:///source", "tables")
+    status = ReplicaStatus("file:///source", "tables", lambda: 1_000_000.0)
     listener = Listener.open("127.0.0.1:0", Access())
     with answering(build_replica_app(status, listener.access), listener) as url:
         page = Page(browser, url)
