@@ -143,6 +143,7 @@ class ChangefeedConfig:
             checksums=self.integrity.check_level == "correctness",
             schema_registry=bool(self.schema_registry),
             glue_schema_registry=self.sink.kafka_config.glue_schema_registry_config is not None,
+            compressed=self.large_message_handle.large_message_handle_compression != "none",
             zone=zone,
             cluster_id=cluster_id,
         )
