@@ -487,12 +487,16 @@ def rule(topic: str) -> str:
     return f"[sink]\ndispatchers = [{{matcher = ['*.*'], topic = '{topic}'}}]"
 
 
-@pytest.mark.parametrize("topic", ["", "{schema}_{table}", "cdc.{schema}.{table}-x", "{schema}{table}"])
+@pytest.mark.parametrize(
+    "topic", ["", "fixed.topic-1", "{schema}_{table}", "cdc.{schema}.{table}-x", "{schema}{table}"]
+)
 def test_topic_rules_for_avro(tmp_path: Path, topic: str) -> None:
     assert load(tmp_path, rule(topic), AVRO).dispatchers[0].topic == topic
 
 
-@pytest.mark.parametrize("topic", ["literal", "{schema}", "{table}", "{table}_{schema}", "{schema}_{table}_{table}"])
+@pytest.mark.parametrize(
+    "topic", ["{schema}", "{table}", "{table}_{schema}", "{schema} {table}", "{schema}_{table}_{table}"]
+)
 def test_topic_rules_without_both_names_are_refused_for_avro(tmp_path: Path, topic: str) -> None:
     error = refusal(tmp_path, rule(topic), AVRO)
     assert error.code == "CDC:ErrKafkaTopicExprInvalid"

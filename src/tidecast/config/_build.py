@@ -44,7 +44,7 @@ _SHORTEST_STUCK = 30 * 60 * 10**9
 
 _NAME = r"[A-Za-z0-9._\-]*"
 _TOPIC = re.compile(rf"{_NAME}(\{{schema\}})?({_NAME}\{{table\}})?{_NAME}")
-_ONE_TABLE_TOPIC = re.compile(rf"{_NAME}\{{schema\}}{_NAME}\{{table\}}{_NAME}")
+_ONE_TABLE_TOPIC = re.compile(rf"{_NAME}(\{{schema\}}{_NAME}\{{table\}}{_NAME})?")
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+", re.ASCII)
 
 _IN_SINK = (
