@@ -157,6 +157,7 @@ def test_a_type_that_the_protocol_lacks_is_refused_with_its_column() -> None:
         (DataType("varchar", *UTF8), "<&>\u2028/", AvroOptions(), '"\\u003c\\u0026\\u003e\\u2028/"'),
         (DataType("varchar", *UTF8), "null", AvroOptions(), '"null"'),
         (DataType("set", *UTF8, elements=("a", "b")), "a,b", AvroOptions(), '"a,b"'),
+        (DataType("enum", *UTF8, elements=("a''b",)), "a''b", AvroOptions(), "\"a''b\""),
     ],
 )
 def test_defaults_are_written_as_the_reference_writes_them(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tidecast._errors import EncodeError
 from tidecast.model import Column, DataType, Kind, TableSchema, sanitize
 from tidecast.protocols.avro._json import Json, dumps
-from tidecast.protocols.avro._names import join_options, unescape_quotes
+from tidecast.protocols.avro._names import join_options
 from tidecast.protocols.avro._options import AvroOptions
 
 OP, COMMIT_TS, PHYSICAL_TIME = "_tidb_op", "_tidb_commit_ts", "_tidb_commit_physical_time"
@@ -186,6 +186,4 @@ _DEFAULTS: dict[Kind, Callable[[str | int], Json]] = {
     Kind.DOUBLE: float,
     Kind.BIT: _bits,
     Kind.BINARY: _blob,
-    Kind.ENUM: lambda text: unescape_quotes(str(text)),
-    Kind.SET: lambda text: unescape_quotes(str(text)),
 }
