@@ -16,13 +16,14 @@ from full import full
 from golden_data import lines
 from growing_topic import ID
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from servers import S3Server
 
 import tidecast
 from tidecast.protocols import simple
 from tidecast.sources import read_records
 from tidecast.storage import entries, storage_path
-from tidecast.topics import compress
+from tidecast.topics import claim_location, compress
 from tidecast.topics._packing import _in_pieces, _un_snappy
 
 TABLE = {
@@ -163,6 +164,20 @@ def test_the_claim_check_keeps_the_whole(
     assert (set(read), dead_letters) == (({1}, {"incomplete-row": 2}) if result.claims else (set(BODIES), {}))
     read, dead_letters = rows(spark, f"{here}&claim-check-storage-uri={store}/claims")
     assert (read, dead_letters) == (BODIES, {})
+
+
+@pytest.mark.parametrize(
+    ("storage", "folder"),
+    [
+        ("file:///claims/", "file:///claims"),
+        ("s3://AKID:secret@bucket/claims?region=x&secret-access-key=secret", "s3://AKID@bucket/claims"),
+        ("abfss://files@account.dfs.core.windows.net/a", "abfss://files@account.dfs.core.windows.net/a"),
+        ("hdfs://host:9000/a@b", "hdfs://host:9000/a@b"),
+    ],
+)
+def test_a_message_tells_its_claim_s_place_without_credentials(storage: str, folder: str, spark: SparkSession) -> None:
+    location = claim_location(storage, F.lit(b"row").cast("binary")).alias("location")
+    assert re.fullmatch(re.escape(folder) + r"/[0-9a-f-]{36}\.json", spark.range(1).select(location).collect()[0][0])
 
 
 def test_a_claim_check_reads_no_place_but_its_storage(source: str, tmp_path: Path, spark: SparkSession) -> None:

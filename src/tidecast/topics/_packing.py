@@ -33,6 +33,9 @@ Compression = Literal["none", "snappy", "lz4"]
 
 _CLAIM_FILE = ".json"
 _REMOTE = re.compile(r"(s3a?|gs|gcs|hdfs|viewfs|abfss?)://")
+_ACCESS = re.compile(r"(?<=//)([^/?#@:]*):[^/?#]*(?=@)|[?#].*", re.S)
+"""What of a URI is a password, or parameters, which may be credentials."""
+
 _LZ4_MAGIC = bytes.fromhex("04224d18")
 _LZ4_FIRST_GUESS = 8
 _SNAPPY_RATIO = 24  # three bytes make at most 64
@@ -201,11 +204,15 @@ def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
 
 
 def claim_location(storage: str, value: Column) -> Column:
-    """Return where the whole of a message lies: a file named by its content, which a repeated run finds again."""
+    """Return where the whole of a message lies: a file named by its content, which a repeated run finds again.
+
+    All readers of the topic see it, so it has neither the password nor the parameters of the storage's URI.
+    """
     digest = F.sha2(value, 256)
     a, b, c, d, e = (F.substring(digest, at, length) for at, length in ((1, 8), (9, 4), (14, 3), (18, 3), (21, 12)))
     uuid = F.concat(a, F.lit("-"), b, F.lit("-4"), c, F.lit("-a"), d, F.lit("-"), e)
-    return F.concat(F.lit(storage.rstrip("/") + "/"), uuid, F.lit(_CLAIM_FILE))
+    folder = _ACCESS.sub(r"\1", storage).rstrip("/")
+    return F.concat(F.lit(f"{folder}/"), uuid, F.lit(_CLAIM_FILE))
 
 
 def _opened(storage: str) -> tuple[pafs.FileSystem, str]:
