@@ -13,9 +13,11 @@ from tidecast._time_limit import check_time
 
 _LITERAL = re.compile(r"[0-9A-Za-z$_\u0080-\U0010ffff]")
 _NAME = re.compile(r"[0-9A-Za-z$_]+(?=\.|$)")
-_PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
-_CLASS = re.compile(r"\[(!?)((?:\\.|[^\]\\])+)\]")
-_REGEX = re.compile(r"/((?:\\.|[^/\\])*)/")
+_RESERVED = re.compile(r"[0-9A-Za-z]")
+"""What a backslash may not stand before."""
+
+_CLASS = re.compile(r"\[(!?)((?:\\[^0-9A-Za-z]|[^\]\\])+)\]", re.S)
+_REGEX = re.compile(r"/((?:\\.|[^/\\])+)/", re.S)
 _QUOTED = re.compile(r'"((?:[^"]|"")+)"|`((?:[^`]|``)+)`')
 _WILDCARDS = {"*": ".*", "?": "."}
 
@@ -216,7 +218,9 @@ class _Reader:
             length, piece = found.end(), f"[{'^' * len(found[1])}{members}]"
         elif first == "\\":
             escaped = self._rest[1:2]
-            if not _PUNCTUATION.fullmatch(escaped):
+            if not escaped:
+                self._fail("syntax error: cannot place \\ at end of line")
+            if _RESERVED.fullmatch(escaped):
                 self._fail(f"cannot escape a letter or number (\\{escaped}), it is reserved for future extension")
             length, piece = 2, re.escape(escaped)
         elif not _LITERAL.fullmatch(first):
