@@ -430,6 +430,12 @@ def test_a_key_must_be_left(tmp_path: Path, patterns: list[str]) -> None:
     assert caught.value.code == "CDC:ErrColumnSelectorFailed"
 
 
+def test_a_table_without_a_handle_key_has_no_key_to_be_left(tmp_path: Path) -> None:
+    chosen = config(tmp_path, selectors({"matcher": ["*.*"], "columns": ["a"]}))
+    keyless = table("t", *ints("a", "b"))
+    assert [c.name for c in Router(chosen.routing).select_columns(keyless).columns] == ["a"]
+
+
 def test_columns_that_dispatch_rows_must_be_left(tmp_path: Path) -> None:
     rules = dispatchers({"matcher": ["*.*"], "partition": "columns", "columns": ["KEEP_A"]})
     chosen = config(tmp_path, rules + "\n" + selectors({"matcher": ["*.*"], "columns": ["id"]}))

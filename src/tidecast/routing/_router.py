@@ -94,8 +94,9 @@ class Router:
     def select_columns(self, schema: TableSchema) -> TableSchema:
         """Return the table with only the columns that the first column selector that matches it lets through.
 
-        Raises ConfigError (`CDC:ErrColumnSelectorFailed`) where neither the primary key nor a unique index stays whole,
-        or a column is dropped by which rows are dispatched. Source: Changefeed configuration, column selectors.
+        Raises ConfigError (`CDC:ErrColumnSelectorFailed`) where a column is dropped by which rows are dispatched, or
+        of a table with a handle key neither the primary key nor a unique index stays whole. Source: Changefeed
+        configuration, column selectors.
         """
         for selector in self._rules.column_selectors:
             if TableMatcher(selector.matcher).matches(schema.database, schema.table):
@@ -104,7 +105,7 @@ class Router:
             return schema
         matcher = ColumnMatcher(selector.columns)
         selected = frozenset(c.name for c in schema.columns if matcher.matches(c.name))
-        if not any(i.unique and selected.issuperset(i.columns) for i in schema.indexes):
+        if schema.handle_key and not any(i.unique and selected.issuperset(i.columns) for i in schema.indexes):
             raise _column_selector_failed(schema, "no primary key columns or unique key columns are left")
         rule = _rule(self._rules, schema)
         if _partition_rule(rule) == "columns":
