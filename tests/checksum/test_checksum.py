@@ -494,6 +494,12 @@ def test_values_outside_of_their_type_fit_no_checksum(spark: SparkSession, setti
             assert got[1:] == [reference(schema, {"c": value}) for value in others]
 
 
+def test_vector_of_the_most_dimensions(spark: SparkSession) -> None:
+    schema = table(TableColumn("v", DataType("vector")))
+    row: Row = {"v": f"[{','.join(f'-{n}.5e-3' for n in range(16383))}]".encode()}
+    assert checksums(spark, schema, [row]) == [reference(schema, row)]
+
+
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 def test_numbers_that_are_none_count_as_zero(spark: SparkSession, number: str) -> None:
     schema = table(TableColumn("f", DataType("float")), TableColumn("d", DataType("double")))

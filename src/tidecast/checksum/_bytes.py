@@ -35,7 +35,7 @@ _STRINGS = json.dumps({"type": "array", "items": "string"})
 _FLOATS = json.dumps({"type": "array", "items": "float"})
 _LATIN1 = "ISO-8859-1"
 _NUMBER = r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
-_VECTOR = rf"^\[({_NUMBER}(,{_NUMBER})*)?\]$"
+_VECTOR = rf"^\[({_NUMBER}(,{_NUMBER})*+)?\]\z"  # possessive: Java recurses for each number otherwise
 
 _SHORT = 256
 
