@@ -774,7 +774,10 @@ FAILURES: dict[str, tuple[Command, str]] = {
         lambda p: ("replicate", p.simple, "--to", "ftp://host/x"),
         "--to: ftp: is not a storage that is supported",
     ),
-    "a catalog that is none": (lambda p: ("replicate", p.simple, "--to", "tables"), "Spark has no catalog 'tables'"),
+    "a catalog that is none": (
+        lambda p: ("replicate", p.simple, "--to", "tables", "--dead-letters", "letters"),
+        "Spark has no catalog 'tables'",
+    ),
     "a message that is no hexadecimal": (lambda p: ("inspect", "--hex", "xyz"), "the message is not hexadecimal"),
 }
 

@@ -74,6 +74,7 @@ def test_a_wrong_call_starts_no_java(tmp_path: Path) -> None:
         ("verify", SHOP, "--conf", "spark.executor.memory"): (2, "spark.executor.memory: --conf takes NAME=VALUE"),
         ("verify", SHOP, "--conf", "spark.secret hunter2"): (2, "spark.secret: --conf takes NAME=VALUE"),
         ("demo", "--master", "mesos://h"): (2, "unknown kind of Spark master 'mesos://h'"),
+        ("replicate", SHOP, "--to", "lake"): (2, "lake is a catalog, no place for dead letters"),
         ("replicate", SHOP, "--to", ".", "--master", "yarn"): (2, "nothing tells where YARN is"),
         ("verify", SHOP, "--master", "spark://host"): (2, "'host' is not the address of a Spark master"),
         ("verify", SHOP, "--master", "local[2]", "--remote", "sc://h"): (2, "cannot both be used"),

@@ -181,7 +181,7 @@ def replicate(
     contents, of_values = Contents.parse(mode, metadata), OnUnrepresentable.parse(on_unrepresentable)
     settings = Settings.of(config)
     on_ddl = DdlPolicy.parse(settings.ddl, ddl)
-    dead_letter_folder = folder(dead_letters, "--dead-letters")
+    dead_letter_folder = target.dead_letters(folder(dead_letters, "--dead-letters"))
 
     def apply(events: Events, applied: AppliedKeys | None = None, proofs: Proofs | None = None) -> Replicated:
         if not continuous:  # which tells of each batch what it did

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -17,7 +18,10 @@ from tidecast.spark import sql_name
 from tidecast.storage import AnyPath, storage_path
 from tidecast.topics import DEAD_LETTERS
 
+_log = logging.getLogger(__name__)
+
 _CATALOGS, _OWN_CATALOG = "spark.sql.catalog.", "spark_catalog"
+_DELTA, _KEPT_IN = "org.apache.spark.sql.delta.catalog.DeltaCatalog", "spark.sql.catalogImplementation"
 _MAX_SEGMENT = 255
 _JOURNAL, _LEDGER = ("_tidecast", "schema_changes"), ("_tidecast", "batches")
 _UNSAFE = re.compile(r"^[._]|[%/\\:*?\[\]{}<>|\"\x00-\x1f\x7f\ud800-\udfff]")
@@ -32,8 +36,20 @@ class Target:
     catalog: str
 
     def check(self, spark: SparkSession) -> None:
-        """Raise ConfigError for a catalog that the session does not have, or lacks the jar of."""
+        """Raise ConfigError for a catalog that the session does not have, or lacks the jar of.
+
+        Warns of one that the session keeps in its memory.
+        """
         if self.folder is not None:
+            return
+        if self.catalog == _OWN_CATALOG and self._implementation(spark) in ("", _DELTA):
+            if spark.conf.get(_KEPT_IN, "in-memory") == "in-memory":
+                _log.warning(
+                    "--to: Spark keeps %s in memory, and its tables are lost to it when it ends: use a metastore "
+                    "(%s=hive) or another catalog, or write to a folder",
+                    self.catalog,
+                    _KEPT_IN,
+                )
             return
         if self.catalog != _OWN_CATALOG and not self._implementation(spark):
             hint = f"write a folder as ./{self.catalog}, or set {_CATALOGS}{self.catalog}"
@@ -49,9 +65,8 @@ class Target:
         """Return where dead letters go, by default a folder beside the tables. Raises ConfigError for a catalog."""
         place = folder or (self.folder / DEAD_LETTERS if self.folder else None)
         if place is None:
-            raise ConfigError(
-                f"{self.catalog} is a catalog, no place for dead letters", hint="name a folder: --dead-letters DIR"
-            )
+            hint = f"name a folder: --dead-letters DIR, or write a folder of tables as ./{self.catalog}"
+            raise ConfigError(f"--to: {self.catalog} is a catalog, no place for dead letters", hint=hint)
         return place
 
     def encodes_names(self, spark: SparkSession) -> bool:
