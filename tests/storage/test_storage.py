@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -334,6 +335,19 @@ def test_a_store_that_does_not_answer_shows_no_secret(monkeypatch: pytest.Monkey
     assert "127.0.0.1:9" in str(caught.value)
     for secret in ("AKIDEXAMPLE", "very-secret"):
         assert secret not in f"{caught.value}{path!r}{path}"
+
+
+def test_a_store_without_credentials_is_not_asked_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.hadoop.fs.s3a.endpoint http://127.0.0.1:9\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.setattr(storage._open, "running_session", lambda: None)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("SHARED_CREDENTIALS_FILE", "CONFIG_FILE"):
+        monkeypatch.setenv(f"AWS_{name}", str(tmp_path / "none"))
+    with pytest.raises(ConfigError, match="the folder cannot be used: Unable to locate credentials"):
+        check_exclusive(storage_path("s3a://lake/x", "--to"), "--to")
 
 
 def test_who_looks_at_a_state_does_not_take_it_over(folder: RemotePath) -> None:

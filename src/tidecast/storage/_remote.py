@@ -15,6 +15,8 @@ from urllib.parse import quote
 from tidecast._errors import ConfigError, Unreachable
 
 _SECRET = re.compile(r"key|secret|token|password|credential|sas", re.I)
+_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError")
+"""What Amazon's driver raises before it asks the store, which is no matter of trying again."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,8 @@ class RemotePath:
         except (MemoryError, TypeError, AttributeError):  # an error of ours
             raise
         except Exception as error:
+            if type(error).__name__ in _NO_CREDENTIALS:
+                raise PermissionError(errno.EACCES, self.store.public(error), str(self)) from None
             what = f"the storage does not answer: {type(error).__name__}: {self.store.public(error)}"
             raise Unreachable(what, where=str(self)) from None
 
