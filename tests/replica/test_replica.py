@@ -927,6 +927,7 @@ def test_one_run_at_a_time_has_a_checkpoint(spark: SparkSession, tmp_path: Path)
 # --- places ---------------------------------------------------------------------------------------------------------
 
 
+@full
 def test_a_spark_catalog(spark: SparkSession, tmp_path: Path) -> None:
     file = topic(tmp_path, about("simple-json.jsonl.gz", {("orc", "t_misc"), ("orc", "t_nokey")}))
     events = simple_events(spark, file)
