@@ -144,15 +144,22 @@ def _ivy_file(artifacts: Sequence[Artifact]) -> str:
     def attributes(**values: str) -> str:
         return " ".join(f"{name.replace('__', ':')}={quoteattr(value)}" for name, value in values.items() if value)
 
-    def dependency(a: Artifact) -> str:
-        module = attributes(org=a.organisation, name=a.name, rev=a.version, transitive="false", conf="default")
-        file = attributes(name=a.name, type=a.extension, ext=a.extension, m__classifier=a.classifier)
-        return f"<dependency {module}><artifact {file}/></dependency>"
+    def file(a: Artifact) -> str:
+        return f"<artifact {attributes(name=a.name, type=a.extension, ext=a.extension, m__classifier=a.classifier)}/>"
 
+    def dependency(organisation: str, name: str, version: str) -> str:
+        # Of a module that is named twice Ivy brings the files of one time alone.
+        files = "".join(
+            file(a) for a in artifacts if (a.organisation, a.name, a.version) == (organisation, name, version)
+        )
+        module = attributes(org=organisation, name=name, rev=version, transitive="false", conf="default")
+        return f"<dependency {module}>{files}</dependency>"
+
+    modules = dict.fromkeys((a.organisation, a.name, a.version) for a in artifacts)
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
         '<info organisation="tidecast" module="jars"/>'
-        f"<dependencies>{''.join(map(dependency, artifacts))}</dependencies></ivy-module>"
+        f"<dependencies>{''.join(dependency(*module) for module in modules)}</dependencies></ivy-module>"
     )
 
 

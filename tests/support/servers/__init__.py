@@ -6,6 +6,7 @@ from servers._kafka import KafkaBroker
 from servers._mariadb import MariaDB
 from servers._oauth import Issuer, TokenServer
 from servers._registry import SchemaRegistry
+from servers._rest_catalog import RestCatalogServer
 from servers._s3 import S3Server
 from servers._spark_home import SPARK_HOME
 
@@ -15,6 +16,7 @@ __all__ = [
     "Issuer",
     "KafkaBroker",
     "MariaDB",
+    "RestCatalogServer",
     "S3Server",
     "SchemaRegistry",
     "SparkCluster",
