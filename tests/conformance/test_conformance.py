@@ -182,10 +182,7 @@ def test_tidecast_answers_rightly(
     cases = [case for case in cases_of(tidecast_kit) if is_chosen(case["case"])]
     write_answers(spark, tidecast_kit, cases, tmp_path / "results.jsonl", tmp_path / "tables")
     report = check(tidecast_kit, tmp_path / "results.jsonl")
-    # What comes after the end of a Debezium message is not looked at.
-    lenient = ["debezium, bad input: 1 wrong, debezium.bad-inputs offset 6: kind row, expected error"]
-    wrong = [f"{f.protocol}, {f.feature}: {f.failed} wrong, {f.first}" for f in report.features if f.failed]
-    assert wrong == (lenient if protocol in (None, "debezium") else [])
+    assert [f"{f.protocol}, {f.feature}: {f.failed} wrong, {f.first}" for f in report.features if f.failed] == []
     answered = {(f.protocol, f.feature) for f in report.features if f.answered and not f.not_answered}
     expected = {feature for feature in features_of(tidecast_kit) if feature[0] == protocol}
     assert answered == expected if protocol else len(answered) > 20

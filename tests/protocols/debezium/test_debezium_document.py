@@ -34,6 +34,13 @@ SOURCE: Json = {
     "commit_ts": 1,
     "cluster_id": "test_cluster",
 }
+
+
+def source_of(commit_ts: int | None) -> Json:
+    """Return a source: that of Debezium's own connector has no commit-ts."""
+    return SOURCE | {"commit_ts": commit_ts, "connector": "TiCDC" if commit_ts else "mysql"}
+
+
 TINY = {"type": "int16", "optional": True, "field": "tiny"}
 
 
@@ -275,13 +282,13 @@ def shown(*names: str, sql: str, commit_ts: int | None = None) -> tuple[Json, Js
     nothing = dict.fromkeys(("length", "scale", "charsetName", "enumValues", "defaultValueExpression"))
     columns = [nothing | {"name": n, "typeName": "INT", "optional": n != names[0]} for n in names]
     content = {"defaultCharsetName": "utf8mb4", "primaryKeyColumnNames": [names[0]], "columns": columns}
-    payload = {"source": SOURCE | {"commit_ts": commit_ts}, "databaseName": "test", "ddl": sql}
+    payload = {"source": source_of(commit_ts), "databaseName": "test", "ddl": sql}
     change = {"type": "ALTER", "id": '"test"."table1"', "table": content}
     return {"payload": {"databaseName": "test"}}, {"payload": payload | {"tableChanges": [change]}}
 
 
 def bare_row(commit_ts: int | None = None, before: Json | None = None, **after: int) -> tuple[Json, Json]:
-    source = SOURCE | {"commit_ts": commit_ts}
+    source = source_of(commit_ts)
     payload = {"source": source, "op": "u" if before else "c", "before": before, "after": after}
     return {"payload": {"id": 1}}, {"payload": payload}
 
@@ -426,6 +433,7 @@ def test_rows_without_a_commit_ts_and_a_schema_have_that_of_their_place(spark: S
         ('{"payload":{}}', Reason.BAD_MESSAGE),
         ('{"payload":{"op":"x","source":{"db":"a","table":"b","commit_ts":1}}}', Reason.BAD_MESSAGE),
         ('{"payload":{"op":"m","source":{}}}', Reason.BAD_MESSAGE),
+        ('{"payload":{"op":"c","source":{"db":"a","table":"b","connector":"TiCDC"},"after":{}}}', Reason.BAD_MESSAGE),
         ('{"payload":{"op":"c","source":{"db":"a","commit_ts":1}}}', Reason.BAD_MESSAGE),
         ('{"payload":{"ddl":"x","source":{"db":"a"},"tableChanges":[{"table":{}}]}}', Reason.BAD_MESSAGE),
         (
@@ -438,6 +446,23 @@ def test_what_cannot_be_read_is_rejected(message: str, reason: Reason, spark: Sp
     with read(spark, (None, message)) as events:
         assert [row["reason"] for row in events.rejected.collect()] == [reason]
         assert events.tables == ()
+
+
+@pytest.mark.parametrize("schema", [None, envelope(TINY)], ids=["bare", "schema"])
+def test_a_message_ends_where_it_ends(schema: Json | None, spark: SparkSession) -> None:
+    """What more there is, or less, may be a part of what was lost."""
+    payload = ROW_VALUE["payload"]
+    change = shown("tiny", sql="CREATE TABLE table1", commit_ts=1)
+    parts = {"payload": payload} if schema is None else {"payload": payload, "schema": schema}
+    forms = [parts, dict(reversed(parts.items())), *([payload] if schema is None else [])]
+    texts = [json.dumps(form, separators=gaps) for form in forms for gaps in ((",", ":"), None)]
+    more = [text + rest for text in texts for rest in ("}", "]", " x", "{}", ",", text)]
+    with read(spark, change, *((ROW_KEY, text) for text in (*more, *(text[:-1] for text in texts)))) as events:
+        assert {row["reason"] for row in events.rejected.collect()} == {Reason.BAD_JSON}
+        assert events.tables == ()
+    with read(spark, change, *((ROW_KEY, text + rest) for text in texts for rest in ("", " ", "\r\n"))) as events:
+        assert events.rejected.isEmpty()
+        assert sum(t.good.count() for t in events.tables) == 3 * len(texts)
 
 
 def test_a_row_whose_key_cannot_be_read_is_rejected(spark: SparkSession) -> None:

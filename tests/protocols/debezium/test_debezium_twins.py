@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from strategies import drawn, texts
 
 from tidecast.model import Column, DataType, TableSchema
+from tidecast.protocols._json_object import CLOSING
 from tidecast.protocols.debezium import _decode_envelope as envelope
 from tidecast.protocols.debezium import _json
 from tidecast.protocols.debezium._decode_schema import fields_of
@@ -52,7 +53,8 @@ def test_the_parts_of_a_message_are_those_that_python_reads(spark: SparkSession)
     cut = envelope.payload("value"), envelope.schema("value"), envelope.members("value")
     for row, (payload, schema, layout) in zip(frame.select(*cut).collect(), parts, strict=True):
         found = [first_object(row[0]), row[1] and first_object("{" + bytes(row[1]).decode()), row[2]]
-        assert found == [{"payload": payload}, schema, list(payload)], message(payload, schema, layout)
+        marked = json.loads(f'{{"payload":0{CLOSING}') | {"payload": payload}
+        assert found == [marked, schema, list(payload)], message(payload, schema, layout)
 
 
 @pytest.mark.parametrize("schema", [None, {"type": "struct", "fields": ["é", ',"schema":{']}], ids=["bare", "schema"])

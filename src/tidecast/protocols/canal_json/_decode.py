@@ -34,9 +34,6 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
     stats = _collect_stats(parsed)
     found = [row for row in stats if row["shape"] is not None]
     ops = {op for row in stats for op in row["ops"]}
-    has_commit_ts = not any(row["lacks_commit_ts"] for row in found)
-    order = "commit_ts" if has_commit_ts and not ordered else "offset"
-    position = order if ordered or has_commit_ts else None
     refused: list[tuple[_Group, str]] = []
     versions: list[tuple[_Group, TableSchema]] = []
     for row in found:
@@ -45,6 +42,9 @@ def decode(records: DataFrame, *, ordered: bool = False, zone: str = "UTC") -> E
             versions.append((group, group.schema()))
         except InvalidSchema as error:
             refused.append((group, str(error)))
+    has_commit_ts = not any(group.row["lacks_commit_ts"] for group, _ in versions)
+    order = "commit_ts" if has_commit_ts and not ordered else "offset"
+    position = order if ordered or has_commit_ts else None
 
     def changes(one: tuple[_Group, TableSchema]) -> TableChanges:
         group, schema = one

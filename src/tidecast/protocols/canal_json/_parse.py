@@ -56,6 +56,8 @@ def parse(records: DataFrame) -> DataFrame:
         F.coalesce(commit_ts, F.when(m["es"].between(0, _LAST_MS), m["es"] * compose(1))).alias("since"),
         m["sql"].alias("sql"),
         (F.coalesce(tidb["onlyHandleKey"], F.lit(False)) | tidb["claimCheckLocation"].isNotNull()).alias("reduced"),
+        # One that was damaged there would leave its whole batch without commit-ts.
+        (tidb.isNotNull() & tidb["commitTs"].isNull()).alias("undated"),
         keys.alias("keys"),
         columns.alias("columns"),
         types.alias("types"),
@@ -67,7 +69,7 @@ def parse(records: DataFrame) -> DataFrame:
     cause = F.when(F.col("reason").isNotNull(), problem)
     for wrong, reason, detail in _problems():
         cause = cause.when(wrong, F.struct(F.lit(str(reason)).alias("reason"), detail.alias("detail")))
-    checked = (*_WHY, "sound", "known", "reduced", "paired")
+    checked = (*_WHY, "sound", "known", "reduced", "undated", "paired")
     columns_left = [name for name in messages.columns if name not in checked]
     return messages.select(
         *columns_left,
@@ -88,6 +90,7 @@ def _problems() -> Iterator[tuple[Column, Reason, Column]]:
     yield ~F.coalesce(is_tso(since), F.lit(False)), Reason.BAD_VALUE, F.lit("es is no time")
     yield (op == DDL) & (F.coalesce("sql", F.lit("")) == ""), Reason.BAD_MESSAGE, F.lit("a schema change without sql")
     yield row & F.col("reduced"), Reason.INCOMPLETE, nothing
+    yield row & F.col("undated"), Reason.BAD_MESSAGE, F.lit("_tidb without commitTs")
     named = F.coalesce(F.octet_length("database") > 0, F.lit(False)) & F.coalesce(
         F.octet_length("table") > 0, F.lit(False)
     )

@@ -37,7 +37,8 @@ def read_plain(value: bytes, options: DecodeOptions) -> PlainMessage:
     zone, message = zone_named(options.zone), object_of(value)
     kind, sql = member(message, "type", str), member(message, "sql", str)
     changes_schema = member(message, "isDdl", bool) or kind in DDL_TYPES
-    tidb = member(message, "_tidb", dict) or {}
+    extension = member(message, "_tidb", dict)
+    tidb = extension or {}
     reduced = member(tidb, "onlyHandleKey", bool) or member(tidb, "claimCheckLocation", str) is not None
     times = [member(tidb, name, int) for name in ("commitTs", "watermarkTs")]
     commit_ts = times[kind == WATERMARK]
@@ -54,6 +55,7 @@ def read_plain(value: bytes, options: DecodeOptions) -> PlainMessage:
     need(kind in ROW_OPS, "another kind of message")
     if reduced:
         return Problem(Reason.INCOMPLETE)
+    need(extension is None or commit_ts is not None, "_tidb without commitTs")
     need(bool(database and table), "a row without its database and table")
     row, types, keys = _single(parts["data"]), _texts(parts["mysqlType"]), parts["pkNames"] or ()
     columns = list(row if parts["sqlType"] is None else parts["sqlType"])

@@ -35,11 +35,13 @@ from tidecast.model import (
     read_statement,
     row_type,
 )
+from tidecast.protocols._json_object import END, is_closed
 from tidecast.protocols._rejected import rejected, with_causes
 from tidecast.protocols.debezium import _decode_envelope as envelope
-from tidecast.protocols.debezium._decode_schema import Field, fields_of, read_block, read_table
+from tidecast.protocols.debezium._decode_schema import Field, MoreAfterEnd, fields_of, read_block, read_table
 from tidecast.protocols.debezium._decode_values import damaged, json_type, readable, value
 from tidecast.protocols.debezium._encode import WATERMARK
+from tidecast.protocols.debezium._encode_source import CONNECTOR
 from tidecast.protocols.debezium._unknown_fields import unknown_fields
 from tidecast.spark import active_java, block_collapse_project, evaluated_once, parallel_map, reused
 
@@ -48,7 +50,6 @@ SNAPSHOT = "r"
 
 _OPS = (Op.CREATE, Op.UPDATE, Op.DELETE, SNAPSHOT)
 _UNREADABLE = "unreadable"
-_WHY = ("reason", "detail")
 _SIDES = ("before", "after")
 
 
@@ -60,8 +61,9 @@ def _message(**payload: T.DataType) -> T.StructType:
     return _nullable(payload=_nullable(**payload), **{_UNREADABLE: T.StringType()})
 
 
-_SOURCE = _nullable(db=T.StringType(), table=T.StringType(), commit_ts=T.LongType())
-_HEAD = _message(source=_SOURCE, op=T.StringType(), ddl=T.StringType(), tableChanges=T.StringType())
+_SOURCE = _nullable(db=T.StringType(), table=T.StringType(), commit_ts=T.LongType(), connector=T.StringType())
+_PAYLOAD = _message(source=_SOURCE, op=T.StringType(), ddl=T.StringType(), tableChanges=T.StringType())
+_HEAD = T.StructType([*_PAYLOAD.fields, END])
 
 
 def decode(
@@ -69,8 +71,7 @@ def decode(
 ) -> Events:
     """Return the events of Debezium messages, TiCDC's or those of Debezium's own connector for MySQL.
 
-    In: the columns of `RECORD`, and where messages were unpacked `reason` and `detail`: why one could not be.
-    `ordered`: see `Events`. `zone` is the time zone of TIMESTAMP defaults in statements,
+    In: the columns of `RECORD`. `ordered`: see `Events`. `zone` is the time zone of TIMESTAMP defaults in statements,
     that of TiCDC's server. A row is read by the schema in its message; without one, by the last schema change of its
     table before it, or by one of `schemas`, which are such as a Simple topic has. What is before is told by commit-ts;
     where rows have none, by offset if they are `ordered`, and else the last version counts. Where one of those gives
@@ -92,12 +93,16 @@ def decode(
             highest = row["watermark"]
             continue
         group = _Group.of(row)
-        lacks_commit_ts |= row["lacks_commit_ts"]
-        read = _read(group, known)
+        try:
+            read = _read(group, known)
+        except MoreAfterEnd:
+            refused.append((group, Reason.BAD_JSON, "more follows its end"))
+            continue
         if isinstance(read, str):
             reason = Reason.FOREIGN_SCHEMA if group.schema else Reason.UNKNOWN_TABLE
             refused.append((group, reason, read))
         else:
+            lacks_commit_ts |= row["lacks_commit_ts"]
             found.append((row, group, read))
 
     def changes(one: tuple[Row, _Group, _Reading]) -> TableChanges:
@@ -128,21 +133,17 @@ _BROKEN = "tableChanges is not of Debezium's form"
 
 def _parse(records: DataFrame) -> DataFrame:
     """Return the records with what their messages say beside rows, and why one cannot be used."""
-    usable, heads, members = _head_columns(tuple(name for name in _WHY if name in records.columns))
+    usable, heads, members = _head_columns()
     return records.where(usable).select(*heads).select(*members)
 
 
 @reused()
-def _head_columns(given: tuple[str, ...]) -> tuple[Column, tuple[Column, ...], tuple[Column, ...]]:
-    """Return which records are messages, and the columns of the two steps of `_parse`.
-
-    Of `_WHY` the records have those that are `given`.
-    """
+def _head_columns() -> tuple[Column, tuple[Column, ...], tuple[Column, ...]]:
+    """Return which records are messages, and the columns of the two steps of `_parse`."""
     head = F.from_json(envelope.payload("value"), _HEAD, {"columnNameOfCorruptRecord": _UNREADABLE})
     there = F.octet_length("value") > 0
     heads = (
         *map(F.col, RECORD.fieldNames()),
-        *(F.col(name) if name in given else F.lit(None).cast("string").alias(name) for name in _WHY),
         evaluated_once(head).alias("head"),
         F.when(envelope.schema("value").isNotNull(), F.xxhash64(envelope.schema("value"))).alias("shape"),
         envelope.members("key").alias("keys"),
@@ -151,10 +152,12 @@ def _head_columns(given: tuple[str, ...]) -> tuple[Column, tuple[Column, ...], t
     row = payload["op"].isin(*_OPS)
     change = payload["op"].isNull() & payload["ddl"].isNotNull()
     broken_key = (F.octet_length("key") > 0) & F.col("keys").isNull()
-    broken = head.isNull() | head[_UNREADABLE].isNotNull() | ~F.is_valid_utf8(envelope.text("value"))
+    broken = head.isNull() | head[_UNREADABLE].isNotNull() | ~is_closed(head)
+    broken |= ~F.is_valid_utf8(envelope.text("value"))
+    # One that was damaged there, taken for another connector's, would leave its whole batch without commit-ts.
+    undated = (origin["connector"] == CONNECTOR) & origin["commit_ts"].isNull()
     reason = (
-        F.when(F.col("reason").isNotNull(), F.col("reason"))
-        .when(broken | F.coalesce(broken_key, F.lit(False)), Reason.BAD_JSON)
+        F.when(broken | F.coalesce(broken_key, F.lit(False)), Reason.BAD_JSON)
         .when(
             payload["op"] == WATERMARK,
             F.when(origin["commit_ts"].isNull(), Reason.BAD_MESSAGE).when(
@@ -162,13 +165,13 @@ def _head_columns(given: tuple[str, ...]) -> tuple[Column, tuple[Column, ...], t
             ),
         )
         .when(~F.coalesce(row, F.lit(False)) & ~change, Reason.BAD_MESSAGE)
+        .when(F.coalesce(undated, F.lit(False)), Reason.BAD_MESSAGE)
         .when(~is_tso(origin["commit_ts"]), Reason.BAD_VALUE)
         .when(origin["db"].isNull() | (row & origin["table"].isNull()), Reason.BAD_MESSAGE)
     )
     members = (
         *map(F.col, RECORD.fieldNames()),
         reason.alias("reason"),
-        F.col("detail"),
         F.when(change, "ddl").otherwise(payload["op"]).alias("op"),
         origin["db"].alias("database"),
         origin["table"].alias("table"),
@@ -483,7 +486,7 @@ def _watermarks(parsed: DataFrame) -> DataFrame:
 
 def _rejected(parsed: DataFrame, refused: list[tuple[_Group, Reason, str]], broken: list[tuple[str, str]]) -> DataFrame:
     """Return the messages that cannot be used; the groups that are refused may be thousands."""
-    undatable = F.when(F.col("reason") == Reason.BAD_VALUE, "commit_ts is no time").otherwise(F.col("detail"))
+    undatable = F.when(F.col("reason") == Reason.BAD_VALUE, "commit_ts is no time")
     messages = parsed.withColumn("detail", undatable)
     if refused:
         kinds = {"database": pa.string(), "table": pa.string(), "keys": pa.list_(pa.string())}

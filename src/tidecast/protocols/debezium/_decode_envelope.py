@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.expressions import MAX_LENGTH
+from tidecast.protocols import _json_object as json_object
 
 END = "\x01"
 """What follows a comma after a row's text: no JSON has it, neither in a text nor outside."""
@@ -25,7 +26,7 @@ _AFTER_HEAD = (
 )
 """What comes after the head of TiCDC's messages, and has the row in it."""
 _HEAD_FIRST = '{"payload":{"source":{'
-_PARTS = T.StructType([T.StructField(name, T.StringType()) for name in ("payload", "schema")])
+_PARTS = T.StructType([*(T.StructField(name, T.StringType()) for name in ("payload", "schema")), json_object.END])
 
 
 def text(name: str) -> Column:
@@ -40,14 +41,19 @@ def _is_schema_first(whole: Column) -> Column:
 
 
 def payload(name: str) -> Column:
-    """Return a message without its schema, as text that begins with `{"payload":`; the end may hold more brackets."""
-    whole = text(name)
-    parts = F.from_json(whole, _PARTS)
-    after_schema = F.concat(F.lit(_PAYLOAD), F.substring_index(whole, _PAYLOAD_LAST, -1))
+    """Return a message without its schema, as text that begins with `{"payload":` and has the mark of `marked`.
+
+    The mark does not come out where more follows the message's end; where it ends with its schema, that tells.
+    """
+    whole, marked = text(name), json_object.marked(F.col(name))
+    parts, closing = F.from_json(marked, _PARTS), F.lit(json_object.CLOSING)
+    after_schema = F.concat(F.lit(_PAYLOAD), F.substring_index(marked, _PAYLOAD_LAST, -1))
+    before_schema = F.concat(F.substring_index(whole, _SCHEMA, 1), closing)
+    end = F.when(json_object.is_closed(parts), closing).otherwise("}")
     return (
-        F.when(whole.startswith(_COMPACT), F.concat(F.substring_index(whole, _SCHEMA, 1), F.lit("}")))
+        F.when(whole.startswith(_COMPACT), F.when(whole.contains(_SCHEMA), before_schema).otherwise(marked))
         .when(_is_schema_first(whole), after_schema)
-        .otherwise(F.concat(F.lit(_PAYLOAD), F.coalesce(parts["payload"], whole), F.lit("}")))
+        .otherwise(F.concat(F.lit(_PAYLOAD), F.coalesce(parts["payload"], whole), end))
     )
 
 
@@ -59,8 +65,11 @@ def members(name: str) -> Column:
 
 
 def schema(name: str) -> Column:
-    """Return the schema of a message as bytes without the first bracket, and whatever follows it; null for none."""
-    whole = text(name)
+    """Return the schema of a message as bytes without the first bracket, and with one more after its last.
+
+    That is the message's; what else follows there is no part of a sound message. Null where there is no schema.
+    """
+    whole, end = text(name), F.lit("}")
     parts = F.from_json(whole, _PARTS)
     start = F.octet_length(F.substring_index(whole, _SCHEMA, 1)) + len(_SCHEMA) + 1
     first = F.substring_index(whole, _PAYLOAD_LAST, 1)
@@ -71,9 +80,9 @@ def schema(name: str) -> Column:
         )
         .when(
             _is_schema_first(whole),
-            F.substring(first, len(_SCHEMA_FIRST) + 1, MAX_LENGTH).cast("binary"),
+            F.concat(F.substring(first, len(_SCHEMA_FIRST) + 1, MAX_LENGTH), end).cast("binary"),
         )
-        .otherwise(F.substring(parts["schema"], 2, MAX_LENGTH).cast("binary"))
+        .otherwise(F.concat(F.substring(parts["schema"], 2, MAX_LENGTH), end).cast("binary"))
     )
 
 

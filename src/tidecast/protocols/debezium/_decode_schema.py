@@ -56,6 +56,7 @@ _TYPES = {
 _INT64_MAX = float(2**63 - 1)
 _MICRO = "io.debezium.time.MicroTimestamp"
 _UNKNOWN_DIGITS = -1
+_BLANKS = " \t\r\n"
 """The length of a FLOAT(M,D) whose M is not known."""
 
 
@@ -76,14 +77,21 @@ def fields_of(schema: TableSchema) -> tuple[Field, ...]:
     return tuple(Field(c, form(c.data_type), digits=True) for c in schema.columns)
 
 
+class MoreAfterEnd(Exception):
+    """A message does not end with the bracket after its schema."""
+
+
 def read_block(text: bytes, known: Iterable[TableSchema]) -> tuple[TableSchema | None, tuple[Field, ...]] | None:
     """Return the fields that a row's schema tells, and the table that it is of, if one of `known` would give it.
 
     The last of those counts. None where the schema is none of Debezium's, or has a type that cannot be read. `text` is
-    without its first bracket; what follows its last one does not count.
+    without its first bracket, and has the message's last one. Raises MoreAfterEnd where something else follows it.
     """
     try:
-        block, _ = json.JSONDecoder(parse_float=Decimal).raw_decode("{" + text.decode())
+        left = "{" + text.decode()
+        block, end = json.JSONDecoder(parse_float=Decimal).raw_decode(left)
+        if left[end:].rstrip(_BLANKS) != "}":
+            raise MoreAfterEnd
         sides = {f.get("field"): f for f in block["fields"]}
         columns: list[dict[str, Any]] = (sides.get("after") or sides["before"])["fields"]
         names = frozenset(c["field"] for c in columns)

@@ -37,6 +37,7 @@ from tidecast.protocols.debezium._decode import SNAPSHOT, _Group, _Known, _read,
 from tidecast.protocols.debezium._decode_schema import Field
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds
 from tidecast.protocols.debezium._encode import WATERMARK
+from tidecast.protocols.debezium._encode_source import CONNECTOR
 
 _COMPACT, _SCHEMA = b'{"payload":{', b',"schema":{'
 _SCHEMA_FIRST, _PAYLOAD_LAST = b'{"schema":{', b',"payload":'
@@ -68,6 +69,7 @@ def read_plain(value: bytes, options: DecodeOptions) -> PlainMessage:
         need(ddl is not None, "neither a row nor a schema change")
         _check_change(payload, database, table, commit_ts, options.zone)
         return None
+    need(commit_ts is not None or member(source, "connector", str) != CONNECTOR, "no commit_ts")
     need(op in _ROW_OPS and table is not None, "no row of a table")
     group = _Group(database, table, None, None if schema is None else 0, 0, schema, commit_ts or 0, 0)
     reading = _read(group, _Known((), False))
@@ -87,13 +89,13 @@ def read_plain(value: bytes, options: DecodeOptions) -> PlainMessage:
 
 
 def _schema_text(value: bytes, message: Mapping[str, Any]) -> bytes | None:
-    """Return the schema of a message without its first bracket, and whatever follows it; None without one."""
+    """Return the schema of a message without its first bracket, and with the message's last one; None without one."""
     need({*message} <= {"payload", "schema"}, "more than payload and schema")
     if value.startswith(_COMPACT):
         need(value.count(_SCHEMA) == ("schema" in message), "a schema elsewhere")
         return value.split(_SCHEMA)[1] if "schema" in message else None
     need(value.startswith(_SCHEMA_FIRST) and value.count(_PAYLOAD_LAST) == 1, "another form")
-    return value.split(_PAYLOAD_LAST)[0].removeprefix(_SCHEMA_FIRST)
+    return value.split(_PAYLOAD_LAST)[0].removeprefix(_SCHEMA_FIRST) + b"}"
 
 
 def _check_change(

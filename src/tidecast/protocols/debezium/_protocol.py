@@ -31,5 +31,4 @@ PROTOCOL = WireProtocol(
     describe=describe,
     looks_like=looks_like,
     read_plain=read_plain,
-    compressed=("key", "value"),
 )
