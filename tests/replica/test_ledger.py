@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from checkpointed import Replica
+from crash_points import CrashPoints, Killed
 from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 
@@ -60,6 +62,34 @@ def test_a_second_replica_of_a_topic_on_the_same_tables_is_refused(spark: SparkS
     (place,) = (tmp_path / "tables" / "_tidecast" / "sources").iterdir()
     with locked(place), pytest.raises(tidecast.TerminalError, match="another run applies this topic to these tables"):
         tidecast.replicate(topic.uri, to, checkpoint=str(tmp_path / "two"), spark=spark)
+
+
+def test_a_checkpoint_goes_on_with_its_own_tables_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """Others would lack all that it has applied, and nothing would tell."""
+    replica = Replica(spark, tmp_path)
+    replica.run([ddl("CREATE TABLE `d`.`t` (`id` INT)", _T0, table(_T0, ID)), row(_T0 + 1, _T0, id=1)])
+    replica.topic.deliver([(0, row(_T0 + 2, _T0, id=2))])
+    tidecast.replicate(replica.topic.uri, str(tmp_path / "others"), checkpoint=str(tmp_path / "other"), spark=spark)
+    for others in (tmp_path / "gone", tmp_path / "others"):
+        with pytest.raises(tidecast.ConfigError, match="after batches that were applied to other tables"):
+            replica.run(to=str(others))
+    Path(replica.to).rename(tmp_path / "moved")
+    replica.run(to=str(tmp_path / "moved"))
+    assert replica.rows("d/t", str(tmp_path / "moved")) == [(1,), (2,)]
+
+
+def test_rows_that_a_killed_run_may_have_appended_do_not_wait_in_the_next(spark: SparkSession, tmp_path: Path) -> None:
+    replica, put = Replica(spark, tmp_path), [row(_T0 + n, _T0, id=n) for n in range(40)]
+    replica.run([ddl("CREATE TABLE `d`.`t` (`id` INT)", _T0, table(_T0, ID) | {"indexes": []}), put[1]])
+    replica.topic.deliver([(0, put[10]), (0, put[20])])
+    with CrashPoints(tmp_path, ("save /tables/_tidecast/batches", 1)).watching(), pytest.raises(Killed):
+        replica.run()
+    with pytest.raises(tidecast.ConfigError, match="run once without --resolved-only"):
+        replica.run([put[12], watermark(_T0 + 15)], resolved_only=True)
+    replica.run()
+    replica.run([put[25], watermark(_T0 + 23)], resolved_only=True)
+    replica.run([watermark(_T0 + 30)], resolved_only=True)
+    assert replica.rows("d/t") == [(n,) for n in (1, 10, 12, 20, 25)]
 
 
 def test_what_was_lost_stops_a_run_or_stands_in_the_ledger(spark: SparkSession, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tidecast.replica import (
     Retried,
     Settings,
     at_places,
+    check_applied,
     concerned,
     parse_target,
     renamed_names,
@@ -167,6 +168,8 @@ def retry_dead_letters(
                 again.keep([later], places, "its commit-ts is above the resolved-ts that the tables have come to")
         batch = stream.batch_of(concerned(events, places, settings.routes, renamed_names(session, target, settings)))
         now = batch.progress
+        if now.checkpoint:
+            check_applied(session, to, now.checkpoint)
         stream.begin(batch)
         applied = replica.replicate(
             session,

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, overload
 
 from pyspark.sql import SparkSession
@@ -19,7 +20,7 @@ from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnError, OnMismatc
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import Place, parse_place, redact_uri
 from tidecast.api._follow import follow, next_batch
-from tidecast.api._source import GivenEvents, TopicSource, folder, row_count
+from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.model import Events
 from tidecast.replica import (
     AppliedBatch,
@@ -29,6 +30,7 @@ from tidecast.replica import (
     ReplicaStatus,
     Replicated,
     Settings,
+    check_applied,
     maintain,
     noted_in_commits,
     parse_target,
@@ -184,8 +186,6 @@ def replicate(
     dead_letter_folder = target.dead_letters(folder(dead_letters, "--dead-letters"))
 
     def apply(events: Events, applied: AppliedKeys | None = None, proofs: Proofs | None = None) -> Replicated:
-        if not continuous:  # which tells of each batch what it did
-            progress("applying rows", 0, row_count(events))
         return replica.replicate(
             events.rejected.sparkSession,
             events,
@@ -240,9 +240,12 @@ def replicate(
         with checked.events(progress) as events:
             return apply(events)
     keys, proofs = resume_from / KEYS, Proofs(resume_from / PROOF)
+    check = cache(check_applied)
 
     def apply_batch(batch: Batch) -> Replicated:
         now = batch.progress
+        if stream.progress.batch and now.checkpoint:
+            check(checked.session, to, now.checkpoint)
         stream.begin(batch)
         resolved = now.watermark if resolved_only else None
         of_batch = AppliedBatch(

@@ -4,7 +4,7 @@ from tidecast.replica._again import Again, at_places, concerned
 from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._commit_notes import noted_in_commits
 from tidecast.replica._compare import ComparedTable, RowDifference
-from tidecast.replica._ledger import AppliedBatch, place_of, write_ledger
+from tidecast.replica._ledger import AppliedBatch, check_applied, place_of, write_ledger
 from tidecast.replica._maintain import maintain
 from tidecast.replica._mode import Contents
 from tidecast.replica._places import is_table
@@ -52,6 +52,7 @@ __all__ = [
     "TopicTables",
     "applied_sources",
     "at_places",
+    "check_applied",
     "compare",
     "concerned",
     "is_table",

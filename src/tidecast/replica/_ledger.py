@@ -103,6 +103,23 @@ def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Rep
     place.add_rows(frame, f"batch {batch.number}")
 
 
+def check_applied(spark: SparkSession, to: str, checkpoint: str) -> None:
+    """Raise ConfigError where the ledger of `to` has no batch of a checkpoint: its tables lack what that has applied.
+
+    A ledger that is older than the column `checkpoint` tells nothing.
+    """
+    ledger = parse_target(to).ledger(spark, make_database=False)
+    if ledger.exists():
+        batches = ledger.read()
+        if "checkpoint" not in batches.columns or not batches.where(F.col("checkpoint") == checkpoint).isEmpty():
+            return
+    raise ConfigError(
+        "the checkpoint goes on after batches that were applied to other tables, or these are gone",
+        where=to,
+        hint="name the tables that it was used with, or a new checkpoint, to apply the topic from its beginning",
+    )
+
+
 def read_ledger(spark: SparkSession, target: Target, to: str) -> DataFrame:
     """Return the batches in a target's ledger; `source` is what its checkpoint is called by the newest of its batches.
 

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import uuid4
 
 from pyarrow import ArrowException
@@ -156,7 +157,10 @@ class TopicStream:
         later, rows_later, ddl_later = None, 0, tuple[Ddl, ...]()
         if self._resolved_only:
             self._check_times(events)
-            events, later, rows_later, ddl_later = split_at_commit_ts(events, -1 if watermark is None else watermark)
+            resolved = -1 if watermark is None else watermark
+            events, later, rows_later, ddl_later = split_at_commit_ts(events, resolved)
+            if rows_later:
+                self._check_waits(before.batch + 1, resolved)
         progress = Progress(
             offsets=offsets,
             watermarks=watermarks,
@@ -202,12 +206,33 @@ class TopicStream:
         """Take note that what a batch holds is about to be applied, as a next one need not have the same."""
         upto = batch.progress.watermark if self._resolved_only else compose(time.time_ns() // 1_000_000)
         if upto is not None and upto > (-1 if batch.begun is None else batch.begun):
-            self._begun.write(json.dumps({"batch": batch.progress.batch, "upto": upto}).encode())
+            # What was read before moves no offsets, and leaves what waits alone.
+            before = self._attempt(batch.progress.batch)
+            waits = (self._resolved_only or not batch.moved) and before.get("waits", not before)
+            begun = {"batch": batch.progress.batch, "upto": upto, "waits": waits}
+            self._begun.write(json.dumps(begun).encode())
 
     def _begun_upto(self, batch: int) -> int | None:
         """Return the commit-ts that nothing of earlier attempts at a batch lies above, None where there were none."""
-        begun = json.loads(self._begun.read() or b"{}")
-        return begun["upto"] if begun.get("batch") == batch else None
+        return self._attempt(batch).get("upto")
+
+    def _attempt(self, batch: int) -> dict[str, Any]:
+        """Return what was noted of earlier attempts at a batch, nothing where there were none."""
+        begun: dict[str, Any] = json.loads(self._begun.read() or b"{}")
+        return begun if begun.get("batch") == batch else {}
+
+    def _check_waits(self, batch: int, resolved: int) -> None:
+        """Raise ConfigError where rows of a batch shall wait that an earlier attempt at it may have applied.
+
+        A table without a key would get them twice: offsets tell what it has, and rows that waited come in no order.
+        """
+        attempt = self._attempt(batch)
+        if attempt and attempt["upto"] > resolved and not attempt.get("waits", False):
+            raise ConfigError(
+                "the last run ended within a batch whose rows did not wait for a watermark, as they would now",
+                where=str(self._folder),
+                hint="run once without --resolved-only, to the end of that batch, and then with it",
+            )
 
     def commit(self, batch: Batch) -> None:
         """Take note, for good, that a batch has been dealt with."""
