@@ -121,6 +121,36 @@ def test_older_rows_do_not_show_a_masked_default(spark: SparkSession, tmp_path: 
     assert set(replica.rows("e_mail", "pin2")) == {(None, "***"), (hashed("j@x.org"), "***")}
 
 
+def test_a_key_whose_values_get_another_text_has_no_other_hashes(
+    spark: SparkSession, tmp_path: Path, config: Path
+) -> None:
+    """The rows that no message shows have hashes of the old text: a key would be there twice, or never be deleted."""
+
+    def decimal(*digits: int) -> dict[str, Any]:
+        charset = {"charset": "binary", "collate": "binary"}
+        return {**ID, "dataType": {"mysqlType": "decimal", **charset, "length": digits[0], "decimal": digits[1]}}
+
+    def alter(ts: int, column: dict[str, Any]) -> dict[str, Any]:
+        return ddl("ALTER TABLE `d`.`t` MODIFY COLUMN `id` DECIMAL", _T0 + ts, table(_T0 + ts, column, _COLUMNS[2]))
+
+    def put(ts: int, version: int, number: str, pin: int, kind: str = "INSERT") -> dict[str, Any]:
+        said = {**row(_T0 + ts, _T0 + version, kind=kind, pin=pin)}
+        side = "old" if kind == "DELETE" else "data"
+        return {**said, side: {"id": number, "pin": str(pin)}}
+
+    replica = SmallReplica(spark, tmp_path, config=config, ddl="try_evolve")
+    replica.topic.grow([ddl("CREATE TABLE `d`.`t` (`id` INT)", _T0, table(_T0, ID, _COLUMNS[2])), put(1, 0, "1", 1)])
+    replica.run()
+    replica.topic.grow([alter(10, decimal(12, 0)), put(11, 10, "1", 2), put(12, 10, "2", 2)])
+    assert replica.run().dead_letters == {}
+    assert replica.rows("id") == sorted([(hashed("1"),), (hashed("2"),)])
+    replica.topic.grow([alter(20, decimal(14, 2)), put(21, 20, "1.00", 3), put(22, 20, "2.00", 3, kind="DELETE")])
+    done = replica.run()
+    assert done.dead_letters == {"schema-change": 2}
+    assert any("column id is hashed from decimal with 2 digits" in said for said in done.tables[0].warnings)
+    assert replica.rows("id") == sorted([(hashed("1"),), (hashed("2"),)])
+
+
 @pytest.mark.parametrize("cut", [False, pytest.param(True, marks=full)])
 def test_rows_that_only_look_the_same_behind_a_mask_or_a_route_all_come(
     spark: SparkSession, tmp_path: Path, config: Path, cut: bool

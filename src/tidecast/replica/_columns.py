@@ -31,7 +31,7 @@ _TEMPORAL: dict[Kind, T.DataType] = {
     Kind.TIMESTAMP: T.TimestampType(),
 }
 
-_TEXT_OF = "text of "
+_TEXT_OF, _HASH_OF = "text of ", "hash of "
 _ZEROS = {Kind.DATE: "0000-00-00", Kind.DATETIME: "0000-00-00 00:00:00", Kind.TIMESTAMP: "0000-00-00 00:00:00"}
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d+)?)?")
 
@@ -58,6 +58,32 @@ def as_text(data_type: DataType) -> DataType:
 def is_text(data_type: DataType) -> bool:
     """Tell whether `as_text` made a type."""
     return data_type.mysql_type.startswith(_TEXT_OF)
+
+
+def as_hash(data_type: DataType) -> DataType:
+    """Return the type of a column of hashes of values; it tells what their text, or their bytes, look like."""
+    return DataType(f"{_HASH_OF}{_written(data_type)}", "utf8mb4", "utf8mb4_bin", length=64)
+
+
+def hashed(data_type: DataType) -> str | None:
+    """Return of what hashes are for which `as_hash` made a type: of another one they differ. None for other types."""
+    name = data_type.mysql_type
+    return name.removeprefix(_HASH_OF) if name.startswith(_HASH_OF) else None
+
+
+def _written(data_type: DataType) -> str:
+    kind = data_type.kind
+    if kind in (Kind.INTEGER, Kind.YEAR) or (kind is Kind.DECIMAL and data_type.length and not data_type.decimal):
+        return "whole numbers"
+    if kind in _WITH_FRACTION:
+        return f"{kind.value} with {data_type.decimal} digits after the point"
+    if kind is Kind.BIT:
+        return f"{bit_width(data_type)} bytes"
+    return "text" if kind in _TEXTS else kind.value
+
+
+_WITH_FRACTION = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_TEXTS = (Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR)
 
 
 def source_type(data_type: DataType) -> DataType:

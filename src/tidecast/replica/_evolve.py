@@ -18,7 +18,7 @@ from tidecast import model
 from tidecast._policy import CARRY_OUT, DdlKind, DdlPolicy, OnDdl
 from tidecast.model import DataType, Kind, TableSchema, bit_width
 from tidecast.replica._applied_versions import AppliedVersions, Move
-from tidecast.replica._columns import is_text, source_type, table_type
+from tidecast.replica._columns import hashed, is_text, source_type, table_type
 
 _NOTHING = AppliedVersions()
 _LENIENT = DdlPolicy()
@@ -418,6 +418,9 @@ def delete_objection(evolution: Evolution, version: TableSchema, on_new_key: OnN
         # A cast would make another key of it, and delete another row.
         if here is None or not holds(here, there):
             return f"deletes by a key of another type: {name} is {there.simpleString()}"
+        newest = {c.name: c.data_type for c in evolution.memory.newest.columns} if evolution.memory.newest else {}
+        if name in newest and _hashed_otherwise(newest[name], version.column(name).data_type):
+            return f"deletes by a key of another type, which has other hashes: {name}"
     return None
 
 
@@ -485,6 +488,8 @@ def _alters(old: DataType, new: DataType) -> str | None:
     """Return what a change of type does to values that it does not make another column of."""
     if is_text(old) and is_text(new) and old.decimal != new.decimal:
         return "has another number of digits after the point in its text"
+    if hashed(new):  # of a table of an older version nothing tells what was hashed
+        return f"is hashed from {hashed(new)}, and was from {hashed(old)}" if _hashed_otherwise(old, new) else None
     old, new = source_type(old), source_type(new)
     if old.kind in _EXACT and new.kind in _EXACT and new.decimal < old.decimal:
         return "lost digits after the point"
@@ -497,6 +502,11 @@ def _alters(old: DataType, new: DataType) -> str | None:
     ]:
         return "has its elements in another order"
     return None
+
+
+def _hashed_otherwise(old: DataType, new: DataType) -> bool:
+    """Tell whether equal values of two types have other hashes in the table."""
+    return None not in (hashed(old), hashed(new)) and hashed(old) != hashed(new)
 
 
 def _stored(data_type: DataType) -> int:

@@ -26,13 +26,14 @@ from tidecast import model
 from tidecast._config_model import ConfigModel, Many, Secret
 from tidecast._errors import ConfigError
 from tidecast.model import DataType, Ddl, Kind, TableSchema
+from tidecast.replica._columns import as_hash
 from tidecast.routing import ColumnMatcher, TableMatcher
 from tidecast.spark import small_table, sql_name
 
 NOTE = "tidecast.masks"
 _REDACTED = "***"
 _BYTES = (Kind.BINARY, Kind.BIT)
-_TEXT = DataType("varchar", "utf8mb4", "utf8mb4_bin", length=64)
+_WORD = DataType("varchar", "utf8mb4", "utf8mb4_bin", length=64)
 
 
 class Mask(ConfigModel):
@@ -181,12 +182,13 @@ def _secret(spark: SparkSession, salt: bytes) -> Column:
 
 def _hidden(column: model.Column) -> model.Column:
     """A default shows what older rows hold, and nothing here can hash it."""
-    return replace(column, data_type=_TEXT, default=None, default_known=column.nullable and column.default is None)
+    known = column.nullable and column.default is None
+    return replace(column, data_type=as_hash(column.data_type), default=None, default_known=known)
 
 
 def _redacted(column: model.Column) -> model.Column:
     has_value = column.default is not None or not column.nullable
-    return replace(column, data_type=_TEXT, default=_REDACTED if has_value else None)
+    return replace(column, data_type=_WORD, default=_REDACTED if has_value else None)
 
 
 _COLUMNS: Mapping[str, Callable[[model.Column], model.Column | None]] = {
