@@ -95,6 +95,17 @@ def test_what_stays_where_a_rename_is_not_carried_out(spark: SparkSession, tmp_p
         replica.run([_NAMED], ddl="evolve")
 
 
+def test_rows_follow_a_rename_that_an_earlier_run_carried_out(spark: SparkSession, tmp_path: Path) -> None:
+    """The statement comes again in another partition, which is behind, to a run with another word."""
+    replica = _routed(spark, tmp_path)
+    replica.run(*_BEFORE)
+    replica.run([_NAMED])
+    done = replica.run([], [_old(12, 1), _old(13, 5), _NAMED], ddl="lenient")
+    assert (done.warnings, done.dead_letters, replica.proven()) == ((), {}, {"e.t2": "equal"})
+    assert replica.rows("e/t2") == [(1, 1), (2, 2), (3, 3), (5, 5)]
+    assert not Path(replica.to, "x", "t").exists()
+
+
 @full
 def test_a_kill_while_a_table_is_renamed_does_not_show(spark: SparkSession, tmp_path: Path) -> None:
     clean, run = tmp_path / "clean", tmp_path / "run"

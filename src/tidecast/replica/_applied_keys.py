@@ -27,12 +27,14 @@ from tidecast.spark import union
 from tidecast.storage import (
     AnyPath,
     entries,
+    entry,
     files_below,
     make_folder,
     move,
     remove_tree,
     spark_input,
     spark_output,
+    touch,
 )
 
 _NAME = re.compile(r"(\d{12})-(\d{20})-(\d)-([0-9a-f]{8})")
@@ -50,6 +52,7 @@ _MERGED_AT = 16
 """So many folders of one size become one of the next."""
 
 _LAST_LEVEL = 9
+_RENAMED = "_renamed"
 _KINDS: Sequence[Sequence[str]] = ((), ("deletes",))
 
 _TIME = T.StructType([T.StructField("commit_ts", T.LongType()), T.StructField("later", T.BooleanType())])
@@ -88,6 +91,16 @@ class AppliedKeys:
                 make_folder(there.parent)
                 move(source / name, there)
             remove_tree(source, ignore_errors=True)
+
+    @property
+    def renamed(self) -> bool:
+        """Whether these batches have renamed a table, so that rows may come under an older name of it."""
+        return entry(self.folder / _RENAMED) is not None
+
+    def tell_renamed(self) -> None:
+        """Remember that a table is renamed."""
+        make_folder(self.folder)
+        touch(self.folder / _RENAMED)
 
     def forget(self, database: str, table: str) -> None:
         """Forget the keys of a table that goes."""

@@ -144,11 +144,13 @@ def replicate(
             )
 
             def journal_of(rename: Rename) -> None:
+                if applied:
+                    applied.tell_renamed()
                 moved = [change for change in ready.events.ddl if (change.commit_ts, change.sql) == rename.key]
                 write_journal(spark, target.journal(spark), moved, {}, {}, on_ddl, {}, renaming.now_of)
 
             renaming.carry_out(ready.events, known, journal_of)
-    elif applied and applied.again:
+    elif applied and (applied.again or applied.renamed):
         renaming = Renames(before=renamed_before(before().renames, settings.routes))
     renaming.check_sources(sources)
     events = renaming.follow(ready.events)
@@ -240,7 +242,9 @@ def replicate(
     planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
     plans = [made(one) for one in planned if one is not None]
     named = {(one.database, one.table): one for one in plans}
-    stop_at_schema_changes(events.ddl, named, on_ddl, renaming.refused)
+    done_before = {one.key for one in renaming.before}
+    new_ddl = [change for change in events.ddl if (change.commit_ts, change.sql) not in done_before]
+    stop_at_schema_changes(new_ddl, named, on_ddl, renaming.refused)
     with ExitStack() as stack:
         if policy.stops:
             for one in plans:
@@ -269,7 +273,7 @@ def replicate(
         tables,
         dict(dead_letter_counts),
         dead_letters_in if dead_letter_counts else None,
-        not_carried_out(events.ddl, named, on_ddl, renaming.refused),
+        not_carried_out(new_ddl, named, on_ddl, renaming.refused),
     )
 
 
