@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from checkpointed import Replica
 from crash_points import CrashPoints, Killed
-from full import FULL
+from full import FULL, full
 from growing_topic import ID, PRIMARY, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 
+from tidecast._errors import TableRefused
 from tidecast.model import compose
 from tidecast.replica._evolve import KEY_CHANGED
 
@@ -77,6 +78,19 @@ def test_rows_by_the_old_key_come_first(spark: SparkSession, tmp_path: Path) -> 
     }
 
 
+@full
+def test_a_late_row_by_the_old_key_is_set_aside_by_the_word_that_the_error_names(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    replica = _run(spark, tmp_path)
+    replica.run([_changed(20, "n"), _put(21, 20, 2, 50, 5)])
+    with pytest.raises(TableRefused, match=r"its schema changed: .*with lenient the run goes on"):
+        replica.run([], [_put(12, 0, 1, 11, 1), _changed(20, "n"), _put(23, 20, 3, 60, 6)])
+    assert replica.run(ddl="lenient").dead_letters == {"schema-change": 1}
+    assert replica.run([_put(31, 20, 4, 70, 7)]).dead_letters == {}
+    assert replica.rows("d/t") == [(1, 10, 0), (2, 20, 0), (2, 50, 5), (3, 30, 0), (3, 60, 6), (4, 70, 7)]
+
+
 def test_a_kill_while_a_table_gets_its_key_does_not_show(spark: SparkSession, tmp_path: Path) -> None:
     run, clean = tmp_path / "run", tmp_path / "clean"
     replica = _run(spark, run)
@@ -123,7 +137,7 @@ def test_a_key_that_the_rows_do_not_have_is_refused(spark: SparkSession, tmp_pat
 @pytest.mark.parametrize(
     ("options", "letters", "rows"),
     [
-        pytest.param({"checkpoint": None}, 2, 3, id="no checkpoint"),
+        pytest.param({"checkpoint": None}, 2, 3, id="no checkpoint", marks=full),
         pytest.param({"mode": "history"}, 2, 4, id="versions"),
         pytest.param({"mode": "log"}, 0, 6, id="log"),
         pytest.param({"mode": "soft-delete"}, 0, 4, id="marked as deleted"),

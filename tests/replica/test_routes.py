@@ -14,7 +14,7 @@ import tidecast
 from tidecast.model import compose
 
 _T0 = compose(1_700_000_000_000)
-_N, _M = ({**ID, "name": name, "nullable": True} for name in "nm")
+_N, _M = ({**ID, "name": name, "nullable": True, "default": default} for name, default in (("n", None), ("m", "9")))
 _ADD = "ALTER TABLE orders ADD COLUMN m int"
 _SHARDS = """
 [[route]]
@@ -59,15 +59,16 @@ def test_shards_become_one_table(spark: SparkSession, tmp_path: Path, config: Pa
     assert (
         "shop_1.orders, shop_2.orders become one table: of rows with equal keys only the newest stays" in done.warnings
     )
-    # One of them gets its column first; what the other sends meanwhile has none.
+    # One of them gets its column first; what the other sends meanwhile gets the value that it will have there.
     replica.topic.grow([shard(1, 5, ID, _N, _M, sql=_ADD)])
     replica.topic.grow([order(1, 6, 5, id=3, n=3, m=3), order(2, 7, 2, id=4, n=4)])
-    replica.run()
+    (done,) = replica.run().tables
+    assert [words for words in done.warnings if "column m: its default in rows of those source tables, too" in words]
     replica.topic.grow([shard(2, 8, ID, _N, _M, sql=_ADD)])
     replica.topic.grow([order(2, 9, 8, id=2, n=5, m=5), order(1, 10, 5, id=1, n=6, m=6)])
     (done,) = replica.run().tables
     assert not done.warnings
-    assert replica.rows(table="shop/orders") == [(1, 6, 6), (2, 5, 5), (3, 3, 3), (4, 4, None)]
+    assert replica.rows(table="shop/orders") == [(1, 6, 6), (2, 5, 5), (3, 3, 3), (4, 4, 9)]
     assert not (replica.to / "shop_1").exists()
     assert tidecast.compare(replica.topic.uri, str(replica.to), config=config, spark=spark).ok
     with pytest.raises(tidecast.ConfigError, match=r"shop_1\.orders, shop_2\.orders become one table, .*--ddl lenient"):

@@ -658,6 +658,10 @@ def _report(
     reported += [
         f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()
     ]
+    reported += [
+        f"column {name}: its default in rows of those source tables, too, that lack it, or had none then"
+        for name in plan.lent()
+    ]
     reported += [f"column {name}: kept, and null in new rows, as the source has it no longer" for name in plan.kept()]
     reported += [
         f"column {name}: was gone from the source and has come again; rows that no message shows keep what they had"

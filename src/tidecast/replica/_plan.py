@@ -17,7 +17,7 @@ from tidecast.model import RECORD, Ddl, Reason, TableChanges, TableSchema
 from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._changes import doubtful_columns, table_changes
 from tidecast.replica._check import Policy, check, refuse
-from tidecast.replica._columns import fill
+from tidecast.replica._columns import fill, fills
 from tidecast.replica._evolve import Evolution, OnNewKey, Shape, delete_objection, reconcile, with_wider_key
 from tidecast.replica._key_change import is_before, is_later, notes_of, objection, on_new_key, rekeyed_by
 from tidecast.replica._mask import NOTE as MASKS
@@ -157,11 +157,19 @@ class Plan:
 
     def unfilled(self) -> list[str]:
         """Return the columns that older rows lack and whose default cannot be told."""
+        return [name for name in self._lacked() if fill(self.evolution.defined[name]) is None]
+
+    def lent(self) -> list[str]:
+        """Return the columns whose default rows of other source tables may get, which lack them."""
+        return [n for n in self._lacked() if fills(self.evolution.defined[n])] if len(self.sources) > 1 else []
+
+    def _lacked(self) -> list[str]:
+        """Return the columns that rows of this batch, or those in the table, do not have yet."""
         lacking, lineage = [c.schema for c in self.accepted if c.upserts_from is not None], self.evolution.lineage
         shapes = [{*lineage.names(s).values(), *lineage.gone(s)} for s in lacking]
         shapes += [set(self.evolution.moved.columns)] if self.evolution.moved else []
         defined = self.evolution.defined
-        return [n for n in defined if any(n not in names for names in shapes) and fill(defined[n]) is None]
+        return [n for n in defined if any(n not in names for names in shapes)]
 
 
 def plan(
