@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic_core import PydanticUseDefault
 
 
 class ConfigModel(BaseModel):
@@ -18,6 +19,15 @@ class ConfigModel(BaseModel):
         hide_input_in_errors=True,
     )
 
+
+def _set(value: object) -> object:
+    if value == "":
+        raise PydanticUseDefault
+    return value
+
+
+EMPTY_IS_UNSET = BeforeValidator(_set)
+"""For a choice that TiCDC takes for the default where it is empty."""
 
 Secret = Annotated[SecretStr, Field(strict=False, max_length=65_536)]
 Pattern = Annotated[str, Field(max_length=10_000)]

@@ -8,5 +8,9 @@ Progress = Callable[[str, int, int], None]
 """Told what is being done, and how many of how many parts of it are."""
 
 
+class RowCount(int):
+    """A total whose parts are rows: only Spark's tasks tell how many of them are done."""
+
+
 def no_progress(text: str, done: int, total: int) -> None:
     """Show progress to nobody."""

@@ -468,6 +468,16 @@ def test_a_filter_expression_that_is_none_is_refused(
     load(tmp_path, text.replace(expression, "price > 10 and name like 'a%'"))
 
 
+@pytest.mark.parametrize("table", ["codec-config", "large-message-handle"])
+def test_a_choice_that_is_empty_is_the_default(tmp_path: Path, table: str) -> None:
+    names = {
+        "codec-config": ("avro-decimal-handling-mode", "avro-bigint-unsigned-handling-mode", "encoding-format"),
+        "large-message-handle": ("large-message-handle-option", "large-message-handle-compression"),
+    }[table]
+    text = f"[sink.kafka-config.{table}]\n" + "".join(f"{name} = ''\n" for name in names)
+    assert load(tmp_path, text, AVRO).sink == load(tmp_path, "", AVRO).sink
+
+
 def test_checksums_with_avro_need_three_options(tmp_path: Path) -> None:
     modes = "&avro-decimal-handling-mode=string&avro-bigint-unsigned-handling-mode=string&enable-tidb-extension=true"
     assert load(tmp_path, CHECKSUMS, AVRO + modes).integrity.check_level == "correctness"
@@ -477,12 +487,16 @@ def rule(topic: str) -> str:
     return f"[sink]\ndispatchers = [{{matcher = ['*.*'], topic = '{topic}'}}]"
 
 
-@pytest.mark.parametrize("topic", ["", "{schema}_{table}", "cdc.{schema}.{table}-x", "{schema}{table}"])
+@pytest.mark.parametrize(
+    "topic", ["", "fixed.topic-1", "{schema}_{table}", "cdc.{schema}.{table}-x", "{schema}{table}"]
+)
 def test_topic_rules_for_avro(tmp_path: Path, topic: str) -> None:
     assert load(tmp_path, rule(topic), AVRO).dispatchers[0].topic == topic
 
 
-@pytest.mark.parametrize("topic", ["literal", "{schema}", "{table}", "{table}_{schema}", "{schema}_{table}_{table}"])
+@pytest.mark.parametrize(
+    "topic", ["{schema}", "{table}", "{table}_{schema}", "{schema} {table}", "{schema}_{table}_{table}"]
+)
 def test_topic_rules_without_both_names_are_refused_for_avro(tmp_path: Path, topic: str) -> None:
     error = refusal(tmp_path, rule(topic), AVRO)
     assert error.code == "CDC:ErrKafkaTopicExprInvalid"

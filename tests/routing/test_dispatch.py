@@ -6,6 +6,7 @@ import base64
 import json
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from functools import reduce
@@ -104,15 +105,20 @@ def test_the_first_dispatcher_that_matches_counts_whatever_the_letter_case(tmp_p
     assert router.topic_for(table("t1", database="other")) == "default-topic"
 
 
-def test_two_avro_tables_cannot_share_the_default_topic(tmp_path: Path) -> None:
-    rules = dispatchers({"matcher": ["test.routed*"], "topic": "{schema}_{table}"}, {"matcher": ["*.*"]})
+@pytest.mark.parametrize("topic", ["", "fixed"])
+def test_two_avro_tables_cannot_share_a_topic_that_names_none(tmp_path: Path, topic: str) -> None:
+    rules = dispatchers(
+        {"matcher": ["test.routed*"], "topic": "{schema}_{table}"}, {"matcher": ["*.*"], "topic": topic}
+    )
     avro = Router(config(tmp_path, rules, "avro").routing)
-    one, other = table("a", *ints("id")), table("b", *ints("id"))
-    avro.check_default_topic([one, one, table("routed1"), table("routed2")])
-    with pytest.raises(ConfigError, match=r"test\.a and test\.b would share the default topic default-topic") as caught:
-        avro.check_default_topic([one, other])
+    one, renamed = (table(name, *ints("id")) for name in ("a", "b"))
+    other = replace(renamed, table_id=2)
+    avro.check_fixed_topics([one, one, renamed, table("routed1"), replace(other, table="routed2")])
+    shared = rf"test\.a and test\.b would share the topic {topic or 'default-topic'}"
+    with pytest.raises(ConfigError, match=shared) as caught:
+        avro.check_fixed_topics([one, other])
     assert len(str(caught.value).splitlines()) == 1
-    Router(config(tmp_path, rules).routing).check_default_topic([one, other])
+    Router(config(tmp_path, rules).routing).check_fixed_topics([one, other])
 
 
 # ---- partitions

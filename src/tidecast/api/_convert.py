@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tidecast._policy import OnError
 from tidecast._progress import Progress, no_progress
-from tidecast.api._source import GivenEvents, TopicSource, folder
+from tidecast.api._source import GivenEvents, TopicSource, folder, row_count
 from tidecast.config import ChangefeedConfig, load_config
 from tidecast.model import Events
 from tidecast.protocols import protocol_named
@@ -134,7 +134,7 @@ def convert(
         registry = route.registry(stack)
         route.topics.ensure(settings.default_topic)
         events = stack.enter_context(route.source.events(progress))
-        progress(f"publishing {sum(table.rows for table in events.tables):,} rows", 0, 0)
+        progress("publishing rows", 0, row_count(events))
         return publish(
             events,
             settings,

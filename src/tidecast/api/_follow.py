@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -81,6 +82,7 @@ def follow(
     """
     total, errors = Replicated(()), 0
     while not stop.is_set():
+        begun = time.monotonic()
         try:
             done = next_batch(stream, uri, apply, status, afterwards, limit)
         except TransientError as error:
@@ -96,15 +98,16 @@ def follow(
             continue
         batch, applied = done
         total = total.then(applied)
-        progress(_words(batch, applied), 0, 0)
+        progress(_words(batch, applied, time.monotonic() - begun), 0, 0)
         del done, batch  # else Java keeps all plans of a batch, and what they broadcast, until the next one is applied
     return total
 
 
-def _words(batch: Batch, applied: Replicated) -> str:
-    """Return what a batch did, for people."""
+def _words(batch: Batch, applied: Replicated, seconds: float) -> str:
+    """Return what a batch did in so many seconds, for people."""
     rows = sum(table.rows for table in applied.tables)
     parts = [f"batch {batch.progress.batch}: {rows:,} row changes of {len(applied.tables)} tables"]
+    parts.append(f"{rows / seconds:,.0f} a second")
     if dead := sum(applied.dead_letters.values()):
         parts.append(f"{dead:,} dead letters")
     parts += batch.progress.waits

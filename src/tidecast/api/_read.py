@@ -54,8 +54,8 @@ def decode(
     `debezium` or `simple`, `schema_registry` the URL of the registry that Avro needs, `tz` the time zone of TIMESTAMP
     text, by default the system's. Simple, and Debezium without schemas in its messages, tell a table's schema once:
     give the `history` of the events before to the next batch, or its rows are dead letters (`unknown-table`). For large
-    messages of Simple, `large_message_handle_compression` (`none`, `snappy`, `lz4`) and `claim_check_storage_uri` are
-    those of the changefeed that sent them.
+    or compressed messages, `large_message_handle_compression` (`none`, `snappy`, `lz4`) and `claim_check_storage_uri`
+    are those of the changefeed that sent them.
 
     Spark reads the messages once, to find out which schemas they have, and keeps them: leave with
     `with tidecast.decode(…) as events:`, or call `events.release()`. Messages that cannot be read raise nothing; see

@@ -20,7 +20,7 @@ from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnError, OnMismatc
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import Place, parse_place, redact_uri
 from tidecast.api._follow import follow, next_batch
-from tidecast.api._source import GivenEvents, TopicSource, folder
+from tidecast.api._source import GivenEvents, TopicSource, folder, row_count
 from tidecast.model import Events
 from tidecast.replica import (
     AppliedBatch,
@@ -186,6 +186,8 @@ def replicate(
     dead_letter_folder = target.dead_letters(folder(dead_letters, "--dead-letters"))
 
     def apply(events: Events, applied: AppliedKeys | None = None, proofs: Proofs | None = None) -> Replicated:
+        if not continuous:  # which tells of each batch what it did
+            progress("applying rows", 0, row_count(events))
         return replica.replicate(
             events.rejected.sparkSession,
             events,

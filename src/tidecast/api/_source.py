@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
-from tidecast._progress import Progress
+from tidecast._progress import Progress, RowCount
 from tidecast._secrets import resolved_uri
 from tidecast._uri import SOURCE_PARAMETERS, parse_place, source_uri, unknown_parameters
 from tidecast.model import Events
@@ -72,6 +72,11 @@ class TopicSource:
             read_topic(self.session, self.uri, registry=self.registry, zone=self.zone) as events,
         ):
             yield events
+
+
+def row_count(events: Events) -> RowCount:
+    """Return how many rows events have, for who is told of progress."""
+    return RowCount(sum(table.rows for table in events.tables))
 
 
 @dataclass(frozen=True)

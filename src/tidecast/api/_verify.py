@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from tidecast import checksum
 from tidecast._progress import Progress, no_progress
-from tidecast.api._source import GivenEvents, TopicSource, folder
+from tidecast.api._source import GivenEvents, TopicSource, folder, row_count
 from tidecast.checksum import Verdict
 from tidecast.model import Events
 from tidecast.protocols import protocol_named
@@ -80,7 +80,7 @@ def verify(
     dead_letters_in = folder(dead_letters, "--dead-letters")
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     with checked.events(progress) as events:
-        progress(f"verifying {sum(table.rows for table in events.tables):,} rows", 0, 0)
+        progress("verifying rows", 0, row_count(events))
         report = Verified()
         rows = checksum.verify(events)  # twice where there are mismatches: keeping every row would cost more
         for row in rows.groupBy("database", "table", "verdict", "corrupted").count().collect():

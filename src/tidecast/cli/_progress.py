@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from tidecast._progress import Progress, no_progress
+from tidecast._progress import Progress, RowCount, no_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ def progress(silent: bool = False) -> Iterator[Progress]:
 
         def step(text: str, done: int, total: int) -> None:
             if bar is None:
-                print(f"{text} ({done:,} of {total:,})" if total else text, file=sys.stderr, flush=True)
+                _print(f"{text} ({done:,} of {total:,})" if total else text, done, total)
             else:
                 bar(text, done, total)
             watch.tell(text, done, total)
@@ -116,15 +116,20 @@ class _Watch:
 
 
 def said(step: tuple[str, int, int], tasks: tuple[int, int], seconds: float) -> str:
-    """Return a step in words: `verifying 1,200,000 rows (34 of 120 tasks, 28 %, about 36 s left)`.
+    """Return a step in words: `shop.orders (2 of 6, 34 of 120 tasks, 28 %, about 36 s left)`.
 
-    `tasks` are those of the stages that run, and `seconds` is how long they have been running.
+    `tasks` are those of the stages that run, and `seconds` is how long they have been running. Of a `RowCount` they
+    tell how many rows are done, and how many a second: `verifying rows (340,000 of 1,200,000, 34 of 120 tasks, …)`.
     """
     text, done, total = step
     share = tasks[0] / tasks[1]
+    rows = isinstance(total, RowCount)
+    if rows:
+        done = round(total * share)
     words = [f"{done:,} of {total:,}"] if total else []
     words += [f"{tasks[0]:,} of {tasks[1]:,} tasks", f"{100 * share:.0f} %"]
     if share and seconds >= 1:
+        words += [f"{done / seconds:,.0f} a second"] if rows else []
         words.append(f"about {_duration(seconds / share - seconds)} left")
     return f"{text} ({', '.join(words)})"
 

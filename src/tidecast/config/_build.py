@@ -44,7 +44,7 @@ _SHORTEST_STUCK = 30 * 60 * 10**9
 
 _NAME = r"[A-Za-z0-9._\-]*"
 _TOPIC = re.compile(rf"{_NAME}(\{{schema\}})?({_NAME}\{{table\}})?{_NAME}")
-_ONE_TABLE_TOPIC = re.compile(rf"{_NAME}\{{schema\}}{_NAME}\{{table\}}{_NAME}")
+_ONE_TABLE_TOPIC = re.compile(rf"{_NAME}(\{{schema\}}{_NAME}\{{table\}}{_NAME})?")
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+", re.ASCII)
 
 _IN_SINK = (
@@ -143,6 +143,7 @@ class ChangefeedConfig:
             checksums=self.integrity.check_level == "correctness",
             schema_registry=bool(self.schema_registry),
             glue_schema_registry=self.sink.kafka_config.glue_schema_registry_config is not None,
+            compressed=self.large_message_handle.large_message_handle_compression != "none",
             zone=zone,
             cluster_id=cluster_id,
         )

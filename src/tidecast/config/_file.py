@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
-from tidecast._config_model import ConfigModel, Many, Secret
+from tidecast._config_model import EMPTY_IS_UNSET, ConfigModel, Many, Secret
 from tidecast.routing import ColumnSelector, Dispatcher, Filter
 
 DURATION = "a Go duration"
@@ -42,17 +42,17 @@ class CodecConfig(ConfigModel):
     enable_tidb_extension: bool = False
     max_batch_size: int = 16
     avro_enable_watermark: bool = False
-    avro_decimal_handling_mode: Literal["precise", "string"] = "precise"
-    avro_bigint_unsigned_handling_mode: Literal["long", "string"] = "long"
-    encoding_format: Literal["json", "avro"] = "json"
+    avro_decimal_handling_mode: Annotated[Literal["precise", "string"], EMPTY_IS_UNSET] = "precise"
+    avro_bigint_unsigned_handling_mode: Annotated[Literal["long", "string"], EMPTY_IS_UNSET] = "long"
+    encoding_format: Annotated[Literal["json", "avro"], EMPTY_IS_UNSET] = "json"
     output_row_key: bool = False
 
 
 class LargeMessageHandle(ConfigModel):
     """`[sink.kafka-config.large-message-handle]`."""
 
-    large_message_handle_option: str = "none"
-    large_message_handle_compression: Literal["none", "snappy", "lz4"] = "none"
+    large_message_handle_option: Annotated[str, EMPTY_IS_UNSET] = "none"
+    large_message_handle_compression: Annotated[Literal["none", "snappy", "lz4"], EMPTY_IS_UNSET] = "none"
     claim_check_storage_uri: Secret = Field(default_factory=lambda: SecretStr(""))
     claim_check_raw_value: bool = False
 

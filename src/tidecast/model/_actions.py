@@ -57,7 +57,7 @@ _CLAUSES: dict[tuple[str, ...], Action] = {
     ("DROP", "COLUMN"): Action(6, "drop column"),
     **{(verb, "COLUMN"): _MODIFY_COLUMN for verb in ("MODIFY", "CHANGE", "RENAME")},
     ("ALTER", "COLUMN"): Action(15, "set default value"),
-    ("REMOVE", "TTL"): Action(66, "alter ttl remove"),
+    ("REMOVE", "TTL"): Action(67, "alter ttl remove"),
     **{(option,): Action(65, "alter ttl info") for option in ("TTL", "TTL_ENABLE", "TTL_JOB_INTERVAL")},
     **{(option,): Action(13, "rebase auto id") for option in ("FORCE", "AUTO_INCREMENT")},
     ("COMMENT",): Action(17, "modify table comment"),

@@ -78,7 +78,7 @@ class WireProtocol:
 
     What it can do: `needs_registry`; `reads_avro`, whether messages may be Avro; `one_table_per_topic`;
     `zoned_checksums`, checksums that depend on a time zone which messages do not name; `bootstraps`, messages that
-    repeat a table's schema; `compressed`, values that `large-message-handle-compression` may pack;
+    repeat a table's schema; `compressed`, the parts that `large-message-handle-compression` packs, key or value;
     `large_messages`, whether `large-message-handle-option` may be set; `claim_check_location`, where a value
     (binary to string) says that the whole message lies, null for a whole one.
     """
@@ -97,7 +97,7 @@ class WireProtocol:
     one_table_per_topic: bool = False
     zoned_checksums: bool = False
     bootstraps: bool = False
-    compressed: bool = False
+    compressed: tuple[str, ...] = ()
     large_messages: Callable[[CodecOptions], bool] = _none_too_large
     claim_check_location: Callable[[Column], Column] | None = None
 

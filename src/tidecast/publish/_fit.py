@@ -20,6 +20,9 @@ _OVERHEAD = 36
 _LIMIT_MARGIN = 128
 """How much smaller than its topic allows TiCDC keeps a message."""
 
+_FORMS = {"key": ("key",), "value": ("whole", "reduced")}
+"""The columns of an encoded row that hold a part of its message."""
+
 
 class MessageSize:
     """How large a message may be in a changefeed's topics, and what is done with a larger one."""
@@ -29,6 +32,7 @@ class MessageSize:
         allowed = default_topic.max_message_bytes
         self.limit = min(config.max_message_bytes, allowed - _LIMIT_MARGIN) if allowed else config.max_message_bytes
         self._compression = large.large_message_handle_compression if protocol.compressed else "none"
+        self._compressed = protocol.compressed
         self._handle = large.large_message_handle_option
         self._storage = large.claim_check_storage_uri.get_secret_value()
         self._raw_claims = large.claim_check_raw_value
@@ -55,7 +59,8 @@ class MessageSize:
 
         In: `ENCODED`, and the tails that will be joined to every key and value. Out: `FITTED`.
         """
-        encoded = compressed(encoded, ("whole", "reduced"), self._compression)
+        packed = [form for part in self._compressed for form in _FORMS[part]]
+        encoded = compressed(encoded, packed, self._compression)
         joined = sum(map(len, filter(None, tails)))
         chosen, more = _fitting(self.limit, joined, refuse_corrupted=self._refuse_corrupted)
         return encoded.withColumns(chosen).withColumns(more).drop("reduced")
@@ -63,11 +68,13 @@ class MessageSize:
     def packed(self, message: Message) -> Message:
         """Return a message that is no row's as it leaves."""
         key, value = message
+        if key is not None and "key" in self._compressed:
+            key = compress(key, self._compression)
         return key, compress(value, self._compression)
 
     def packed_rows(self, frame: DataFrame) -> DataFrame:
-        """Return messages that are no rows' as they leave: their column `value` compressed."""
-        return compressed(frame, ("value",), self._compression)
+        """Return messages that are no rows' as they leave, compressed."""
+        return compressed(frame, self._compressed, self._compression)
 
     def size_of(self, message: Message) -> int:
         """Return the length of a message as TiCDC counts it."""

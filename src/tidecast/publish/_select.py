@@ -30,7 +30,7 @@ def select_tables(batch: Batch, before: TableTopics) -> tuple[list[OutgoingTable
         else:
             skipped[schema.name] += changes.rows
     tables = [table for _, table in chosen]
-    batch.router.check_default_topic([table.selected for table in tables])
+    batch.router.check_fixed_topics([table.selected for table in tables])
     _warn_of_lossy_columns(batch.codec, tables, before)
     outgoing = [OutgoingTable(changes, table, len(batch.topics.partitions(table.topic))) for changes, table in chosen]
     return outgoing, skipped

@@ -44,22 +44,21 @@ class Router:
         topic = topic[:_LONGEST_TOPIC]
         return _DOTS.get(topic, topic)
 
-    def check_default_topic(self, schemas: Iterable[TableSchema]) -> None:
-        """Refuse a second table in the default topic, where the protocol allows only one table a topic.
+    def check_fixed_topics(self, schemas: Iterable[TableSchema]) -> None:
+        """Refuse a second table in a topic of a fixed name, where the protocol allows only one table a topic.
 
-        Versions of one table are one table. Raises ConfigError that names both tables.
+        Versions of one table are one table, renamed ones, too. Raises ConfigError that names both tables.
         Source: Changefeed configuration, topics.
         """
         if not self._rules.one_table_per_topic:
             return
-        first: TableSchema | None = None
+        firsts: dict[str, TableSchema] = {}
         for schema in schemas:
-            if _rule(self._rules, schema).topic:
-                continue
-            first = first or schema
-            if (first.database, first.table) != (schema.database, schema.table):
+            topic = _rule(self._rules, schema).topic or self._rules.default_topic
+            first = firsts.setdefault(topic, schema)
+            if "{" not in topic and not _is_same_table(first, schema):
                 raise ConfigError(
-                    f"{first.name} and {schema.name} would share the default topic {self._rules.default_topic}, "
+                    f"{first.name} and {schema.name} would share the topic {topic}, "
                     "but a topic of this protocol is for one table",
                     code="CDC:ErrKafkaTopicExprInvalid",
                     hint="give their dispatcher a topic with {schema} and {table}",
@@ -137,6 +136,10 @@ def _column_selector_failed(schema: TableSchema, why: str) -> ConfigError:
         where=f"table {schema.name}",
         hint="let more columns through",
     )
+
+
+def _is_same_table(one: TableSchema, other: TableSchema) -> bool:
+    return one.key[:2] == other.key[:2] or one.table_id == other.table_id != 0
 
 
 def _rule(rules: RoutingRules, schema: TableSchema) -> Dispatcher:

@@ -61,7 +61,7 @@ class RoutingRules:
     """What decides where rows go: of `dispatchers` and of `column_selectors` the first that matches a table counts.
 
     `default_topic` is that of tables whose dispatcher names none; `one_table_per_topic` tells that the protocol allows
-    no second one there.
+    no second one in a topic.
     """
 
     dispatchers: tuple[Dispatcher, ...] = ()

@@ -27,7 +27,7 @@ def check_compression(params: Mapping[str, str]) -> str:
 
 
 def unpacked(records: Records, protocol: str, params: Mapping[str, str]) -> Records:
-    """Return messages with their values decompressed and fetched from the claim check's storage.
+    """Return messages with their keys and values decompressed and fetched from the claim check's storage.
 
     Those that were unpacked have `reason` and `detail` beside the columns of `RECORD`: why one could not be.
 
@@ -36,7 +36,7 @@ def unpacked(records: Records, protocol: str, params: Mapping[str, str]) -> Reco
     """
     spec = protocol_named(protocol)
     compression = check_compression(params) if spec.compressed else "none"
-    frame = decompressed(records.frame, compression) if spec.compressed else records.frame
+    frame = decompressed(records.frame, compression, spec.compressed)
     storage = params.get("claim-check-storage-uri")
     if storage and spec.claim_check_location:
         located = frame.withColumn("location", spec.claim_check_location(F.col("value")))

@@ -33,6 +33,9 @@ Compression = Literal["none", "snappy", "lz4"]
 
 _CLAIM_FILE = ".json"
 _REMOTE = re.compile(r"(s3a?|gs|gcs|hdfs|viewfs|abfss?)://")
+_ACCESS = re.compile(r"(?<=//)([^/?#@:]*):[^/?#]*(?=@)|[?#].*", re.S)
+"""What of a URI is a password, or parameters, which may be credentials."""
+
 _LZ4_MAGIC = bytes.fromhex("04224d18")
 _LZ4_FIRST_GUESS = 8
 _SNAPPY_RATIO = 24  # three bytes make at most 64
@@ -132,47 +135,54 @@ def compressed(frame: DataFrame, columns: Iterable[str], compression: str) -> Da
     return frame.mapInArrow(batches, frame.schema)
 
 
-def decompressed(frame: DataFrame, compression: str) -> DataFrame:
-    """Return messages with the values that they had before they were compressed.
+def decompressed(frame: DataFrame, compression: str, parts: Sequence[str] = ("value",)) -> DataFrame:
+    """Return messages with the keys or values, as `parts` names them, that they had before they were compressed.
 
-    Out: the same columns, and `reason`, `detail`: why a value, which then stays as it is, cannot be had. One that is
+    Out: the same columns, and `reason`, `detail`: why a part, which then stays as it is, cannot be had. One that is
     not compressed stays, too, with a `detail` alone.
     """
     if compression == "none":
         return frame
-    return _unpacked(frame, _UNPACK[compression])
+    return _unpacked(frame, _UNPACK[compression], parts)
 
 
-def _unpacked(frame: DataFrame, unpack: Callable[..., bytes], *given: str) -> DataFrame:
-    """Return messages with what `unpack` makes of `given` and the value; columns as in `decompressed`."""
+def _unpacked(frame: DataFrame, unpack: Callable[..., bytes], parts: Sequence[str], *given: str) -> DataFrame:
+    """Return messages with what `unpack` makes of `given` and each of the parts; columns as in `decompressed`."""
     columns = [f for f in frame.schema.fields if f.name not in (*given, *_WHY.names)]
     names = [f.name for f in columns]
 
     def batches(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in source:
             start = 0
-            for made in _in_pieces(_tried(unpack, batch, given)):
-                part = batch.slice(start, len(made)).select(names)
+            for made in _in_pieces(_tried(unpack, batch, parts, given)):
+                piece = batch.slice(start, len(made)).select(names)
                 start += len(made)
-                value, *why = zip(*made, strict=True)
-                part = _with(part, "value", pa.array(value, pa.binary()))
-                texts = [pa.array(column, pa.string()) for column in why]
-                yield pa.RecordBatch.from_arrays([*part.columns, *texts], names=[*names, *_WHY.names])
+                *unpacked, reasons, details = zip(*made, strict=True)
+                for part, column in zip(parts, unpacked, strict=True):
+                    piece = _with(piece, part, pa.array(column, pa.binary()))
+                texts = [pa.array(column, pa.string()) for column in (reasons, details)]
+                yield pa.RecordBatch.from_arrays([*piece.columns, *texts], names=[*names, *_WHY.names])
 
     return frame.mapInArrow(batches, T.StructType([*columns, *_WHY.fields]))
 
 
-_Made = tuple[bytes | None, str | None, str | None]
-"""A value, and the reason and the detail of one that cannot be unpacked."""
+_Made = tuple[bytes | str | None, ...]
+"""The parts of a message, and the reason and the detail of one that cannot be unpacked."""
 
 
-def _tried(unpack: Callable[..., bytes], batch: pa.RecordBatch, given: Sequence[str]) -> Iterator[_Made]:
-    for *more, value in zip(*(batch[name] for name in (*given, "value")), strict=True):
-        packed = value.as_py()
-        try:
-            yield None if packed is None else unpack(*(one.as_py() for one in more), packed), None, None
-        except _Unusable as why:
-            yield packed, why.reason, why.detail
+def _tried(
+    unpack: Callable[..., bytes], batch: pa.RecordBatch, parts: Sequence[str], given: Sequence[str]
+) -> Iterator[_Made]:
+    for row in zip(*(batch[name] for name in (*given, *parts)), strict=True):
+        values = [one.as_py() for one in row]
+        more, made = values[: len(given)], values[len(given) :]
+        why: tuple[str | None, str | None] = (None, None)
+        for n, packed in enumerate(made):
+            try:
+                made[n] = packed if packed is None else unpack(*more, packed)
+            except _Unusable as error:
+                why = why if why[0] else (error.reason, error.detail)
+        yield (*made, *why)
 
 
 def _in_pieces(made: Iterable[_Made]) -> Iterator[list[_Made]]:
@@ -181,7 +191,7 @@ def _in_pieces(made: Iterable[_Made]) -> Iterator[list[_Made]]:
     size = 0
     for one in made:
         piece.append(one)
-        size += len(one[0] or b"")
+        size += sum(len(part) for part in one if isinstance(part, bytes))
         if size >= _PIECE:
             yield piece
             piece, size = [], 0
@@ -194,11 +204,15 @@ def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
 
 
 def claim_location(storage: str, value: Column) -> Column:
-    """Return where the whole of a message lies: a file named by its content, which a repeated run finds again."""
+    """Return where the whole of a message lies: a file named by its content, which a repeated run finds again.
+
+    All readers of the topic see it, so it has neither the password nor the parameters of the storage's URI.
+    """
     digest = F.sha2(value, 256)
     a, b, c, d, e = (F.substring(digest, at, length) for at, length in ((1, 8), (9, 4), (14, 3), (18, 3), (21, 12)))
     uuid = F.concat(a, F.lit("-"), b, F.lit("-4"), c, F.lit("-a"), d, F.lit("-"), e)
-    return F.concat(F.lit(storage.rstrip("/") + "/"), uuid, F.lit(_CLAIM_FILE))
+    folder = _ACCESS.sub(r"\1", storage).rstrip("/")
+    return F.concat(F.lit(f"{folder}/"), uuid, F.lit(_CLAIM_FILE))
 
 
 def _opened(storage: str) -> tuple[pafs.FileSystem, str]:
@@ -302,7 +316,7 @@ def fetched_claims(frame: DataFrame, storage: str, compression: str = "none") ->
         _check_size(len(packed), f"the claim check's file {file} has more")
         return unpack(packed)
 
-    return _unpacked(frame, whole, "location")
+    return _unpacked(frame, whole, ("value",), "location")
 
 
 def _file_of(location: str) -> str:

@@ -23,3 +23,8 @@ def test_schema_changes_are_the_golden_messages(golden: Callable[[str], Path]) -
         schema = table_schema(json.dumps(said["tableSchema"])) if "tableSchema" in said else None
         got = encode_ddl(Ddl(said["type"], said["sql"], said["commitTs"], schema))
         assert got == base64.b64decode(message["value"]), said["sql"]
+
+
+def test_the_number_of_an_action_that_no_golden_message_has() -> None:
+    message = encode_ddl(Ddl("QUERY", "ALTER TABLE `d`.`t` REMOVE TTL", 1))
+    assert json.loads(message[1:])["type"] == 67

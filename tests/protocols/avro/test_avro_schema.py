@@ -135,6 +135,13 @@ def test_columns_that_share_a_name_in_avro_are_refused() -> None:
         value_schema(table, AvroOptions())
 
 
+def test_a_column_of_the_extension_s_name_is_refused_with_it() -> None:
+    table = TableSchema("d", "t", 1, 1, (Column("id", DataType("int")), Column("_tidb_op", DataType("int"))))
+    assert '"name":"_tidb_op"' in value_schema(table, AvroOptions())
+    with pytest.raises(EncodeError, match=r"d\.t: \[CDC:ErrAvroSchemaAPIError\]column _tidb_op has the name"):
+        value_schema(table, AvroOptions(enable_tidb_extension=True))
+
+
 def test_a_type_that_the_protocol_lacks_is_refused_with_its_column() -> None:
     table = TableSchema("d", "t", 1, 1, (Column("g", DataType("geometry")),))
     with pytest.raises(EncodeError, match=r"d\.t column g: \[CDC:ErrAvroEncodeFailed\]unknown mysql type geometry"):
@@ -157,6 +164,7 @@ def test_a_type_that_the_protocol_lacks_is_refused_with_its_column() -> None:
         (DataType("varchar", *UTF8), "<&>\u2028/", AvroOptions(), '"\\u003c\\u0026\\u003e\\u2028/"'),
         (DataType("varchar", *UTF8), "null", AvroOptions(), '"null"'),
         (DataType("set", *UTF8, elements=("a", "b")), "a,b", AvroOptions(), '"a,b"'),
+        (DataType("enum", *UTF8, elements=("a''b",)), "a''b", AvroOptions(), "\"a''b\""),
     ],
 )
 def test_defaults_are_written_as_the_reference_writes_them(

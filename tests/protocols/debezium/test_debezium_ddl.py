@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,6 +86,15 @@ def test_bytes_of_a_bit_default_that_are_no_text_show_as_replacements(stored: by
     bit = Column("b", DataType("bit", length=length, unsigned=True), default=int.from_bytes(stored))
     message = payload(DdlHistory(), "ALTER TABLE `d`.`t` COMMENT = 'x'", table(bit))
     assert columns(message, "defaultValueExpression")["b"] == digits
+
+
+@pytest.mark.parametrize(
+    ("default", "expression"),
+    [("current_timestamp", "1970-01-01 00:00:00"), ("current_timestamp of all", "current_timestamp of all")],
+)
+def test_a_text_that_is_the_word_for_now_alone_is_taken_for_it(default: str, expression: str) -> None:
+    message = payload(DdlHistory(), "ALTER TABLE `d`.`t` COMMENT = 'x'", table(replace(text("a"), default=default)))
+    assert columns(message, "defaultValueExpression")["a"] == expression
 
 
 def test_names_are_spelled_as_the_table_has_them() -> None:
@@ -204,6 +214,7 @@ def column(shown_column: dict[str, Any], sql: str = "", zone: str = "UTC") -> Co
         (shown("TIME", "101112.5", length=2), "10:11:12.50", 36672500000),
         (shown("TIME", "1 2:3:4"), "26:03:04", 93784000000),
         (shown("TIME", "1000-00-00 01:00:00.000"), "01:00:00", 3600000000),
+        (shown("TIME", "uuid()"), "uuid()", None),
         (shown("BIT", "b'1'"), None, None),
     ],
 )

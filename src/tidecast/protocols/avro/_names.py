@@ -6,14 +6,9 @@ import re
 from collections.abc import Iterable
 
 
-def unescape_quotes(text: str) -> str:
-    """Return a default of ENUM or SET as a schema shows it."""
-    return text.replace("\\'", "'").replace("''", "'")
-
-
 def join_options(options: Iterable[str]) -> str:
     """Return the options of ENUM or SET as the text of `allowed`."""
-    return ",".join(unescape_quotes(o.replace(",", "\\,")) for o in options)
+    return ",".join(o.replace(",", "\\,").replace("\\'", "'").replace("''", "'") for o in options)
 
 
 def split_options(allowed: str) -> tuple[str, ...]:

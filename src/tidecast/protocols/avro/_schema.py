@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import base64
 import struct
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidecast._errors import EncodeError
 from tidecast.model import Column, DataType, Kind, TableSchema, sanitize
 from tidecast.protocols.avro._json import Json, dumps
-from tidecast.protocols.avro._names import join_options, unescape_quotes
+from tidecast.protocols.avro._names import join_options
 from tidecast.protocols.avro._options import AvroOptions
 
 OP, COMMIT_TS, PHYSICAL_TIME = "_tidb_op", "_tidb_commit_ts", "_tidb_commit_physical_time"
 CHECKSUM, CORRUPTED, CHECKSUM_VERSION = "_tidb_row_level_checksum", "_tidb_corrupted", "_tidb_checksum_version"
 
-_EXTENSION: list[Json] = [
+_EXTENSION: list[dict[str, Json]] = [
     {"default": "", "name": OP, "type": "string"},
     {"default": 0, "name": COMMIT_TS, "type": "long"},
     {"default": 0, "name": PHYSICAL_TIME, "type": "long"},
 ]
-_INTEGRITY: list[Json] = [
+_INTEGRITY: list[dict[str, Json]] = [
     {"default": "", "name": CHECKSUM, "type": "string"},
     {"default": False, "name": CORRUPTED, "type": "boolean"},
     {"default": 0, "name": CHECKSUM_VERSION, "type": "int"},
@@ -97,20 +98,21 @@ def value_columns(schema: TableSchema, options: AvroOptions) -> list[Column]:
     return sorted(schema.columns, key=lambda c: c.id or 0) if known else list(schema.columns)
 
 
-def _record(schema: TableSchema, columns: list[Column], extra: list[Json], options: AvroOptions) -> str:
+def _record(schema: TableSchema, columns: list[Column], extra: list[dict[str, Json]], options: AvroOptions) -> str:
     namespace = ".".join(filter(None, (sanitize(options.keyspace), sanitize(schema.database))))
     fields = [_field(c, schema, options) for c in columns]
-    names = [sanitize(c.name) for c in columns]
-    if clash := {n for n in names if names.count(n) > 1}:
-        both = ", ".join(c.name for c in columns if sanitize(c.name) in clash)
-        raise EncodeError(
-            f"columns {both} have one name in Avro",
-            code="CDC:ErrAvroSchemaAPIError",
-            where=schema.name,
-            hint="rename one, or leave one out with a column selector",
-        )
+    names = Counter(sanitize(c.name) for c in columns)
+    if clash := [c.name for c in columns if names[sanitize(c.name)] > 1]:
+        raise _clash(f"columns {', '.join(clash)} have one name in Avro", schema)
+    if clash := [c.name for c in columns if sanitize(c.name) in {f["name"] for f in extra}]:
+        raise _clash(f"column {clash[0]} has the name of a field that the extension adds", schema)
     name = sanitize(schema.table)
     return dumps({"type": "record", "name": name, "namespace": namespace, "fields": [*fields, *extra]})
+
+
+def _clash(message: str, schema: TableSchema) -> EncodeError:
+    hint = "rename one, or leave one out with a column selector"
+    return EncodeError(message, code="CDC:ErrAvroSchemaAPIError", where=schema.name, hint=hint)
 
 
 def _field(column: Column, schema: TableSchema, options: AvroOptions) -> Json:
@@ -186,6 +188,4 @@ _DEFAULTS: dict[Kind, Callable[[str | int], Json]] = {
     Kind.DOUBLE: float,
     Kind.BIT: _bits,
     Kind.BINARY: _blob,
-    Kind.ENUM: lambda text: unescape_quotes(str(text)),
-    Kind.SET: lambda text: unescape_quotes(str(text)),
 }

@@ -23,7 +23,7 @@ PROTOCOL = WireProtocol(
     describe=describe,
     looks_like=looks_like,
     read_plain=read_plain,
-    compressed=True,
+    compressed=("value",),
     large_messages=lambda options: options.enable_tidb_extension,
     claim_check_location=claim_check_location,
 )

@@ -37,6 +37,7 @@ class DebeziumCodec(WithoutRegistry):
             zone=options.zone,
         )
         self._history = DdlHistory(state)
+        self._whole = options.compressed  # nothing can be joined to what is packed
 
     def state(self) -> bytes:
         """Return the details that schema changes gave beyond their schemas."""
@@ -52,15 +53,17 @@ class DebeziumCodec(WithoutRegistry):
 
     def key(self, table: RoutedTable) -> Column:
         """Return a row's key: the handle key's columns, whatever the selector says."""
-        return encode_key(table.schema, self._options, tail=False)
+        return encode_key(table.schema, self._options, tail=self._whole)
 
     def value(self, table: RoutedTable) -> Column:
         """Return a row's value."""
         build_ts = F.lit(self._build_ts)
-        return encode_value(table.schema, self._options, columns=table.columns, build_ts=build_ts, tail=False)
+        return encode_value(table.schema, self._options, columns=table.columns, build_ts=build_ts, tail=self._whole)
 
     def tails(self, table: RoutedTable) -> Message:
-        """Return the schemas that messages bring."""
+        """Return the schemas that messages bring, nothing where keys and values have them already."""
+        if self._whole:
+            return b"", b""
         return key_tail(table.schema, self._options), value_tail(table.schema, self._options, table.columns)
 
     def reduced(self, table: RoutedTable, location: Column | None) -> Column:

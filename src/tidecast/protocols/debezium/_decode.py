@@ -50,6 +50,7 @@ SNAPSHOT = "r"
 
 _OPS = (Op.CREATE, Op.UPDATE, Op.DELETE, SNAPSHOT)
 _UNREADABLE = "unreadable"
+_WHY = ("reason", "detail")
 _SIDES = ("before", "after")
 
 
@@ -71,7 +72,8 @@ def decode(
 ) -> Events:
     """Return the events of Debezium messages, TiCDC's or those of Debezium's own connector for MySQL.
 
-    In: the columns of `RECORD`. `ordered`: see `Events`. `zone` is the time zone of TIMESTAMP defaults in statements,
+    In: the columns of `RECORD`, and where messages were unpacked `reason` and `detail`: why one could not be.
+    `ordered`: see `Events`. `zone` is the time zone of TIMESTAMP defaults in statements,
     that of TiCDC's server. A row is read by the schema in its message; without one, by the last schema change of its
     table before it, or by one of `schemas`, which are such as a Simple topic has. What is before is told by commit-ts;
     where rows have none, by offset if they are `ordered`, and else the last version counts. Where one of those gives
@@ -133,17 +135,21 @@ _BROKEN = "tableChanges is not of Debezium's form"
 
 def _parse(records: DataFrame) -> DataFrame:
     """Return the records with what their messages say beside rows, and why one cannot be used."""
-    usable, heads, members = _head_columns()
+    usable, heads, members = _head_columns(tuple(name for name in _WHY if name in records.columns))
     return records.where(usable).select(*heads).select(*members)
 
 
 @reused()
-def _head_columns() -> tuple[Column, tuple[Column, ...], tuple[Column, ...]]:
-    """Return which records are messages, and the columns of the two steps of `_parse`."""
+def _head_columns(given: tuple[str, ...]) -> tuple[Column, tuple[Column, ...], tuple[Column, ...]]:
+    """Return which records are messages, and the columns of the two steps of `_parse`.
+
+    Of `_WHY` the records have those that are `given`.
+    """
     head = F.from_json(envelope.payload("value"), _HEAD, {"columnNameOfCorruptRecord": _UNREADABLE})
     there = F.octet_length("value") > 0
     heads = (
         *map(F.col, RECORD.fieldNames()),
+        *(F.col(name) if name in given else F.lit(None).cast("string").alias(name) for name in _WHY),
         evaluated_once(head).alias("head"),
         F.when(envelope.schema("value").isNotNull(), F.xxhash64(envelope.schema("value"))).alias("shape"),
         envelope.members("key").alias("keys"),
@@ -157,7 +163,8 @@ def _head_columns() -> tuple[Column, tuple[Column, ...], tuple[Column, ...]]:
     # One that was damaged there, taken for another connector's, would leave its whole batch without commit-ts.
     undated = (origin["connector"] == CONNECTOR) & origin["commit_ts"].isNull()
     reason = (
-        F.when(broken | F.coalesce(broken_key, F.lit(False)), Reason.BAD_JSON)
+        F.when(F.col("reason").isNotNull(), F.col("reason"))
+        .when(broken | F.coalesce(broken_key, F.lit(False)), Reason.BAD_JSON)
         .when(
             payload["op"] == WATERMARK,
             F.when(origin["commit_ts"].isNull(), Reason.BAD_MESSAGE).when(
@@ -172,6 +179,7 @@ def _head_columns() -> tuple[Column, tuple[Column, ...], tuple[Column, ...]]:
     members = (
         *map(F.col, RECORD.fieldNames()),
         reason.alias("reason"),
+        F.col("detail"),
         F.when(change, "ddl").otherwise(payload["op"]).alias("op"),
         origin["db"].alias("database"),
         origin["table"].alias("table"),
@@ -486,7 +494,7 @@ def _watermarks(parsed: DataFrame) -> DataFrame:
 
 def _rejected(parsed: DataFrame, refused: list[tuple[_Group, Reason, str]], broken: list[tuple[str, str]]) -> DataFrame:
     """Return the messages that cannot be used; the groups that are refused may be thousands."""
-    undatable = F.when(F.col("reason") == Reason.BAD_VALUE, "commit_ts is no time")
+    undatable = F.when(F.col("reason") == Reason.BAD_VALUE, "commit_ts is no time").otherwise(F.col("detail"))
     messages = parsed.withColumn("detail", undatable)
     if refused:
         kinds = {"database": pa.string(), "table": pa.string(), "keys": pa.list_(pa.string())}

@@ -45,7 +45,7 @@ def zone_of(name: str) -> dt.tzinfo:
 
 def is_now(default: str) -> bool:
     """Tell whether a default is the time of the insert."""
-    return default.upper().startswith("CURRENT_TIMESTAMP")
+    return default.upper() == "CURRENT_TIMESTAMP"
 
 
 def full_year(text: str) -> str:
@@ -114,7 +114,7 @@ def _timestamp(column: TableColumn, default: str) -> Json:
 def _time(column: TableColumn, default: str) -> Json:
     match = _TIME.match(default)
     if match is None:
-        return 0
+        return None
     sign, hours, minutes, seconds, fraction = match.groups()
     whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
     microseconds = whole * 1_000_000 + int((fraction or "").ljust(6, "0"))

@@ -31,4 +31,5 @@ PROTOCOL = WireProtocol(
     describe=describe,
     looks_like=looks_like,
     read_plain=read_plain,
+    compressed=("key", "value"),
 )

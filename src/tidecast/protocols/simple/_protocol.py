@@ -28,7 +28,7 @@ PROTOCOL = WireProtocol(
     wrong_options=wrong_options,
     reads_avro=True,
     bootstraps=True,
-    compressed=True,
+    compressed=("value",),
     large_messages=lambda options: True,
     claim_check_location=claim_check_location,
 )
