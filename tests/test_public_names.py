@@ -57,8 +57,8 @@ PUBLIC = {
         with_looked_up
     """,
     "tidecast.expressions": """
-        MAX_LENGTH as_listed bit_bytes bit_number decimal_text enum_element enum_number from_text has_any is_parsed
-        set_elements set_mask set_number shift_zone shortest_text signed trimmed unsigned_number unsigned_text
+        LONG_TEXTS MAX_LENGTH as_listed bit_bytes bit_number decimal_text enum_element enum_number from_text has_any
+        is_parsed set_elements set_mask set_number shift_zone shortest_text signed trimmed unsigned_number unsigned_text
     """,
     "tidecast.protocols": """
         Codec CodecOptions DecodeOptions Description Message RoutedTable WireProtocol all_protocols check_readable

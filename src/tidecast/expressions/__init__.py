@@ -15,10 +15,11 @@ from tidecast.expressions._numbers import (
     unsigned_text,
 )
 from tidecast.expressions._real_text import shortest_text
-from tidecast.expressions._text import MAX_LENGTH, decimal_text, has_any, trimmed
+from tidecast.expressions._text import LONG_TEXTS, MAX_LENGTH, decimal_text, has_any, trimmed
 from tidecast.expressions._zones import shift_zone
 
 __all__ = [
+    "LONG_TEXTS",
     "MAX_LENGTH",
     "as_listed",
     "bit_bytes",

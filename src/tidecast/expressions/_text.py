@@ -14,6 +14,9 @@ from tidecast.model import MAX_DECIMAL_PRECISION
 MAX_LENGTH = (1 << 31) - 1
 """More characters or bytes than any text has: a length for what is left of one."""
 
+LONG_TEXTS = {"maxStringLen": str(MAX_LENGTH)}
+"""Options with which Spark reads JSON that holds texts so long; without, it takes none above 20 million characters."""
+
 _PLAIN_SCALE = 6
 _BYTE = 0x100
 

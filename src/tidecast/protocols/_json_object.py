@@ -6,6 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidecast.expressions import LONG_TEXTS
+
 _UNREADABLE = "unreadable"
 _END, _CLOSED = "end", "T"
 CLOSING = f',"{_END}":"{_CLOSED}"}}'
@@ -32,7 +34,8 @@ def is_closed(parsed: Column) -> Column:
 def parse_object(value: Column, members: T.StructType) -> Column:
     """Return the struct of a message's members (binary), which `is_sound` tells to be one JSON object or not."""
     kind = T.StructType([*members.fields, END, T.StructField(_UNREADABLE, T.StringType())])
-    return F.from_json(marked(value), kind, {"columnNameOfCorruptRecord": _UNREADABLE, "allowSingleQuotes": "false"})
+    options = {"columnNameOfCorruptRecord": _UNREADABLE, "allowSingleQuotes": "false", **LONG_TEXTS}
+    return F.from_json(marked(value), kind, options)
 
 
 def is_sound(parsed: Column, value: Column) -> Column:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, DecodeError, TerminalError
+from tidecast.expressions import LONG_TEXTS
 from tidecast.model import RECORD
 from tidecast.storage import (
     AnyPath,
@@ -105,7 +106,7 @@ def read_dead_letters(spark: SparkSession, folder: AnyPath) -> DeadLetters | Non
     if not files:
         return None
     lines = spark.read.text([spark_input(file) for file in files]).select(F.col("value").alias("line"))
-    parsed = lines.select("line", F.from_json("line", _LINE).alias("letter")).select("line", "letter.*")
+    parsed = lines.select("line", F.from_json("line", _LINE, LONG_TEXTS).alias("letter")).select("line", "letter.*")
     return DeadLetters(folder, files, parsed.withColumn("timestamp", F.timestamp_millis("timestamp")))
 
 

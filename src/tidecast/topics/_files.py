@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, SourceChanged, TidecastError
+from tidecast.expressions import LONG_TEXTS
 from tidecast.model import HEADERS, RECORD
 from tidecast.spark import small_table
 from tidecast.storage import AnyPath, Entry, entries, entry, make_folder, path_uri, spark_input
@@ -263,7 +264,7 @@ def _read_lines(spark: SparkSession, files: list[AnyPath], numbered: bool, topic
     text = spark.read.text([spark_input(f) for f in files]).where(F.trim("value") != "")
     if not numbered:
         text = _number_lines(text)
-    record = F.from_json("value", _LINE, {"columnNameOfCorruptRecord": _BROKEN})
+    record = F.from_json("value", _LINE, {"columnNameOfCorruptRecord": _BROKEN, **LONG_TEXTS})
     offset = [] if numbered else ["number"]
     read = text.select(F.col("value").alias("line"), record.alias("record"), *offset)
     columns = {f.name: F.col("record")[f.name] for f in RECORD}

@@ -126,6 +126,16 @@ def test_tables_have_the_key_and_the_order_that_messages_show(events: Events) ->
     assert not events.has_commit_ts  # one row comes without
 
 
+def test_a_text_above_twenty_million_characters_is_read(
+    by_hand: list[dict[str, Any]], spark: SparkSession, tmp_path: Path
+) -> None:
+    message = by_hand[0]["message"]
+    long = message | {"data": [message["data"][0] | {"t": "x" * 20_000_001}]}
+    with reading(spark, topic(tmp_path / "t.jsonl", [json_bytes(long)])) as events:
+        (table,) = events.tables
+        assert table.good.select(F.length("data.t")).collect() == [(20_000_001,)]
+
+
 def test_partitions_without_the_extension_have_no_order(spark: SparkSession, tmp_path: Path) -> None:
     for tidb in (True, False):
         path = topic(tmp_path / f"{tidb}.jsonl", shop(tidb=tidb))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -193,6 +194,26 @@ def test_rows_survive_but_for_what_fidelity_names(
         assert damaged.keys() == told - {"ts6", "dur2"}  # whose digits after the point the reader knows
     else:
         assert damaged.keys() == named, damaged
+
+
+@pytest.mark.parametrize("schema", [True, False])
+def test_a_text_above_twenty_million_characters_is_read(schema: bool, spark: SparkSession) -> None:
+    options = DebeziumOptions(disable_schema=not schema)
+    id_, text = Column("id", DataType("int", length=11), nullable=False), Column("t", DataType("longtext", *UTF8))
+    table = replace(TABLE, columns=(id_, text))
+    data = F.struct(F.lit(1).alias("id"), F.repeat(F.lit("x"), F.lit(20_000_001)).alias("t"))
+    changes = spark.range(1).select(
+        F.lit("c").alias("op"),
+        F.lit(COMMIT_TS).alias("commit_ts"),
+        data.alias("data"),
+        F.lit(None).cast(row_type(table)).alias("old"),
+    )
+    made = {"key": debezium.encode_key(table, options), "value": debezium.encode_value(table, options)}
+    made["offset"] = F.lit(0)
+    records = changes.select(*(made.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD.fields))
+    with debezium.decode(records, ordered=True, zone=options.zone, schemas=[] if schema else [table]) as events:
+        (decoded,) = events.tables
+        assert decoded.frame.select("reason", F.length("data.t")).collect() == [(None, 20_000_001)]
 
 
 def same(kind: Kind, got: Any, want: Any) -> bool:

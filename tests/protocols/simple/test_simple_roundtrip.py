@@ -167,6 +167,15 @@ def test_rows_of_every_type_survive_in_both_encodings(tables: list[TableSchema],
                 assert same(value, n if name == "id" else (want or {})[name]), (place, name, value, want)
 
 
+def test_a_text_above_twenty_million_characters_is_read(spark: SparkSession) -> None:
+    table = table_of(0, ['v"\\'])
+    row: dict[str, Any] = {'v"\\': "x" * 20_000_001}
+    messages = messages_of(changes_of(spark, table, {0: (0, "c", None, row)}), table, SimpleOptions(zone=ZONE), 1)
+    with simple.decode(messages, ordered=True) as events:
+        (changes,) = events.tables
+        assert changes.good.select(F.length(F.col("data").getItem('v"\\'))).collect() == [(20_000_001,)]
+
+
 def with_ids(table: TableSchema) -> TableSchema:
     """Return the table with the column ids that a reader gives it."""
     return replace(table, columns=tuple(replace(c, id=n) for n, c in enumerate(table.columns, 1)))

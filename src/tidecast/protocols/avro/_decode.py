@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.expressions import MAX_LENGTH
+from tidecast.expressions import LONG_TEXTS, MAX_LENGTH
 from tidecast.model import (
     RECORD,
     Ddl,
@@ -367,7 +367,7 @@ def _refused_rows(rows: DataFrame, refused: list[tuple[_Group, str, str]]) -> Da
 
 
 def _schema_change() -> Column:
-    return F.from_json(F.substring("value", 2, MAX_LENGTH).cast("string"), _DDL_MESSAGE)
+    return F.from_json(F.substring("value", 2, MAX_LENGTH).cast("string"), _DDL_MESSAGE, LONG_TEXTS)
 
 
 def _watermark() -> Column:

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidecast.expressions import LONG_TEXTS
 from tidecast.model import (
     CHECKSUM,
     RECORD,
@@ -145,7 +146,7 @@ def _head_columns(given: tuple[str, ...]) -> tuple[Column, tuple[Column, ...], t
 
     Of `_WHY` the records have those that are `given`.
     """
-    head = F.from_json(envelope.payload("value"), _HEAD, {"columnNameOfCorruptRecord": _UNREADABLE})
+    head = F.from_json(envelope.payload("value"), _HEAD, {"columnNameOfCorruptRecord": _UNREADABLE, **LONG_TEXTS})
     there = F.octet_length("value") > 0
     heads = (
         *map(F.col, RECORD.fieldNames()),
@@ -444,7 +445,7 @@ def _row_columns(
         envelope.has_head("value", head).alias("headed"),
     )
     kind = _message(before=image, after=image)
-    parsed = F.from_json("message", kind, {"columnNameOfCorruptRecord": _UNREADABLE})
+    parsed = F.from_json("message", kind, {"columnNameOfCorruptRecord": _UNREADABLE, **LONG_TEXTS})
     # Columns of their own: to read a field of a struct within a struct, Spark makes an object each time.
     made = {name: parsed["payload"][name] for name in _SIDES} | {_UNREADABLE: parsed[_UNREADABLE]}
     sides = {name: F.col(name) for name in _SIDES}

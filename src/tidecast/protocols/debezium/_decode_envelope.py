@@ -9,7 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.expressions import MAX_LENGTH
+from tidecast.expressions import LONG_TEXTS, MAX_LENGTH
 from tidecast.protocols import _json_object as json_object
 
 END = "\x01"
@@ -46,7 +46,7 @@ def payload(name: str) -> Column:
     The mark does not come out where more follows the message's end; where it ends with its schema, that tells.
     """
     whole, marked = text(name), json_object.marked(F.col(name))
-    parts, closing = F.from_json(marked, _PARTS), F.lit(json_object.CLOSING)
+    parts, closing = F.from_json(marked, _PARTS, LONG_TEXTS), F.lit(json_object.CLOSING)
     after_schema = F.concat(F.lit(_PAYLOAD), F.substring_index(marked, _PAYLOAD_LAST, -1))
     before_schema = F.concat(F.substring_index(whole, _SCHEMA, 1), closing)
     end = F.when(json_object.is_closed(parts), closing).otherwise("}")
@@ -70,7 +70,7 @@ def schema(name: str) -> Column:
     That is the message's; what else follows there is no part of a sound message. Null where there is no schema.
     """
     whole, end = text(name), F.lit("}")
-    parts = F.from_json(whole, _PARTS)
+    parts = F.from_json(whole, _PARTS, LONG_TEXTS)
     start = F.octet_length(F.substring_index(whole, _SCHEMA, 1)) + len(_SCHEMA) + 1
     first = F.substring_index(whole, _PAYLOAD_LAST, 1)
     return (

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._go import to_json
-from tidecast.expressions import MAX_LENGTH, from_text, is_parsed
+from tidecast.expressions import LONG_TEXTS, MAX_LENGTH, from_text, is_parsed
 from tidecast.model import CHECKSUM, DataType, Kind, TableSchema
 from tidecast.model import Column as TableColumn
 from tidecast.protocols._json_object import is_sound, parse_object
@@ -78,7 +78,7 @@ def body(schema: TableSchema, value: Column) -> Column:
 def row(schema: TableSchema, sides: Sequence[str], body: Column) -> Column:
     """Return the struct of a row's sides, `old` and `data`, by column name, and whether it could read all of them."""
     kind = T.StructType([*_members(schema, sides, _TIMESTAMP), T.StructField(_UNREADABLE, T.StringType())])
-    return F.from_json(body, kind, {"columnNameOfCorruptRecord": _UNREADABLE})
+    return F.from_json(body, kind, {"columnNameOfCorruptRecord": _UNREADABLE, **LONG_TEXTS})
 
 
 def rest(schema: TableSchema, sides: Sequence[str], message: Column, value: Column) -> Column | None:
@@ -86,7 +86,7 @@ def rest(schema: TableSchema, sides: Sequence[str], message: Column, value: Colu
     if all(c.data_type.kind is not Kind.TIMESTAMP for c in schema.columns):
         return None
     plain = T.StructType(_members(schema, sides, T.StringType()))
-    return F.when(uneven(message), F.from_json(value.cast("string"), plain))
+    return F.when(uneven(message), F.from_json(value.cast("string"), plain, LONG_TEXTS))
 
 
 def uneven(message: Column) -> Column:
