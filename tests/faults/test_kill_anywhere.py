@@ -133,7 +133,7 @@ def test_the_clean_run_is_right_and_all_of_its_commits_are_crash_points(spark: S
     points = [point for batch in clean.points for point in batch]
     print(*(f"{n}. {name}" for n, (name, _) in enumerate(points, 1)), sep="\n")
     commits = sum("commitInfo" in action for log in tables.rglob("_delta_log") for action in actions(log))
-    places = ("waiting", "_dead_letters", "/keys/")
+    places = ("/waiting", "_dead_letters", "/keys/")
     others = [p for p in points if is_of_spark(p) and any(place in p[0] for place in places)]
     assert commits == sum(map(is_of_spark, points)) - len(others), points
     kinds = {name.split()[0] for name, _ in points}

@@ -20,6 +20,9 @@ _FIRST, _GROWN, _MOVED = _T0, _T0 + 100, _T0 + 200
 _KEYED = table(_FIRST, ID, _number("value"), _number("extra"), name="keyed")
 _LOG = table(_FIRST, _number("n"), name="log") | {"indexes": []}
 _LATE = table(_FIRST, ID, name="late")
+_EMPTY = table(_FIRST, ID, name="empty")
+_COMING = table(_FIRST, ID, _number("value", "bigint"), name="coming")
+_COMING_2 = table(_GROWN, ID, _number("value"), _number("more"), name="coming")
 _C = _number("c", nullable=False, default="5")
 _KEYED_2 = table(_GROWN, ID, _number("value"), _number("extra"), _C, name="keyed")
 _LOG_2 = table(_GROWN, _number("n"), _number("m"), name="log") | {"indexes": []}
@@ -46,6 +49,8 @@ BATCHES: Sequence[Sequence[Said]] = (
     [
         ddl("CREATE TABLE `d`.`keyed`", _FIRST, _KEYED),
         ddl("CREATE TABLE `d`.`log`", _FIRST, _LOG),
+        ddl("CREATE TABLE `d`.`empty`", _FIRST, _EMPTY),
+        ddl("CREATE TABLE `d`.`coming`", _FIRST, _COMING),
         *_ROWS,
         *_LOGGED,
         {"no": "message"},
@@ -58,6 +63,7 @@ BATCHES: Sequence[Sequence[Said]] = (
         row(_T0 + 50, _FIRST, kind="DELETE", name="keyed", id=3, value=3, extra=3),
         _ADD_C,
         _ADD_M,
+        ddl("ALTER TABLE `d`.`coming` MODIFY COLUMN `value` INT, ADD COLUMN `more` INT", _GROWN, _COMING_2),
         *_moved(_T0 + 101, _GROWN, 4, 40, value=4, extra=4, c=5),
         row(_T0 + 102, _GROWN, name="keyed", id=8, value=8, extra=8, c=8),
         row(_T0 + 103, _GROWN, name="log", n=6, m=6),
@@ -75,11 +81,12 @@ BATCHES: Sequence[Sequence[Said]] = (
         row(_T0 + 210, _MOVED + 2, name="keyed", id=9, amount=2**40, c=9),
         row(_T0 + 211, _MOVED + 2, kind="DELETE", name="keyed", id=1, amount=1, c=5),
         row(_T0 + 212, _GROWN, name="log", n=8, m=8),
+        row(_T0 + 212, _GROWN, name="coming", id=1, value=1, more=1),
         row(_T0 + 213, _FIRST, kind="DELETE", name="late", id=1),
         watermark(_T0 + 220),
     ],
 )
-"""New tables, rows and dead letters; columns that come, become wider, go and get other names; a row that waits."""
+"""New tables, rows and dead letters; columns that come, change and go; a row, and tables, that wait."""
 
 TABLES: dict[str, list[tuple[int | None, ...]]] = {
     "keyed": [
@@ -93,5 +100,7 @@ TABLES: dict[str, list[tuple[int | None, ...]]] = {
     ],
     "log": [(1, None), (2, None), (3, None), (4, None), (5, None), (6, 6), (7, 7), (8, 8)],
     "late": [(2,)],
+    "empty": [],
+    "coming": [(1, 1, 1)],
 }
 """The rows of the tables in the end."""

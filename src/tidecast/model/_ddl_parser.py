@@ -151,7 +151,7 @@ class _Reader:
         if subject in ("DATABASE", "SCHEMA"):
             return Statement(verb, "DATABASE", (name[1], ""), charset=self._charset())
         if (verb, subject) == ("CREATE", "TABLE"):
-            return self._create(name)
+            return replace(self._create(name), modifiers=tuple(modifiers))
         if (verb, subject) == ("RENAME", "TABLE"):
             self._skip("TO")
             return Statement("RENAME", "TABLE", name, renamed=self._name())

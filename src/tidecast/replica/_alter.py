@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidecast._errors import TableRefused
@@ -11,6 +12,7 @@ from tidecast.replica._changes import filled
 from tidecast.replica._columns import fills
 from tidecast.replica._evolve import Evolution, Shape, steps
 from tidecast.replica._plan import Plan
+from tidecast.replica.targets import key_note
 from tidecast.spark import sql_name
 
 
@@ -22,6 +24,9 @@ def evolve(plan: Plan) -> None:
     whatever that one's batch shows.
     """
     evolution = plan.evolution
+    if plan.present and plan.waited:
+        _remake(plan, plan.present)
+        return
     if plan.present is None or evolution.moved is None or evolution.clash:
         return
     to_do = steps(plan.present.columns, evolution.moves)
@@ -35,6 +40,26 @@ def evolve(plan: Plan) -> None:
         _grow(plan, evolution.moved)
     if (order := _order(plan)) and plan.place.takes(order):
         plan.place.reorder(order)
+
+
+def no_rows(plan: Plan) -> DataFrame:
+    """Return the rows of the table that a plan makes, none, in its columns."""
+    columns = {**plan.evolution.shape.columns, **plan.contents.columns}
+    nothing = plan.place.spark.range(0)
+    return nothing.select(*(F.lit(None).cast(kind).alias(name) for name, kind in columns.items()))
+
+
+def _remake(plan: Plan, present: Shape) -> None:
+    """Give a table without rows the columns and the key of its evolution, whatever it had; what it remembers is last.
+
+    A run that ends before that does it once more.
+    """
+    shape = plan.evolution.shape
+    if shape.columns != present.columns:
+        plan.place.rewrite(no_rows(plan))
+    if plan.notes:
+        others = {} if plan.key == present.key else key_note(plan.key)
+        plan.place.remember({**others, **plan.notes, **({} if plan.merges else plan.place.notes_of_appends)})
 
 
 def _order(plan: Plan) -> list[str]:

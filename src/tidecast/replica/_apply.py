@@ -18,7 +18,7 @@ from tidecast.checksum import Verdict
 from tidecast.model import Kind
 from tidecast.replica._again import Again, at_places
 from tidecast.replica._again_keys import of_letters
-from tidecast.replica._alter import alters_rows, evolve, names_afterwards
+from tidecast.replica._alter import alters_rows, evolve, names_afterwards, no_rows
 from tidecast.replica._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
 from tidecast.replica._changes import IDENTITY, table_changes
 from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
@@ -95,6 +95,9 @@ def _apply(
     has_commit_ts: bool,
     ordered: bool,
 ) -> TableReport:
+    if plan.makes:
+        with proof.writing(RowSum(), creates=True) if proof else nullcontext():
+            plan.place.create(no_rows(plan), plan.key, plan.notes, appended=not plan.merges)
     if not (plan.accepted and plan.evolution.shape.columns):
         if applied:
             _remember_deletes(plan, applied, has_commit_ts=has_commit_ts)
@@ -232,7 +235,7 @@ def _keep_versions(
         ).collect()
         checked = Checked.of(done) + count(plan.set_aside)
         set_aside(checked)
-        before = deletes.times(plan.place.spark) if deletes and plan.present is None else None
+        before = deletes.times(plan.place.spark) if deletes and plan.is_new else None
         versions = laid_out(plan, changes, done["since"] or 0, before)
         versions = _kept(versions.withColumns(_hashes_of_versions(plan)) if proof else versions, kept)
         (came,) = versions.agg(
@@ -464,7 +467,7 @@ def _append(
     checked = count(plan.all_changes)
     set_aside(checked)
     changes = plan.changes().where("fits")
-    if keys and plan.present is None:
+    if keys and plan.is_new:
         keys.forget()  # the table was dropped: what comes again is to be in it
     elif keys:
         keys.tidy(plan.place.spark)

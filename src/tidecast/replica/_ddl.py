@@ -81,7 +81,11 @@ def stop_at_schema_changes(
         stops = on_ddl.default in _STOPS
         said: list[tuple[DdlKind | None, str]] = [(None, cause) for cause in causes if stops]
         said += [(kind, what) for kind, what in plan.evolution.news if on_ddl.of(kind) is OnDdl.EXCEPTION]
-        if plan.present is None and plan.accepted and on_ddl.of(DdlKind.CREATE_TABLE) is OnDdl.EXCEPTION:
+        if (
+            plan.present is None
+            and (plan.accepted or plan.makes)
+            and on_ddl.of(DdlKind.CREATE_TABLE) is OnDdl.EXCEPTION
+        ):
             said.append((DdlKind.CREATE_TABLE, "it is new"))
         for kind, what in said:
             told = hint.format(on_ddl.told(kind), OnDdl.LENIENT)

@@ -61,10 +61,10 @@ def laid_out(plan: Plan, changes: DataFrame, since: int, deletes: DataFrame | No
     # Spark Connect sends a plan as one message, which may be a hundred levels deep: each step counts.
     no_row = F.lit(None).cast(_row_type(plan))
     told = [_told(changes, F.col("at"), F.col("deleted"), after=_row(plan, F.col("after")), there=no_row, known=False)]
-    if plan.present is not None:
-        told.append(_told_by_table(plan, changes.select("key").distinct(), since))
-    elif deletes is not None:
+    if deletes is not None:
         told.append(_told(deletes, F.col("commit_ts"), F.lit(True), after=no_row, there=no_row, known=True))
+    elif plan.present is not None:
+        told.append(_told_by_table(plan, changes.select("key").distinct(), since))
     here, upsert = ~F.col("known"), ~F.col("deleted")
     merged = (
         union(told)

@@ -16,6 +16,7 @@ from tidecast.replica._ddl import Name, Refused, carries_out, moves_rows, why_no
 from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan
 from tidecast.replica._truncated import NEVER, Truncations, keeps_rows, removes_rows
+from tidecast.replica._waiting import ends
 from tidecast.replica.targets import TargetTable
 from tidecast.spark import small_table
 
@@ -29,6 +30,7 @@ _COLUMNS = {"commit_ts": pa.int64(), **dict.fromkeys(_TEXTS, pa.string()), _SEQ:
 _DROPS, _RENAMES = "drop table", "rename table"
 _REMOVALS = ("truncate table", _DROPS)
 _KEY = ["commit_ts", "database", "table", "query"]
+_ENDING_NOTHING = ("create table", "add column", "drop column", "modify column", "create index", "drop index")
 
 
 def write_journal(
@@ -72,10 +74,14 @@ def write_journal(
 
 @dataclass(frozen=True)
 class Journaled:
-    """What the journal tells of tables that were truncated, dropped and renamed, each by its name at that time."""
+    """What the journal tells of tables that were truncated, dropped and renamed, each by its name at that time.
+
+    `ends` are statements after which a table of that name is not there (see `ends`), carried out or not.
+    """
 
     removals: Sequence[tuple[int, str, Name]] = ()
     renames: Sequence[tuple[int, str, Name]] = ()
+    ends: Sequence[Ddl] = ()
 
     def truncations(self, name: Name, now: Callable[[Name, int], Name | None], contents: Contents) -> Truncations:
         """Return those of a table; `now` tells what a table is called that had a name at a commit-ts."""
@@ -90,11 +96,14 @@ def journaled(place: TargetTable) -> Journaled:
     """Return what was carried out on whole tables."""
     if not place.exists():
         return Journaled()
-    told = _told(place).where(F.col("type").isin(*_REMOVALS, _RENAMES) & (F.col("outcome") == APPLIED))
-    rows = sorted(told.select(*_KEY, "type", _SEQ).collect(), key=lambda r: (r["commit_ts"], r[_SEQ] or 0))
+    told = _told(place).where(~F.col("type").isin(*_ENDING_NOTHING)).select(*_KEY, "type", "outcome", _SEQ)
+    said = sorted(told.collect(), key=lambda r: (r["commit_ts"], r[_SEQ] or 0))
+    changes = (Ddl(r["type"], r["query"], r["commit_ts"], named=(r["database"], r["table"])) for r in said)
+    rows = [r for r in said if r["type"] in (*_REMOVALS, _RENAMES) and r["outcome"] == APPLIED]
     return Journaled(
         [(r["commit_ts"], r["type"], (r["database"], r["table"])) for r in rows if r["type"] != _RENAMES],
         [(r["commit_ts"], r["query"], (r["database"], r["table"])) for r in rows if r["type"] == _RENAMES],
+        [change for change in changes if ends(change)],
     )
 
 

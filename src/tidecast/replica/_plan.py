@@ -25,6 +25,7 @@ from tidecast.replica._mask import check_masks, note, remembered
 from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._prepare import Origin
 from tidecast.replica._truncated import NEVER, Truncations, kind_of
+from tidecast.replica._waiting import WAITING, Told, told_since, waiting_since
 from tidecast.replica.targets import CONTENTS, TableState, TargetTable
 from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.spark import union
@@ -50,6 +51,8 @@ class Plan:
     `truncated` that dropped it, and those that an earlier attempt at the batch applied before the table got another
     key. `only` are the keys, `key`, to which changes are applied, None for all. `later` are changes by another key,
     which a plan of their own applies after this one; `rekeyed` tells that the table has got its key with this batch.
+    `makes` tells that the table, which is not there, is made without a row, and `waited` that the one which is there
+    has had none.
     """
 
     database: str
@@ -68,6 +71,13 @@ class Plan:
     only: DataFrame | None = None
     later: tuple[TableChanges, ...] = ()
     rekeyed: bool = False
+    makes: bool = False
+    waited: bool = False
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no row has come to the table before."""
+        return self.present is None or self.waited
 
     @property
     def merges(self) -> bool:
@@ -182,20 +192,27 @@ def plan(
     policy: Policy,
     on_ddl: DdlPolicy,
     origin: Origin = NO_ORIGIN,
-    truncated: Callable[[TableState | None], Truncations] = lambda _: NEVER,
+    truncated: Callable[[TableState | None, bool], Truncations] = lambda *_: NEVER,
     batch: str | None = None,
+    told: Sequence[Told] = (),
+    ended: Callable[[], int] = lambda: 0,
 ) -> Plan:
     """Return what the changes of one table, and of its schema, mean for it; there may be none of its rows.
 
     `has_commit_ts`: see `Events`; `origin`: see `Prepared`; `truncated` tells when it was truncated, of the table that
-    is there; `batch` names the batch among those of its checkpoint, None where there is none. Raises ConfigError where
-    the table holds something else than `contents`, or under other masks, and TableRefused where a column of the source
-    has the name of one of those.
+    is there, and whether that waits for its first row; `batch` names the batch among those of its checkpoint, None
+    where there is none; `told` is what tells of a table without rows, and `ended` when it ended last. Raises
+    ConfigError where the table holds something else than `contents`, or under other masks, and TableRefused where a
+    column of the source has the name of one of those.
     """
     there = place.present()
-    cut = truncated(there)
+    since = waiting_since(place, there)
+    cut = truncated(there, since is not None)
+    if since is not None and since > cut.dropped:
+        cut = replace(cut, replaces=False)
     unfinished = () if there else place.unfinished()
     there = None if cut.replaces else there
+    waits = there is not None and since is not None
     rekeyed = rekeyed_by(batch, there.notes) if there else None
     given, changes, outdated = changes, list[TableChanges](), list[TableChanges]()
     for change in given:
@@ -203,18 +220,26 @@ def plan(
         (outdated if by_old_key or _is_of_dropped(change, cut) else changes).append(change)
     shown = [change.schema for change in schema_changes if change.schema and change.commit_ts > cut.dropped]
     by_ddl = [version for version in shown if not contents.clash([c.name for c in version.columns])]
-    schema = next((c.schema for c in (*changes, *outdated)), None) or next(iter(shown), None) or _bare(schema_changes)
+    telling = list[Told]()
+    if not given and (waits or there is None) and told:
+        fit_to_be_told = [one for one in told if not contents.clash([c.name for c in one.schema.columns])]
+        telling = told_since(fit_to_be_told, max(cut.dropped, ended()), since if waits else None)
+    versions_told = (*(c.schema for c in (*changes, *outdated)), *shown, *(one.schema for one in told))
+    schema = next(iter(versions_told), None) or _bare(schema_changes)
     present, notes = (there.shape, there.notes) if there else (None, dict[str, str]())
     _check_contents(schema.name, contents, notes if there else None, [c.schema for c in changes])
     texts = policy.on_unrepresentable is OnUnrepresentable.STRING
     _check_texts(schema.name, notes if there else None, texts=texts)
     sources = _sources(schema.name, origin, notes if there else None, on_ddl)
     masks = remembered(notes)
-    names = {c.name for version in (*(c.schema for c in changes), *shown) for c in version.columns}
+    versions_shown = (*(c.schema for c in changes), *shown, *(one.schema for one in telling))
+    names = {c.name for version in versions_shown for c in version.columns}
     check_masks(schema.name, masks, origin.masked, present.columns if present else (), names)
     keyspace = unquote(notes.get(_KEYSPACE, "")) or next((c.keyspace for c in changes if c.keyspace), None)
     mine = [c for c in changes if c.keyspace in (None, "", keyspace)]
     memory = AppliedVersions.from_text(notes.get(_VERSIONS, ""))
+    latest = [memory.newest] if waits and memory.newest else []
+    memory = AppliedVersions() if waits else memory
     unfit = _of_others(changes, keyspace) + _without_their_key(mine)
     fit = [c for c in mine if all(c is not unusable for unusable, _, _ in unfit)]
     # A group of deletes may show nothing of its table but the key; it is no version of its own.
@@ -222,24 +247,26 @@ def plan(
     # A table may have been dropped and made anew before its first row; that concerns no row.
     known = [memory.newest.version] if memory.newest and present and has_commit_ts else []
     first = min([*(v.version for v in versions), *known], default=None)
-    versions += [v for v in by_ddl if first is not None and v.version >= first]
+    versions += [v for v in (*latest, *by_ddl) if first is not None and v.version >= first]
+    if telling:  # one table at the source is what it was told to be last, several make one that holds them all
+        versions = [*latest, *(one.schema for one in telling)] if len(sources) > 1 else [telling[-1].schema]
     # TRUNCATE and RENAME TABLE may come with the version that a change of columns made.
     columns_told = [change for change in schema_changes if kind_of(change) is None]
     new_key = on_new_key(contents, sources, on_ddl, batch)
     if versions:
         evolution = reconcile(
             versions,
-            present,
+            None if waits else present,
             memory,
             has_commit_ts=has_commit_ts,
             renamed={c.schema.version: c.statement.former_names for c in columns_told if c.schema and c.statement},
             on_ddl=on_ddl,
             on_new_key=new_key,
         )
-        if present and evolution.rekeyed is not None and (cause := objection(place, present, evolution)):
+        if present and not waits and evolution.rekeyed is not None and (cause := objection(place, present, evolution)):
             evolution = Evolution(present, {}, dict.fromkeys(versions, cause), memory, clash=cause)
-    elif present is None:
-        evolution = Evolution(Shape())
+    elif present is None or (waits and given):  # deletes alone: it still waits
+        present, waits, evolution = None, False, Evolution(Shape())
     else:
         key = schema.handle_key
         shape = replace(present, key=key) if present.key is None and changes else present
@@ -262,8 +289,9 @@ def plan(
     shall |= {MASKS: note({**masks, **origin.masked})} if origin.masked else {}
     shall |= {SOURCES: quote(json.dumps(sources), safe=SAFE)} if sources != [schema.name] else {}
     shall |= {_VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
-    shall |= {} if there else cut.notes  # else it remembers them when they are carried out
-    shall |= notes_of(evolution, batch) if there else {}
+    shall |= {} if there and not waits else cut.notes  # else it remembers them when they are carried out
+    shall |= {WAITING: str(telling[-1].commit_ts)} if telling else {WAITING: ""} if waits and versions else {}
+    shall |= notes_of(evolution, batch) if there and not waits else {}
     return Plan(
         schema.database,
         schema.table,
@@ -279,7 +307,9 @@ def plan(
         cut,
         tuple(check(change, policy, log=contents.is_log) for change in outdated),
         later=tuple(later),
-        rekeyed=bool(there) and (rekeyed is not None or evolution.rekeyed is not None),
+        rekeyed=bool(there) and not waits and (rekeyed is not None or evolution.rekeyed is not None),
+        makes=bool(telling) and present is None,
+        waited=waits,
     )
 
 

@@ -79,4 +79,5 @@ def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Se
         return replace(given, named=settings.routes.name(given.database, given.table)) if given.table else given
 
     tables, statements = tuple(map(changes, events.tables)), tuple(map(ddl, events.ddl))
-    return Prepared(replace(events, tables=tables, ddl=statements), origins)
+    shown = tuple(replace(one, schema=schema(one.schema)) for one in events.bootstraps)
+    return Prepared(replace(events, tables=tables, ddl=statements, bootstraps=shown), origins)

@@ -178,7 +178,7 @@ class Proof:
 
     def resume(self) -> None:
         """Find out what the table comes to, also after a crash."""
-        if self.plan.present is None:
+        if self.plan.is_new:
             self.now = RowSum()
             return
         state = _read(self.file)

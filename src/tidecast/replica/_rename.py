@@ -26,6 +26,7 @@ from tidecast.replica._plan import SAFE, SOURCES, has_several_sources
 from tidecast.replica._proof import Proofs
 from tidecast.replica._route import Routes
 from tidecast.replica._truncated import tells_age
+from tidecast.replica._waiting import waiting_since
 from tidecast.replica.targets import TableState, TargetTable
 from tidecast.spark import union
 from tidecast.storage import entries
@@ -168,6 +169,10 @@ class Renames:
                 if not changes.frame.where((ts > F.lit(free)) & (ts < F.lit(at))).isEmpty():
                     raise TableRefused("rows of another table that had the new name before are among the messages")
 
+    def carried_out(self, rename: Rename) -> bool:
+        """Tell whether a rename was carried out."""
+        return rename.key in {one.key for one in self._known}
+
     @property
     def _known(self) -> list[Rename]:
         return sorted(dict.fromkeys([*self.before, *self._done]), key=lambda one: one.commit_ts)
@@ -220,8 +225,14 @@ class Renames:
             if name is None
         ]
         ddl = tuple(self._ddl(change, name) for change in events.ddl if (name := self.now_of(change)))
+        shown = ((one, (one.schema.database, one.schema.table)) for one in events.bootstraps)
+        bootstraps = tuple(
+            replace(one, schema=replace(one.schema, database=now[0], table=now[1]))
+            for one, name in shown
+            if (now := self.now(name, one.schema.version))
+        )
         rejected = union([events.rejected, *lost]) if lost else events.rejected
-        return replace(events, tables=tables, ddl=ddl, rejected=rejected)
+        return replace(events, tables=tables, ddl=ddl, bootstraps=bootstraps, rejected=rejected)
 
     def _ddl(self, change: Ddl, now: Name) -> Ddl:
         # A rename is told under the new name; what comes with it in one statement is refused.
@@ -300,11 +311,20 @@ def _move(rename: Rename, known: Known, check: Callable[[], None]) -> None:
         try:
             old.move_to(new)
         except (UnsupportedOperationException, AnalysisException, TableRefused) as error:
+            if waiting_since(old, state) is not None:
+                old.drop()  # the one of the new name is made when it is told of, or with its first row
+                _keep_up(rename, known)
+                return
             held = {_RENAMED: "0", SOURCES: quote(json.dumps([".".join(rename.old)]), safe=SAFE)}
             old.remember({name: state.notes.get(name, held[name]) for name in notes})
             if isinstance(error, TableRefused):
                 raise
             raise TableRefused(f"the catalog renames no table: {str(error).strip().splitlines()[0]}") from None
+    _keep_up(rename, known)
+
+
+def _keep_up(rename: Rename, known: Known) -> None:
+    """Let what the checkpoint knows of a table go along with it."""
     if known.applied:
         known.applied.move(rename.old, rename.new)
     if known.proofs:
@@ -329,6 +349,8 @@ def _check_age(rename: Rename, known: Known, old: TargetTable, state: TableState
             raise newer
         if applied.of(*rename.old, T.StructType()).newest >= rename.commit_ts:
             raise newer
+    if waiting_since(old, state) is not None:
+        return  # no row
     if tells_age(known.contents):
         ages = [name for name in (COMMIT_TS, VALID_FROM, VALID_TO) if name in known.contents.columns]
         if not old.read().where(" OR ".join(f"{name} >= {rename.commit_ts}L" for name in ages)).isEmpty():

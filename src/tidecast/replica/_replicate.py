@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from tidecast._errors import ConfigError, TableRefused
 from tidecast._policy import DdlKind, DdlPolicy, DdlWords, OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
 from tidecast._progress import Progress, no_progress
-from tidecast.model import Ddl, Events, TableChanges
+from tidecast.model import Bootstrap, Ddl, Events, TableChanges
 from tidecast.replica._applied_keys import AppliedKeys
 from tidecast.replica._apply import apply
 from tidecast.replica._check import Checked, Policy, check, refuse_mismatches
@@ -30,9 +30,11 @@ from tidecast.replica._prepare import prepared
 from tidecast.replica._proof import Proofs
 from tidecast.replica._rename import Known, Rename, Renames, renamed_before, renames
 from tidecast.replica._report import Replicated, TableReport
+from tidecast.replica._route import Routes
 from tidecast.replica._settings import NO_SETTINGS, Settings
 from tidecast.replica._truncate import UNTIMED, placed
 from tidecast.replica._truncated import Truncations, kind_of, removes_rows, truncations
+from tidecast.replica._waiting import Ends, Told, ends
 from tidecast.replica.targets import TableState, Target, TargetTable, parse_target
 from tidecast.spark import inheriting, parallel_map, union
 from tidecast.storage import AnyPath
@@ -126,7 +128,7 @@ def replicate(
     def sources(name: Name) -> set[str]:
         return ready.origins[name].sources if name in ready.origins else set()
 
-    renaming = Renames()
+    renaming, all_ddl = Renames(), events.ddl
     if on_ddl.carries_out(DdlKind.RENAME_TABLE):
         fresh = renames(events.ddl, settings.routes)
         if events.has_commit_ts:
@@ -155,62 +157,95 @@ def replicate(
     renaming.check_sources(sources)
     events = renaming.follow(ready.events)
     by_name, ddl_by_name = by_table(events)
+    makes = on_ddl.of(DdlKind.CREATE_TABLE) is not OnDdl.IGNORE and not (applied and applied.again)
+    told_by_name = _told_by_table(events) if makes and events.has_commit_ts else {}
     # A retry of dead letters has the number of the batch before, whose rows by an old key are applied.
     batch = f"{applied.batch}/{applied.covered}" if applied and not applied.again else None
     reports: dict[Name, TableReport] = {}
     failed: dict[Name, str] = {}
 
-    def truncated(name: Name, place: TargetTable, there: TableState | None) -> Truncations:
-        """Return when a table was truncated, with what this batch tells of it."""
-        known = Truncations.from_notes(there.notes) if there else before().truncations(name, renaming.now, contents)
-        if there is None and (until := renaming.left.get(name)):
+    def truncated(name: Name, place: TargetTable, there: TableState | None, waits: bool) -> Truncations:
+        """Return when a table was truncated, with what this batch tells of it; one that `waits` has no row."""
+        has_rows = there is not None and not waits
+        noted = there.notes if there and has_rows else None
+        known = before().truncations(name, renaming.now, contents) if noted is None else Truncations.from_notes(noted)
+        if not has_rows and (until := renaming.left.get(name)):
             known = replace(known, dropped=max(known.dropped, until))
         said = ddl_by_name.get(name, [])
         removing = [change for change in said if removes_rows(change) and carries_out(change, on_ddl)]
-        found = truncations(removing, known, contents, present=there is not None)
+        found = truncations(removing, known, contents, present=has_rows)
         if found == known:
             return known
         if not events.has_commit_ts:
             return replace(known, objection=UNTIMED)
         if len(ready.origins[name].sources) > 1 or (there and has_several_sources(there.notes)):
             return replace(known, objection="several tables become this one")
-        if there is None:
+        if there is None or not has_rows:
             return found
         keys = applied.of(*name, T.StructType()) if applied else None
         whole = proofs is not None and proofs.follows(*name, place)
         return placed(found, known, place, there.shape, contents, keys if whole else None)
 
+    @cache
+    def ends_known() -> Ends:
+        found = Ends()
+        said = [(shown, Rename.of(c, settings.routes)) for c, shown in zip(all_ddl, ready.events.ddl, strict=True)]
+        told_before = ((c, (c.commit_ts, c.sql, (c.database, c.table))) for c in before().ends)
+        said += [(change, Rename.journaled(*of_it, settings.routes)) for change, of_it in told_before]
+        for change, rename in said:
+            for name in _ended(change, rename, renaming, settings.routes):
+                if now := renaming.now(name, change.commit_ts):
+                    found.add(now, change.commit_ts)
+        return found
+
+    def ended(name: Name) -> int:
+        """Return when a table ended last, as far as this batch and the journal tell."""
+        origins = [ready.origins[one].sources for one in (name, *renaming.former(name)) if one in ready.origins]
+        return ends_known().of(name, set().union(*origins))
+
     def plan_of(name: Name) -> Plan | None:
         changes = by_name.get(name, [])
+        needed = bool(changes)
         try:
             place = target.table(spark, *name, make_database=bool(changes))
-            told = ddl_by_name.get(name, [])
-            drops = any(kind_of(c) is DdlKind.DROP_TABLE and carries_out(c, on_ddl) for c in told)
-            if changes or drops or place.exists():
-                return plan(
+            said, told = ddl_by_name.get(name, []), told_by_name.get(name, [])
+            drops = any(kind_of(c) is DdlKind.DROP_TABLE and carries_out(c, on_ddl) for c in said)
+            needed |= drops or (bool(said) and place.exists())
+            if needed or told:
+                found = plan(
                     place,
                     changes,
-                    told,
+                    said,
                     contents,
                     has_commit_ts=events.has_commit_ts,
                     policy=policy,
                     on_ddl=on_ddl,
                     origin=ready.origin(name, renaming.former(name)),
-                    truncated=lambda there: truncated(name, place, there),
+                    truncated=lambda there, waits: truncated(name, place, there, waits),
                     batch=batch,
+                    told=told,
+                    ended=lambda: ended(name),
                 )
+                return found if needed or found.makes or found.waited else None
         except Exception as error:
             failed[name] = cause = _cause(error)
             if changes:
                 return refusing(changes, cause)
-            raise TableRefused(cause, where=".".join(name)) from error
+            if needed:
+                raise TableRefused(cause, where=".".join(name)) from error
         return None
 
     def carry_out(plan: Plan) -> tuple[TableReport, Mapping[str, int]]:
         try:
+            if plan.makes:
+                target.table(spark, plan.database, plan.table, make_database=True)
             done = _carry_out(plan, events, folder, applied, proofs)
         except Exception as error:
             cause, name = _cause(error), (plan.database, plan.table)
+            if plan.makes and on_ddl.default is not OnDdl.EVOLVE:
+                failed[name] = cause
+                warning = f"it is not made without a row: {cause}"
+                return TableReport(*name, str(plan.place.path or plan.place.name), 0, warnings=(warning,)), {}
             if policy.on_error is OnError.FAIL or on_ddl.default is OnDdl.EVOLVE or not plan.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
             failed[name] = cause
@@ -239,7 +274,7 @@ def replicate(
         # A table that was dropped before goes even so.
         return replace(refusing(by_name[plan.database, plan.table], cause), place=plan.place, truncated=plan.truncated)
 
-    planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name]))
+    planned = parallel_map(plan_of, dict.fromkeys([*by_name, *ddl_by_name, *told_by_name]))
     plans = [made(one) for one in planned if one is not None]
     named = {(one.database, one.table): one for one in plans}
     done_before = {one.key for one in renaming.before}
@@ -264,7 +299,9 @@ def replicate(
         write_journal(spark, journal, told, named, failed, on_ddl, renaming.refused, renaming.now_of)
     reported = ((one, reports[name]) for name, one in named.items())
     tables = tuple(
-        report for one, report in reported if one.all_changes or one.evolution.news or report.row_count is not None
+        report
+        for one, report in reported
+        if one.all_changes or one.evolution.news or one.makes or report.row_count is not None
     )
     if proofs:
         tables += _gone([one.old for one in renaming.of_batch if one.old not in named], target, spark)
@@ -297,6 +334,27 @@ def by_table(events: Events) -> tuple[dict[Name, list[TableChanges]], dict[Name,
         if change.schema or (change.database and kind_of(change)):
             ddl_by_name[change.database, change.table].append(change)
     return by_name, ddl_by_name
+
+
+def _told_by_table(events: Events) -> dict[Name, list[Told]]:
+    """Return what tells of each table that it is there, with or without rows."""
+    by_name: dict[Name, list[Told]] = defaultdict(list)
+    said: list[Ddl | Bootstrap] = [*events.bootstraps, *events.ddl]
+    for told in dict.fromkeys(map(Told.by, said)):
+        if told:
+            by_name[told.schema.database, told.schema.table].append(told)
+    return by_name
+
+
+def _ended(change: Ddl, rename: Rename | None, renaming: Renames, routes: Routes) -> list[Name]:
+    """Return the names of tables that a schema change ended; none where a renamed one kept its rows."""
+    if not ends(change) or (rename and (rename.old == rename.new or renaming.carried_out(rename))):
+        return []
+    names = [(change.database, change.table), *([rename.old] if rename else [])]
+    if change.statement and change.statement.exchanged:
+        database, table = change.statement.exchanged
+        names.append(routes.name(database or change.database, table))
+    return names
 
 
 def _cause(error: Exception) -> str:

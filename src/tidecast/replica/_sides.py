@@ -17,6 +17,7 @@ from tidecast.replica._ddl import Name
 from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._places import damage, tables_in
 from tidecast.replica._topic_rows import TopicTables
+from tidecast.replica._waiting import waiting_since
 from tidecast.replica.targets import CONTENTS, TableState, Target, TargetTable
 from tidecast.sources import Database, database_errors
 from tidecast.topics import kafka_errors
@@ -95,6 +96,11 @@ class AllTables:
     def _table(self, name: Name) -> OneTable:
         return OneTable(name, self.target.table(self.spark, *name, make_database=False))
 
+    def waits(self, name: Name) -> bool:
+        """Tell whether no row has come to a table yet."""
+        place = self._table(name).place
+        return waiting_since(place, place.seen()) is not None
+
     def contents(self, name: Name) -> Contents | None:
         """Return what a table was made with."""
         return self._table(name).contents(name)
@@ -172,7 +178,7 @@ def compare(
     tables, warnings = list[ComparedTable](), list[str]()
     for done, (label, name_a, name_b) in enumerate(pairs, 1):
         if name_a is None or name_b is None:
-            if any(name and _is_nothing(side, name) for side, name in ((a, name_a), (b, name_b))):
+            if any(name and _is_nothing(side, name, other) for side, name, other in ((a, name_a, b), (b, name_b, a))):
                 continue
             alone, other = ("B", "A") if name_a is None else ("A", "B")
             tables.append(ComparedTable(label, remarks=(f"it is in {alone}, and not in {other}",)))
@@ -184,9 +190,14 @@ def compare(
     return Compared(tuple(tables), tuple(warnings))
 
 
-def _is_nothing(side: Side, name: Name) -> bool:
-    """Tell whether a table that the other side lacks is none here either: a topic's that was dropped at last."""
+def _is_nothing(side: Side, name: Name, other: Side) -> bool:
+    """Tell whether a table that the other side lacks is none here either.
+
+    That is a topic's table that was dropped at last, or one that waits for the first row of a topic.
+    """
     try:
+        if isinstance(other, Topic) and isinstance(side, AllTables):
+            return side.waits(name)
         with side.rows(name, ROWS_ALONE) as (rows, left_out):
             return rows is None and not left_out
     except TableRefused:

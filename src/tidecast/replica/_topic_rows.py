@@ -91,5 +91,5 @@ class TopicTables:
             policy=Policy(OnError.DEAD_LETTER, OnMismatch.DEAD_LETTER, self.on_unrepresentable),
             on_ddl=self.on_ddl,
             origin=self._ready.origins[name],
-            truncated=lambda _: truncations(removing, NEVER, contents, present=False),
+            truncated=lambda *_: truncations(removing, NEVER, contents, present=False),
         )

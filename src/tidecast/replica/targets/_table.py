@@ -122,6 +122,11 @@ class TargetTable(ABC):
         `appended`: rows will be added by `append`, whose notes `note` reads.
         """
 
+    @property
+    def notes_of_appends(self) -> Mapping[str, str]:
+        """Properties that a table needs for `append`, which `create` sets where it is told so."""
+        return {}
+
     @abstractmethod
     def append(self, rows: DataFrame, note: str) -> None:
         """Add rows, and leave a note in the table's history, in one commit."""

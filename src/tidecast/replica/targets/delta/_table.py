@@ -133,13 +133,22 @@ class DeltaTarget(TargetTable):
         self, rows: DataFrame, key: tuple[str, ...], notes: Mapping[str, str], *, appended: bool = False
     ) -> None:
         writer = rows.writeTo(self.name).using("delta")
-        properties = {KEY: json.dumps(key), **notes, **(_LONG_LOG if appended else {}), **_mapping(rows.columns)}
+        properties = {
+            KEY: json.dumps(key),
+            **notes,
+            **(self.notes_of_appends if appended else {}),
+            **_mapping(rows.columns),
+        }
         for name, value in properties.items():
             writer = writer.tableProperty(name, value)
         if self.path and self.path.exists() and not _has_commit(self.path):
             writer.createOrReplace()  # `create` takes whatever lies in a folder for a table
         else:
             writer.create()
+
+    @property
+    def notes_of_appends(self) -> Mapping[str, str]:
+        return _LONG_LOG
 
     def append(self, rows: DataFrame, note: str) -> None:
         rows.writeTo(self.name).option("userMetadata", note).append()
