@@ -269,3 +269,11 @@ def test_a_kill_does_not_show(spark: SparkSession, tmp_path: Path) -> None:
                 replica.run()
             replica.run()
             assert {name: len(replica.rows(f"d/{name}")) for name in _tables(replica)} == tables, point
+
+
+def test_one_that_cannot_be_made_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    replica, name = Replica(spark, tmp_path, ddl="lenient"), "n" * 256
+    (warning,) = replica.run([_create(name)]).warnings
+    assert warning.startswith(f"d.{name}: it is not made without a row: no folder can have a name of 256 bytes")
+    with pytest.raises(TableRefused, match="no folder can have a name of 256 bytes"):
+        Replica(spark, tmp_path / "evolve").run([_create(name)])

@@ -41,6 +41,7 @@ from tidecast.storage import AnyPath
 from tidecast.topics import refuse_dead_letters, write_dead_letters
 
 _AT_ONCE = 4
+_UNMADE = "it is not made without a row: {}"
 
 _OF_A_TABLE = ("22", "42601", "42602", "42622", "42701", "42702", "42703", "42704", "42711", "42846", "42K05", "42K09")
 """SQL's states that tell of a table's names, types or values; others tell of the session, the catalog, the storage."""
@@ -163,6 +164,7 @@ def replicate(
     batch = f"{applied.batch}/{applied.covered}" if applied and not applied.again else None
     reports: dict[Name, TableReport] = {}
     failed: dict[Name, str] = {}
+    unmade: list[str] = []
 
     def truncated(name: Name, place: TargetTable, there: TableState | None, waits: bool) -> Truncations:
         """Return when a table was truncated, with what this batch tells of it; one that `waits` has no row."""
@@ -231,8 +233,9 @@ def replicate(
             failed[name] = cause = _cause(error)
             if changes:
                 return refusing(changes, cause)
-            if needed:
+            if needed or on_ddl.default is OnDdl.EVOLVE:
                 raise TableRefused(cause, where=".".join(name)) from error
+            unmade.append(f"{'.'.join(name)}: {_UNMADE.format(cause)}")
         return None
 
     def carry_out(plan: Plan) -> tuple[TableReport, Mapping[str, int]]:
@@ -244,8 +247,8 @@ def replicate(
             cause, name = _cause(error), (plan.database, plan.table)
             if plan.makes and on_ddl.default is not OnDdl.EVOLVE:
                 failed[name] = cause
-                warning = f"it is not made without a row: {cause}"
-                return TableReport(*name, str(plan.place.path or plan.place.name), 0, warnings=(warning,)), {}
+                place = str(plan.place.path or plan.place.name)
+                return TableReport(*name, place, 0, warnings=(_UNMADE.format(cause),)), {}
             if policy.on_error is OnError.FAIL or on_ddl.default is OnDdl.EVOLVE or not plan.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
             failed[name] = cause
@@ -310,7 +313,7 @@ def replicate(
         tables,
         dict(dead_letter_counts),
         dead_letters_in if dead_letter_counts else None,
-        not_carried_out(new_ddl, named, on_ddl, renaming.refused),
+        (*not_carried_out(new_ddl, named, on_ddl, renaming.refused), *unmade),
     )
 
 
