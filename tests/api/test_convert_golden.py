@@ -66,7 +66,7 @@ def content(records: dict[Place, Line], schemas: dict[int, str]) -> dict[Place, 
     return {place: message(record["key"], record["value"], schemas) for place, record in records.items()}
 
 
-@pytest.mark.parametrize("variant", [pytest.param(v, marks=full if v == "avro" else ()) for v in SOURCES])
+@pytest.mark.parametrize("variant", [pytest.param(v, marks=full if v in ("avro", "avro-ext") else ()) for v in SOURCES])
 def test_convert_gives_the_golden_messages(
     variant: str, golden: Callable[[str], Path], decoded: GoldenEvents, tmp_path: Path, spark: SparkSession
 ) -> None:

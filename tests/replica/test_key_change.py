@@ -91,6 +91,7 @@ def test_a_late_row_by_the_old_key_is_set_aside_by_the_word_that_the_error_names
     assert replica.rows("d/t") == [(1, 10, 0), (2, 20, 0), (2, 50, 5), (3, 30, 0), (3, 60, 6), (4, 70, 7)]
 
 
+@full
 def test_a_kill_while_a_table_gets_its_key_does_not_show(spark: SparkSession, tmp_path: Path) -> None:
     run, clean = tmp_path / "run", tmp_path / "clean"
     replica = _run(spark, run)

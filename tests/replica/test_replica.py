@@ -212,7 +212,8 @@ def test_all_tables_of_a_simple_topic(spark: SparkSession, tmp_path: Path, decod
     done = replicate(spark, events, str(tmp_path), progress=lambda _, i, n: seen.append((i, n)))
 
     expected = final_state()
-    assert {(t.database, t.table) for t in done.tables} == expected.keys()
+    made = expected.keys() | {("orc", "t_evo_like")}  # which never has a row
+    assert {(t.database, t.table) for t in done.tables} == made
     for name in expected.keys() - CHANGED - {MAPPED, ("orc", "t_nokey"), ("orc", "t_uk_null")}:
         assert_table(tmp_path, name, expected[name])
     for name in (("orc", "t_nokey"), ("orc", "t_uk_null")):
@@ -220,7 +221,7 @@ def test_all_tables_of_a_simple_topic(spark: SparkSession, tmp_path: Path, decod
     mapped = spark.table(f"delta.`{tmp_path}/{MAPPED[0]}/{MAPPED[1]}`").collect()
     assert_rows_equal((in_plain(r.asDict()) for r in mapped), map(in_plain, expected[MAPPED]), ".".join(MAPPED))
 
-    assert seen == [(i, len(expected)) for i in range(1, len(expected) + 1)]
+    assert seen == [(i, len(made)) for i in range(1, len(made) + 1)]
     refused = {t.name: t.refused for t in done.tables if t.refused}
     assert refused == {"orc.t_evo": 28, "orc.t_evo_pk": 80}
     assert done.dead_letters == {"schema-change": 108}
@@ -254,7 +255,7 @@ def unrepresentable(name: Name, expected: dict[Name, list[Row]]) -> dict[str, in
     return counts
 
 
-@pytest.mark.parametrize("variant", ["avro", pytest.param("avro-ext", marks=full), "avro-checksum"])
+@pytest.mark.parametrize("variant", ["avro", *(pytest.param(v, marks=full) for v in ("avro-ext", "avro-checksum"))])
 def test_avro_topics(spark: SparkSession, tmp_path: Path, variant: str) -> None:
     tables = {("orc", name) for name in ("t_cpk", "t_cpk_nc", "t_pk_ubig", "t_int", "t_num", "t_time", "t_evo_pk")}
     file = topic(tmp_path, about(f"{variant}.jsonl.gz", tables))
@@ -297,6 +298,7 @@ def assert_sample(folder: Path) -> None:
         assert_table(folder, name, expected[name])
 
 
+@full
 def test_again_doubled_and_replayed(spark: SparkSession, tmp_path: Path) -> None:
     """The same topic again, a topic that repeats each message, and one that repeats them all, change nothing."""
     messages = about("simple-json.jsonl.gz", SAMPLE)

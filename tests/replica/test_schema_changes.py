@@ -229,6 +229,7 @@ def test_a_half_done_change_is_completed(
     assert steps() >= 2
 
 
+@full
 def test_half_done_renames_are_completed(replica: Replica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two columns exchange their names, another one takes that of a column that is dropped, and the key has a new one.
 

@@ -191,6 +191,7 @@ def test_what_is_kept_and_what_is_refused(spark: SparkSession, tmp_path: Path) -
     assert len(replica.rows("plain", log)) == 4
 
 
+@full
 def test_a_kill_while_a_table_is_truncated_or_dropped_does_not_show(spark: SparkSession, tmp_path: Path) -> None:
     clean, run = tmp_path / "clean", tmp_path / "run"
     replica = Replica(spark, run)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from full import full
 from growing_topic import ID, Clock, GrowingTopic, ddl, row, table, watermark
 from running_server import running_server
 from servers import KafkaBroker
@@ -126,6 +127,7 @@ def ends(broker: KafkaBroker, topic: str) -> dict[int, int]:
     return {partition: len(message) for (_, partition), message in broker.messages(topic).items()}
 
 
+@full
 @pytest.mark.timeout(900)
 def test_a_killed_server_goes_on_where_it_was(broker: KafkaBroker, tmp_path: Path) -> None:
     kill_again_and_again(broker, tmp_path, 3, "killed")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from full import full
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -196,7 +197,7 @@ def test_rows_survive_but_for_what_fidelity_names(
         assert damaged.keys() == named, damaged
 
 
-@pytest.mark.parametrize("schema", [True, False])
+@pytest.mark.parametrize("schema", [pytest.param(True, marks=full), False])
 def test_a_text_above_twenty_million_characters_is_read(schema: bool, spark: SparkSession) -> None:
     options = DebeziumOptions(disable_schema=not schema)
     id_, text = Column("id", DataType("int", length=11), nullable=False), Column("t", DataType("longtext", *UTF8))

@@ -160,7 +160,8 @@ def in_partitions(records: DataFrame) -> DataFrame:
     return records.withColumn("partition", F.explode(mine))
 
 
-@pytest.mark.parametrize("variant", ["simple-json-checksum", pytest.param("simple-avro-checksum", marks=full)])
+@full
+@pytest.mark.parametrize("variant", ["simple-json-checksum", "simple-avro-checksum"])
 def test_rows_fit_their_checksums_before_and_after(
     variant: str, golden: Callable[[str], Path], decoded: GoldenEvents
 ) -> None:
@@ -174,7 +175,7 @@ def test_rows_fit_their_checksums_before_and_after(
     assert wrong >= {n for n, expect in twins.items() if expect == "mismatch"} != set()
 
 
-@pytest.mark.parametrize("variant", ["simple-json-checksum", "simple-avro-checksum"])
+@pytest.mark.parametrize("variant", ["simple-json-checksum", pytest.param("simple-avro-checksum", marks=full)])
 def test_partitions_without_an_order_have_the_same_schemas(
     variant: str, golden: Callable[[str], Path], decoded: GoldenEvents, spark: SparkSession
 ) -> None:
