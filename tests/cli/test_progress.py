@@ -13,7 +13,7 @@ from tidecast.cli._progress import progress, said
 
 
 def test_a_step_in_words() -> None:
-    assert said(("reading", 0, 0), (0, 12), 40) == "reading (0 of 12 tasks, 0 %)"
+    assert said(("reading", 0, 0), (0, 12), 0) == "reading (0 of 12 tasks, 0 %)"
     assert said(("shop.orders", 2, 6), (1_000, 4_000), 90) == (
         "shop.orders (2 of 6, 1,000 of 4,000 tasks, 25 %, about 4 min 30 s left)"
     )
@@ -21,7 +21,7 @@ def test_a_step_in_words() -> None:
 
 def test_rows_are_told_by_the_share_of_tasks() -> None:
     step = ("verifying rows", 0, RowCount(1_200_000))
-    assert said(step, (0, 12), 40) == "verifying rows (0 of 1,200,000, 0 of 12 tasks, 0 %)"
+    assert said(step, (0, 12), 40) == "verifying rows (0 of 1,200,000, 0 of 12 tasks, 0 %, 40 s so far)"
     assert said(step, (3, 12), 10) == (
         "verifying rows (300,000 of 1,200,000, 3 of 12 tasks, 25 %, 30,000 a second, about 30 s left)"
     )

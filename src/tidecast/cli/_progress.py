@@ -131,6 +131,8 @@ def said(step: tuple[str, int, int], tasks: tuple[int, int], seconds: float) -> 
     if share and seconds >= 1:
         words += [f"{done / seconds:,.0f} a second"] if rows else []
         words.append(f"about {_duration(seconds / share - seconds)} left")
+    elif seconds >= 1:
+        words.append(f"{_duration(seconds)} so far")
     return f"{text} ({', '.join(words)})"
 
 
