@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pyspark.errors import DateTimeException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
 from tidecast._uri import parse_place, redact_uri
@@ -83,8 +84,8 @@ def decode_records(
 def check_spark_zone(spark: SparkSession, zone: str) -> None:
     """Refuse a time zone that Spark does not know: it would tell in the middle of the rows, or never."""
     # From a row of values, which Spark computes while it plans: no job.
-    query = "SELECT from_utc_timestamp(t, :zone) FROM VALUES (timestamp'2000-01-01') AS one(t)"
+    one = spark.sql("SELECT * FROM VALUES (timestamp'2000-01-01') AS one(t)")
     try:
-        spark.sql(query, args={"zone": zone}).collect()
+        one.select(F.from_utc_timestamp("t", zone)).collect()
     except DateTimeException:
         raise unknown_zone(zone) from None
