@@ -12,6 +12,18 @@ from tidecast.model import RECORD
 from tidecast.spark import with_looked_up
 
 _CAUSE = {"reason": pa.string(), "detail": pa.string()}
+CAUSE = tuple(_CAUSE)
+"""The columns that say why a message cannot be used."""
+
+
+def given_causes(records: DataFrame) -> tuple[str, ...]:
+    """Return those of `CAUSE` that records have, as those that were unpacked."""
+    return tuple(name for name in CAUSE if name in records.columns)
+
+
+def cause_columns(given: Sequence[str]) -> list[Column]:
+    """Return `CAUSE` of records that have those that are `given`; the others are null."""
+    return [F.col(name) if name in given else F.lit(None).cast("string").alias(name) for name in CAUSE]
 
 
 def with_causes(

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from tidecast.model import RECORD, Op, Reason, compose, is_tso, physical_ms
 from tidecast.protocols._json_object import is_sound, parse_object
+from tidecast.protocols._rejected import CAUSE, cause_columns, given_causes
 from tidecast.protocols.canal_json._message import DDL_TYPES, MEMBERS, ROW_OPS
 from tidecast.protocols.canal_json._message import WATERMARK as WATERMARK_TYPE
 from tidecast.spark import block_collapse_project, evaluated_once
@@ -16,7 +17,6 @@ from tidecast.spark import block_collapse_project, evaluated_once
 DDL, WATERMARK = "ddl", "watermark"
 """What stands for an operation in messages that are no rows."""
 
-_WHY = ("reason", "detail")
 _LAST_MS = physical_ms((1 << 63) - 1)
 
 
@@ -29,7 +29,7 @@ def parse(records: DataFrame) -> DataFrame:
     """
     heads = records.select(
         *RECORD.fieldNames(),
-        *(F.col(name) if name in records.columns else F.lit(None).cast("string").alias(name) for name in _WHY),
+        *cause_columns(given_causes(records)),
         evaluated_once(parse_object(F.col("value"), MEMBERS)).alias("m"),
     )
     m, tidb = F.col("m"), F.col("m._tidb")
@@ -45,7 +45,7 @@ def parse(records: DataFrame) -> DataFrame:
     rows = F.transform(m["data"], lambda one, at: F.struct(one.alias("row"), F.get(before, at).alias("old")))
     messages = heads.select(
         *RECORD.fieldNames(),
-        *_WHY,
+        *CAUSE,
         is_sound(m, F.col("value")).alias("sound"),
         kind.alias("type"),
         (change | row | (kind == WATERMARK_TYPE)).alias("known"),
@@ -69,7 +69,7 @@ def parse(records: DataFrame) -> DataFrame:
     cause = F.when(F.col("reason").isNotNull(), problem)
     for wrong, reason, detail in _problems():
         cause = cause.when(wrong, F.struct(F.lit(str(reason)).alias("reason"), detail.alias("detail")))
-    checked = (*_WHY, "sound", "known", "reduced", "undated", "paired")
+    checked = (*CAUSE, "sound", "known", "reduced", "undated", "paired")
     columns_left = [name for name in messages.columns if name not in checked]
     return messages.select(
         *columns_left,

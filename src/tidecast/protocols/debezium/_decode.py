@@ -37,7 +37,7 @@ from tidecast.model import (
     row_type,
 )
 from tidecast.protocols._json_object import END, is_closed
-from tidecast.protocols._rejected import rejected, with_causes
+from tidecast.protocols._rejected import cause_columns, given_causes, rejected, with_causes
 from tidecast.protocols.debezium import _decode_envelope as envelope
 from tidecast.protocols.debezium._decode_schema import Field, MoreAfterEnd, fields_of, read_block, read_table
 from tidecast.protocols.debezium._decode_values import damaged, json_type, readable, value
@@ -51,7 +51,6 @@ SNAPSHOT = "r"
 
 _OPS = (Op.CREATE, Op.UPDATE, Op.DELETE, SNAPSHOT)
 _UNREADABLE = "unreadable"
-_WHY = ("reason", "detail")
 _SIDES = ("before", "after")
 
 
@@ -136,7 +135,7 @@ _BROKEN = "tableChanges is not of Debezium's form"
 
 def _parse(records: DataFrame) -> DataFrame:
     """Return the records with what their messages say beside rows, and why one cannot be used."""
-    usable, heads, members = _head_columns(tuple(name for name in _WHY if name in records.columns))
+    usable, heads, members = _head_columns(given_causes(records))
     return records.where(usable).select(*heads).select(*members)
 
 
@@ -144,13 +143,13 @@ def _parse(records: DataFrame) -> DataFrame:
 def _head_columns(given: tuple[str, ...]) -> tuple[Column, tuple[Column, ...], tuple[Column, ...]]:
     """Return which records are messages, and the columns of the two steps of `_parse`.
 
-    Of `_WHY` the records have those that are `given`.
+    Of `CAUSE` the records have those that are `given`.
     """
     head = F.from_json(envelope.payload("value"), _HEAD, {"columnNameOfCorruptRecord": _UNREADABLE, **LONG_TEXTS})
     there = F.octet_length("value") > 0
     heads = (
         *map(F.col, RECORD.fieldNames()),
-        *(F.col(name) if name in given else F.lit(None).cast("string").alias(name) for name in _WHY),
+        *cause_columns(given),
         evaluated_once(head).alias("head"),
         F.when(envelope.schema("value").isNotNull(), F.xxhash64(envelope.schema("value"))).alias("shape"),
         envelope.members("key").alias("keys"),

@@ -27,7 +27,7 @@ from tidecast.model import (
     is_tso,
     row_type,
 )
-from tidecast.protocols._rejected import rejected, with_causes
+from tidecast.protocols._rejected import cause_columns, given_causes, rejected, with_causes
 from tidecast.protocols.simple import _read_avro, _read_json
 from tidecast.protocols.simple import _schema as table_schemas
 from tidecast.protocols.simple._avro import MARK, read_message
@@ -47,7 +47,6 @@ _KEPT = {
     "checksum": "checksum",
 }
 """What is kept of a message, by its name there."""
-_WHY = ("reason", "detail")
 _READERS: dict[bool, RowReader] = {True: _read_avro, False: _read_json}
 """What reads the rows of messages in Avro, and of those in JSON."""
 _OF_ROWS = (*RECORD.fieldNames(), "op", "commit_ts", "table_id", "checksum")
@@ -122,19 +121,18 @@ def _parse(records: DataFrame) -> DataFrame:
 
     `body` is the message of a schema change or a bootstrap, such that what came twice is twice the same.
     """
-    given = tuple(name for name in _WHY if name in records.columns)
-    heads, members = _head_columns(given)
+    heads, members = _head_columns(given_causes(records))
     return records.select(*heads).select(*members)
 
 
 @reused()
 def _head_columns(given: tuple[str, ...]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """Return the columns of the two steps of `_parse`; of `_WHY` the records have those that are `given`."""
+    """Return the columns of the two steps of `_parse`; of `CAUSE` the records have those that are `given`."""
     value, avro = F.col("value"), F.col("avro")
     heads = (
         *map(F.col, RECORD.fieldNames()),
         _read_avro.is_avro(value).alias("avro"),
-        *(F.col(name) if name in given else F.lit(None).cast("string").alias(name) for name in _WHY),
+        *cause_columns(given),
         F.when(_read_avro.is_avro(value), _read_avro.head(value)).alias("avro_head"),
         F.when(~_read_avro.is_avro(value), _read_json.head(value)).alias("json_head"),
     )
