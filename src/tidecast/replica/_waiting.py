@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 
 from tidecast.model import Bootstrap, Ddl, TableSchema
 from tidecast.replica._truncated import kind_of
@@ -98,8 +99,6 @@ def told_since(told: Sequence[Told], ended: int, since: int | None) -> list[Told
 
     After an end only a table's creation tells that it is there again.
     """
-    if since is not None and since > ended:
-        return sorted((one for one in told if one.commit_ts > since), key=lambda one: one.commit_ts)
-    later = sorted((one for one in told if one.commit_ts > ended), key=lambda one: one.commit_ts)
-    first = next((n for n, one in enumerate(later) if one.creates or not ended), len(later))
-    return later[first:]
+    begin = max(ended, since or 0)
+    later = sorted((one for one in told if one.commit_ts > begin), key=lambda one: one.commit_ts)
+    return later if not ended or begin > ended else list(dropwhile(lambda one: not one.creates, later))
