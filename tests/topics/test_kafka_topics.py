@@ -254,7 +254,7 @@ class TestWriteAndRead:
         topic = fresh()
         broker.create_topic(topic)
         send(broker, topic, {"value": b"1"})
-        hasty = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "kafkaConsumer.pollTimeoutMs": "1"}
+        hasty = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "kafkaConsumer.pollTimeoutMs": "0"}
         with pytest.raises(TransientError, match="Cannot fetch record for offset 0") as error, kafka_errors("here"):
             spark.read.format("kafka").options(**hasty).load().collect()
         assert "\n" not in str(error.value)
