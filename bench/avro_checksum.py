@@ -17,6 +17,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
+from bench.suite import KnownSchemas
 from bench.topics import HEADER, as_records
 from tidecast.checksum import Verdict, row_checksum, verdict
 from tidecast.expressions import MAX_LENGTH
@@ -71,7 +72,7 @@ def contestants(changes: DataFrame) -> list[Contestant]:
     bare = records.select(row.alias("row")).select("row.*")
 
     def find_tables() -> TableChanges:
-        (table,) = avro.decode(records, schemas.get, ordered=True, zone=OPTIONS.zone).tables
+        (table,) = avro.decode(records, KnownSchemas(schemas), ordered=True, zone=OPTIONS.zone).tables
         return table
 
     table = find_tables()

@@ -13,7 +13,7 @@ from tidecast.expressions import MAX_LENGTH
 from tidecast.model import RECORD
 from tidecast.protocols import avro
 from tidecast.protocols.avro import AvroOptions
-from tidecast.registry import open_registry
+from tidecast.registry import header, open_registry
 
 OPTIONS = AvroOptions(enable_tidb_extension=True, checksum=True)
 FIRST = SCHEMA.table
@@ -55,8 +55,8 @@ def write_topics(
                 partition=F.lit(0),
                 offset=F.col("offset"),
                 timestamp=F.current_timestamp(),
-                key=F.concat(_header(key_id), F.substring("key", HEADER + 1, MAX_LENGTH)),
-                value=F.concat(_header(value_id), F.substring("value", HEADER + 1, MAX_LENGTH)),
+                key=F.concat(F.lit(header(key_id)), F.substring("key", HEADER + 1, MAX_LENGTH)),
+                value=F.concat(F.lit(header(value_id)), F.substring("value", HEADER + 1, MAX_LENGTH)),
             )
             ordered = records.repartitionByRange(_FILES, "offset").sortWithinPartitions("offset")
             ordered.write.mode("append").parquet(str(base / "topics" / name))
@@ -83,7 +83,3 @@ def _encoded(spark: SparkSession, columns: int, version: int, first: int, end: i
     key, value = avro.encode_key(schema, _NO_SCHEMA, OPTIONS), avro.encode_value(schema, _NO_SCHEMA, OPTIONS)
     changes = changes.withColumn("commit_ts", F.lit(COMMIT_TS) + F.col("n") * _TSO_STEP)
     return changes.select(F.col("n").alias("offset"), key.alias("key"), value.alias("value"))
-
-
-def _header(schema_id: int) -> Column:
-    return F.lit(b"\0" + schema_id.to_bytes(HEADER - 1))

@@ -80,7 +80,8 @@ PUBLIC = {
         PlainVerdict Verdict explain plain_explain plain_verdict row_checksum verdict verify with_verdict
     """,
     "tidecast.registry": """
-        Registry bounded_json open_registry subject_for
+        CONFLUENT FRAMINGS Framing RegisteredSchema Registry SchemaId bounded_json framing_of glue_url header
+        open_registry subject_for
     """,
     "tidecast.storage": """
         AnyPath Entry Lock RemotePath StateFile check_exclusive copy entries entry files_below locked make_folder move

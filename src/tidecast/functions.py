@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
+from uuid import UUID
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -19,11 +20,14 @@ __all__ = ["from_ticdc_avro", "row_checksum"]
 _Read = TypeVar("_Read")
 
 
-def from_ticdc_avro(col: Column | str, schema: str, *, schema_id: int | None = None, tz: str | None = None) -> Column:
+def from_ticdc_avro(
+    col: Column | str, schema: str, *, schema_id: int | UUID | None = None, tz: str | None = None
+) -> Column:
     """Return the rows of TiCDC's Avro messages, keys or values, that were written with one registered schema.
 
-    In: binary, the message as Kafka has it, with its five bytes of framing; `schema` is the schema's text in the
-    registry, `schema_id` its id, `tz` the time zone of TIMESTAMP text, by default the system's.
+    In: binary, the message as Kafka has it, with the registry's framing; `schema` is the schema's text in the registry,
+    `schema_id` its id there: a number, or the UUID of AWS Glue, without which messages are not taken for Glue's; `tz`
+    is the time zone of TIMESTAMP text, by default the system's.
     Out: struct of
 
     - `data` struct: the row, with the types of the model: integers are int or bigint, BIGINT UNSIGNED is decimal(20,0),

@@ -21,6 +21,7 @@ from tidecast.config._build import _PARAMETERS
 
 SIMPLE = "kafka://127.0.0.1:9092/topic?protocol=simple"
 AVRO = "kafka://127.0.0.1:9092/topic?protocol=avro&schema-registry=http://127.0.0.1:8081"
+IN_GLUE = "kafka://127.0.0.1:9092/topic?protocol=avro"
 LOG = "file:///log.jsonl?protocol=simple"
 CHECKSUMS = "[integrity]\nintegrity-check-level = 'correctness'\n"
 
@@ -142,6 +143,10 @@ def refusal(tmp_path: Path, text: str, uri: str = SIMPLE) -> ConfigError:
 
 
 # ---- defaults, names
+
+
+def glue(settings: str) -> str:
+    return f"[sink.kafka-config.glue-schema-registry-config]\n{settings}"
 
 
 def test_defaults() -> None:
@@ -293,6 +298,17 @@ def test_the_registry_flag_wins_over_the_file_and_the_uri_over_both(tmp_path: Pa
     assert load(tmp_path, text, avro + "&schema-registry=http://uri", "http://flag").schema_registry == "http://uri"
 
 
+def test_a_registry_in_glue_is_told_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLUE_SECRET", "hush/+&")
+    keys = "access-key = 'AKIA1'\nsecret-access-key = 'env:GLUE_SECRET'\ntoken = 't'"
+    config = load(tmp_path, glue(f"registry-name = 'a b'\nregion = 'eu-west-1'\n{keys}"), IN_GLUE)
+    given = "access-key=AKIA1&secret-access-key=hush%2F%2B%26&token=t"
+    assert config.schema_registry == f"glue://eu-west-1/a%20b?{given}"
+    assert "hush" not in repr(config)
+    bare = load(tmp_path, glue("registry-name = 'n'\nregion = 'eu-west-1'"), IN_GLUE)
+    assert bare.schema_registry == "glue://eu-west-1/n"
+
+
 def test_oauth_is_told_in_the_file_or_in_the_uri(tmp_path: Path) -> None:
     id_and_url = 'sasl-oauth-client-id = "id"\nsasl-oauth-token-url = "https://sso/token"\n'
     told = f'[sink.kafka-config]\nsasl-mechanism = "OAUTHBEARER"\n{id_and_url}sasl-oauth-client-secret = "c2VjcmV0"\n'
@@ -344,6 +360,30 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
     ("text", "uri", "code", "message"),
     [
         ("", "kafka://127.0.0.1/t?protocol=avro", "CDC:ErrCodecInvalidConfig", 'requires parameter "schema-registry"'),
+        (
+            glue("region = 'r'"),
+            IN_GLUE,
+            "CDC:ErrInvalidGlueSchemaRegistryConfig",
+            "registry-name is empty, is must",
+        ),
+        (
+            glue("registry-name = 'n'"),
+            IN_GLUE,
+            "CDC:ErrInvalidGlueSchemaRegistryConfig",
+            "region is empty, is must",
+        ),
+        (
+            glue("registry-name = 'n'\nregion = 'r'\naccess-key = 'hush'"),
+            IN_GLUE,
+            "CDC:ErrInvalidGlueSchemaRegistryConfig",
+            "access-key is set, but access-key-secret is empty, they must be set together",
+        ),
+        (
+            glue("registry-name = 'n'\nregion = 'r'"),
+            AVRO,
+            "CDC:ErrInvalidReplicaConfig",
+            "cannot be set at the same time",
+        ),
         (
             "force-replicate = true",
             AVRO,

@@ -27,6 +27,7 @@ from golden_events import ZONE, GoldenEvents
 from growing_topic import ID, GrowingTopic, ddl
 from growing_topic import row as row_of
 from growing_topic import table as table_of
+from known_schemas import KnownSchemas
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
@@ -139,7 +140,7 @@ def simple_events(spark: SparkSession, file: Path) -> Events:
 def avro_events(spark: SparkSession, file: Path, schemas: str) -> Events:
     known = {m["id"]: m["schema"] for m in lines(schemas)}
     records = FileTopics(file, "orc").read(spark)
-    return avro.decode(records.frame.persist(), known.get, ordered=records.ordered, zone=ZONE)
+    return avro.decode(records.frame.persist(), KnownSchemas(known), ordered=records.ordered, zone=ZONE)
 
 
 @pytest.fixture(autouse=True)

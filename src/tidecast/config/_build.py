@@ -142,7 +142,6 @@ class ChangefeedConfig:
             force_replicate=self.force_replicate,
             checksums=self.integrity.check_level == "correctness",
             schema_registry=bool(self.schema_registry),
-            glue_schema_registry=self.sink.kafka_config.glue_schema_registry_config is not None,
             compressed=self.large_message_handle.large_message_handle_compression != "none",
             zone=zone,
             cluster_id=cluster_id,
@@ -161,6 +160,9 @@ class ChangefeedConfig:
     @property
     def schema_registry(self) -> str | None:
         """The URL of the Schema Registry. It may hold a password: see `redact_uri` before showing it."""
+        glue = self.sink.kafka_config.glue_schema_registry_config
+        if glue:
+            return glue.url
         return self.sink.schema_registry.get_secret_value() if self.sink.schema_registry else None
 
     @property
@@ -362,6 +364,19 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
         yield "CDC:ErrSinkURIInvalid", f"{atomicity} level atomicity is not supported by {config.place.scheme} scheme"
     if codec.max_batch_size <= 0:
         yield _CODEC, f"invalid max-batch-size {codec.max_batch_size}"
+    if glue := sink.kafka_config.glue_schema_registry_config:
+        if sink.schema_registry is not None:
+            yield (
+                _REPLICA,
+                "schema-registry and glue-schema-registry-configcannot be set at the same time,schema-registry is used "
+                "by confluent schema registry, glue-schema-registry-config is used by aws glue schema registry",
+            )
+        for name, value in (("registry-name", glue.registry_name), ("region", glue.region)):
+            if not value:
+                yield "CDC:ErrInvalidGlueSchemaRegistryConfig", f"{name} is empty, is must be set"
+        if glue.access_key and not glue.secret_access_key:
+            words = "access-key is set, but access-key-secret is empty, they must be set together"
+            yield "CDC:ErrInvalidGlueSchemaRegistryConfig", words
     for wrong in protocol.wrong_options(options):
         yield _CODEC, wrong
     if options.checksums and config.column_selectors:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr
 
 from tidecast._config_model import EMPTY_IS_UNSET, ConfigModel, Many, Secret
+from tidecast.registry import glue_url
 from tidecast.routing import ColumnSelector, Dispatcher, Filter
 
 DURATION = "a Go duration"
@@ -58,13 +59,20 @@ class LargeMessageHandle(ConfigModel):
 
 
 class GlueSchemaRegistry(ConfigModel):
-    """`[sink.kafka-config.glue-schema-registry-config]`."""
+    """`[sink.kafka-config.glue-schema-registry-config]`. Without keys, AWS's own ways to find them are gone."""
 
     registry_name: str = ""
     region: str = ""
     access_key: Secret | None = None
     secret_access_key: Secret | None = None
     token: Secret | None = None
+
+    @property
+    def url(self) -> str:
+        """The registry as a URL, with its secrets."""
+        keys = {"access-key": self.access_key, "secret-access-key": self.secret_access_key, "token": self.token}
+        given = {name: key.get_secret_value() for name, key in keys.items() if key and key.get_secret_value()}
+        return glue_url(self.registry_name, self.region, given)
 
 
 class KafkaConfig(ConfigModel):

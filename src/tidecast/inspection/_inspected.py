@@ -36,8 +36,8 @@ class Inspected:
     table: str = ""
     commit_ts: int | None = None
     time: str | None = None
-    key_schema_id: int | None = None
-    value_schema_id: int | None = None
+    key_schema_id: int | str | None = None
+    value_schema_id: int | str | None = None
     sql: str | None = None
     columns: list[ColumnShown] = field(default_factory=list)
     verdict: str | None = None

@@ -20,9 +20,9 @@ Message = tuple[bytes | None, bytes]
 class CodecOptions:
     """What a changefeed's configuration and the server say of messages, by TiCDC's names.
 
-    A protocol takes those that are its own. `checksums` is `integrity-check-level = correctness`; `schema_registry` and
-    `glue_schema_registry` tell whether there is one, `compressed` whether `large-message-handle-compression` packs what
-    the codec writes. `zone` is that of TIMESTAMP text.
+    A protocol takes those that are its own. `checksums` is `integrity-check-level = correctness`; `schema_registry`
+    tells whether there is one, `compressed` whether `large-message-handle-compression` packs what the codec writes.
+    `zone` is that of TIMESTAMP text.
     """
 
     enable_tidb_extension: bool = False
@@ -36,7 +36,6 @@ class CodecOptions:
     force_replicate: bool = False
     checksums: bool = False
     schema_registry: bool = False
-    glue_schema_registry: bool = False
     compressed: bool = False
     zone: str = "UTC"
     cluster_id: str = "default"

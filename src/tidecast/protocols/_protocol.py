@@ -42,8 +42,8 @@ class Description:
     commit_ts: int | None = None
     sql: str | None = None
     columns: Sequence[tuple[str, str]] = field(default=())
-    key_schema_id: int | None = None
-    value_schema_id: int | None = None
+    key_schema_id: int | str | None = None
+    value_schema_id: int | str | None = None
 
 
 CodecFactory = Callable[[CodecOptions, Registry | None, bytes], Codec]

@@ -1,6 +1,31 @@
-"""Schema Registry: Confluent's HTTP API, and the same on a folder."""
+"""Schema Registry: Confluent's HTTP API, the same on a folder, and AWS Glue."""
 
-from tidecast.registry._base import Registry, bounded_json, subject_for
+from tidecast.registry._base import (
+    CONFLUENT,
+    FRAMINGS,
+    Framing,
+    RegisteredSchema,
+    Registry,
+    SchemaId,
+    bounded_json,
+    framing_of,
+    header,
+    subject_for,
+)
+from tidecast.registry._glue import glue_url
 from tidecast.registry._open import open_registry
 
-__all__ = ["Registry", "bounded_json", "open_registry", "subject_for"]
+__all__ = [
+    "CONFLUENT",
+    "FRAMINGS",
+    "Framing",
+    "RegisteredSchema",
+    "Registry",
+    "SchemaId",
+    "bounded_json",
+    "framing_of",
+    "glue_url",
+    "header",
+    "open_registry",
+    "subject_for",
+]

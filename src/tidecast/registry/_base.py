@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self, TypeGuard
+from typing import Any, Literal, NamedTuple, Self, TypeGuard, TypeVar
+from uuid import UUID
 
-from tidecast._errors import SchemaRefused
+from tidecast._errors import SchemaRefused, Unreachable
 
 API_ERROR = "CDC:ErrAvroSchemaAPIError"
 """TiCDC's code for everything that goes wrong between it and a registry."""
@@ -16,6 +21,55 @@ API_ERROR = "CDC:ErrAvroSchemaAPIError"
 MAX_BYTES = 16 << 20
 """The most bytes that an answer, or a file of a registry's folder, may have."""
 _MAX_DEPTH = 100
+_FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.5, 1.5, 30.0
+
+SchemaId = int | UUID
+"""What a registry calls a schema: Confluent's a number, Glue an UUID."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How a message begins whose schema is in a registry: with `magic`, then the schema's id in `id_length` bytes."""
+
+    magic: bytes
+    id_length: int
+    id_of: Callable[[bytes], SchemaId]
+
+    @property
+    def length(self) -> int:
+        """How many bytes there are before the message itself."""
+        return len(self.magic) + self.id_length
+
+    def schema_id(self, message: bytes) -> SchemaId | None:
+        """Return the id of a message's schema, None where it does not begin so."""
+        framed = message.startswith(self.magic) and len(message) >= self.length
+        return self.id_of(message[len(self.magic) : self.length]) if framed else None
+
+
+CONFLUENT = Framing(b"\x00", 4, int.from_bytes)
+GLUE = Framing(b"\x03\x00", 16, lambda data: UUID(bytes=data))
+"""The second byte says that what follows is not compressed, as TiCDC sends it. Source: Avro protocol, AWS Glue."""
+FRAMINGS = (CONFLUENT, GLUE)
+
+
+def framing_of(schema_id: SchemaId) -> Framing:
+    """Return the framing of messages whose schema has such an id."""
+    return GLUE if isinstance(schema_id, UUID) else CONFLUENT
+
+
+def header(schema_id: SchemaId) -> bytes:
+    """Return what the messages of a schema begin with."""
+    framing = framing_of(schema_id)
+    return framing.magic + (schema_id.bytes if isinstance(schema_id, UUID) else schema_id.to_bytes(framing.id_length))
+
+
+class RegisteredSchema(NamedTuple):
+    """A schema's text, and a number that is higher the later it was registered."""
+
+    text: str
+    version: int
 
 
 def bounded_json(text: str | bytes) -> Any:
@@ -52,17 +106,35 @@ def refused(subject: str, words: str) -> SchemaRefused:
     )
 
 
+def asked_again(ask: Callable[[], _T], retry_for: float) -> _T:
+    """Return what `ask` returns, asking again, with growing pauses, for `retry_for` seconds while it is Unreachable."""
+    deadline = time.monotonic() + retry_for
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return ask()
+        except Unreachable:
+            wait = pause * random.uniform(0.5, 1.5)
+            if time.monotonic() + wait > deadline:
+                raise
+            time.sleep(wait)
+            pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+
+
 class Registry(ABC):
     """A Schema Registry: subjects, each with numbered versions of a schema; ids that hold for all subjects.
 
-    A registration and a schema that was found are asked for once and remembered by this object.
+    A registration and a schema that was found are asked for once and remembered by this object. `framing` tells how
+    the messages of its schemas begin.
     """
 
-    def __init__(self) -> None:
-        self._ids: dict[tuple[str, str], int] = {}
-        self._schemas: dict[int, str] = {}
+    framing: Framing = CONFLUENT
 
-    def register(self, subject: str, schema: str) -> int:
+    def __init__(self) -> None:
+        self._ids: dict[tuple[str, str], SchemaId] = {}
+        self._schemas: dict[SchemaId, RegisteredSchema] = {}
+
+    def register(self, subject: str, schema: str) -> SchemaId:
         """Register a schema's text under a subject and return its id; a text that is there already keeps its id.
 
         Raises `SchemaRefused` with the registry's own words where it will not take the schema, `Unreachable`
@@ -73,8 +145,8 @@ class Registry(ABC):
             known = self._ids[subject, schema] = self._register(subject, schema)
         return known
 
-    def schema(self, schema_id: int) -> str | None:
-        """Return the text of the schema with this id, None where the registry does not know the id.
+    def schema(self, schema_id: SchemaId) -> RegisteredSchema | None:
+        """Return the schema with this id, None where the registry does not know the id.
 
         Raises `Unreachable` where the registry does not answer, and `RegistryError` for an unusable answer.
         """
@@ -86,10 +158,10 @@ class Registry(ABC):
         return known
 
     @abstractmethod
-    def _register(self, subject: str, schema: str) -> int: ...
+    def _register(self, subject: str, schema: str) -> SchemaId: ...
 
     @abstractmethod
-    def _find(self, schema_id: int) -> str | None: ...
+    def _find(self, schema_id: SchemaId) -> RegisteredSchema | None: ...
 
     @abstractmethod
     def check(self) -> None:
@@ -97,18 +169,6 @@ class Registry(ABC):
 
         Raises `Unreachable` where it does not answer, `RegistryError` where it does not let us in or is no registry.
         """
-
-    @abstractmethod
-    def subjects(self) -> list[str]:
-        """Return the names of all subjects, sorted."""
-
-    @abstractmethod
-    def versions(self, subject: str) -> list[int]:
-        """Return the numbers of a subject's versions, ascending; none for an unknown subject."""
-
-    @abstractmethod
-    def compatibility(self, subject: str) -> str:
-        """Return the compatibility level that a new version of this subject has to keep, such as `BACKWARD`."""
 
     @abstractmethod
     def refusal(self, subject: str, schema: str) -> str | None:

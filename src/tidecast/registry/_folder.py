@@ -18,7 +18,16 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from tidecast._errors import ConfigError, RegistryError
-from tidecast.registry._base import API_ERROR, MAX_BYTES, Registry, bounded_json, is_schema_id, refused
+from tidecast.registry._base import (
+    API_ERROR,
+    MAX_BYTES,
+    RegisteredSchema,
+    Registry,
+    SchemaId,
+    bounded_json,
+    is_schema_id,
+    refused,
+)
 from tidecast.registry._compatibility import DEFAULT_LEVEL, LEVELS, refusal
 from tidecast.storage import AnyPath, Lock, entries, locked, write_new
 
@@ -62,14 +71,15 @@ class FolderRegistry(Registry):
             write_new(home / f"{number}.json", (json.dumps(members, indent=2, ensure_ascii=False) + "\n").encode())
             return schema_id
 
-    def _find(self, schema_id: int) -> str | None:
+    def _find(self, schema_id: SchemaId) -> RegisteredSchema | None:
         if not self._root.exists():
             raise RegistryError(
                 "there is no such folder to look up schemas in", where=str(self._root), hint="check --schema-registry"
             )
         with _usable():
             versions = (version for home in self._homes() for version in _versions(home))
-            return next((version.schema for version in versions if version.id == schema_id), None)
+            found = (RegisteredSchema(version.schema, version.id) for version in versions if version.id == schema_id)
+            return next(found, None)
 
     def check(self) -> None:
         """See `Registry.check`; a folder that is not there yet is fine."""
@@ -77,14 +87,17 @@ class FolderRegistry(Registry):
             entries(self._root, strict=True)
 
     def subjects(self) -> list[str]:
+        """Return the names of all subjects, sorted."""
         with _usable():
             return sorted(unquote(home.name) for home in self._homes() if _versions(home))
 
     def versions(self, subject: str) -> list[int]:
+        """Return the numbers of a subject's versions, ascending; none for an unknown subject."""
         with _usable():
             return [version.number for version in _versions(self._home(subject))]
 
     def compatibility(self, subject: str) -> str:
+        """Return the compatibility level that a new version of this subject has to keep, such as `BACKWARD`."""
         with _usable():
             for path in (self._home(subject) / "config.json", self._root / "config.json"):
                 if path.exists():

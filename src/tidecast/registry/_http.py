@@ -13,7 +13,6 @@ from __future__ import annotations
 import base64
 import http.client
 import io
-import random
 import re
 import socket
 import ssl
@@ -27,9 +26,18 @@ from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Reque
 
 from tidecast._errors import ConfigError, RegistryError, Unreachable
 from tidecast._go import to_json
-from tidecast.registry._base import API_ERROR, MAX_BYTES, Registry, bounded_json, is_schema_id, refused
+from tidecast.registry._base import (
+    API_ERROR,
+    MAX_BYTES,
+    RegisteredSchema,
+    Registry,
+    SchemaId,
+    asked_again,
+    bounded_json,
+    is_schema_id,
+    refused,
+)
 
-_FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.5, 1.5, 30.0
 _HEADERS = {
     "Accept": "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json",
     "Content-Type": "application/vnd.schemaregistry.v1+json",
@@ -101,14 +109,14 @@ class HttpRegistry(Registry):
             raise self._unusable(answer)
         return schema_id
 
-    def _find(self, schema_id: int) -> str | None:
+    def _find(self, schema_id: SchemaId) -> RegisteredSchema | None:
         answer = self._ask(f"/schemas/ids/{schema_id}")
         if answer.status == HTTPStatus.NOT_FOUND:
             return None
         schema = self._good(answer).get("schema")
         if not isinstance(schema, str):
             raise self._unusable(answer)
-        return schema
+        return RegisteredSchema(schema, int(schema_id))
 
     def check(self) -> None:
         # TiCDC asks the URL itself, and Confluent's registry answers {}; others have nothing there, but subjects.
@@ -116,13 +124,16 @@ class HttpRegistry(Registry):
             self._list(self._once("/subjects"), str)
 
     def subjects(self) -> list[str]:
+        """Return the names of all subjects, sorted."""
         return sorted(self._list(self._ask("/subjects"), str))
 
     def versions(self, subject: str) -> list[int]:
+        """Return the numbers of a subject's versions, ascending; none for an unknown subject."""
         answer = self._ask(f"/subjects/{quote_plus(subject)}/versions")
         return [] if answer.status == HTTPStatus.NOT_FOUND else sorted(self._list(answer, int))
 
     def compatibility(self, subject: str) -> str:
+        """Return the compatibility level that a new version of this subject has to keep, such as `BACKWARD`."""
         answer = self._ask(f"/config/{quote_plus(subject)}?defaultToGlobal=true")
         if answer.status == HTTPStatus.NOT_FOUND:  # a registry that does not know the parameter
             answer = self._ask("/config")
@@ -146,17 +157,7 @@ class HttpRegistry(Registry):
 
     def _ask(self, path: str, schema: str | None = None) -> _Answer:
         """Return the answer to GET, or to POST of a schema, asking again as long as it makes sense."""
-        deadline = time.monotonic() + self._retry_for
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                return self._once(path, schema)
-            except Unreachable:
-                wait = pause * random.uniform(0.5, 1.5)
-                if time.monotonic() + wait > deadline:
-                    raise
-                time.sleep(wait)
-                pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+        return asked_again(partial(self._once, path, schema), self._retry_for)
 
     def _once(self, path: str, schema: str | None = None) -> _Answer:
         """Return the answer to one request; a failing server and a missing one are `Unreachable`."""

@@ -6,12 +6,13 @@ from tidecast._errors import ConfigError
 from tidecast._uri import REMOTE_SCHEMES, scheme_of
 from tidecast.registry._base import Registry
 from tidecast.registry._folder import FolderRegistry
+from tidecast.registry._glue import GlueRegistry
 from tidecast.registry._http import HttpRegistry
 from tidecast.storage import storage_path
 
 
 def open_registry(url: str, *, timeout: float = 10.0, retry_for: float = 30.0) -> Registry:
-    """Return the Schema Registry at an `http` or `https` URL, or at a storage's, without asking it anything yet.
+    """Return the Schema Registry at an `http`, `https`, `glue` or storage URL, without asking it anything yet.
 
     `timeout` is the most seconds that one request may take, `retry_for` how long a registry that does not answer
     is asked again. Raises `ConfigError` for any other URL.
@@ -19,8 +20,10 @@ def open_registry(url: str, *, timeout: float = 10.0, retry_for: float = 30.0) -
     scheme = scheme_of(url)
     if scheme in ("http", "https"):
         return HttpRegistry(url, timeout=timeout, retry_for=retry_for)
+    if scheme == "glue":
+        return GlueRegistry(url, timeout=timeout, retry_for=retry_for)
     if scheme in ("file", "dbfs", *REMOTE_SCHEMES):
         return FolderRegistry(storage_path(url, "--schema-registry"))
     raise ConfigError(
-        "a schema registry is an http://, https:// or file:// URL", hint="for example file:///tmp/schemas"
+        "a schema registry is an http://, https://, glue:// or file:// URL", hint="for example file:///tmp/schemas"
     )

@@ -14,6 +14,7 @@ import pytest
 from differences import assert_messages_equal
 from golden_data import ONE_OF_EACH_IN_AVRO, lines
 from golden_events import ZONE, GoldenEvents
+from known_schemas import KnownSchemas
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
@@ -95,7 +96,7 @@ def test_watermarks_and_schema_changes_of_avro_are_read(golden: Callable[[str], 
     path = golden("avro-watermark.jsonl.gz")
     messages = lines(path)
     records, _ = read_records(spark, f"file://{path}?protocol=avro")
-    with avro.decode(records.frame, lambda _: None, ordered=True, zone=ZONE) as events:
+    with avro.decode(records.frame, KnownSchemas({}), ordered=True, zone=ZONE) as events:
         assert events.rejected.count() == 0
     assert events.tables == ()
     assert events.watermark == max(int(m["commit_ts"]) for m in messages if m["kind"] == "watermark")
@@ -110,7 +111,7 @@ def test_rows_without_a_key_are_read_but_not_deletes_that_are_empty(
     path = golden("avro-ext-uknull.jsonl.gz")
     messages = lines(path)
     records, _ = read_records(spark, f"file://{path}?protocol=avro")
-    with avro.decode(records.frame, schemas.get, ordered=True, zone=ZONE) as events:
+    with avro.decode(records.frame, KnownSchemas(schemas), ordered=True, zone=ZONE) as events:
         rows = rows_of(events)
         empty = {r["offset"] for r in events.rejected.where("reason = 'bad-message'").select("offset").collect()}
     assert empty == {n for n, m in enumerate(messages) if m["value"] is None}

@@ -11,6 +11,7 @@ from typing import Any
 
 import fastavro
 import pytest
+from known_schemas import KnownSchemas
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +21,7 @@ from tidecast.checksum import verify
 from tidecast.model import RECORD, Column, DataType, Events, Index, TableSchema
 from tidecast.protocols import avro
 from tidecast.protocols.avro import AvroOptions
+from tidecast.registry import RegisteredSchema, SchemaId
 
 OPTIONS = AvroOptions(
     enable_tidb_extension=True, decimal_handling_mode="string", bigint_unsigned_handling_mode="string", checksum=True
@@ -60,7 +62,7 @@ class Topic:
         return given.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
 
     def decode(self, spark: SparkSession) -> Events:
-        return avro.decode(self.records(spark), self.schemas.get, ordered=True)
+        return avro.decode(self.records(spark), KnownSchemas(self.schemas), ordered=True)
 
 
 def verdicts(events: Events) -> dict[int, tuple[str, int | None]]:
@@ -72,11 +74,12 @@ def test_spark_keeps_no_messages_whose_schema_nobody_tells(spark: SparkSession) 
     topic.row(table("t"), id=1)
     records = topic.records(spark)
 
-    def silent(schema_id: int) -> str | None:
-        raise Unreachable(f"the registry does not answer for {schema_id}")
+    class Silent(KnownSchemas):
+        def schema(self, schema_id: SchemaId) -> RegisteredSchema | None:
+            raise Unreachable(f"the registry does not answer for {schema_id}")
 
     with pytest.raises(Unreachable):
-        avro.decode(records, silent)
+        avro.decode(records, Silent({}))
     assert records.storageLevel == StorageLevel.NONE
 
 
@@ -184,7 +187,7 @@ def test_thousands_of_odd_messages_end_no_run(spark: SparkSession) -> None:
         assert events.tables[0].good.count() == 1
     assert dead_letters[:3] == [
         ("unknown-schema-id", "the registry knows no schema id 1000"),
-        ("truncated", "shorter than the five bytes of the schema id"),
+        ("truncated", "shorter than the 5 bytes of the schema id"),
         ("bad-magic-byte", "begins with 07, not with 00"),
     ]
     assert dead_letters[-1] == ("bad-message", "neither key nor value")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from known_schemas import KnownSchemas
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from strategies import fixed, plain, texts, utc_texts
@@ -101,14 +102,15 @@ def test_rows_survive(options: AvroOptions, batch: list[dict[str, Any]], session
         F.lit(None).cast(CHECKSUM).alias("checksum"),
         F.col("c0").alias("id"),
     )
-    schemas = {1: avro.key_schema(TABLE, options), 2: avro.value_schema(TABLE, options)}
+    texts = {1: avro.key_schema(TABLE, options), 2: avro.value_schema(TABLE, options)}
+    schemas = KnownSchemas(texts)
     encoded = changes.select(
         avro.encode_key(TABLE, 1, options).alias("key"), avro.encode_value(TABLE, 2, options).alias("value"), "id"
     ).persist()
     record = {f.name: F.lit(None).cast(f.dataType).alias(f.name) for f in RECORD.fields}
     record |= {"key": F.col("key"), "value": F.col("value"), "offset": F.col("id").cast("bigint").alias("offset")}
     try:
-        with avro.decode(encoded.select(*record.values()), schemas.get, ordered=True, zone=options.zone) as events:
+        with avro.decode(encoded.select(*record.values()), schemas, ordered=True, zone=options.zone) as events:
             (decoded,) = events.tables
             assert decoded.schema.handle_key == ("id",)
             found = decoded.frame.select("offset", "reason", "data.*").collect()
@@ -116,7 +118,7 @@ def test_rows_survive(options: AvroOptions, batch: list[dict[str, Any]], session
     finally:
         encoded.unpersist()
     assert len(found) == len(given_rows)
-    parsed = {part: fastavro.parse_schema(json.loads(text)) for part, text in schemas.items()}
+    parsed = {part: fastavro.parse_schema(json.loads(text)) for part, text in texts.items()}
     for row in found:
         assert row["reason"] is None
         expected = given_rows[row["offset"]]

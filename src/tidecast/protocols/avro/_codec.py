@@ -15,7 +15,7 @@ from tidecast.protocols.avro._encode import encode_key, encode_value, unencodabl
 from tidecast.protocols.avro._lossy import lossy_columns
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_schema
-from tidecast.registry import Registry, subject_for
+from tidecast.registry import Registry, SchemaId, subject_for
 
 
 class AvroCodec(WithoutTails):
@@ -34,7 +34,7 @@ class AvroCodec(WithoutTails):
             zone=options.zone,
         )
         self._controls = options.enable_tidb_extension and options.avro_enable_watermark
-        self._ids: dict[tuple[str, str, str, int], int] = {}
+        self._ids: dict[tuple[str, str, str, int], SchemaId] = {}
 
     @property
     def schemas(self) -> int:
@@ -108,8 +108,6 @@ def wrong_options(options: CodecOptions) -> Iterator[str]:
     """Yield what is wrong with a changefeed's options for Avro, in TiCDC's words."""
     if options.force_replicate:
         yield "force-replicate must be disabled, when using avro protocol"
-    if options.glue_schema_registry:
-        yield "glue-schema-registry-config is not supported, use schema-registry"
     if not options.schema_registry:
         yield (
             'Avro protocol requires parameter "schema-registry" or "glue-schema-registry" '

@@ -12,7 +12,8 @@ from tidecast.model import TableSchema, checked, is_tso
 from tidecast.protocols.avro._read_schema import WriterSchema, read_schema
 from tidecast.protocols.avro._read_values import OPS, checksum_of, extension, is_fallible, or_null, value_of
 from tidecast.protocols.avro._schema import COMMIT_TS, OP
-from tidecast.protocols.avro._wire import MAGIC, field_of, header, is_whole, read
+from tidecast.protocols.avro._wire import field_of, is_whole, read
+from tidecast.registry import CONFLUENT, SchemaId, framing_of, header
 
 
 def read_table_schema(text: str, version: int = 0) -> TableSchema | None:
@@ -24,7 +25,9 @@ def read_table_schema(text: str, version: int = 0) -> TableSchema | None:
     return checked(writer.table_schema(version, ())) if writer else None
 
 
-def decode_column(message: Column, schema: str, *, schema_id: int | None = None, zone: str = "UTC") -> Column | None:
+def decode_column(
+    message: Column, schema: str, *, schema_id: SchemaId | None = None, zone: str = "UTC"
+) -> Column | None:
     """Return the rows of framed messages of one registered schema, None where the schema is none of TiCDC's.
 
     Out: struct of `data`, `op`, `commit_ts`, `checksum` as in `TableChanges`, but `op` is null where the schema has no
@@ -34,10 +37,11 @@ def decode_column(message: Column, schema: str, *, schema_id: int | None = None,
     writer = read_schema(schema)
     if writer is None or read_table_schema(schema) is None:
         return None
-    record = read([field.type for field in writer.fields], message)
+    framing = CONFLUENT if schema_id is None else framing_of(schema_id)
+    record = read([field.type for field in writer.fields], message, framing)
     # As an element of an array, which a function of it names: Spark would read the message once more for each field.
     row = F.get(F.transform(F.array(record), lambda m: _row(writer, m, zone)), 0)
-    return F.when(message.startswith(F.lit(MAGIC if schema_id is None else header(schema_id))), row)
+    return F.when(message.startswith(F.lit(framing.magic if schema_id is None else header(schema_id))), row)
 
 
 def _row(writer: WriterSchema, m: Column, zone: str) -> Column:

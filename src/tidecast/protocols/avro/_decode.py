@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -30,13 +30,8 @@ from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
 from tidecast.protocols.avro._read_schema import WriterSchema, read_schema
 from tidecast.protocols.avro._read_values import OPS, checksum_of, extension, is_fallible, or_null, value_of
 from tidecast.protocols.avro._schema import COMMIT_TS, OP
-from tidecast.protocols.avro._wire import (
-    HEADER_LENGTH,
-    MAGIC,
-    field_of,
-    is_whole,
-    read,
-)
+from tidecast.protocols.avro._wire import field_of, is_whole, read
+from tidecast.registry import Framing, Registry, SchemaId, framing_of
 from tidecast.spark import bad_names, block_collapse_project, evaluated_once, parallel_map, reused, union
 
 _ROW, _SCHEMA_CHANGE, _WATERMARK, _MALFORMED = "row", "schema change", "watermark", "malformed"
@@ -82,9 +77,9 @@ class _Group:
             max(watermarks, default=None),
         )
 
-    def mine(self) -> Column:
+    def mine(self, framing: Framing) -> Column:
         """Return whether a message belongs here; by its topic, too, so that Spark passes over files of others."""
-        key, value = _heads().values()
+        key, value = _heads(framing).values()
         same = key.eqNullSafe(F.lit(self.key)) & value.eqNullSafe(F.lit(self.value))
         few = len(self.topics) <= _FEW and None not in self.topics
         return F.col("topic").isin(*self.topics) & same if few else same
@@ -97,41 +92,40 @@ _FEW = 4
 
 def decode(
     records: DataFrame,
-    schema_of: Callable[[int], str | None],
+    registry: Registry,
     *,
     ordered: bool = False,
     zone: str = "UTC",
     kept: bool = True,
 ) -> Events:
-    """Return the events of Avro messages in Confluent's framing.
+    """Return the events of Avro messages that are framed as the registry of their schemas has it.
 
-    In: the columns of `RECORD`. `schema_of` gives the text of a registered schema, None for an unknown id.
+    In: the columns of `RECORD`.
     `zone` is the time zone of TIMESTAMP text, that of TiCDC's server. `ordered`: see `Events`.
     A row's operation is the extension's, else `c`, to be taken as an upsert; `commit_ts` is null without the
     extension and for every delete. Spark keeps the messages, see `Events.release`; unless they are `kept`, only where
     more than a few groups of them would be read one by one, and then until Java lets go of them.
     """
     if not kept:
-        return _events(records, schema_of, ordered=ordered, zone=zone, kept=False)
+        return _events(records, registry, ordered=ordered, zone=zone, kept=False)
     records = records.persist()
     try:
-        return _events(records, schema_of, ordered=ordered, zone=zone, kept=True)
+        return _events(records, registry, ordered=ordered, zone=zone, kept=True)
     except BaseException:  # a registry that does not answer is asked again, with the messages read anew
         records.unpersist()
         raise
 
 
-def _events(
-    records: DataFrame, schema_of: Callable[[int], str | None], *, ordered: bool, zone: str, kept: bool
-) -> Events:
-    groups = _groups(records)
+def _events(records: DataFrame, registry: Registry, *, ordered: bool, zone: str, kept: bool) -> Events:
+    framing = registry.framing
+    groups = _groups(records, framing)
     kinds = {group.kind for group in groups}
     if not kept and len(groups) > _FEW:
         # Cut off from its plan, as Spark would run a job for each table to ask a cache whether it is full.
         records = records.localCheckpoint(eager=False)
     is_change, is_watermark = _control_kinds()
     rows = records.where(~(is_change | is_watermark)) if kinds & {_SCHEMA_CHANGE, _WATERMARK} else records
-    schemas = _Schemas(schema_of)
+    schemas = Schemas(registry)
     found: list[_Group] = []
     refused: list[tuple[_Group, str, str]] = []
     checksums = False
@@ -143,23 +137,23 @@ def _events(
             refused.append((group, *wrong))
             continue
         found.append(group)
-        checksums |= group.value is not None and schemas[group.value].checksums
+        checksums |= group.value is not None and schemas[group.value].writer.checksums
 
     def changes(group: _Group) -> TableChanges:
-        return _changes(rows.where(group.mine()) if len(groups) > 1 else rows, group, schemas, zone)
+        return _changes(rows.where(group.mine(framing)) if len(groups) > 1 else rows, group, schemas, zone)
 
     tables = parallel_map(changes, found)
     ddl, broken = _schema_changes(records.where(is_change)) if _SCHEMA_CHANGE in kinds else ((), False)
-    unusable = [_malformed_rows(rows)] if _MALFORMED in kinds else []
+    unusable = [_malformed_rows(rows, framing)] if _MALFORMED in kinds else []
     if refused:
-        unusable.append(_refused_rows(rows, refused))
+        unusable.append(_refused_rows(rows, refused, framing))
     if broken:
         wrong_change = is_change & _schema_change()["commitTs"].isNull()
         cause = _cause(Reason.BAD_MESSAGE, F.lit("not a schema change"))
         unusable.append(_with_cause(records.where(wrong_change), cause))
     return Events(
         tables=tuple(tables),
-        rejected=union(unusable) if unusable else _malformed_rows(rows.where(F.lit(False))),
+        rejected=union(unusable) if unusable else _malformed_rows(rows.where(F.lit(False)), framing),
         ddl=ddl,
         watermark=max((group.watermark for group in groups if group.watermark is not None), default=None),
         ordered=ordered,
@@ -180,9 +174,9 @@ def _control_kinds() -> tuple[Column, Column]:
     )
 
 
-def _groups(records: DataFrame) -> list[_Group]:
+def _groups(records: DataFrame, framing: Framing) -> list[_Group]:
     """Return the groups of some messages in the order of their first ones."""
-    by, found_in_each = _grouping()
+    by, found_in_each = _grouping(framing)
     parts: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in records.groupBy("topic", *by).agg(*found_in_each).collect():
         parts[row["kind"], _bytes(row["key"]), _bytes(row["value"])].append(row)
@@ -191,13 +185,13 @@ def _groups(records: DataFrame) -> list[_Group]:
 
 
 @reused()
-def _grouping() -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+def _grouping(framing: Framing) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     """Return what tells the groups of messages, and what is to be known of each."""
     is_change, is_watermark = _control_kinds()
-    malformed = _malformed()["reason"].isNotNull()
+    malformed = _malformed(framing)["reason"].isNotNull()
     kind = F.when(is_change, _SCHEMA_CHANGE).when(is_watermark, _WATERMARK).when(malformed, _MALFORMED).otherwise(_ROW)
     return (
-        (kind.alias("kind"), *(F.when(kind == _ROW, head).alias(name) for name, head in _heads().items())),
+        (kind.alias("kind"), *(F.when(kind == _ROW, head).alias(name) for name, head in _heads(framing).items())),
         (
             F.count("*").alias("rows"),
             F.min("offset").alias("first"),
@@ -206,36 +200,46 @@ def _grouping() -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     )
 
 
-class _Schemas:
-    """The registered schemas that a batch speaks of, each asked for once."""
+@dataclass(frozen=True)
+class Schema:
+    """What a message's framing names: a schema, its id, and the number that orders the versions of its table."""
 
-    def __init__(self, schema_of: Callable[[int], str | None]) -> None:
-        self._schema_of = schema_of
-        self._known: dict[bytes, WriterSchema | tuple[str, str]] = {}
+    writer: WriterSchema
+    schema_id: SchemaId
+    version: int
 
-    def __getitem__(self, head: bytes) -> WriterSchema:
+
+class Schemas:
+    """The registered schemas that a batch speaks of, by their framing, each asked for once."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._known: dict[bytes, Schema | tuple[str, str]] = {}
+
+    def __getitem__(self, head: bytes) -> Schema:
         known = self._look_up(head)
-        assert isinstance(known, WriterSchema)
+        assert isinstance(known, Schema)
         return known
 
-    def _look_up(self, head: bytes) -> WriterSchema | tuple[str, str]:
+    def _look_up(self, head: bytes) -> Schema | tuple[str, str]:
         if head not in self._known:
             self._known[head] = self._read(head)
         return self._known[head]
 
-    def _read(self, head: bytes) -> WriterSchema | tuple[str, str]:
-        schema_id = int.from_bytes(head[1:], "big")
-        text = self._schema_of(schema_id)
-        if text is None:
+    def _read(self, head: bytes) -> Schema | tuple[str, str]:
+        schema_id = self._registry.framing.schema_id(head)
+        assert schema_id is not None
+        registered = self._registry.schema(schema_id)
+        if registered is None:
             return Reason.UNKNOWN_SCHEMA_ID, f"the registry knows no schema id {schema_id}"
-        writer = read_schema(text)
+        writer = read_schema(registered.text)
         if writer is None:
             return Reason.FOREIGN_SCHEMA, f"schema id {schema_id} is not one of TiCDC's"
         try:
-            checked(writer.table_schema(schema_id, ()))
+            checked(writer.table_schema(registered.version, ()))
         except InvalidSchema as invalid:
             return Reason.FOREIGN_SCHEMA, str(invalid)
-        return writer
+        return Schema(writer, schema_id, registered.version)
 
     def wrong(self, key: bytes | None, value: bytes | None) -> tuple[str, str] | None:
         """Return why messages whose key and value begin so cannot be read, None where they can."""
@@ -244,7 +248,7 @@ class _Schemas:
             if isinstance(known, tuple):
                 return known
         if key and value:
-            keys, columns = self[key].columns, {c.name for c in self[value].columns}
+            keys, columns = self[key].writer.columns, {c.name for c in self[value].writer.columns}
             if not columns.issuperset(c.name for c in keys):
                 return Reason.FOREIGN_SCHEMA, "the key's columns are not among the value's"
         return None
@@ -254,28 +258,28 @@ def _bytes(value: bytearray | None) -> bytes | None:
     return bytes(value) if value is not None else None
 
 
-def _head(name: str) -> Column:
+def _head(name: str, framing: Framing) -> Column:
     """Return a message's framing, null for a null or empty one: TiCDC's producer may send either."""
     column = F.col(name)
-    return F.when(F.octet_length(column) > 0, F.substring(column, 1, HEADER_LENGTH))
+    return F.when(F.octet_length(column) > 0, F.substring(column, 1, framing.length))
 
 
 @reused()
-def _heads() -> dict[str, Column]:
-    return {name: _head(name) for name in ("key", "value")}
+def _heads(framing: Framing) -> dict[str, Column]:
+    return {name: _head(name, framing) for name in ("key", "value")}
 
 
 def _first(name: str) -> Column:
     return F.substring(F.col(name), 1, 1)
 
 
-def _changes(rows: DataFrame, group: _Group, schemas: _Schemas, zone: str) -> TableChanges:
-    keys = tuple(c.name for c in schemas[group.key].columns) if group.key else ()
+def _changes(rows: DataFrame, group: _Group, schemas: Schemas, zone: str) -> TableChanges:
+    keys = tuple(c.name for c in schemas[group.key].writer.columns) if group.key else ()
     head = group.value or group.key
     assert head is not None
-    writer = schemas[head]
-    schema = writer.table_schema(int.from_bytes(head[1:], "big"), keys)
-    message, flat, bad, change = _columns(writer, schema, zone, is_delete=not group.value)
+    found = schemas[head]
+    writer, schema = found.writer, found.writer.table_schema(found.version, keys)
+    message, flat, bad, change = _columns(writer, schema, found.schema_id, zone, is_delete=not group.value)
     decoded = block_collapse_project(rows.select(*_record_columns(), message).select(*flat), "broken")
     frame = decoded.withColumn("bad", bad).select(*change)
     upserts_from = group.first if group.value else None
@@ -289,11 +293,11 @@ def _record_columns() -> tuple[Column, ...]:
 
 @reused()
 def _columns(
-    writer: WriterSchema, schema: TableSchema, zone: str, *, is_delete: bool
+    writer: WriterSchema, schema: TableSchema, schema_id: SchemaId, zone: str, *, is_delete: bool
 ) -> tuple[Column, tuple[Column, ...], Column, tuple[Column, ...]]:
     """Return the columns of each step of reading: the record `m`, its values, the names of bad ones, the change."""
     message = F.col("key" if is_delete else "value")
-    record = evaluated_once(read([f.type for f in writer.fields], message))
+    record = evaluated_once(read([f.type for f in writer.fields], message, framing_of(schema_id)))
     m = F.col("m")
     op = extension(writer, m, OP)
     names = {f"v{n}": f.column.name for n, f in enumerate(writer.fields) if f.column}
@@ -326,24 +330,30 @@ def _columns(
         (nothing if is_delete else row).alias("data"),
         F.col("checksum"),
         F.when(broken, Reason.UNDECODABLE).when(bad != "", Reason.BAD_VALUE).alias("reason"),
-        F.when(broken, f"not a record of schema id {schema.version}")
+        F.when(broken, f"not a record of schema id {schema_id}")
         .when(bad != "", F.concat(F.lit("not of its column's type: "), bad))
         .alias("detail"),
     )
     return record.alias("m"), flat, bad_names(wrong), change
 
 
+def too_short(framing: Framing) -> str:
+    """Return what is wrong with a message that ends before its own beginning does."""
+    return f"shorter than the {framing.length} bytes of the schema id"
+
+
 @reused()
-def _malformed() -> Column:
+def _malformed(framing: Framing) -> Column:
     """Return why a message's framing shows no schema id: struct of `reason` and `detail`, both null where it does."""
     problem = F.when(
-        F.coalesce(*_heads().values()).isNull(), _cause(Reason.BAD_MESSAGE, F.lit("neither key nor value"))
+        F.coalesce(*_heads(framing).values()).isNull(), _cause(Reason.BAD_MESSAGE, F.lit("neither key nor value"))
     )
-    for head in _heads().values():
-        too_short = F.lit("shorter than the five bytes of the schema id")
-        magic = F.concat(F.lit("begins with "), F.lower(F.hex(F.substring(head, 1, 1))), F.lit(", not with 00"))
-        problem = problem.when(F.octet_length(head) < HEADER_LENGTH, _cause(Reason.TRUNCATED, too_short))
-        problem = problem.when(~head.startswith(F.lit(MAGIC)), _cause(Reason.BAD_MAGIC, magic))
+    for head in _heads(framing).values():
+        begins = F.lower(F.hex(F.substring(head, 1, len(framing.magic))))
+        magic = F.concat(F.lit("begins with "), begins, F.lit(f", not with {framing.magic.hex()}"))
+        truncated = _cause(Reason.TRUNCATED, F.lit(too_short(framing)))
+        problem = problem.when(F.octet_length(head) < framing.length, truncated)
+        problem = problem.when(~head.startswith(F.lit(framing.magic)), _cause(Reason.BAD_MAGIC, magic))
     return problem
 
 
@@ -351,8 +361,8 @@ def _cause(reason: Reason, detail: Column) -> Column:
     return F.struct(F.lit(reason).alias("reason"), detail.alias("detail"))
 
 
-def _malformed_rows(rows: DataFrame) -> DataFrame:
-    cause = _malformed()
+def _malformed_rows(rows: DataFrame, framing: Framing) -> DataFrame:
+    cause = _malformed(framing)
     return _with_cause(rows.where(cause["reason"].isNotNull()), cause)
 
 
@@ -360,10 +370,11 @@ def _with_cause(rows: DataFrame, cause: Column) -> DataFrame:
     return rows.select(*RECORD.fieldNames(), cause["reason"].alias("reason"), cause["detail"].alias("detail"))
 
 
-def _refused_rows(rows: DataFrame, refused: list[tuple[_Group, str, str]]) -> DataFrame:
+def _refused_rows(rows: DataFrame, refused: list[tuple[_Group, str, str]], framing: Framing) -> DataFrame:
     """Return the messages of the groups that cannot be read, of which a topic may have thousands."""
     causes = [(group.key, group.value, str(reason), detail) for group, reason, detail in refused]
-    return rejected(with_causes(rows, {f"{n}_head": (pa.binary(), head) for n, head in _heads().items()}, causes))
+    heads = {f"{name}_head": (pa.binary(), head) for name, head in _heads(framing).items()}
+    return rejected(with_causes(rows, heads, causes))
 
 
 def _schema_change() -> Column:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from tidecast.protocols._protocol import Description
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
-from tidecast.protocols.avro._wire import HEADER_LENGTH, MAGIC
+from tidecast.registry import FRAMINGS
 
 
 def describe(key: bytes | None, value: bytes | None) -> Description:
@@ -18,10 +20,11 @@ def describe(key: bytes | None, value: bytes | None) -> Description:
 
 
 def looks_like(value: bytes) -> bool:
-    """Tell whether a value has Confluent's framing."""
-    return value.startswith(MAGIC)
+    """Tell whether a value begins as one of a registry's schemas."""
+    return any(value.startswith(framing.magic) for framing in FRAMINGS)
 
 
-def _schema_id(message: bytes) -> int | None:
-    framed = message.startswith(MAGIC) and len(message) >= HEADER_LENGTH
-    return int.from_bytes(message[1:HEADER_LENGTH], "big") if framed else None
+def _schema_id(message: bytes) -> int | str | None:
+    ids = (framing.schema_id(message) for framing in FRAMINGS)
+    found = next((schema_id for schema_id in ids if schema_id is not None), None)
+    return str(found) if isinstance(found, UUID) else found

@@ -18,14 +18,15 @@ from tidecast.model import Column as TableColumn
 from tidecast.protocols.avro import _wide
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import avro_form, key_schema, value_columns, value_schema
-from tidecast.protocols.avro._wire import header, write
+from tidecast.protocols.avro._wire import write
+from tidecast.registry import SchemaId, header
 from tidecast.spark import reused
 
 _UINT64, _INT64_MAX = 1 << 64, (1 << 63) - 1
 
 
 @reused()
-def encode_key(schema: TableSchema, schema_id: int, options: AvroOptions) -> Column:
+def encode_key(schema: TableSchema, schema_id: SchemaId, options: AvroOptions) -> Column:
     """Return the message key of a row: binary, null for a table without a handle key.
 
     Reads the columns `op`, `old` and `data` of a table's changes (see `tidecast.model.TableChanges`).
@@ -40,7 +41,7 @@ def encode_key(schema: TableSchema, schema_id: int, options: AvroOptions) -> Col
 
 
 @reused()
-def encode_value(schema: TableSchema, schema_id: int, options: AvroOptions) -> Column:
+def encode_value(schema: TableSchema, schema_id: SchemaId, options: AvroOptions) -> Column:
     """Return the message value of a row: binary, null for a delete.
 
     Reads the columns `op`, `data`, `commit_ts` and `checksum` of a table's changes.

@@ -32,10 +32,11 @@ from tidecast.plain import (
 )
 from tidecast.protocols._protocol import DecodeOptions, missing_registry
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
-from tidecast.protocols.avro._decode import _Schemas
+from tidecast.protocols.avro._decode import Schema, Schemas, too_short
 from tidecast.protocols.avro._read_schema import Field, WriterSchema
 from tidecast.protocols.avro._schema import CHECKSUM, COMMIT_TS, CORRUPTED, OP
-from tidecast.protocols.avro._wire import HEADER_LENGTH, MAGIC, avro_type, branches, is_narrow_decimal
+from tidecast.protocols.avro._wire import avro_type, branches, is_narrow_decimal
+from tidecast.registry import Framing
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _CHECKSUM = re.compile(r"[0-9]{1,18}")
@@ -58,26 +59,29 @@ def read_plain(value: bytes, options: DecodeOptions) -> PlainMessage:
         member(change, "query", str)
         member(change, "type", int, bits=32)
         return None
-    if problem := _malformed(value):
+    framing = options.registry.framing
+    if problem := _malformed(value, framing):
         return problem
-    schemas = _Schemas(options.registry.schema)
-    head = value[:HEADER_LENGTH]
+    schemas = Schemas(options.registry)
+    head = value[: framing.length]
     if wrong := schemas.wrong(None, head):
         return Problem(Reason(wrong[0]), wrong[1])
-    return _row(schemas[head], int.from_bytes(head[len(MAGIC) :], "big"), value[HEADER_LENGTH:], zone)
+    return _row(schemas[head], value[framing.length :], zone)
 
 
-def _malformed(value: bytes) -> Problem | None:
+def _malformed(value: bytes, framing: Framing) -> Problem | None:
     """Return why a message's framing shows no schema id, None where it does."""
     need(bool(value), "an empty message")
-    if len(value) < HEADER_LENGTH:
-        return Problem(Reason.TRUNCATED, "shorter than the five bytes of the schema id")
-    if not value.startswith(MAGIC):
-        return Problem(Reason.BAD_MAGIC, f"begins with {value[:1].hex()}, not with 00")
+    if len(value) < framing.length:
+        return Problem(Reason.TRUNCATED, too_short(framing))
+    if not value.startswith(framing.magic):
+        begins = value[: len(framing.magic)]
+        return Problem(Reason.BAD_MAGIC, f"begins with {begins.hex()}, not with {framing.magic.hex()}")
     return None
 
 
-def _row(writer: WriterSchema, schema_id: int, body: bytes, zone: dt.tzinfo) -> PlainRow:
+def _row(schema: Schema, body: bytes, zone: dt.tzinfo) -> PlainRow:
+    writer = schema.writer
     record = _record(writer, body)
     values: dict[str, Value] = {}
     extension: dict[str, Any] = {}
@@ -94,7 +98,7 @@ def _row(writer: WriterSchema, schema_id: int, body: bytes, zone: dt.tzinfo) -> 
     if checksum is not None:
         need(isinstance(checksum, str) and _CHECKSUM.fullmatch(checksum) is not None, "a checksum that is no number")
     return PlainRow(
-        writer.table_schema(schema_id, ()),
+        writer.table_schema(schema.version, ()),
         Op(op),
         commit_ts,
         None,

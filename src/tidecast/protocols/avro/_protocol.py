@@ -16,7 +16,7 @@ def _decode(records: DataFrame, options: DecodeOptions) -> Events:
     if options.registry is None:
         raise missing_registry("Avro")
     options.registry.check()
-    return decode(records, options.registry.schema, ordered=options.ordered, zone=options.zone, kept=options.kept)
+    return decode(records, options.registry, ordered=options.ordered, zone=options.zone, kept=options.kept)
 
 
 PROTOCOL = WireProtocol(

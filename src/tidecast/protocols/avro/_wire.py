@@ -15,19 +15,12 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 
 from tidecast.expressions import MAX_LENGTH
 from tidecast.model import MAX_DECIMAL_PRECISION
-
-MAGIC = b"\x00"
-HEADER_LENGTH = 5
+from tidecast.registry import Framing
 
 Block = str | dict[str, object]
 """The type of a field as a schema gives it: a name, or an object with `type` in it."""
 
 _END = b"T"
-
-
-def header(schema_id: int) -> bytes:
-    """Return Confluent's framing: a zero byte and the schema id."""
-    return MAGIC + schema_id.to_bytes(4, "big")
 
 
 def _field_name(position: int) -> str:
@@ -84,13 +77,13 @@ def write(types: Sequence[object], values: Sequence[Column], head: bytes) -> Col
     return F.concat(F.lit(head), to_avro(F.struct(*fields), _record(types, reading=False)))
 
 
-def read(types: Sequence[object], message: Column) -> Column:
+def read(types: Sequence[object], message: Column, framing: Framing) -> Column:
     """Return the record of a framed message, for `field_of` and `is_whole`.
 
     A mark is put behind the message and must come out again: Spark takes trailing bytes in silence, and turns a
     message that it cannot read into a struct of nulls.
     """
-    body = F.concat(F.substring(message, HEADER_LENGTH + 1, MAX_LENGTH), F.lit(b"\x02" + _END))
+    body = F.concat(F.substring(message, framing.length + 1, MAX_LENGTH), F.lit(b"\x02" + _END))
     return from_avro(body, _record(types, reading=True), {"mode": "PERMISSIVE"})
 
 
