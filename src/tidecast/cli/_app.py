@@ -50,7 +50,10 @@ Source = Annotated[
     typer.Argument(help="Where to read: kafka://host:port/topic?protocol=…, file:///dir/topic?protocol=…, or a path"),
 ]
 Registry = Annotated[
-    str | None, typer.Option(metavar="URL", help="Schema Registry: http(s)://[user:password@]host:port or file:///dir.")
+    str | None,
+    typer.Option(
+        metavar="URL", help="Schema Registry: http(s)://[user:password@]host:port, glue://region/name or file:///dir."
+    ),
 ]
 SourceRegistry = Annotated[
     str | None, typer.Option(metavar="URL", help="The source's Schema Registry, where it is another one.")
