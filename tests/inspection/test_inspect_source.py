@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -16,6 +17,9 @@ from small_topic import CHANGED_ROWS, write_topic
 
 import tidecast
 from tidecast import ConfigError
+from tidecast._errors import Unreachable
+from tidecast.inspection._events import Search
+from tidecast.inspection._inspected import Inspected
 from tidecast.inspection._wanted import Wanted, commit_ts_range, key_of
 from tidecast.model import compose
 from tidecast.topics import Spans
@@ -121,7 +125,9 @@ def test_messages_are_found_in_kafka(spark: SparkSession, broker: KafkaBroker) -
         found(partition=1, offset=7)
 
 
-def test_messages_are_found_in_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_messages_are_found_in_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     write_topic(tmp_path / "t.jsonl", CHANGED_ROWS)
     source = str(tmp_path / "t.jsonl")
 
@@ -139,3 +145,15 @@ def test_messages_are_found_in_files(spark: SparkSession, tmp_path: Path) -> Non
         tmp_path / "t.jsonl", [*CHANGED_ROWS, CHANGED_ROWS[1]]
     )  # a file that grows is read again, and shown once
     assert shown([next(coming)]) == [(None, 6, "INSERT", ["1", "one"])]
+    # Somebody who does not answer is asked again, and nothing is left out.
+    explained, faults = Search.explained, iter([Unreachable("nobody answers")])
+
+    def unreachable_once(*args: Any) -> list[Inspected]:
+        for fault in faults:
+            raise fault
+        return explained(*args)
+
+    monkeypatch.setattr(Search, "explained", unreachable_once)
+    write_topic(tmp_path / "t.jsonl", [*CHANGED_ROWS, *CHANGED_ROWS[1:3]])
+    assert next(coming).offset == 7
+    assert "nobody answers; trying again in 1 s" in caplog.text

@@ -23,7 +23,8 @@ from pyspark.sql import SparkSession
 import tidecast
 from tidecast import replica
 from tidecast._errors import ConfigError, Unreachable
-from tidecast.api._follow import Waiting, follow
+from tidecast._waiting import Waiting
+from tidecast.api._follow import follow
 from tidecast.model import Events, compose
 from tidecast.replica import ReplicaStatus, Replicated
 from tidecast.sources import Batch, TopicStream

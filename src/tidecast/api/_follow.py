@@ -6,28 +6,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tidecast._errors import TransientError
 from tidecast._progress import Progress
 from tidecast._tso import to_datetime
+from tidecast._waiting import Waiting
 from tidecast.replica import ReplicaStatus, Replicated
 from tidecast.sources import Batch, TopicStream, source_errors
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """How long to wait, in seconds: where nothing is new, and after an error that may pass, twice as long each time."""
-
-    idle: float = 1.0
-    first_retry: float = 1.0
-    last_retry: float = 60.0
-
-    def retry(self, errors: int) -> float:
-        """Return the delay after so many errors in a row."""
-        return min(self.first_retry * 2.0 ** min(errors - 1, 30), self.last_retry)
 
 
 _WAITING = Waiting()

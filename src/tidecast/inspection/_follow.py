@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,20 +10,24 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tidecast._errors import TransientError
 from tidecast._progress import no_progress
 from tidecast._uri import parse_place
+from tidecast._waiting import Waiting
 from tidecast.inspection._events import Search, checked_source, lacks_schemas
 from tidecast.inspection._inspected import Inspected
 from tidecast.inspection._wanted import Wanted
 from tidecast.model import Events, SchemaHistory
 from tidecast.sources import read_records, source_errors
 from tidecast.spark import number_at
-from tidecast.topics import Records, Topics, open_topics
+from tidecast.topics import Offsets, Records, Topics, open_topics
 
 _AT_ONCE = 100
 """The most messages of a partition that are read at once."""
 _ALL = (1 << 31) - 1
-_IDLE_S = 1.0
+
+_WAITING = Waiting()
+_log = logging.getLogger(__name__)
 
 
 def follow_topic(
@@ -53,35 +58,52 @@ class _Following:
     """Of files, which are read as a whole when they grow: by topic and partition the last offset that was read."""
 
     def messages(self) -> Iterator[Inspected]:
-        """Yield the newest messages, if any are wanted, and then what comes."""
-        uri = self.new.source.uri
-        with source_errors(uri):
+        """Yield the newest messages, if any are wanted, and then what comes.
+
+        An error that may pass is told in the log, and what comes is looked for again.
+        """
+        with source_errors(self.new.source.uri):
             after = self.topics.end_offsets()
             in_files = self.topics.spans() is None
             if in_files and after.ends:
-                self._fresh(self.new.read())
+                _, self.seen = self._fresh(self.new.read())
             shown = self.newest.run() if self.newest.wanted.limit else []
-            yield from shown
-            places = {_place(message) for message in shown}  # some came after the end was asked for
-            while True:
-                until = self.topics.end_offsets(after, _AT_ONCE)
-                if not any(until.differs(after, place) for place in until.ends):
-                    time.sleep(_IDLE_S)
-                    continue
-                records, _ = read_records(self.new.source.session, uri, after, until)
-                records = self._fresh(records) if in_files else records
-                with self._decoded(records) as events:
-                    found = self.new.explained(records, events)
-                yield from (message for message in found if _place(message) not in places)
-                after = until
+        yield from shown
+        places = {_place(message) for message in shown}  # some came after the end was asked for
+        errors = 0
+        while True:
+            try:
+                with source_errors(self.new.source.uri):
+                    until = self.topics.end_offsets(after, _AT_ONCE)
+                    is_new = any(until.differs(after, place) for place in until.ends)
+                    found = self._between(after, until, in_files=in_files) if is_new else []
+            except TransientError as error:
+                errors += 1
+                _log.warning("%s; trying again in %.0f s", error, _WAITING.retry(errors))
+                time.sleep(_WAITING.retry(errors))
+                continue
+            errors = 0
+            if not is_new:
+                time.sleep(_WAITING.idle)
+                continue
+            yield from (message for message in found if _place(message) not in places)
+            after = until
 
-    def _fresh(self, records: Records) -> Records:
-        """Return the messages of files that were not read before, and take note of them."""
+    def _between(self, after: Offsets, until: Offsets, *, in_files: bool) -> Sequence[Inspected]:
+        """Return what came between two looks at the source."""
+        records, _ = read_records(self.new.source.session, self.new.source.uri, after, until)
+        records, seen = self._fresh(records) if in_files else (records, self.seen)
+        with self._decoded(records) as events:
+            found = self.new.explained(records, events)
+        self.seen = seen
+        return found
+
+    def _fresh(self, records: Records) -> tuple[Records, dict[str, int]]:
+        """Return the messages of files that were not read before, and what will have been `seen` after them."""
         place = F.concat_ws("/", "topic", "partition")
         fresh = records.frame.where(F.col("offset") > F.coalesce(number_at(self.seen, place), F.lit(-1)))
         ends = fresh.groupBy(place.alias("place")).agg(F.max("offset").alias("last")).collect()
-        self.seen |= {row["place"]: row["last"] for row in ends}
-        return replace(records, frame=fresh)
+        return replace(records, frame=fresh), self.seen | {row["place"]: row["last"] for row in ends}
 
     def _decoded(self, records: Records) -> Events:
         """Return the events of new messages; schemas that were told before are looked for once."""
