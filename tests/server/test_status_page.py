@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -21,8 +22,9 @@ from memory_runner import MemoryRunner, table
 from tidecast._errors import SchemaRefused, Unreachable
 from tidecast.changefeed import Changefeeds, ChangefeedSpec, State, Timing
 from tidecast.model import compose
-from tidecast.replica import ReplicaStatus
+from tidecast.replica import ReplicaStatus, Replicated
 from tidecast.server import Access, Listener, _history, _replica, build_replica_app
+from tidecast.sources import Progress
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -351,6 +353,46 @@ def test_the_page_of_a_replica_tells_what_it_tries_again(browser: Chrome) -> Non
         assert not page.complaints
 
 
+def write_letters(folder: Path, count: int) -> None:
+    folder.mkdir(parents=True)
+    place = {"topic": "<b>t</b>", "partition": 3, "timestamp": 1_700_000_000_000, "key": None, "value": "dmFsdWU="}
+    letters = [{**place, "offset": n, "reason": "bad-json", "detail": f"no <i>JSON</i> {n}"} for n in range(count)]
+    (folder / "part-1.jsonl").write_text("".join(f"{json.dumps(letter)}\n" for letter in letters))
+
+
+def test_dead_letters_are_a_page_of_their_own(browser: Chrome, tmp_path: Path, axe: str) -> None:
+    folder = tmp_path / "dead letters"
+    write_letters(folder, 101)
+    status = ReplicaStatus("file:///source", "tables", lambda: 1_000_000.0)
+    listener = Listener.open("127.0.0.1:0", Access())
+    with answering(build_replica_app(status, listener.access), listener) as url:
+        page = Page(browser, url)
+        until(lambda: page.all("#state")[0].text == "waiting")
+        assert not page.all(".letters-at a")[0].is_displayed()
+        done = Replicated((), dead_letters={"bad-json": 101}, dead_letters_in=folder)
+        status.applied(Progress(None, {}, None, 1, None, 0, (), ""), (), done)
+        until(lambda: page.all(".letters-at a")[0].is_displayed())
+        page.all(".letters-at a")[0].click()
+        until(lambda: len(page.all("#letters tr")) == 100)
+        assert page.all("#told")[0].text == "The first 100. This counts all of them:"
+        assert page.all("#list code")[0].text == f"tidecast dead-letters list '{folder}'"
+        first = [cell.text for cell in page.all("#letters tr:first-child td")]
+        assert (first[:3], first[4:6]) == (["<b>t</b>", "3", "0"], ["bad-json", "no <i>JSON</i> 0"])
+        assert re.fullmatch(r"2023-11-1\d \d\d:\d\d:20\.000[+-]\d\d:\d\d", first[3])
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride", {"width": 375, "height": 812, "mobile": False, "deviceScaleFactor": 1}
+        )
+        if pictures := os.environ.get("TIDECAST_PICTURES"):
+            Path(pictures, "letters-phone.png").write_bytes(browser.get_screenshot_as_png())
+        assert page.run("return document.documentElement.scrollWidth") <= 375
+        assert browser.execute_async_script(axe + _RUN_AXE) == []
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        (folder / "part-0.jsonl").write_text("{}no letter\n")
+        browser.refresh()
+        until(lambda: "it has a line that is no dead letter" in page.all("#told")[0].text)
+        assert not page.complaints
+
+
 def test_a_changefeed_that_is_tried_again_tells_when_and_what_to_do(tmp_path: Path, runner: MemoryRunner) -> None:
     runner.errors = {"ill": [Unreachable("no answer", hint="start pa55word")]}
     with serve(tmp_path / "my feeds", runner, timing=Timing(first_retry=100)) as (url, feeds):
@@ -361,6 +403,13 @@ def test_a_changefeed_that_is_tried_again_tells_when_and_what_to_do(tmp_path: Pa
         assert (feed["retries"], 80 < feed["retry_in_seconds"] < 111) == (1, True)
         assert (feed["error"]["hint"], feed["error"]["message"]) == ("start xxxxx", "no answer (start xxxxx)")
         assert feed["dead_letters_command"].endswith("/my feeds/ill/dead-letters'")
+        assert Client(url)("GET", "/page/dead-letters?of=ill").json["letters"] == []
+        write_letters(tmp_path / "my feeds/ill/dead-letters", 1)
+        told = Client(url)("GET", "/page/dead-letters?of=ill").json
+        assert (told["letters"][0]["reason"], told["more"]) == ("bad-json", False)
+        assert told["letters"][0]["command"].endswith("/ill/dead-letters' --topic '<b>t</b>' --partition 3 --offset 0")
+        assert "value" not in str(told)
+        assert Client(url)("GET", "/page/dead-letters?of=nobody").json["error_code"] == "CDC:ErrChangeFeedNotExists"
         assert (content["source"], content["uptime_seconds"] >= 0) == ("file:///source", True)
         assert re.search(r"\d[+-]\d\d:\d\d$", feed["checkpoint_time"])
         assert "hint" not in Client(url)("GET", "/api/v2/changefeeds/ill").json["error"]

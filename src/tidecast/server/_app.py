@@ -121,7 +121,9 @@ def build_app(
         redirect_slashes=False,
         lifespan=history.kept,
     )
-    add_page(app, access, "index.html", history, FeedMetrics(feeds).text)
+    add_page(
+        app, access, "index.html", history, FeedMetrics(feeds).text, lambda feed_id: feeds.get(feed_id).dead_letters_at
+    )
     app.add_exception_handler(TidecastError, _refused)
     app.add_exception_handler(OSError, _unusable)
     app.add_exception_handler(Exception, _broken)

@@ -9,7 +9,8 @@ from typing import Any
 from tidecast._uri import masked_sink_uri
 from tidecast.changefeed import Problem, Snapshot
 from tidecast.model import physical_ms
-from tidecast.server._page import dead_letters_command, moment
+from tidecast.server._letters import letters_command
+from tidecast.server._moment import moment
 
 
 def overview(shown: Iterable[Snapshot], now: int) -> list[dict[str, Any]]:
@@ -35,7 +36,7 @@ def _overview(one: Snapshot, now: int) -> dict[str, Any]:
         "rows_per_second": one.rate,
         "rows": counts.total(),
         "dead_letters": one.dead_letters,
-        "dead_letters_command": dead_letters_command(str(one.dead_letters_at)),
+        "dead_letters_command": letters_command("list", str(one.dead_letters_at)),
         "error": _problem(one.error),
         "retries": feed.retries,
         "retry_in_seconds": one.retry_in,

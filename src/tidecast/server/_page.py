@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import importlib.metadata
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,9 @@ from starlette.exceptions import HTTPException
 from tidecast.server._access import Access, Guard
 from tidecast.server._answers import answer, failure
 from tidecast.server._history import History
+from tidecast.server._letters import first_letters
+from tidecast.server._moment import moment
+from tidecast.storage import AnyPath
 
 _PAGE = Path(__file__).with_name("page")
 _VERSION = importlib.metadata.version("tidecast")  # a file is read for it, and pages ask each second
@@ -31,11 +32,22 @@ _TYPES = {
     "shared.js": "text/javascript",
     "page.js": "text/javascript",
     "replica.js": "text/javascript",
+    "letters.js": "text/javascript",
 }
 
 
-def add_page(app: FastAPI, access: Access, document: str, history: History, metrics: Callable[[], bytes]) -> None:
-    """Add a status page to an application: who may see it, its document and files, its history, and metrics."""
+def add_page(
+    app: FastAPI,
+    access: Access,
+    document: str,
+    history: History,
+    metrics: Callable[[], bytes],
+    dead_letters: Callable[[str], AnyPath | None],
+) -> None:
+    """Add a status page to an application: who may see it, its document and files, its history, and metrics.
+
+    `dead_letters` returns the folder of them that a name has, None for none.
+    """
     app.add_middleware(Guard, access=access)
     app.add_exception_handler(HTTPException, _not_found)
 
@@ -46,6 +58,14 @@ def add_page(app: FastAPI, access: Access, document: str, history: History, metr
     @app.get("/page/history", include_in_schema=False)
     def page_history() -> Response:
         return answer(history.content())
+
+    @app.get("/dead-letters", include_in_schema=False)
+    def letters_page() -> Response:
+        return FileResponse(_PAGE / "letters.html", headers=_RULES)
+
+    @app.get("/page/dead-letters", include_in_schema=False)
+    def page_letters(of: str = "") -> Response:
+        return answer(first_letters(dead_letters(of)))
 
     @app.get("/page/{name}", include_in_schema=False)
     def page_file(name: str) -> Response:
@@ -74,13 +94,3 @@ def about(source: str, since: float, now: float) -> dict[str, Any]:
         "since": moment(since),
         "uptime_seconds": round(now - since, 3),
     }
-
-
-def moment(seconds: float, digits: str = "seconds") -> str:
-    """Return a time on this machine's clock with its zone."""
-    return dt.datetime.fromtimestamp(seconds).astimezone().isoformat(" ", digits)
-
-
-def dead_letters_command(where: str) -> str:
-    """Return the command that tells of dead letters."""
-    return shlex.join(("tidecast", "dead-letters", "list", where))

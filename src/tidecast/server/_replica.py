@@ -16,7 +16,10 @@ from tidecast.replica import ReplicaStatus, Status, TableStatus
 from tidecast.server._access import Access
 from tidecast.server._answers import answer
 from tidecast.server._history import History, Sample
-from tidecast.server._page import about, add_page, dead_letters_command, moment
+from tidecast.server._letters import letters_command
+from tidecast.server._moment import moment
+from tidecast.server._page import about, add_page
+from tidecast.storage import AnyPath, storage_path
 
 _COUNTS = ("rows", "upserted", "deleted", "unchanged", "refused")
 
@@ -25,7 +28,12 @@ def build_replica_app(status: ReplicaStatus, access: Access) -> FastAPI:
     """Return the web application over a replica: `/` for people, `/status` for programs, `/metrics` for Prometheus."""
     history = History(lambda: {"replica": _sample(status)})
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=history.kept)
-    add_page(app, access, "replica.html", history, _ReplicaMetrics(status).text)
+
+    def dead_letters(_: str) -> AnyPath | None:
+        where = status.read().dead_letters_at
+        return None if where is None else storage_path(where, "dead letters")
+
+    add_page(app, access, "replica.html", history, _ReplicaMetrics(status).text, dead_letters)
 
     @app.get("/status")
     def content() -> Response:
@@ -61,7 +69,7 @@ def _content(status: Status, now: float) -> dict[str, Any]:
         "stages": {name: round(seconds, 3) for name, seconds in status.stages.items()},
         "tables": [_table(name, table) for name, table in sorted(status.tables.items())],
         "dead_letters": dict(status.dead_letters),
-        "dead_letters_command": status.dead_letters_at and dead_letters_command(status.dead_letters_at),
+        "dead_letters_command": status.dead_letters_at and letters_command("list", status.dead_letters_at),
         "schema_changes": [
             {"commit_ts": str(change.commit_ts), "table": f"{change.database}.{change.table}", "query": change.sql}
             for change in status.schema_changes

@@ -117,19 +117,23 @@ def first_dead_letters(folder: AnyPath, number: int, of: Callable[[DeadLetter], 
     """
     found = 0
 
-    def all_of() -> Iterator[DeadLetter]:
+    def counted() -> Iterator[DeadLetter]:
         nonlocal found
-        for file in entries(folder):
-            if file.name.endswith(".jsonl"):
-                with file.path.open("rb") as lines:
-                    for line in filter(bytes.strip, lines):
-                        letter = _letter(line, file.path)
-                        if of(letter):
-                            found += 1
-                            yield letter
+        for letter in filter(of, dead_letters_in(folder)):
+            found += 1
+            yield letter
 
-    first = heapq.nsmallest(number, all_of(), key=lambda one: (one.topic or "", one.partition or 0, one.offset or 0))
+    first = heapq.nsmallest(number, counted(), key=lambda one: (one.topic or "", one.partition or 0, one.offset or 0))
     return first, found
+
+
+def dead_letters_in(folder: AnyPath) -> Iterator[DeadLetter]:
+    """Yield the dead letters in a folder, without Spark. Raises ConfigError for a line that is none."""
+    for file in entries(folder):
+        if file.name.endswith(".jsonl"):
+            with file.path.open("rb") as lines:
+                for line in filter(bytes.strip, lines):
+                    yield _letter(line, file.path)
 
 
 def _letter(line: bytes, file: AnyPath) -> DeadLetter:

@@ -22,7 +22,7 @@ class Card {
     this.find(".scroll").setAttribute("aria-label", `Tables of ${id}`);
     this.charts = new Charts(this.find(".charts"));
     this.error = new ErrorPanel();
-    this.letters = new Letters();
+    this.letters = new Letters(`/dead-letters?of=${encodeURIComponent(id)}`);
     this.body.prepend(this.error.node);
     this.find(".charts").before(this.letters.node);
     this.fold.addEventListener("click", () => { this.open = this.body.hidden; draw(content); });

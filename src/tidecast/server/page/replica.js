@@ -2,7 +2,7 @@ import { Charts, ErrorPanel, Letters, facts, lasting, live, number, retrying, ro
 
 const byId = (id) => document.getElementById(id);
 const error = new ErrorPanel();
-const letters = new Letters();
+const letters = new Letters("/dead-letters");
 const charts = new Charts(byId("charts"));
 byId("error").append(error.node);
 byId("letters").append(letters.node);

@@ -106,11 +106,13 @@ export function retrying(retries, seconds) {
   return `retry ${retries}, ${seconds === null ? "trying now" : `next in ${words(Math.ceil(seconds))}`}`;
 }
 
-// Where dead letters lie, as the command that tells of them.
+// Where dead letters are told of: a page, and a command.
 export class Letters {
-  constructor() {
+  constructor(page) {
     this.command = element("code");
-    this.node = element("p", "letters-at", "Dead letters: ", this.command, copying(() => this.command.textContent,
+    const link = element("a", "", "Show dead letters");
+    link.href = page;
+    this.node = element("p", "letters-at", "", link, " or ", this.command, copying(() => this.command.textContent,
       "the command"));
     this.node.hidden = true;
   }
@@ -179,7 +181,7 @@ export function tellAbout(content) {
     `up ${words(content.uptime_seconds)}, since ${content.since}`].filter(Boolean).join(" · "));
 }
 
-async function asked(path) {
+export async function asked(path) {
   const response = await fetch(path);
   if (!response.ok) throw new Error(`the server answers ${response.status}`);
   return response.json();

@@ -1,0 +1,52 @@
+"""What the page of dead letters shows of a folder: where each came from and why it is one, not what it holds."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import islice
+from typing import Any
+
+from tidecast._errors import TidecastError
+from tidecast.server._moment import moment
+from tidecast.storage import AnyPath
+from tidecast.topics import DeadLetter, dead_letters_in
+
+_SHOWN = 100
+
+
+def letters_command(what: str, where: str, *options: str) -> str:
+    """Return a command that tells of dead letters."""
+    return shlex.join(("tidecast", "dead-letters", what, where, *options))
+
+
+def first_letters(folder: AnyPath | None) -> dict[str, Any]:
+    """Return the first hundred dead letters of a folder, None for none, in JSON's types."""
+    if folder is None:
+        return {"letters": [], "more": False, "command": None, "problem": None}
+    found, problem = [], None
+    try:
+        found = list(islice(dead_letters_in(folder), _SHOWN + 1))
+    except TidecastError as error:
+        problem = str(error)
+    except OSError as error:
+        problem = f"the dead letters cannot be read: {error.strerror}"
+    return {
+        "letters": [_shown(letter, str(folder)) for letter in found[:_SHOWN]],
+        "more": len(found) > _SHOWN,
+        "command": letters_command("list", str(folder)),
+        "problem": problem,
+    }
+
+
+def _shown(letter: DeadLetter, where: str) -> dict[str, Any]:
+    place = {"--topic": letter.topic, "--partition": letter.partition, "--offset": letter.offset}
+    options = (text for option, value in place.items() if value is not None for text in (option, str(value)))
+    return {
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "time": None if letter.timestamp is None else moment(letter.timestamp / 1000, "milliseconds"),
+        "reason": letter.reason,
+        "detail": letter.detail,
+        "command": letters_command("show", where, *options),
+    }

@@ -1,0 +1,30 @@
+import { asked, copying, element, set } from "./shared.js";
+
+const byId = (id) => document.getElementById(id);
+const shown = (value) => value === null ? "–" : String(value);
+
+function draw(content) {
+  const count = content.letters.length;
+  set(byId("told"), content.problem ?? (content.more ? `The first ${count}. This counts all of them:` :
+    count ? "Their rows and schema changes were not applied. This counts them by reason:" : "There are none."));
+  byId("list").hidden = !content.command || !count;
+  byId("list").replaceChildren(element("code", "", content.command ?? ""), copying(() => content.command, "the command"));
+  byId("letters").replaceChildren(...content.letters.map((letter) => element("tr", "", "",
+    ...["topic", "partition", "offset", "time", "reason", "detail"].map((name) => element("td", "", shown(letter[name]))),
+    element("td", "", "", copying(() => letter.command, `the command that shows ${place(letter)}`)))));
+}
+
+function place(letter) {
+  return `topic ${shown(letter.topic)}, partition ${shown(letter.partition)}, offset ${shown(letter.offset)}`;
+}
+
+const of = new URLSearchParams(location.search).get("of");
+if (of) {
+  set(byId("title"), `Dead letters of ${of}`);
+  document.title = `Dead letters of ${of}`;
+}
+try {
+  draw(await asked(`/page/dead-letters${location.search}`));
+} catch (error) {
+  set(byId("told"), `no answer: ${error.message}`);
+}
