@@ -727,6 +727,7 @@ FAILURES: dict[str, tuple[Command, str]] = {
         "the schema registry does not answer: Connection refused",
     ),
     "no topic": (lambda p: ("verify", f"kafka://{p.kafka}/absent?protocol=simple"), "there is no topic 'absent'"),
+    "a file of another kind": (lambda p: ("verify", f"file://{__file__}?protocol=simple"), "no records to read"),
     "no file": (lambda p: ("verify", f"file://{p.folder}/absent?protocol=simple"), "no records to read"),
     "no such scheme": (lambda p: ("verify", "pulsar://h/t?protocol=simple"), "unknown scheme 'pulsar'"),
     "a port too high": (lambda p: ("verify", "kafka://h:99999/t?protocol=simple"), "every broker is host:port"),

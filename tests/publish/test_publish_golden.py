@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 
 import pytest
 from differences import assert_messages_equal
+from full import full
 from golden_data import ONE_OF_EACH, Line, lines, of_tables, toml
 from golden_events import GoldenEvents
 
@@ -69,7 +70,7 @@ def contents(messages: dict[Place, Line]) -> dict[Place, tuple[bytes, bytes]]:
     }
 
 
-@pytest.mark.parametrize("variant", ["simple-json", "debezium-ext"])
+@pytest.mark.parametrize("variant", ["simple-json", pytest.param("debezium-ext", marks=full)])
 def test_publish_gives_the_golden_messages(
     variant: str, suite: dict[str, Any], decoded: GoldenEvents, golden: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -103,7 +103,7 @@ def test_a_column_with_a_default_is_written_into_older_rows(replica: Replica) ->
     assert replica.rows() == [{"id": 1, "a": 7, "b": None}, {"id": 2, "a": 20, "b": None}]
 
 
-@pytest.mark.parametrize("session", ["true", "false"], indirect=True, ids=["ansi", "no-ansi"])
+@pytest.mark.parametrize("session", ["true", pytest.param("false", marks=full)], indirect=True, ids=["ansi", "no-ansi"])
 def test_wider_types_touch_no_file(session: SparkSession, replica: Replica) -> None:
     narrow = (ID, column("a"), column("d", "decimal", 6, 2), column("f", "float", 12), column("n", "int"))
     wide = (

@@ -71,7 +71,8 @@ def test_rows_and_schema_changes_wait_for_a_watermark(spark: SparkSession, tmp_p
     ]
 
 
-@pytest.mark.parametrize("log", [False, pytest.param(True, marks=full)])
+@full
+@pytest.mark.parametrize("log", [False, True])
 def test_rows_without_a_key_and_logs_wait_and_come_once(
     spark: SparkSession, tmp_path: Path, topic: GrowingTopic, log: bool
 ) -> None:

@@ -105,7 +105,7 @@ _EXPECTED: dict[str, list[tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("mode", [pytest.param(m, marks=full if m == "soft-delete" else ()) for m in _EXPECTED])
+@pytest.mark.parametrize("mode", [pytest.param(m, marks=() if m == "current" else full) for m in _EXPECTED])
 def test_what_is_older_than_a_truncation_goes_and_what_is_newer_stays(
     spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:
@@ -164,6 +164,7 @@ def test_a_dropped_table_goes_where_no_new_one_is_made(spark: SparkSession, tmp_
     assert not Path(replica.to, "d", "t").exists()
 
 
+@full
 def test_what_is_kept_and_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     replica = Replica(spark, tmp_path, ddl="lenient")
     replica.run(_BATCHES[0])

@@ -109,6 +109,7 @@ def test_what_is_told_of_is_there(spark: SparkSession, tmp_path: Path, mode: str
     assert tidecast.compare(replica.topic.uri, replica.to, spark=spark).ok
 
 
+@full
 def test_it_follows_any_change_until_its_first_row(spark: SparkSession, tmp_path: Path) -> None:
     replica = Replica(spark, tmp_path)
     replica.run([_create(), _create("k")])
@@ -126,6 +127,7 @@ def test_it_follows_any_change_until_its_first_row(spark: SparkSession, tmp_path
         replica.run([_alter(30, ID, _N)])
 
 
+@full
 def test_a_delete_may_come_before_the_first_row(spark: SparkSession, tmp_path: Path) -> None:
     for mode in ("history", "current") if FULL else ("history",):
         replica = Replica(spark, tmp_path / mode, mode=mode)

@@ -74,6 +74,7 @@ def outside(command: list[str], folder: Path) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@full
 def test_the_commands(s3: S3Server, base: AnyPath, tmp_path: Path) -> None:
     log = GrowingTopic(base / "log")
     log.grow([ddl(SQL, now(), table(9, ID)), *(row(now(), 9, id=n) for n in range(20))])

@@ -28,11 +28,13 @@ class Java:
     """A usable Java.
 
     `home` is what a child process gets as `JAVA_HOME`: a folder with nothing but `bin/java`, which starts the real
-    Java without the module that Spark's launcher asks for and small Javas lack.
+    Java without the module that Spark's launcher asks for and small Javas lack. `classes` is its archive of its own
+    classes, None for a small Java that has none.
     """
 
     version: int
     home: Path
+    classes: Path | None = None
 
     @property
     def executable(self) -> Path:
@@ -50,7 +52,8 @@ def find_java() -> Java:
     for program in dict.fromkeys(_candidates()):
         version, home = _probe(program)
         if version in SUPPORTED and home is not None:
-            return Java(version, _wrapped(home))
+            classes = home / "lib" / "server" / "classes.jsa"
+            return Java(version, _wrapped(home), classes if classes.is_file() else None)
         tried.append(f"{program} is {f'version {version}' if version else 'not usable'}")
     raise MissingRuntime(
         f"no usable Java: {'; '.join(tried) or 'none found'}",

@@ -20,6 +20,7 @@ from pyspark.sql.utils import is_remote
 from tidecast._errors import ConfigError
 from tidecast.runtime._answers import check_master, check_remote, start_errors
 from tidecast.runtime._avro_limits import AVRO_LIMITS
+from tidecast.runtime._class_archive import class_archive
 from tidecast.runtime._iceberg import has_iceberg
 from tidecast.runtime._jars import ICEBERG_JARS, SPARK_JARS, fetch_jars
 from tidecast.runtime._java import find_java
@@ -92,8 +93,11 @@ def _started(app_name: str, cores: int | None, given: Mapping[str, str]) -> Spar
         if submitted():  # Java runs, and Python's workers and its class path are spark-submit's
             return builder.getOrCreate()
         # Spark starts its Java and its Python workers with the environment of this moment, and offers no other way.
-        python = sys.executable if _is_local(settings[MASTER]) else os.environ.get("PYSPARK_PYTHON", sys.executable)
-        with _environment(JAVA_HOME=str(find_java().home), PYSPARK_PYTHON=python):
+        python, java = os.environ.get("PYSPARK_PYTHON", sys.executable), find_java()
+        if _is_local(settings[MASTER]):
+            python, options = sys.executable, settings[_JAVA_OPTIONS]
+            builder.config(_JAVA_OPTIONS, f"{class_archive(java, options)} {options}".strip())
+        with _environment(JAVA_HOME=str(java.home), PYSPARK_PYTHON=python):
             session = builder.getOrCreate()
     atexit.register(_remove_litter, Path("artifacts").absolute())
     return session

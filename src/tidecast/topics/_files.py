@@ -129,7 +129,10 @@ class FileTopics:
 
     def _present(self) -> list[Entry]:
         single = entry(self.path) if self.path.is_file() else None
-        files = [single] if single else [f for folder in self._folders() for f in _records_in(folder)]
+        if single:
+            files = [single] if single.name.endswith(_RECORDS) else []
+        else:
+            files = [f for folder in self._folders() for f in _records_in(folder)]
         for file in files:
             if file.name.startswith(("_", ".")):
                 hint = "give it another name, or take it away"
