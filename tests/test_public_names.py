@@ -80,8 +80,8 @@ PUBLIC = {
         PlainVerdict Verdict explain plain_explain plain_verdict row_checksum verdict verify with_verdict
     """,
     "tidecast.registry": """
-        CONFLUENT FRAMINGS Framing RegisteredSchema Registry SchemaId bounded_json framing_of glue_url header
-        open_registry subject_for
+        CONFLUENT FRAMINGS Framing RegisteredSchema Registry SchemaId bounded_json check_glue_url framing_of
+        glue_url header open_registry subject_for
     """,
     "tidecast.storage": """
         AnyPath Entry Lock RemotePath StateFile check_exclusive copy entries entry files_below locked make_folder move
@@ -90,7 +90,8 @@ PUBLIC = {
     """,
     "tidecast.topics": """
         Counts Int64 KafkaOptions Offsets Records Spans TopicInfo Topics DEAD_LETTERS DeadLetter DeadLetters
-        append_lines check_storage check_written claim_folder claim_location compress compressed count_rows decompressed
+        append_lines check_storage check_written claim_folder claim_location compress compressed count_rows
+        dead_letters_in decompressed
         fetched_claims file_errors first_dead_letters kafka_errors
         open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims write_dead_letters
     """,

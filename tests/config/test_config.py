@@ -301,9 +301,9 @@ def test_the_registry_flag_wins_over_the_file_and_the_uri_over_both(tmp_path: Pa
 def test_a_registry_in_glue_is_told_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLUE_SECRET", "hush/+&")
     keys = "access-key = 'AKIA1'\nsecret-access-key = 'env:GLUE_SECRET'\ntoken = 't'"
-    config = load(tmp_path, glue(f"registry-name = 'a b'\nregion = 'eu-west-1'\n{keys}"), IN_GLUE)
+    config = load(tmp_path, glue(f"registry-name = 'a#b'\nregion = 'eu-west-1'\n{keys}"), IN_GLUE)
     given = "access-key=AKIA1&secret-access-key=hush%2F%2B%26&token=t"
-    assert config.schema_registry == f"glue://eu-west-1/a%20b?{given}"
+    assert config.schema_registry == f"glue://eu-west-1/a%23b?{given}"
     assert "hush" not in repr(config)
     bare = load(tmp_path, glue("registry-name = 'n'\nregion = 'eu-west-1'"), IN_GLUE)
     assert bare.schema_registry == "glue://eu-west-1/n"
@@ -377,6 +377,12 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
             IN_GLUE,
             "CDC:ErrInvalidGlueSchemaRegistryConfig",
             "access-key is set, but access-key-secret is empty, they must be set together",
+        ),
+        (
+            glue("registry-name = 'n'\nregion = 'EU'"),
+            IN_GLUE,
+            "CDC:ErrInvalidGlueSchemaRegistryConfig",
+            "its host is no region",
         ),
         (
             glue("registry-name = 'n'\nregion = 'r'"),

@@ -86,6 +86,16 @@ class TestRegistry:
         physical = datetime.fromtimestamp((versions[0] >> 18) / 1000, UTC)
         assert abs((datetime.now(UTC) - physical).total_seconds()) < 60
 
+    def test_a_schema_that_was_made_anew_is_newer_than_all_its_versions_were(self, glue: Any) -> None:
+        subject = fresh()
+        old = [open_registry(URL).register(subject, record(f"c{n}")) for n in range(3)]
+        before = [found.version for found in map(open_registry(URL).schema, old) if found]
+        glue.delete_schema(SchemaId={"RegistryName": NAME, "SchemaName": subject})
+        anew = open_registry(URL).schema(open_registry(URL).register(subject, record("id")))
+        assert anew
+        assert before == sorted(set(before))
+        assert anew.version > before[-1]
+
     def test_an_id_that_nobody_has(self, glue: Any) -> None:
         assert open_registry(URL).schema(uuid4()) is None
 
@@ -130,6 +140,10 @@ class TestRegistry:
         ("glue://eu-west-1/ours?access-key=AKIA1", "one key is given without the other"),
         ("glue://eu-west-1/ours?token=hush", "a token is given without its keys"),
         ("glue://eu-west-1/ours?access-key=&secret-access-key=hush", "a parameter is empty"),
+        ("glue://[/ours", "its host is no region"),
+        ("glue://eu-west-1℀/ours", "its host is no region"),
+        ("glue://eu-west-1/our%20s", "no registry has such a name"),
+        ("glue://eu-west-1/ours?access-key=A&secret-access-key=hush%0A", "a parameter has a blank, a line break or"),
         ("glue://eu-west-1/ours?hush=1", "a parameter is none of access-key, secret-access-key, token"),
     ],
 )
@@ -139,7 +153,7 @@ def test_a_url_that_is_none(url: str, what: str) -> None:
     assert "hush" not in str(error.value)
 
 
-Told = tuple[int, dict[str, Any]]
+Told = tuple[int, Any]
 
 
 def fault(code: str, words: str = "") -> Told:
@@ -152,8 +166,13 @@ MADE: Told = 200, {"SchemaVersionId": VERSION, "SchemaVersionStatus": "AVAILABLE
 
 
 @contextmanager
-def telling(monkeypatch: pytest.MonkeyPatch, told: Sequence[Told]) -> Iterator[list[str]]:
-    """A server that gives these answers in turn; yields the operations that it was asked for."""
+def telling(
+    monkeypatch: pytest.MonkeyPatch, told: Sequence[Told], signed: list[str] | None = None
+) -> Iterator[list[str]]:
+    """A server that gives these answers in turn; yields the operations that it was asked for.
+
+    It adds to `signed` how each request was.
+    """
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -161,6 +180,8 @@ def telling(monkeypatch: pytest.MonkeyPatch, told: Sequence[Told]) -> Iterator[l
             self.rfile.read(int(self.headers["Content-Length"]))
             status, answer = told[len(asked)]
             asked.append(self.headers["X-Amz-Target"].partition(".")[2])
+            if signed is not None:
+                signed.append(self.headers["Authorization"])
             body = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
@@ -199,6 +220,35 @@ class TestRefusals:
             open_registry(URL).check()
         assert "hush" not in str(error.value)
 
+    def test_a_plus_in_a_key_is_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        signed: list[str] = []
+        with telling(monkeypatch, [(200, {"Status": "AVAILABLE"})], signed):
+            open_registry(f"glue://{REGION}/{NAME}?access-key=AK+A&secret-access-key=hu+s/h&token=a+b").check()
+        assert "Credential=AK+A/" in signed[0]
+        assert "x-amz-security-token" in signed[0]
+
+    @pytest.mark.parametrize(
+        "answer", [{}, {"SchemaVersionId": "zz", "Status": "AVAILABLE"}, {"SchemaVersionId": 1, "Status": 2}, [1], 1]
+    )
+    def test_answers_that_are_none(self, monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+        with telling(monkeypatch, [(200, {}), (200, answer)]), pytest.raises(RegistryError, match="gives an "):
+            open_registry(URL).register("t-value", record("id"))
+        with telling(monkeypatch, [(200, answer)]), pytest.raises(RegistryError, match="gives an answer"):
+            open_registry(URL).schema(uuid4())
+
+    def test_an_endpoint_that_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", "localhost:5000")
+        with pytest.raises(ConfigError, match="Invalid endpoint"):
+            open_registry(URL).check()
+
+    def test_a_time_that_nobody_reads_orders_nothing(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        version = {"SchemaDefinition": "{}", "VersionNumber": 7, "SchemaArn": "arn:aws:glue:eu-west-1:1:schema/ours/t"}
+        with telling(monkeypatch, [(200, version), (200, {"CreatedTime": "yesterday"})]):
+            assert open_registry(URL).schema(uuid4()) == ("{}", 7)
+        assert "nothing tells when schema arn:aws:glue" in caplog.text
+
     def test_nobody_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", "http://127.0.0.1:1")
         with pytest.raises(Unreachable, match="Could not connect"):
@@ -209,6 +259,12 @@ class TestRefusals:
         with telling(monkeypatch, told) as asked:
             assert open_registry(URL).register("t-value", record("id")) == UUID(VERSION)
         assert asked == ["GetSchemaVersion", "GetSchemaVersion", "CreateSchema", "CreateSchema"]
+
+    def test_two_may_register_the_first_version_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made: Told = 200, {"SchemaVersionId": VERSION, "Status": "AVAILABLE", "VersionNumber": 1}
+        with telling(monkeypatch, [NO_SUCH, fault("AlreadyExistsException"), made]) as asked:
+            assert open_registry(URL).register("t-value", record("id")) == UUID(VERSION)
+        assert asked == ["GetSchemaVersion", "CreateSchema", "RegisterSchemaVersion"]
 
     def test_a_version_is_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         pending: Told = 200, {"SchemaVersionId": VERSION, "Status": "PENDING", "VersionNumber": 2}

@@ -356,7 +356,10 @@ def test_the_page_of_a_replica_tells_what_it_tries_again(browser: Chrome) -> Non
 def write_letters(folder: Path, count: int) -> None:
     folder.mkdir(parents=True)
     place = {"topic": "<b>t</b>", "partition": 3, "timestamp": 1_700_000_000_000, "key": None, "value": "dmFsdWU="}
-    letters = [{**place, "offset": n, "reason": "bad-json", "detail": f"no <i>JSON</i> {n}"} for n in range(count)]
+    letters: list[dict[str, Any]] = [
+        {**place, "offset": n, "reason": "bad-json", "detail": f"no <i>JSON</i> {n}"} for n in range(count)
+    ]
+    letters[-1]["timestamp"] = 1_700_000_000_000_000_000
     (folder / "part-1.jsonl").write_text("".join(f"{json.dumps(letter)}\n" for letter in letters))
 
 
@@ -374,7 +377,7 @@ def test_dead_letters_are_a_page_of_their_own(browser: Chrome, tmp_path: Path, a
         until(lambda: page.all(".letters-at a")[0].is_displayed())
         page.all(".letters-at a")[0].click()
         until(lambda: len(page.all("#letters tr")) == 100)
-        assert page.all("#told")[0].text == "The first 100. This counts all of them:"
+        assert page.all("#told")[0].text == "100 of them. This counts all:"
         assert page.all("#list code")[0].text == f"tidecast dead-letters list '{folder}'"
         first = [cell.text for cell in page.all("#letters tr:first-child td")]
         assert (first[:3], first[4:6]) == (["<b>t</b>", "3", "0"], ["bad-json", "no <i>JSON</i> 0"])
@@ -404,10 +407,11 @@ def test_a_changefeed_that_is_tried_again_tells_when_and_what_to_do(tmp_path: Pa
         assert (feed["error"]["hint"], feed["error"]["message"]) == ("start xxxxx", "no answer (start xxxxx)")
         assert feed["dead_letters_command"].endswith("/my feeds/ill/dead-letters'")
         assert Client(url)("GET", "/page/dead-letters?of=ill").json["letters"] == []
-        write_letters(tmp_path / "my feeds/ill/dead-letters", 1)
+        write_letters(tmp_path / "my feeds/ill/dead-letters", 2)
         told = Client(url)("GET", "/page/dead-letters?of=ill").json
         assert (told["letters"][0]["reason"], told["more"]) == ("bad-json", False)
         assert told["letters"][0]["command"].endswith("/ill/dead-letters' --topic '<b>t</b>' --partition 3 --offset 0")
+        assert told["letters"][1]["time"] == "1700000000000000000"  # no time that there is
         assert "value" not in str(told)
         assert Client(url)("GET", "/page/dead-letters?of=nobody").json["error_code"] == "CDC:ErrChangeFeedNotExists"
         assert (content["source"], content["uptime_seconds"] >= 0) == ("file:///source", True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -39,7 +40,10 @@ def _run(arguments: list[str]) -> None:
 
         sys.exit(cdc(arguments[1:]))
     from tidecast.cli._app import app
+    from tidecast.cli._hidden import HidingFormatter
 
+    if logging.lastResort:  # what prints warnings where nothing else is set up
+        logging.lastResort.setFormatter(HidingFormatter())
     app()
 
 

@@ -23,6 +23,7 @@ from tidecast._secrets import resolved_settings, resolved_uri
 from tidecast._uri import SINK_PARAMETERS, Place, parse_place, redact_uri, unknown_parameters
 from tidecast.config._file import Changefeed, CodecConfig, Integrity, KafkaConfig, LargeMessageHandle, Sink
 from tidecast.protocols import CodecOptions, WireProtocol, find_protocol, known_names, protocol_named
+from tidecast.registry import check_glue_url
 from tidecast.routing import (
     ColumnMatcher,
     ColumnSelector,
@@ -377,6 +378,10 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
         if glue.access_key and not glue.secret_access_key:
             words = "access-key is set, but access-key-secret is empty, they must be set together"
             yield "CDC:ErrInvalidGlueSchemaRegistryConfig", words
+        try:
+            check_glue_url(glue.url)
+        except ConfigError as error:
+            yield "CDC:ErrInvalidGlueSchemaRegistryConfig", error.message
     for wrong in protocol.wrong_options(options):
         yield _CODEC, wrong
     if options.checksums and config.column_selectors:

@@ -59,7 +59,7 @@ class LargeMessageHandle(ConfigModel):
 
 
 class GlueSchemaRegistry(ConfigModel):
-    """`[sink.kafka-config.glue-schema-registry-config]`. Without keys, AWS's own ways to find them are gone."""
+    """`[sink.kafka-config.glue-schema-registry-config]`. Without keys, AWS's own places are looked into for them."""
 
     registry_name: str = ""
     region: str = ""

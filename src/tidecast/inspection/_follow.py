@@ -110,8 +110,8 @@ class _Following:
         events = self.new.decoded(records, self.history)
         if events.history is not None and not self.searched and lacks_schemas(events):
             events.release()
-            self.searched = True
-            events = self.new.decoded(records, self._told())
+            told, self.searched = self._told(), True
+            events = self.new.decoded(records, told)
         self.history = events.history
         return events
 

@@ -12,7 +12,7 @@ from tidecast.registry._base import (
     header,
     subject_for,
 )
-from tidecast.registry._glue import glue_url
+from tidecast.registry._glue import check_glue_url, glue_url
 from tidecast.registry._open import open_registry
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Registry",
     "SchemaId",
     "bounded_json",
+    "check_glue_url",
     "framing_of",
     "glue_url",
     "header",

@@ -26,7 +26,7 @@ _MAGIC = tuple(number.to_bytes(4, sys.byteorder) for number in (0xF00BABA2, 0xF0
 def class_archive(java: Java, given: str) -> str:
     """Return the options of a Java that is to start: those that map the archive, or that write one where it is wanted.
 
-    None where Java has no archive of its own classes, or where `given`, its other options, say something of archives.
+    Nothing where Java has no archive of its own classes, or where `given`, its other options, choose one.
     """
     if java.classes is None or _CHOSEN.search(given):
         return ""

@@ -23,19 +23,28 @@ def first_letters(folder: AnyPath | None) -> dict[str, Any]:
     """Return the first hundred dead letters of a folder, None for none, in JSON's types."""
     if folder is None:
         return {"letters": [], "more": False, "command": None, "problem": None}
+    where = str(folder)
     found, problem = [], None
     try:
-        found = list(islice(dead_letters_in(folder), _SHOWN + 1))
+        # What a message holds, which may be large, is let go of at once.
+        found = [_shown(letter, where) for letter in islice(dead_letters_in(folder), _SHOWN + 1)]
     except TidecastError as error:
         problem = str(error)
     except OSError as error:
         problem = f"the dead letters cannot be read: {error.strerror}"
     return {
-        "letters": [_shown(letter, str(folder)) for letter in found[:_SHOWN]],
+        "letters": found[:_SHOWN],
         "more": len(found) > _SHOWN,
-        "command": letters_command("list", str(folder)),
+        "command": letters_command("list", where),
         "problem": problem,
     }
+
+
+def _time(timestamp: int | None) -> str | None:
+    try:
+        return None if timestamp is None else moment(timestamp / 1000, "milliseconds")
+    except (ValueError, OverflowError, OSError):  # a producer may send any number
+        return str(timestamp)
 
 
 def _shown(letter: DeadLetter, where: str) -> dict[str, Any]:
@@ -45,7 +54,7 @@ def _shown(letter: DeadLetter, where: str) -> dict[str, Any]:
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,
-        "time": None if letter.timestamp is None else moment(letter.timestamp / 1000, "milliseconds"),
+        "time": _time(letter.timestamp),
         "reason": letter.reason,
         "detail": letter.detail,
         "command": letters_command("show", where, *options),

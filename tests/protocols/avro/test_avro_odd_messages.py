@@ -187,7 +187,7 @@ def test_thousands_of_odd_messages_end_no_run(spark: SparkSession) -> None:
         assert events.tables[0].good.count() == 1
     assert dead_letters[:3] == [
         ("unknown-schema-id", "the registry knows no schema id 1000"),
-        ("truncated", "shorter than the 5 bytes of the schema id"),
+        ("truncated", "shorter than the 5 bytes that tell the schema id"),
         ("bad-magic-byte", "begins with 07, not with 00"),
     ]
     assert dead_letters[-1] == ("bad-message", "neither key nor value")

@@ -339,7 +339,7 @@ def _columns(
 
 def too_short(framing: Framing) -> str:
     """Return what is wrong with a message that ends before its own beginning does."""
-    return f"shorter than the {framing.length} bytes of the schema id"
+    return f"shorter than the {framing.length} bytes that tell the schema id"
 
 
 @reused()
@@ -348,12 +348,14 @@ def _malformed(framing: Framing) -> Column:
     problem = F.when(
         F.coalesce(*_heads(framing).values()).isNull(), _cause(Reason.BAD_MESSAGE, F.lit("neither key nor value"))
     )
+    size = len(framing.magic)
     for head in _heads(framing).values():
-        begins = F.lower(F.hex(F.substring(head, 1, len(framing.magic))))
+        begins = F.lower(F.hex(F.substring(head, 1, size)))
         magic = F.concat(F.lit("begins with "), begins, F.lit(f", not with {framing.magic.hex()}"))
+        wrong = (F.octet_length(head) >= size) & ~head.startswith(F.lit(framing.magic))
+        problem = problem.when(wrong, _cause(Reason.BAD_MAGIC, magic))
         truncated = _cause(Reason.TRUNCATED, F.lit(too_short(framing)))
         problem = problem.when(F.octet_length(head) < framing.length, truncated)
-        problem = problem.when(~head.startswith(F.lit(framing.magic)), _cause(Reason.BAD_MAGIC, magic))
     return problem
 
 

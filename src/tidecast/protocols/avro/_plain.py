@@ -72,11 +72,11 @@ def read_plain(value: bytes, options: DecodeOptions) -> PlainMessage:
 def _malformed(value: bytes, framing: Framing) -> Problem | None:
     """Return why a message's framing shows no schema id, None where it does."""
     need(bool(value), "an empty message")
+    begins = value[: len(framing.magic)]
+    if len(begins) == len(framing.magic) and begins != framing.magic:
+        return Problem(Reason.BAD_MAGIC, f"begins with {begins.hex()}, not with {framing.magic.hex()}")
     if len(value) < framing.length:
         return Problem(Reason.TRUNCATED, too_short(framing))
-    if not value.startswith(framing.magic):
-        begins = value[: len(framing.magic)]
-        return Problem(Reason.BAD_MAGIC, f"begins with {begins.hex()}, not with {framing.magic.hex()}")
     return None
 
 

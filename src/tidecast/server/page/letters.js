@@ -5,7 +5,7 @@ const shown = (value) => value === null ? "–" : String(value);
 
 function draw(content) {
   const count = content.letters.length;
-  set(byId("told"), content.problem ?? (content.more ? `The first ${count}. This counts all of them:` :
+  set(byId("told"), content.problem ?? (content.more ? `${count} of them. This counts all:` :
     count ? "Their rows and schema changes were not applied. This counts them by reason:" : "There are none."));
   byId("list").hidden = !content.command || !count;
   byId("list").replaceChildren(element("code", "", content.command ?? ""), copying(() => content.command, "the command"));
