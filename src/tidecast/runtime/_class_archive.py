@@ -2,7 +2,7 @@
 
 With `TIDECAST_CLASS_ARCHIVE` in the environment Java writes one when a program ends, and each later one maps it: 14 s
 become 11 for `tidecast verify` of a small file. Java itself looks whether an archive fits its version, its options and
-the jars, and does without one that does not. It can go when Spark starts as quickly. Source: Java, JEP 350.
+the jars, and does without one that does not. It can go when Spark starts as quickly. See class data sharing, JEP 350.
 """
 
 from __future__ import annotations
