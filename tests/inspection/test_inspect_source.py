@@ -19,9 +19,10 @@ import tidecast
 from tidecast import ConfigError
 from tidecast._errors import Unreachable
 from tidecast.inspection._events import Search
+from tidecast.inspection._follow import _Following
 from tidecast.inspection._inspected import Inspected
 from tidecast.inspection._wanted import Wanted, commit_ts_range, key_of
-from tidecast.model import compose
+from tidecast.model import SchemaHistory, compose
 from tidecast.topics import Spans
 
 _T0, _MS = compose(1_700_000_000_000), compose(1)
@@ -71,7 +72,7 @@ def shown(found: Sequence[tidecast.Inspected]) -> list[tuple[int | None, int | N
     return [(m.partition, m.offset, m.type, [c.new for c in m.columns]) for m in found]
 
 
-def test_messages_are_found_in_kafka(spark: SparkSession, broker: KafkaBroker) -> None:
+def test_messages_are_found_in_kafka(spark: SparkSession, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.create_topic("found", partitions=2)
     producer, ms = Producer({"bootstrap.servers": broker.bootstrap}), time.time_ns() // 1_000_000
 
@@ -114,7 +115,15 @@ def test_messages_are_found_in_kafka(spark: SparkSession, broker: KafkaBroker) -
     assert found(key=["id=3"], table="d.u") == found(key=["no=3"]) == []
     assert [o for _, o, _, _ in found(commit_ts=f"{_T0 + 5}", limit=5)] == [5, 1]
     assert [o for _, o, _, _ in found(commit_ts=f"{_T0 + 6}..", last=2, partition=0)] == [_ROWS - 1, _ROWS]
-    # What comes is followed, with the schema that was told before.
+    # What comes is followed, with the schema that was told before, even if the broker does not answer when it is asked.
+    told, faults = _Following._told, iter([Unreachable("nobody answers")])
+
+    def told_later(following: _Following) -> SchemaHistory | None:
+        for fault in faults:
+            raise fault
+        return told(following)
+
+    monkeypatch.setattr(_Following, "_told", told_later)
     coming = tidecast.follow(source, last=1, partition=1, key=["n=1"], spark=spark)
     assert next(coming).offset == 2
     for n in range(1, 4):
