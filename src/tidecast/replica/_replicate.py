@@ -397,12 +397,17 @@ def _carry_out(
     """Do one table's part."""
     refused: Counter[str] = Counter()
 
+    once = plan.merges and not (applied and applied.again)
+
     def set_aside(checked: Checked) -> None:
         if checked.total > checked.applicable:
-            refused.update(write_dead_letters(plan.dead_letters(), folder))
+            # Kept, as Spark else computes the verdict within the filter, from so many copies of each column that a
+            # table of a dozen may take all memory there is.
+            with persisted(plan) if once else nullcontext():
+                refused.update(write_dead_letters(plan.dead_letters(), folder))
 
     # Of a table with a key the rows are read once, and once more where there are dead letters.
-    with nullcontext() if plan.merges and not (applied and applied.again) else persisted(plan):
+    with nullcontext() if once else persisted(plan):
         timed, ordered = events.has_commit_ts, events.ordered
         report = apply(plan, set_aside, has_commit_ts=timed, ordered=ordered, applied=applied, proofs=proofs)
     return report, refused
