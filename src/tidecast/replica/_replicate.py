@@ -397,17 +397,15 @@ def _carry_out(
     """Do one table's part."""
     refused: Counter[str] = Counter()
 
-    once = plan.merges and not (applied and applied.again)
-
     def set_aside(checked: Checked) -> None:
         if checked.total > checked.applicable:
             # Kept, as Spark else computes the verdict within the filter, from so many copies of each column that a
             # table of a dozen may take all memory there is.
-            with persisted(plan) if once else nullcontext():
+            with persisted(plan):
                 refused.update(write_dead_letters(plan.dead_letters(), folder))
 
     # Of a table with a key the rows are read once, and once more where there are dead letters.
-    with nullcontext() if once else persisted(plan):
+    with nullcontext() if plan.merges and not (applied and applied.again) else persisted(plan):
         timed, ordered = events.has_commit_ts, events.ordered
         report = apply(plan, set_aside, has_commit_ts=timed, ordered=ordered, applied=applied, proofs=proofs)
     return report, refused
@@ -415,14 +413,12 @@ def _carry_out(
 
 @contextmanager
 def persisted(plan: Plan) -> Iterator[None]:
-    """Let Spark keep a table's rows, which are decoded and checked once, for the dead letters and for the table."""
-    for frame in plan.frames:
-        if not frame.is_cached:
-            frame.persist()
+    """Let Spark keep those of a table's rows that it does not keep already: they are decoded and checked once."""
+    kept = [frame.persist() for frame in plan.frames if not frame.is_cached]
     try:
         yield
     finally:
-        for frame in plan.frames:
+        for frame in kept:
             frame.unpersist()
 
 
