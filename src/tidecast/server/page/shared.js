@@ -1,4 +1,4 @@
-// What both status pages do. Everything is set as text, never as HTML: names and errors are whatever a database or a
+// What the pages do. Everything is set as text, never as HTML: names and errors are whatever a database or a
 // registry says.
 
 const every = 1000;
