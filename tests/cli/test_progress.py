@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from tidecast._progress import RowCount
 from tidecast.cli import _progress
 from tidecast.cli._progress import progress, said
+from tidecast.runtime import RunningTasks
 
 
 def test_a_step_in_words() -> None:
@@ -17,6 +19,12 @@ def test_a_step_in_words() -> None:
     assert said(("shop.orders", 2, 6), (1_000, 4_000), 90) == (
         "shop.orders (2 of 6, 1,000 of 4,000 tasks, 25 %, about 4 min 30 s left)"
     )
+
+
+def test_a_task_alone_tells_only_how_long_it_has_taken() -> None:
+    assert said(("reading", 0, 0), (0, 1), 0) == "reading"
+    assert said(("reading", 0, 0), (0, 1), 75) == "reading (1 min 15 s so far)"
+    assert said(("verifying rows", 0, RowCount(9_000)), (0, 1), 3) == "verifying rows (9,000 in all, 3 s so far)"
 
 
 def test_rows_are_told_by_the_share_of_tasks() -> None:
@@ -39,3 +47,26 @@ def test_tasks_are_told_while_spark_runs(
     lines = capsys.readouterr().err.splitlines()
     assert lines
     assert all(line.startswith("counting (") and " of 40 tasks, " in line for line in lines)
+
+
+def test_stages_that_have_ended_count_until_the_next_step(spark: SparkSession) -> None:
+    tasks = RunningTasks(spark)
+    seen: list[tuple[int, int]] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.02):
+            seen.append(tasks.read())
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    slow = "reflect('java.lang.Thread', 'sleep', 60L)"
+    spark.range(0, 8, 1, 8).selectExpr(slow, "id % 3 AS k").groupBy("k").count().collect()
+    ended.set()
+    watching.join()
+    totals = [total for _, total in seen]
+    assert totals == sorted(totals)  # the shuffle's tasks come to those before them
+    done, total = tasks.read()
+    assert done == total == totals[-1] > 8
+    tasks.begin()
+    assert tasks.read() == (0, 0)

@@ -69,7 +69,9 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_dead_letter_is_shown_in_full(tables: Path) -> None:
     first = tidecast.show_dead_letter(str(tables))
-    assert (first.offset, first.reason, first.value, first.message.problem) == (7, "bad-json", "e25v", "bad-json")
+    assert (first.offset, first.reason, first.value) == (7, "bad-json", "e25v")
+    fault = "Expecting property name enclosed in double quotes at character 1"
+    assert first.message.problem == f"bad-json: {fault}"
     assert (first.to, first.matching, first.others) == (str(tables), 3, [("t", 0, 8), ("t", 0, 9)])
     options = ("--source", f"kafka://h/t?sasl-password={SECRET}", "--checkpoint", "my c")
     shown = CliRunner().invoke(app, ["dead-letters", "show", str(tables), "--offset", "8", "--json", *options])
@@ -86,10 +88,28 @@ def test_a_dead_letter_is_shown_in_full(tables: Path) -> None:
     for words in (
         "topic t partition 0 offset 7: bad-json\n",
         "sent at: 2023-11-14T22:13:20.000+00:00\n",
+        "  value: {no\n",
         "1 more dead",
     ):
         assert words in text
     assert f"retry SOURCE --to {tables} --checkpoint CHECKPOINT\n" in text
+
+
+def test_dead_letters_are_counted_by_topic_and_reason(tables: Path, tmp_path: Path) -> None:
+    counted = CliRunner().invoke(app, ["dead-letters", "list", str(tables), "--json"])
+    assert json.loads(counted.stdout) == [
+        {"topic": "t", "reason": "bad-json", "count": 2, "detail": None},
+        {"topic": "t", "reason": "schema-change", "count": 1, "detail": "no table can follow it"},
+    ]
+    assert CliRunner().invoke(app, ["dead-letters", "list", str(tmp_path)]).stdout == "dead letters: none\n"
+
+
+def test_what_is_in_brackets_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    query = "CREATE TABLE t (id bigint /*T![auto_rand] AUTO_RANDOM(5) */, name varchar(9) COMMENT '[/bold]')"
+    made = tidecast.SchemaChange(1, "shop", "", query, "applied", "[red]")
+    _show.status(tidecast.ReplicaReport((), None, (made,)), False)
+    shown = [cell.strip() for cell in capsys.readouterr().out.splitlines()[-2].split("│")]
+    assert shown == ["", "1", "shop", query, "applied", "[red]", ""]
 
 
 def test_what_is_no_dead_letter_is_not_shown(tables: Path) -> None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 import tidecast
@@ -60,3 +61,18 @@ def test_the_record_of_a_row_without_a_form_is_kept_whole(spark: SparkSession, t
     (kept,) = [json.loads(line) for part in letters.glob("*.jsonl") for line in part.read_text().splitlines()]
     assert {name: kept[name] for name in records[2]} == records[2]
     assert kept["detail"] == "column body is NOT NULL and has no value"
+
+
+@pytest.mark.parametrize("integrity", ["none", "correctness"])
+def test_checksums_that_are_left_out_are_told(spark: SparkSession, tmp_path: Path, integrity: str) -> None:
+    source, config = tmp_path / "notes.jsonl", tmp_path / "feed.toml"
+    row = {"version": 1, "database": "shop", "table": "notes", "tableID": 7, "type": "INSERT", "buildTs": 1}
+    row |= {"commitTs": 500, "schemaVersion": 400, "data": {"id": "1", "body": "b"}}
+    row |= {"checksum": {"version": 0, "corrupted": False, "current": 7, "previous": 0}}
+    create = {"version": 1, "type": "CREATE", "sql": "CREATE TABLE `shop`.`notes`", "commitTs": 401, "buildTs": 1}
+    lines = (record(offset, message) for offset, message in enumerate([{**create, "tableSchema": TABLE}, row]))
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    config.write_text(f'[integrity]\nintegrity-check-level = "{integrity}"\n')
+    sink = f"file://{tmp_path}/out?protocol=simple"
+    done = tidecast.convert(f"file://{source}?protocol=simple", sink, config=str(config), tz="UTC", spark=spark)
+    assert len(done.warnings) == (integrity == "none")

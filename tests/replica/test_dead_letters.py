@@ -184,7 +184,7 @@ def test_what_still_fails_stays_with_its_present_reason(spark: SparkSession, tmp
     assert replica.retry(ddl="lenient").applied == 4
     assert replica.letters() == [(1, "bad-json")]
     assert replica.rows("t", "id") == [(1,), (2,), (3,), (4,), (8,)]
-    counted = tidecast.list_dead_letters(str(replica.to), spark=spark)
+    counted = tidecast.list_dead_letters(str(replica.to))
     assert [(one.topic, one.reason, one.count) for one in counted] == [("other", "bad-json", 1)]
 
 

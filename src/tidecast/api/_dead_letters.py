@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -34,11 +35,17 @@ from tidecast.replica import (
     renamed_names,
     write_ledger,
 )
-from tidecast.runtime import spark_session
 from tidecast.sources import TopicStream, source_errors
 from tidecast.spark import number_at, union
 from tidecast.storage import AnyPath, check_exclusive, locked, remove_tree, storage_path
-from tidecast.topics import DEAD_LETTERS, DeadLetters, Offsets, read_dead_letters, replace_dead_letters
+from tidecast.topics import (
+    DEAD_LETTERS,
+    DeadLetters,
+    Offsets,
+    dead_letters_in,
+    read_dead_letters,
+    replace_dead_letters,
+)
 
 _AGAIN, _LEFT = "again", "left"
 _PLACE = ("topic", "partition", "offset")
@@ -54,18 +61,21 @@ class DeadLetterCount:
     detail: str | None
 
 
-def list_dead_letters(where: str, *, spark: SparkSession | None = None) -> tuple[DeadLetterCount, ...]:
+def list_dead_letters(where: str) -> tuple[DeadLetterCount, ...]:
     """Return what lies in a folder of dead letters, by topic and reason.
 
-    `where` is that folder, or what `replicate` was given as `to`, where that is a folder.
+    `where` is that folder, or what `replicate` was given as `to`, where that is a folder. It takes no Spark. Raises
+    ConfigError where something else lies there.
     """
     place = storage_path(where, "WHERE")
-    session = spark or spark_session()
-    there = read_dead_letters(session, place) or read_dead_letters(session, place / DEAD_LETTERS)
-    if there is None:
-        return ()
-    counted = there.frame.groupBy("topic", "reason").agg(F.count("*").alias("count"), F.min("detail").alias("detail"))
-    return tuple(DeadLetterCount(*row) for row in counted.orderBy("topic", "reason").collect())
+    inside = place / DEAD_LETTERS
+    counts, details = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
+    for letter in dead_letters_in(inside if inside.is_dir() else place):
+        of = (letter.topic or "", letter.reason)
+        counts[of] += 1
+        if letter.detail is not None:
+            details[of] = min(details.get(of, letter.detail), letter.detail)
+    return tuple(DeadLetterCount(*of, count, details.get(of)) for of, count in sorted(counts.items()))
 
 
 def retry_dead_letters(

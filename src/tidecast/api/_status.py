@@ -132,7 +132,7 @@ def status(
             there = ", ".join(one.source for one in applied)
             raise ConfigError("this source was not applied to the tables", where=to, hint=f"these were: {there}")
     changes = (*last_schema_changes(session, to, _SCHEMA_CHANGES), *(_waiting(known) if known else ()))
-    letters = list_dead_letters(str(letters_in), spark=session) if letters_in else None
+    letters = list_dead_letters(str(letters_in)) if letters_in else None
     return ReplicaReport(tuple(sources), letters, changes)
 
 

@@ -101,6 +101,10 @@ def verify(
         else:
             counts = unreadable.groupBy("reason").count().collect()
             report.dead_letters = {r["reason"]: r["count"] for r in counts}
+        if not report.verdicts.total():
+            report.warnings.append("there is no row to check")
+        elif not report.verdicts[Verdict.MATCH] + report.verdicts[Verdict.MISMATCH]:
+            report.warnings.append("nothing was checked: no row carries a checksum that can be checked")
         if protocol_named(checked.protocol).zoned_checksums:
             report.warnings += _doubtful_zone(report, events, checked.zone)
         return report

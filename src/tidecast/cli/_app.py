@@ -47,7 +47,10 @@ def root(
 
 Source = Annotated[
     str,
-    typer.Argument(help="Where to read: kafka://host:port/topic?protocol=…, file:///dir/topic?protocol=…, or a path"),
+    typer.Argument(
+        metavar="SOURCE",
+        help="Where to read: kafka://host:port/topic?protocol=…, file:///dir/topic?protocol=…, or a path",
+    ),
 ]
 Registry = Annotated[
     str | None,
@@ -125,7 +128,10 @@ def demo(
     ] = "tidecast-demo",
     as_json: Json = False,
 ) -> None:
-    """Go the whole way on files: a change log, topics in every protocol, verified Delta tables."""
+    """Go the whole way on files: every protocol, verified tables.
+
+    A change log is published in every protocol, verified, and applied to Delta tables.
+    """
     logging.getLogger("tidecast").setLevel(logging.ERROR)  # what Debezium does to values is no matter of the demo
     with progress(as_json) as step:
         result = tidecast.demo(folder, progress=step)
@@ -136,7 +142,9 @@ def demo(
 @runs_spark
 def convert(
     source: Source,
-    sink: Annotated[str, typer.Argument(help="Where to publish: TiCDC's sink URI, kafka://… or file:///….")],
+    sink: Annotated[
+        str, typer.Argument(metavar="SINK", help="Where to publish: TiCDC's sink URI, kafka://… or file:///….")
+    ],
     config: Config = None,
     schema_registry: Registry = None,
     source_schema_registry: SourceRegistry = None,
@@ -146,7 +154,10 @@ def convert(
     on_error: Policy = OnError.DEAD_LETTER,
     as_json: Json = False,
 ) -> None:
-    """Read a topic in one protocol and publish it in another, once, up to its present end."""
+    """Read a topic in one protocol, publish it in another.
+
+    It is read once, up to its present end.
+    """
     with progress(as_json) as step:
         result = tidecast.convert(
             source,
@@ -167,7 +178,10 @@ def convert(
 @runs_spark
 def plan(
     source: Source,
-    sink: Annotated[str, typer.Argument(help="Where it would be published: TiCDC's sink URI, kafka://… or file:///….")],
+    sink: Annotated[
+        str,
+        typer.Argument(metavar="SINK", help="Where it would be published: TiCDC's sink URI, kafka://… or file:///…."),
+    ],
     config: Config = None,
     schema_registry: Registry = None,
     source_schema_registry: SourceRegistry = None,
@@ -175,7 +189,10 @@ def plan(
     cluster_id: ClusterId = "default",
     as_json: Json = False,
 ) -> None:
-    """Show what convert would publish: topics, partitions, schemas, and the columns that the modes damage."""
+    """Show what convert would publish, and publish nothing.
+
+    It shows topics, partitions, schemas, and the columns that the modes damage.
+    """
     with progress(as_json) as step:
         result = tidecast.plan(
             source,
@@ -282,7 +299,10 @@ def replicate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check every row's checksum and apply a topic to tables; replays and restarts change nothing in the result."""
+    """Check every row's checksum, apply a topic to tables.
+
+    Replays and restarts change nothing in the result.
+    """
     with progress(as_json) as step, ended_by_sigterm(continuous) as stop:
         result = tidecast.replicate(
             source,
@@ -324,7 +344,10 @@ def prove(
     ],
     as_json: Json = False,
 ) -> None:
-    """Compute what the rows of replicated tables come to, and compare it with their ledger; exit 1 on a difference."""
+    """Check replicated tables against their ledger.
+
+    It computes what their rows come to; exit 1 on a difference.
+    """
     with progress(as_json) as step:
         result = tidecast.prove(where, progress=step)
     _show.proven(result, as_json)
@@ -357,7 +380,10 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare tables, or what a topic comes to, and name the rows that differ; exit 1 on a difference."""
+    """Compare tables, or what a topic comes to, row by row.
+
+    It names the rows that differ; exit 1 on a difference.
+    """
     with progress(as_json) as step:
         result = tidecast.compare(
             a,
@@ -406,7 +432,10 @@ def show_dead_letter(
     checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="Its --checkpoint, for the commands.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show one dead letter: where it came from, why it is one, its message, and the commands to go on with."""
+    """Show one dead letter, and the commands to go on with.
+
+    It tells where it came from, why it is one, and what its message says. It takes no Spark, but for some messages.
+    """
     result = tidecast.show_dead_letter(
         where,
         topic=topic,
@@ -445,7 +474,10 @@ def retry_dead_letters(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Apply dead letters once more, after what was wrong was put right; no newer row of a key is set back."""
+    """Apply dead letters once more, when what was wrong is right.
+
+    No newer row of a key is set back.
+    """
     with progress(as_json) as step:
         result = tidecast.retry_dead_letters(
             source,
@@ -471,7 +503,8 @@ def retry_dead_letters(
 @runs_spark
 def status(
     source: Annotated[
-        str | None, typer.Argument(help="The replica's source, to ask a Kafka topic how much is to be read.")
+        str | None,
+        typer.Argument(metavar="SOURCE", help="The replica's source, to ask a Kafka topic how much is to be read."),
     ] = None,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="replicate's --checkpoint; alone it takes no Spark.")
@@ -484,7 +517,10 @@ def status(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell how far a replica is: offsets, backlog, resolved-ts, lag, what waits, dead letters, schema changes."""
+    """Tell how far a replica is: offsets, backlog, lag, and more.
+
+    That is resolved-ts, what waits, dead letters by reason, and the last schema changes.
+    """
     with progress(as_json or to is None) as step:
         result = tidecast.status(source, checkpoint=checkpoint, to=to, dead_letters=dead_letters, progress=step)
     _show.status(result, as_json)
@@ -497,14 +533,16 @@ def snapshot(
     as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="A TSO, or a time such as 2026-01-31T12:00Z.")],
     as_json: Json = False,
 ) -> None:
-    """Tell which versions of all tables show their source as it was at one time."""
+    """Tell which table versions show their source at one time."""
     _show.snapshot(tidecast.snapshot(to, as_of), as_json)
 
 
 @app.command()
 @runs_spark
 def inspect(
-    source: Annotated[str | None, typer.Argument(help="Where to read: a source's URI or path.")] = None,
+    source: Annotated[
+        str | None, typer.Argument(metavar="SOURCE", help="Where to read: a source's URI or path.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many messages to explain.")] = 10,
     last: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Explain the last N messages instead of the first.")
@@ -542,7 +580,10 @@ def inspect(
     zone: Zone = None,
     as_json: Json = False,
 ) -> None:
-    """Explain messages: protocol, type, table, commit-ts as time, columns with types, the checksum column by column."""
+    """Explain messages: type, table, time, columns, checksum.
+
+    The checksum is shown column by column. One message, given as --hex or --base64, takes no Spark.
+    """
     if sum(given is not None for given in (source, hexed, base64)) != 1:
         raise typer.BadParameter("give one of SOURCE, --hex MESSAGE or --base64 MESSAGE")
     if follow and source is not None:
@@ -615,7 +656,10 @@ def server(
         str | None, typer.Option(metavar="FILE.toml", help='More users, a line each: name = "password".')
     ] = None,
 ) -> None:
-    """Run changefeeds, with TiCDC's HTTP API, a status page and metrics, until SIGTERM or SIGINT."""
+    """Run changefeeds, with TiCDC's HTTP API and a status page.
+
+    Metrics are at /metrics. It ends at SIGTERM or SIGINT.
+    """
     if bool(user) != bool(password):
         raise typer.BadParameter("--user and --password go together")
     handler = logging.StreamHandler()
@@ -641,7 +685,8 @@ def server(
 
 
 conformance_app = typer.Typer(
-    help="A kit for other consumers of TiCDC's topics: messages as files, answers as JSON Lines.",
+    help="Test other consumers of TiCDC's topics: messages as files, answers as JSON Lines.",
+    short_help="Test other consumers of TiCDC's topics.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -679,7 +724,7 @@ def check_conformance(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )
 def cdc_cli(context: typer.Context) -> None:
-    """Manage the changefeeds of a server, as TiCDC's `cdc cli` does, flag for flag."""
+    """Manage a server's changefeeds, as TiCDC's `cdc cli` does."""
     from tidecast.cli._cdc import cdc  # a client of its own, which no other command needs
 
     raise typer.Exit(cdc(context.args))

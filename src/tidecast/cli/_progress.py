@@ -50,7 +50,7 @@ def _bar(kept: ExitStack) -> Show:
 
     columns = (
         rich_progress.SpinnerColumn(),
-        rich_progress.TextColumn("{task.description}"),
+        rich_progress.TextColumn("{task.description}", markup=False),
         rich_progress.BarColumn(),
         rich_progress.TimeElapsedColumn(),
     )
@@ -71,11 +71,13 @@ class _Watch:
         self._step = ("", 0, 0)
         self._session: SparkSession | None = None
         self._tasks: RunningTasks | None = None
-        self._since, self._stages = 0.0, 0
+        self._since = 0.0
 
     def tell(self, text: str, done: int, total: int) -> None:
         """Begin a step; called by the thread in which Spark's session is the active one."""
-        self._step = (text, done, total)
+        self._step, self._since = (text, done, total), self._clock()
+        if self._tasks:
+            self._tasks.begin()
         if self._session is None and (sql := sys.modules.get("pyspark.sql")):
             self._session = sql.SparkSession.getActiveSession()
 
@@ -108,17 +110,14 @@ class _Watch:
 
             self._tasks = RunningTasks(self._session)
         done, total = self._tasks.read()
-        if not total:
-            return
-        if total != self._stages:
-            self._stages, self._since = total, self._clock()
-        self._show(said(self._step, (done, total), self._clock() - self._since), done, total)
+        if done < total:
+            self._show(said(self._step, (done, total), self._clock() - self._since), done, total)
 
 
 def said(step: tuple[str, int, int], tasks: tuple[int, int], seconds: float) -> str:
     """Return a step in words: `shop.orders (2 of 6, 34 of 120 tasks, 28 %, about 36 s left)`.
 
-    `tasks` are those of the stages that run, and `seconds` is how long they have been running. Of a `RowCount` they
+    `tasks` are those of the stages that have begun, and `seconds` is how long the step has taken. Of a `RowCount` they
     tell how many rows are done, and how many a second: `verifying rows (340,000 of 1,200,000, 34 of 120 tasks, …)`.
     """
     text, done, total = step
@@ -126,14 +125,15 @@ def said(step: tuple[str, int, int], tasks: tuple[int, int], seconds: float) -> 
     rows = isinstance(total, RowCount)
     if rows:
         done = round(total * share)
-    words = [f"{done:,} of {total:,}"] if total else []
-    words += [f"{tasks[0]:,} of {tasks[1]:,} tasks", f"{100 * share:.0f} %"]
+    alone = tasks[1] == 1  # of which nobody knows how far it is
+    words = [f"{total:,} in all" if rows and alone else f"{done:,} of {total:,}"] if total else []
+    words += [] if alone else [f"{tasks[0]:,} of {tasks[1]:,} tasks", f"{100 * share:.0f} %"]
     if share and seconds >= 1:
         words += [f"{done / seconds:,.0f} a second"] if rows else []
         words.append(f"about {_duration(seconds / share - seconds)} left")
     elif seconds >= 1:
         words.append(f"{_duration(seconds)} so far")
-    return f"{text} ({', '.join(words)})"
+    return f"{text} ({', '.join(words)})" if words else text
 
 
 def _duration(seconds: float) -> str:

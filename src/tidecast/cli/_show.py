@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shlex
@@ -55,12 +56,13 @@ def _print_json(value: object) -> None:
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Iterable[str] = ()) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title, title_justify="left")
     for name in columns:
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(value) for value in row))
+        table.add_row(*(Text(_cell(value)) for value in row))  # a str would be read as markup: [x] is left out
     _console().print(table)
 
 
@@ -91,6 +93,7 @@ def published(result: Published, as_json: bool) -> None:
                 "claims": result.claims,
                 "skipped": dict(result.skipped),
                 "dead_letters": dict(result.dead_letters),
+                "warnings": list(result.warnings),
             }
         )
         return
@@ -108,6 +111,8 @@ def published(result: Published, as_json: bool) -> None:
         print(
             f"skipped: {count:,} rows of {name}, which has neither a primary key nor a unique key on NOT NULL columns"
         )
+    for warning in result.warnings:
+        print(f"warning: {warning}")
     _dead_letters(result.dead_letters)
 
 
@@ -234,6 +239,9 @@ def dead_letters(counts: Sequence[DeadLetterCount], as_json: bool) -> None:
     if as_json:
         _print_json([asdict(one) for one in counts])
         return
+    if not counts:
+        print("dead letters: none")
+        return
     rows = [(one.topic, one.reason, one.count, one.detail or "") for one in counts]
     _table("Dead letters", ("topic", "reason", "count", "such as"), rows, ("count",))
 
@@ -264,20 +272,28 @@ def dead_letter(
     for label, value in (
         ("detail", letter.detail),
         ("sent at", time and time.isoformat(timespec="milliseconds")),
-        ("key in Base64", letter.key),
-        ("value in Base64", letter.value),
+        *map(_content, ("key", "value"), (letter.key, letter.value)),
     ):
         if value is not None:
             print(f"  {label}: {value}")
     print("Its message by itself")
     _inspected(letter.message)
-    print("To see it among the messages before it, and to apply all dead letters of a replica once more:")
+    print("\nTo see it among the messages before it, and to apply all dead letters of a replica once more:")
     for command in commands.values():
         print(f"  {command}")
     if letter.matching > 1:
         print(f"{letter.matching - 1:,} more dead letters are like that, such as")
     for other in letter.others:
         print(f"  {_place(*other)}")
+
+
+def _content(name: str, encoded: str | None) -> tuple[str, str | None]:
+    """Return what a message holds as text, where it is text on one line, and else in Base64."""
+    try:
+        text = base64.b64decode(encoded or "").decode()
+    except UnicodeDecodeError:
+        text = ""
+    return (name, text) if text.isprintable() and text else (f"{name} in Base64", encoded)
 
 
 def _place(topic: str | None, partition: int | None, offset: int | None) -> str:
@@ -293,14 +309,13 @@ def status(result: ReplicaReport, as_json: bool) -> None:
         return
     for source in result.sources:
         _source_status(source)
-    if result.dead_letters:
+    if result.dead_letters is not None:
         dead_letters(result.dead_letters, False)
-    elif result.dead_letters is not None:
-        print("dead letters: none")
     if result.schema_changes:
         names = ("commit-ts", "table", "query", "outcome", "cause")
         rows = [
-            (str(c.commit_ts), f"{c.database}.{c.table}", c.query, c.outcome, c.cause) for c in result.schema_changes
+            (str(c.commit_ts), ".".join(filter(None, (c.database, c.table))), c.query, c.outcome, c.cause)
+            for c in result.schema_changes
         ]
         _table("Last schema changes", names, rows)
 
@@ -333,7 +348,7 @@ def _files(source: SourceStatus) -> None:
     """Show how far files were read: there may be too many to name each."""
     topics: dict[str, list[PlaceStatus]] = {}
     for place in source.places:
-        topics.setdefault(place.topic, []).append(place)
+        topics.setdefault(place.topic or place.file or "", []).append(place)  # a lone file is in no topic
     known = source.backlog is not None
     counts = ("files", "bytes read", "backlog in bytes")
     rows = [
@@ -462,7 +477,8 @@ def inspected(messages: Sequence[Inspected], as_json: bool) -> None:
     if as_json:
         _print_json([asdict(m) for m in messages])
         return
-    for message in messages:
+    for number, message in enumerate(messages):
+        print(end="\n" if number else "")
         _inspected(message)
     if not messages:
         print("no message is like that")
@@ -470,10 +486,11 @@ def inspected(messages: Sequence[Inspected], as_json: bool) -> None:
 
 def followed(messages: Iterable[Inspected], as_json: bool) -> None:
     """Show messages as they come; as JSON, a line each."""
-    for message in messages:
+    for number, message in enumerate(messages):
         if as_json:
             print(json.dumps(asdict(message), default=str, ensure_ascii=False))
         else:
+            print(end="\n" if number else "")
             _inspected(message)
         sys.stdout.flush()
 
@@ -497,7 +514,6 @@ def _inspected(m: Inspected) -> None:
     if m.verdict and m.type in ("INSERT", "UPDATE"):
         numbers = f"expected {m.expected}, computed {m.actual}" if m.expected is not None else f"computed {m.actual}"
         print(f"  checksum: {m.verdict} ({numbers}){', corrupted at the source' if m.corrupted else ''}")
-    print()
 
 
 _ROWS = ("INSERT", "UPDATE", "DELETE")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64 as base64_module
 import binascii
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
@@ -14,6 +15,7 @@ from tidecast._secrets import resolved_uri
 from tidecast.inspection._inspected import Inspected
 from tidecast.inspection._plain import inspect_plain
 from tidecast.inspection._wanted import Wanted, commit_ts_range, key_of
+from tidecast.model import Reason
 from tidecast.plain import TakesSpark
 from tidecast.protocols import DecodeOptions, check_readable, guess_protocol, protocol_named
 from tidecast.registry import open_registry
@@ -78,11 +80,12 @@ def inspect(
     protocol_named(name).check_registry(registry)
     progress("reading", 0, 0)
     try:
-        return [inspect_plain(value, name, DecodeOptions(ordered=True, registry=registry, zone=zone))]
+        found = [inspect_plain(value, name, DecodeOptions(ordered=True, registry=registry, zone=zone))]
     except TakesSpark:
         from tidecast.inspection._events import inspect_message
 
-        return inspect_message(value, name, registry=registry, zone=zone, progress=progress, spark=spark)
+        found = inspect_message(value, name, registry=registry, zone=zone, progress=progress, spark=spark)
+    return [replace(one, problem=_with_hint(one.problem)) for one in found]
 
 
 def follow(
@@ -109,6 +112,13 @@ def follow(
     commit_range = commit_ts_range(commit_ts) if commit_ts is not None else None
     wanted = Wanted(last, True, topic, partition, None, table, key_of(key), commit_range)
     return follow_topic(source, wanted, protocol=protocol, schema_registry=schema_registry, tz=tz, spark=spark)
+
+
+def _with_hint(problem: str | None) -> str | None:
+    """Return why a message that was given alone cannot be read, and what to do where those before it tell more."""
+    if not problem or not problem.startswith(Reason.UNKNOWN_TABLE):
+        return problem
+    return f"{problem}; messages before it tell that: inspect its source, with --partition and --offset"
 
 
 def _message(hexed: str | None, base64_text: str | None) -> bytes:

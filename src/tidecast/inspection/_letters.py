@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -119,7 +120,8 @@ def _message(
     value = letter.value or b""
     name = check_readable(protocol or guess_protocol(value).name)
     place = Place(letter.topic, letter.partition, letter.offset)
-    damaged = problem_text(letter.reason, letter.detail) if letter.reason in _DAMAGED else None
+    detail = letter.detail or (_json_fault(value) if letter.reason == Reason.BAD_JSON else None)
+    damaged = problem_text(letter.reason, detail) if letter.reason in _DAMAGED else None
     by_itself = explained(place, letter.key, letter.value, name, None, damaged)
     if damaged or not value:
         return by_itself
@@ -130,6 +132,19 @@ def _message(
     )
     of_key = by_itself.key_schema_id
     return replace(found, topic=place.topic, partition=place.partition, offset=place.offset, key_schema_id=of_key)
+
+
+def _json_fault(value: bytes) -> str | None:
+    """Return where a text stops being JSON, None where Python's reader finds no fault."""
+    try:
+        json.loads(value)
+    except UnicodeDecodeError as error:
+        return f"byte {error.start} is not UTF-8"
+    except json.JSONDecodeError as error:
+        return f"{error.msg} at character {error.pos}"
+    except (RecursionError, ValueError) as error:
+        return str(error)
+    return None
 
 
 def _text(content: bytes | None) -> str | None:

@@ -51,7 +51,7 @@ class Published:
     `watermark` the highest of the last; `skipped` rows by table, left out for want of a key; `dead_letters` messages by
     reason; `schemas` those that the registry was asked for; `claims` messages whose whole is in the claim check's
     storage; `table_topics` the tables that are there at the end, each with its topic; `codec` what the protocol's
-    writer must know in the next run.
+    writer must know in the next run; `warnings` what else a user should know.
     """
 
     messages: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -65,6 +65,7 @@ class Published:
     claims: int = 0
     table_topics: TableTopics = field(default_factory=dict)
     codec: bytes = b""
+    warnings: Sequence[str] = ()
 
     @property
     def total(self) -> int:
@@ -149,6 +150,10 @@ def bootstraps_of(config: ChangefeedConfig, state: bytes = b"[]") -> Bootstraps:
 
 
 _NO_ROWS = BatchStats()
+_CHECKSUMS_LEFT_OUT = (
+    "rows of the source carry checksums, and the messages carry none: "
+    'integrity-check-level = "correctness" under [integrity] sends them, as Avro or Simple'
+)
 
 
 class _Run:
@@ -191,6 +196,8 @@ class _Run:
         stop = self._send(fitted, controls, stop, stats, tables)
         report.dead_letters = write_dead_letters(unsent, folder)
         report.codec = batch.codec.state()
+        if batch.events.checksums and not batch.codec.checksums:
+            report.warnings = [_CHECKSUMS_LEFT_OUT]
         if stop:
             raise stop.error
         return report
