@@ -598,7 +598,7 @@ def test_rows_that_do_not_fit_their_checksums(
     misc, keyless = report(done, "t_misc"), report(done, "t_log")
     assert misc.checksums == {"match": 6, "mismatch": 4, "none": 0, "zero": 1, "delete": 1, "unreadable": 0}
     assert (keyless.checksums["match"], keyless.checksums["mismatch"]) == (1, 1)
-    assert misc.warnings == ("4 rows do not fit their checksums", "1 rows were damaged before they were sent")
+    assert misc.warnings == ("4 rows do not fit their checksums", "1 row was damaged before it was sent")
     set_aside = on_mismatch == "dead-letter"
     assert (misc.refused, keyless.refused) == ((4, 1) if set_aside else (0, 0))
     assert (keyless.upserted, keyless.unchanged) == (len(log), 0)

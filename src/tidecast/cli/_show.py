@@ -13,6 +13,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from tidecast._counted import counted
 from tidecast._tso import to_datetime
 
 if TYPE_CHECKING:
@@ -331,7 +332,7 @@ def _source_status(source: SourceStatus) -> None:
     waits = {"for the schemas of their tables": source.rows_waiting, "for a resolved-ts": source.rows_unresolved}
     for what, rows in waits.items():
         if rows:
-            print(f"{rows:,} rows wait {what}")
+            print(f"{counted(rows, 'row waits', 'rows wait')} {what}")
     if source.problem:
         print(f"no backlog: {source.problem}" if source.backlog is None else f"warning: {source.problem}")
     if any(place.file for place in source.places):

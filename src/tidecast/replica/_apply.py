@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidecast._counted import counted
 from tidecast._errors import TableRefused
 from tidecast.checksum import Verdict
 from tidecast.model import Kind
@@ -21,7 +22,7 @@ from tidecast.replica._again_keys import of_letters
 from tidecast.replica._alter import alters_rows, evolve, names_afterwards, no_rows
 from tidecast.replica._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
 from tidecast.replica._changes import IDENTITY, table_changes
-from tidecast.replica._check import Checked, count, sums_of_tallies, tallies
+from tidecast.replica._check import Checked, count, misfits, sums_of_tallies, tallies
 from tidecast.replica._columns import source_type, table_type
 from tidecast.replica._evolve import Evolution, Shape
 from tidecast.replica._history import DELETE, INSERT, UPDATE, laid_out, moments, open_since
@@ -637,9 +638,10 @@ def _checksum_warnings(plan: Plan, checked: Checked) -> list[str]:
             for c in change.schema.columns
         )
         maybe = ": is --tz the sender's time zone, in which its TIMESTAMP values are?" if zoned else ""
-        warnings.append(f"{wrong:,} rows do not fit their checksums{maybe}")
+        warnings.append(misfits(wrong) + maybe)
     if checked.corrupted:
-        warnings.append(f"{checked.corrupted:,} rows were damaged before they were sent")
+        damaged = counted(checked.corrupted, "row was damaged before it was", "rows were damaged before they were")
+        warnings.append(f"{damaged} sent")
     return warnings
 
 

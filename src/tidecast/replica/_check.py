@@ -12,6 +12,7 @@ from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
 from tidecast import model
+from tidecast._counted import counted
 from tidecast._errors import CorruptedData
 from tidecast._policy import OnError, OnMismatch, OnUnrepresentable
 from tidecast.checksum import Verdict
@@ -211,6 +212,11 @@ def sums_of_tallies() -> list[Column]:
     return [*sums, F.min(_FIRST).alias(_FIRST), F.max(_LAST).alias(_LAST)]
 
 
+def misfits(rows: int) -> str:
+    """Return how many rows do not fit their checksums, in words."""
+    return counted(rows, "row does not fit its checksum", "rows do not fit their checksums")
+
+
 def refuse_mismatches(changes: Sequence[TableChanges]) -> None:
     """Raise CorruptedData if some of the row changes, which have been checked, do not fit their checksums."""
     wrong = union([c.frame.where(F.col("verdict") == Verdict.MISMATCH).select(_first_place(c)) for c in changes])
@@ -218,7 +224,7 @@ def refuse_mismatches(changes: Sequence[TableChanges]) -> None:
     if row["n"]:
         first = row["first"]
         raise CorruptedData(
-            f"{row['n']:,} rows do not fit their checksums; the first is of {first['table']}{first['difference']}",
+            f"{misfits(row['n'])}; the first is of {first['table']}{first['difference']}",
             where=" ".join(f"{name} {first[name]}" for name in _PLACE if first[name] is not None),
             hint="verify shows them, --on-mismatch dead-letter sets them aside",
         )

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidecast._counted import counted
 from tidecast._errors import ConfigError, TerminalError
 from tidecast._progress import Progress, no_progress
 from tidecast.replica._ddl import Name
@@ -160,5 +161,5 @@ def _proven(spark: SparkSession, target: Target, name: Name, told: _Told | None)
 def _difference(found: RowSum, told: RowSum) -> list[str]:
     if found.rows != told.rows:
         more = found.rows - told.rows
-        return [f"{abs(more):,} rows {'more' if more > 0 else 'fewer'} than its batches made"]
+        return [f"{counted(abs(more), 'row', 'rows')} {'more' if more > 0 else 'fewer'} than its batches made"]
     return ["as many rows as its batches made, but others"] if found != told else []

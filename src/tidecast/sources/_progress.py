@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
+from tidecast._counted import counted
 from tidecast._errors import ConfigError, TerminalError
 from tidecast._uri import REMOTE_SCHEMES, Place
 from tidecast.model import Ddl, SchemaHistory, checked
@@ -61,7 +62,7 @@ class Progress:
     def waits(self) -> Sequence[str]:
         """What waits, for people."""
         kinds = ((self.rows_waiting, "for the schemas of their tables"), (self.rows_unresolved, "for a resolved-ts"))
-        return [f"{rows:,} rows wait {what}" for rows, what in kinds if rows]
+        return [f"{counted(rows, 'row waits', 'rows wait')} {what}" for rows, what in kinds if rows]
 
     @property
     def covered(self) -> int:
