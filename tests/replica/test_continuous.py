@@ -13,6 +13,7 @@ import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -61,11 +62,17 @@ def test_new_rows_and_tables_come_without_a_restart(spark: SparkSession, tmp_pat
     topic, stop, told = GrowingTopic(storage_path(str(tmp_path / "topic"), "")), threading.Event(), list[str]()
     results: list[Replicated] = []
     urls: list[str] = []
+    steps: list[dict[str, Any]] = []
 
     def asked(path: str) -> str:
         with urlopen(urls[0] + path) as answer:
             text: str = answer.read().decode()
             return text
+
+    def tell(text: str, done: int, total: int) -> None:
+        told.append(text)
+        if total:
+            steps.append(json.loads(asked("/status"))["step"])
 
     def run() -> None:
         result = tidecast.replicate(
@@ -74,7 +81,7 @@ def test_new_rows_and_tables_come_without_a_restart(spark: SparkSession, tmp_pat
             checkpoint=str(tmp_path / "checkpoint"),
             continuous=True,
             stop=stop,
-            progress=lambda text, *_: told.append(text),
+            progress=tell,
             addr="127.0.0.1:0",
             ready=urls.append,
             spark=spark,
@@ -97,6 +104,7 @@ def test_new_rows_and_tables_come_without_a_restart(spark: SparkSession, tmp_pat
         stop.set()
         replicating.join(_SLOW)
     assert not replicating.is_alive()
+    assert [steps[0][part] for part in ("text", "done", "total")] == ["applying d.t", 0, 1]
     assert [(t["name"], t["rows"], t["deleted"]) for t in status["tables"]] == [("d.t", 3, 1), ("d.u", 2, 0)]
     assert (status["state"], status["rows"], status["source"]) == ("waiting", 5, topic.uri)
     assert set(status["stages"]) == {"read", "apply", "commit", "maintain"}

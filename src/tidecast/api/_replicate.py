@@ -185,7 +185,12 @@ def replicate(
     on_ddl = DdlPolicy.parse(settings.ddl, ddl)
     dead_letter_folder = target.dead_letters(folder(dead_letters, "--dead-letters"))
 
-    def apply(events: Events, applied: AppliedKeys | None = None, proofs: Proofs | None = None) -> Replicated:
+    def apply(
+        events: Events,
+        applied: AppliedKeys | None = None,
+        proofs: Proofs | None = None,
+        progress: Progress = progress,
+    ) -> Replicated:
         if not continuous:  # which tells of each batch what it did
             progress("applying rows", 0, row_count(events))
         return replica.replicate(
@@ -262,12 +267,16 @@ def replicate(
         )
         with noted_in_commits(checked.session, of_batch):
             known = AppliedKeys(keys, now.batch, window, now.covered, resolved, stream.progress.covered)
-            applied = apply(batch.events, known, proofs)
+            applied = apply(batch.events, known, proofs, tell)
             write_ledger(checked.session, to, of_batch, applied)
         if not batch.lost:
             return applied
         _log.warning("goes on with what is there now: %s", batch.lost)
         return replace(applied, warnings=(*applied.warnings, batch.lost))
+
+    def tell(text: str, done: int, total: int) -> None:
+        status.tell(text, done, total)
+        progress(text, done, total)
 
     def afterwards(applied: Replicated) -> None:
         maintain(checked.session, to, applied, compact)

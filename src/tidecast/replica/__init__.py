@@ -16,7 +16,7 @@ from tidecast.replica._settings import Settings
 from tidecast.replica._sides import AllTables, Compared, OneTable, Rows, Side, Topic, compare
 from tidecast.replica._snapshot import Snapshot, SourceSnapshot, TableSnapshot, snapshot
 from tidecast.replica._standing import AppliedSource, SchemaChange, applied_sources, last_schema_changes
-from tidecast.replica._status import ReplicaStatus, Status, TableStatus
+from tidecast.replica._status import ReplicaStatus, Status, Step, TableStatus
 from tidecast.replica._topic_rows import TopicTables
 from tidecast.replica.targets import parse_target
 
@@ -45,6 +45,7 @@ __all__ = [
     "Snapshot",
     "SourceSnapshot",
     "Status",
+    "Step",
     "TableReport",
     "TableSnapshot",
     "TableStatus",

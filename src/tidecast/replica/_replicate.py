@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -290,12 +291,17 @@ def replicate(
             _stop(events, plans, policy)
         dead_letter_counts = Counter(write_dead_letters(events.rejected, folder))
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            running = [pool.submit(inheriting(carry_out), p) for p in plans]
-            for done, future in enumerate(as_completed(running), 1):
+            # In the order in which the pool takes them: the first of those that are left are at work.
+            left = {pool.submit(inheriting(carry_out), plan): plan for plan in plans}
+            finished = as_completed(tuple(left))
+            while left:
+                at_work = (f"{plan.database}.{plan.table}" for plan in islice(left.values(), _AT_ONCE))
+                progress(f"applying {', '.join(at_work)}", len(plans) - len(left), len(plans))
+                future = next(finished)
                 report, refused = future.result()
                 reports[report.database, report.table] = report
                 dead_letter_counts.update(refused)
-                progress(report.name, done, len(plans))
+                del left[future]
     if events.ddl:
         # Under the names that tables had then, as a repetition tells them.
         told, journal = ready.events.ddl, target.journal(spark)

@@ -19,6 +19,23 @@ WAITING, APPLYING, RETRYING = "waiting", "applying", "retrying"
 _RATE_S = 60.0
 _SCHEMA_CHANGES = 20
 _WELL: Mapping[str, object] = {"problem": None, "hint": None, "retries": 0, "retry_at": None}
+_STAGES = {
+    "read": "reading what is new",
+    "apply": "planning the tables",
+    "commit": "writing the checkpoint",
+    "maintain": "maintaining tables",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is being done, since when, in seconds since the epoch, and how many of how many parts of it are; of none
+    where that is not known."""
+
+    text: str
+    since: float
+    done: int = 0
+    total: int = 0
 
 
 @dataclass(frozen=True)
@@ -37,15 +54,16 @@ class Status:
 
     `state` is `waiting` for new messages, `applying` a batch, or `retrying` after `problem`: the last of `retries` in
     a row, with `hint`, what to do about it, and `retry_at`, when it is tried again. `since` is when it started; both
-    are in seconds since the epoch. `stages` are the seconds that each part of the last batch took, `rows` the row
-    changes since the start and `rate` those a second, over the last minute. `waits` says what waits in the checkpoint,
-    `dead_letters_at` where dead letters lie. `schema_changes` are the last ones that came.
+    are in seconds since the epoch. `step` is what is being done. `stages` are the seconds that each part of the last
+    batch took, `rows` the row changes since the start and `rate` those a second, over the last minute. `waits` says
+    what waits in the checkpoint, `dead_letters_at` where dead letters lie. `schema_changes` are the last that came.
     """
 
     source: str
     to: str
     since: float
     state: str = WAITING
+    step: Step | None = None
     problem: str | None = None
     hint: str | None = None
     retries: int = 0
@@ -98,10 +116,16 @@ class ReplicaStatus:
     def stage(self, name: str) -> Iterator[None]:
         """Take the time of a part of a batch."""
         started = time.monotonic()
+        self._set(step=Step(_STAGES[name], self._clock()))
         try:
             yield
         finally:
             self._stages[name] = time.monotonic() - started
+            self._set(step=None)
+
+    def tell(self, text: str, done: int, total: int) -> None:
+        """Tell what of a part is being done; a `tidecast._progress.Progress`."""
+        self._set(step=Step(text, self._clock(), done, total))
 
     def resume(self, progress: Progress) -> None:
         """Tell what a checkpoint knows of the batches before."""

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from tidecast.model import physical_ms
-from tidecast.replica import ReplicaStatus, Status, TableStatus
+from tidecast.replica import ReplicaStatus, Status, Step, TableStatus
 from tidecast.server._access import Access
 from tidecast.server._answers import answer
 from tidecast.server._history import History, Sample
@@ -53,6 +53,7 @@ def _content(status: Status, now: float) -> dict[str, Any]:
         **about(status.source, status.since, now),
         "to": status.to,
         "state": status.state,
+        "step": status.step and _step(status.step, now),
         "problem": status.problem,
         "hint": status.hint,
         "retries": status.retries,
@@ -75,6 +76,16 @@ def _content(status: Status, now: float) -> dict[str, Any]:
             for change in status.schema_changes
         ],
         "warnings": list(status.warnings),
+    }
+
+
+def _step(step: Step, now: float) -> dict[str, Any]:
+    return {
+        "text": step.text,
+        "done": step.done,
+        "total": step.total,
+        "since": moment(step.since),
+        "seconds": round(max(now - step.since, 0.0), 3),
     }
 
 
