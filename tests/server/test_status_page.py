@@ -21,8 +21,8 @@ from memory_runner import MemoryRunner, table
 
 from tidecast._errors import SchemaRefused, Unreachable
 from tidecast.changefeed import Changefeeds, ChangefeedSpec, State, Timing
-from tidecast.model import compose
-from tidecast.replica import ReplicaStatus, Replicated
+from tidecast.model import Ddl, compose
+from tidecast.replica import ReplicaStatus, Replicated, TableReport
 from tidecast.server import Access, Listener, _history, _replica, build_replica_app
 from tidecast.sources import Progress
 
@@ -56,6 +56,16 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     chrome.quit()
 
 
+@pytest.fixture(autouse=True)
+def usual_screen(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test sets of the screen ends with it."""
+    yield
+    if "browser" in request.fixturenames:
+        chrome = request.getfixturevalue("browser")
+        chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
 @pytest.fixture
 def runner() -> MemoryRunner:
     return MemoryRunner(known=(table("test.user", version=4711), table("shop.<i>orders</i>")))
@@ -65,6 +75,17 @@ def runner() -> MemoryRunner:
 def served(tmp_path: Path, runner: MemoryRunner) -> Iterator[tuple[str, Changefeeds]]:
     with serve(tmp_path, runner) as served:
         yield served
+
+
+# Elements that only those are told of who do not see are clipped to a pixel.
+_OFF_SCREEN = """
+const clipped = (node) => node.closest("thead, .unseen") && node.closest("thead, .unseen").clientWidth <= 1;
+const wide = (node) => node.getBoundingClientRect().right > innerWidth + 0.5
+  || node.scrollWidth > node.clientWidth && node.clientWidth && getComputedStyle(node).overflowX !== "visible"
+    && !node.matches(".reason, input");
+return [...document.querySelectorAll("body *")].filter((node) => !clipped(node) && wide(node))
+  .map((node) => `${node.tagName} ${node.className} ${node.textContent.slice(0, 40)}`);
+"""
 
 
 class Page:
@@ -94,6 +115,20 @@ class Page:
 
     def run(self, script: str) -> Any:
         return self.browser.execute_script(script)
+
+    def off_screen(self) -> list[str]:
+        """What one would have to scroll sideways for, or would not see at all."""
+        return self.run(_OFF_SCREEN)  # type: ignore[no-any-return]
+
+    def on_screen(self, width: int, height: int, scheme: str) -> None:
+        size = {"width": width, "height": height, "mobile": False, "deviceScaleFactor": 1}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def picture(self, name: str) -> None:
+        if folder := os.environ.get("TIDECAST_PICTURES"):
+            Path(folder, f"{name}.png").write_bytes(self.browser.get_screenshot_as_png())
 
     @property
     def complaints(self) -> list[str]:
@@ -183,7 +218,12 @@ CROWDS = {
     "five": Crowd(5, failed=1, warned=1),
     "fifty": Crowd(50, failed=2, warned=1),
 }
-SCREENS = {"desk": (1200, 900, "light"), "dark": (1200, 900, "dark"), "phone": (375, 812, "light")}
+SCREENS = {
+    "desk": (1200, 900, "light"),
+    "dark": (1200, 900, "dark"),
+    "tablet": (800, 900, "light"),
+    "phone": (375, 812, "light"),
+}
 
 
 @pytest.mark.parametrize("name", [*sorted(CROWDS.keys() - {"fifty"}), pytest.param("fifty", marks=full)])
@@ -205,7 +245,6 @@ def test_every_state_can_be_read_on_every_screen(
         for feed_id in ids:
             feeds.create(ChangefeedSpec(feed_id, SINK, None, start))
         page = Page(browser, url)
-        size, dark = {"mobile": False, "deviceScaleFactor": 1}, "Emulation.setEmulatedMedia"
         until(lambda: page.run("return document.getElementById('now').textContent"))
         until(lambda: len(page.all("section")) == crowd.feeds)
         until(lambda: [page.text(i, ".state") for i in ill] == ["failed"] * crowd.failed + ["warning"] * crowd.warned)
@@ -214,16 +253,12 @@ def test_every_state_can_be_read_on_every_screen(
         for feed_id in ill[crowd.failed :]:
             assert "retry 1, next in" in page.text(feed_id, ".reason, .facts-line")
         for screen, (width, height, scheme) in SCREENS.items():
-            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, **size})
-            browser.execute_cdp_cmd(dark, {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
-            if folder := os.environ.get("TIDECAST_PICTURES"):
-                Path(folder, f"{name}-{screen}.png").write_bytes(browser.get_screenshot_as_png())
-            assert page.run("return document.documentElement.scrollWidth") <= width
+            page.on_screen(width, height, scheme)
+            page.picture(f"{name}-{screen}")
+            assert page.off_screen() == []
             assert page.run("return document.documentElement.scrollHeight") < 1500 + 130 * crowd.feeds
             faults = browser.execute_async_script(axe + _RUN_AXE)
             assert faults == []
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        browser.execute_cdp_cmd(dark, {"features": []})
         assert page.complaints == []
 
 
@@ -353,6 +388,43 @@ def test_the_page_of_a_replica_tells_what_it_tries_again(browser: Chrome) -> Non
         assert not page.complaints
 
 
+def test_the_page_of_a_replica_tells_what_it_does_and_can_be_read_on_every_screen(browser: Chrome, axe: str) -> None:
+    now = [1_000_000.0]
+    status = ReplicaStatus("file:///source", "tables", lambda: now[0])
+    listener = Listener.open("127.0.0.1:0", Access())
+    with answering(build_replica_app(status, listener.access), listener) as url:
+        page = Page(browser, url)
+        status.begin()
+        with status.stage("read"):
+            until(lambda: page.all("#now")[0].text)
+            assert (page.all("#state")[0].text, page.all("#step")[0].is_displayed()) == ("waiting", False)
+            now[0] += 125
+            until(lambda: page.all("#state")[0].text == "reading")
+            assert page.all("#step")[0].text.startswith("reading what is new · for 2 min 5 s, since 1970-01-12 ")
+        status.applying()
+        with status.stage("apply"):
+            status.tell("applying shop.a, shop.b", 1, 3)
+            now[0] += 61
+            until(lambda: page.all("#state")[0].text == "applying")
+            words = "applying shop.a, shop.b (1 of 3 tables done) · for 1 min 1 s"
+            until(lambda: page.all("#step")[0].text.startswith(words))
+        tso, name = compose(1_000_000_000), "a_rather_long_name_of_a_table_" * 2
+        reports = [TableReport("shop", table, "", 1_234_567, last_commit_ts=tso) for table in ("a", "b", name)]
+        sql = f"ALTER TABLE `{name}` ADD COLUMN `{name}` INT, " * 3
+        change = Ddl("ALTER", sql, (1 << 63) - 1, named=("shop", name))
+        status.applied(Progress(None, {}, tso, 1, "waiting-1", 1, (), ""), (change,), Replicated(tuple(reports)))
+        until(lambda: len(page.all("#tables tr")) == 3)
+        until(lambda: not page.all("#step")[0].is_displayed())
+        facts = page.all("#facts")[0].text
+        assert all(words in facts for words in ("in 1 batch\n", "1 row waits for the schemas of their tables"))
+        for screen in SCREENS:
+            page.on_screen(*SCREENS[screen])
+            page.picture(f"replica-{screen}")
+            assert page.off_screen() == []
+            assert browser.execute_async_script(axe + _RUN_AXE) == []
+        assert not page.complaints
+
+
 def write_letters(folder: Path, count: int) -> None:
     folder.mkdir(parents=True)
     place = {"topic": "<b>t</b>", "partition": 3, "timestamp": 1_700_000_000_000, "key": None, "value": "dmFsdWU="}
@@ -371,25 +443,26 @@ def test_dead_letters_are_a_page_of_their_own(browser: Chrome, tmp_path: Path, a
     with answering(build_replica_app(status, listener.access), listener) as url:
         page = Page(browser, url)
         until(lambda: page.all("#state")[0].text == "waiting")
-        assert not page.all(".letters-at a")[0].is_displayed()
+        assert not page.all(".letters-at a")
         done = Replicated((), dead_letters={"bad-json": 101}, dead_letters_in=folder)
         status.applied(Progress(None, {}, None, 1, None, 0, (), ""), (), done)
-        until(lambda: page.all(".letters-at a")[0].is_displayed())
+        until(lambda: page.all(".letters-at a"))
         page.all(".letters-at a")[0].click()
         until(lambda: len(page.all("#letters tr")) == 100)
         assert page.all("#told")[0].text == "100 of them. This counts all:"
         assert page.all("#list code")[0].text == f"tidecast dead-letters list '{folder}'"
         first = [cell.text for cell in page.all("#letters tr:first-child td")]
-        assert (first[:3], first[4:6]) == (["<b>t</b>", "3", "0"], ["bad-json", "no <i>JSON</i> 0"])
+        assert (first[:3], first[4], len(first)) == (["<b>t</b>", "3", "0"], "bad-json", 6)
+        assert first[5].startswith("no <i>JSON</i> 0\n")
         assert re.fullmatch(r"2023-11-1\d \d\d:\d\d:20\.000[+-]\d\d:\d\d", first[3])
-        browser.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride", {"width": 375, "height": 812, "mobile": False, "deviceScaleFactor": 1}
-        )
-        if pictures := os.environ.get("TIDECAST_PICTURES"):
-            Path(pictures, "letters-phone.png").write_bytes(browser.get_screenshot_as_png())
-        assert page.run("return document.documentElement.scrollWidth") <= 375
-        assert browser.execute_async_script(axe + _RUN_AXE) == []
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        assert page.all("#back")[0].text == "Replica"
+        shown = f"tidecast dead-letters show '{folder}' --topic '<b>t</b>' --partition 3 --offset 0"
+        assert page.all("#letters code")[0].text.split() == shown.split()
+        for screen in SCREENS:
+            page.on_screen(*SCREENS[screen])
+            page.picture(f"letters-{screen}")
+            assert page.off_screen() == []
+            assert browser.execute_async_script(axe + _RUN_AXE) == []
         (folder / "part-0.jsonl").write_text("{}no letter\n")
         browser.refresh()
         until(lambda: "it has a line that is no dead letter" in page.all("#told")[0].text)

@@ -57,8 +57,9 @@ class Card {
     say(".id", feed.id);
     say(".state", feed.state);
     this.find(".state").dataset.state = feed.state;
-    say(".short-lag", open || feed.lag_seconds === null ? "" : `lag ${lasting(feed.lag_seconds)}`);
-    say(".short-rate", open || !feed.runs ? "" : `${number(feed.rows_per_second)} rows/s`);
+    this.find(".short").hidden = open;
+    say(".short-lag", feed.lag_seconds === null ? "" : `lag ${lasting(feed.lag_seconds)}`);
+    say(".short-rate", feed.runs ? `${number(feed.rows_per_second)} rows/s` : "");
     const retry = feed.state === "warning" ? retrying(feed.retries, feed.retry_in_seconds) : "";
     say(".reason", open || !feed.error ? "" : [retry, reason(feed.error)].filter(Boolean).join(" · "));
     this.find(".pause").hidden = !feed.runs;
@@ -123,7 +124,7 @@ function drawBar(feeds, shown) {
   const sum = (name) => number(feeds.reduce((total, feed) => total + feed[name], 0));
   facts(byId("summary"), [
     ["Changefeeds", number(feeds.length)],
-    ["Worst lag", worst ? `${lasting(worst.lag_seconds)}${worst.lag_seconds ? `, ${worst.id}` : ""}` : "–"],
+    ["Worst lag", worst ? lasting(worst.lag_seconds) : "–", worst?.lag_seconds ? worst.id : ""],
     ["Rows per second", sum("rows_per_second")],
     ["Dead letters since start", sum("dead_letters")],
   ]);

@@ -1,5 +1,7 @@
-import { Charts, ErrorPanel, Letters, facts, lasting, live, number, retrying, rows, set } from "./shared.js";
+import { Charts, ErrorPanel, Letters, counted, facts, lasting, live, number, retrying, rows, set,
+  words } from "./shared.js";
 
+const long = 3;
 const byId = (id) => document.getElementById(id);
 const error = new ErrorPanel();
 const letters = new Letters("/dead-letters");
@@ -11,19 +13,28 @@ function pairs(members, unit = "") {
   return Object.entries(members).map(([name, value]) => `${name} ${value.toLocaleString("en")}${unit}`).join(", ");
 }
 
+function doing(step) {
+  const parts = step.total ? ` (${number(step.done)} of ${counted(step.total, "table")} done)` : "";
+  return `${step.text}${parts} · for ${words(step.seconds)}, since ${step.since}`;
+}
+
 function draw(status) {
   const fails = status.state === "retrying";
-  set(byId("state"), status.state);
+  // Looking for new messages takes a moment again and again, of which nobody needs to be told.
+  const step = status.step?.seconds >= long ? status.step : null;
+  set(byId("state"), step && status.state === "waiting" ? "reading" : status.state);
   byId("state").dataset.state = fails ? "warning" : "normal";
+  byId("step").hidden = !step;
+  set(byId("step"), step ? doing(step) : "");
   set(byId("source"), status.source);
   set(byId("to"), status.to);
   error.show(status.problem && { message: status.problem, hint: status.hint },
     fails ? retrying(status.retries, status.retry_in_seconds) : "");
   facts(byId("facts"), [
-    ["Resolved", status.resolved_time ? `${status.resolved_time}, TSO ${status.resolved_ts}` : "–"],
+    ["Resolved", status.resolved_time ?? "–", status.resolved_ts ? `TSO ${status.resolved_ts}` : ""],
     ["Lag", lasting(status.lag_seconds)],
     ["Rows per second", number(status.rows_per_second)],
-    ["Rows since start", `${number(status.rows)} in ${number(status.batches)} batches`],
+    ["Rows since start", number(status.rows), `in ${counted(status.batches, "batch", "batches")}`],
     ["Last batch", status.batch === null ? "–" : String(status.batch)],
     ["Its stages", pairs(status.stages, " s") || "–"],
     ["Dead letters", pairs(status.dead_letters) || "0"],

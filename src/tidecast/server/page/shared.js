@@ -37,19 +37,40 @@ export function lasting(seconds) {
   return seconds < 120 ? `${seconds.toFixed(1)} s` : `${number(seconds, 0)} s (${words(seconds)})`;
 }
 
-export function facts(list, pairs) {
-  if (list.children.length !== pairs.length) {
-    list.replaceChildren(...pairs.map(([name]) => element("div", "", "", element("dt", "", name), element("dd"))));
-  }
-  pairs.forEach(([, value], place) => set(list.children[place].lastChild, value));
+export function counted(count, one, many = `${one}s`) {
+  return `${number(count)} ${count === 1 ? one : many}`;
 }
 
+// Facts: each a name, a value and, where there is more to it, that.
+export function facts(list, told) {
+  if (list.children.length !== told.length) {
+    list.replaceChildren(...told.map(([name]) => element("div", "", "", element("dt", "", name),
+      element("dd", "", "", element("span"), " ", element("small")))));
+  }
+  told.forEach(([, value, more = ""], place) => {
+    const fact = list.children[place].lastChild;
+    set(fact.firstChild, value);
+    set(fact.lastChild, more);
+  });
+}
+
+// Rows of a table, whose cells are as their columns' heads. On a small screen each is a block, whose cells have labels:
+// such a table is none for a screen reader unless roles say so.
 export function rows(body, lines) {
   const text = JSON.stringify(lines);
   if (body.filled === text) return;
   body.filled = text;
-  body.replaceChildren(...lines.map((cells) => element("tr", "", "", ...cells.map((cell) =>
-    element("td", "", typeof cell === "number" ? number(cell) : cell)))));
+  const heads = [...body.parentNode.tHead.rows[0].cells];
+  body.replaceChildren(...lines.map((cells) => {
+    const row = element("tr", "", "", ...cells.map((value, place) => {
+      const cell = element("td", heads[place].className, typeof value === "number" ? number(value) : value);
+      cell.dataset.label = heads[place].textContent;
+      cell.setAttribute("role", "cell");
+      return cell;
+    }));
+    row.setAttribute("role", "row");
+    return row;
+  }));
 }
 
 export function copying(read, of) {
@@ -66,6 +87,12 @@ export function copying(read, of) {
     setTimeout(() => set(button, "Copy"), 2000);
   });
   return button;
+}
+
+// A command, whose words stay whole where they fit into a line, and a button that copies it.
+export function command(text, of) {
+  const code = element("code", "", "", ...text.split(" ").flatMap((word) => [element("span", "", word), " "]).slice(0, -1));
+  return element("div", "command", "", code, copying(() => text, of));
 }
 
 // An error: what to do, or its first words, on top; the rest folded.
@@ -109,17 +136,17 @@ export function retrying(retries, seconds) {
 // Where dead letters are told of: a page, and a command.
 export class Letters {
   constructor(page) {
-    this.command = element("code");
-    const link = element("a", "", "Show dead letters");
-    link.href = page;
-    this.node = element("p", "letters-at", "", link, " or ", this.command, copying(() => this.command.textContent,
-      "the command"));
+    this.link = element("a", "", "Show dead letters");
+    this.link.href = page;
+    this.node = element("div", "letters-at");
     this.node.hidden = true;
   }
 
-  show(command) {
-    this.node.hidden = !command;
-    set(this.command, command || "");
+  show(text) {
+    this.node.hidden = !text;
+    if (!text || this.text === text) return;
+    this.text = text;
+    this.node.replaceChildren(this.link, command(text, "the command"));
   }
 }
 
