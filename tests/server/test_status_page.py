@@ -58,10 +58,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 
 @pytest.fixture(autouse=True)
 def usual_screen(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a test sets of the screen ends with it."""
+    """What a test sets of the screen ends with it, and its page, which would go on to ask a server that has gone."""
     yield
     if "browser" in request.fixturenames:
         chrome = request.getfixturevalue("browser")
+        chrome.get("about:blank")
         chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
