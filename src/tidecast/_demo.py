@@ -27,9 +27,8 @@ from tidecast.topics import DEAD_LETTERS, open_topics
 
 _SHOP = "shop"
 _DATA = Path(__file__).with_name("data")
-_LOG, _CHANGEFEED = _DATA / f"{_SHOP}.jsonl.gz", _DATA / f"{_SHOP}.toml"
 
-_TOPICS, _SCHEMAS, _TABLES = "topics", "schemas", "tables"
+_LOG, _TOPICS, _SCHEMAS, _TABLES = "log", "topics", "schemas", "tables"
 _OTHERS = {
     "debezium": "protocol=debezium&enable-tidb-extension=true",
     "simple": "protocol=simple&encoding-format=avro",
@@ -93,12 +92,13 @@ class Demo:
 def demo(folder: str = "tidecast-demo", *, progress: Progress = no_progress, spark: SparkSession | None = None) -> Demo:
     """Publish the change log of a small shop as Avro, verify every row's checksum, and replicate it into Delta tables.
 
-    The log is published as Debezium and as Simple, too. Everything lies in `folder`: the Avro `topics` and their
-    Schema Registry `schemas`, `debezium` and `simple` with a topic each, and `tables`. What an earlier run left there
-    is replaced. Raises ConfigError for a folder that holds anything else, and CorruptedData where a checksum does not
+    The log is published as Debezium and as Simple, too. Everything lies in `folder`: the `log` with its changefeed
+    file, the Avro `topics` and their Schema Registry `schemas`, `debezium` and `simple` with a topic each, and
+    `tables`. What an earlier run left there is replaced. Raises ConfigError for a folder that holds anything else, and CorruptedData where a checksum does not
     fit.
     """
     base = _cleared(local_path(folder, "--dir").absolute())
+    shutil.copytree(_DATA, base / _LOG)
     progress("starting Spark", 0, _STAGES)
     with _session(spark) as session:
         return _in_session(session, base, progress)
@@ -127,9 +127,10 @@ def _in_session(session: SparkSession, base: Path, progress: Progress) -> Demo:
         return lambda text, *_: progress(text, number, _STAGES)
 
     progress("publishing as Avro, as Debezium and as Simple", 1, _STAGES)
-    configs = [load_config(avro, str(_CHANGEFEED), registry), *map(load_config, others.values())]
+    log_file, changefeed = base / _LOG / f"{_SHOP}.jsonl.gz", base / _LOG / f"{_SHOP}.toml"
+    configs = [load_config(avro, str(changefeed), registry), *map(load_config, others.values())]
     with (
-        read(session, f"{_LOG.as_uri()}?protocol=simple", tz="UTC") as read_log,
+        read(session, f"{log_file.as_uri()}?protocol=simple", tz="UTC") as read_log,
         open_registry(registry) as schemas,
     ):
         log = _computed(read_log)
@@ -175,7 +176,7 @@ def _publish(log: Events, config: ChangefeedConfig, registry: Registry) -> Publi
 
 def _cleared(base: Path) -> Path:
     """Make the folder, or remove from it what an earlier run put there."""
-    ours = {_TOPICS, _SCHEMAS, _TABLES, *_OTHERS, _MARK}
+    ours = {_LOG, _TOPICS, _SCHEMAS, _TABLES, *_OTHERS, _MARK}
     if base.exists() and not base.is_dir():
         raise ConfigError("this is not a folder", where=str(base), hint="--dir NAME of a new one")
     there = {entry.name for entry in base.iterdir()} if base.is_dir() else set()

