@@ -11,10 +11,10 @@ Simple's Avro, and knows no checksums.
 
 from __future__ import annotations
 
+import argparse
 import base64
 import io
 import json
-import sys
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -230,4 +230,7 @@ def main(kit: Path, results: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description="Answer the conformance kit.")
+    parser.add_argument("kit", type=Path, help="the folder that `tidecast conformance write` made")
+    parser.add_argument("results", type=Path, help="the file to write answers to, as JSON Lines")
+    main(**vars(parser.parse_args()))

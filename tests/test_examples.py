@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
+import ssl
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -60,53 +63,68 @@ def test_compose_names_what_there_is() -> None:
     for service in found.values():
         assert set(service.get("depends_on", ())) <= set(found)
         assert set(re.findall(r"//(\w+):\d", str(service))) <= {*found, "localhost", "0"}
-        for path in re.findall(rf"{IN_IMAGE}([^?']+)", str(service)):
+        for path in re.findall(rf"{IN_IMAGE}([^?'\s]+)", str(service)):
             assert (ROOT / path).is_file()
 
 
 @full
 def test_the_commands_of_compose_do_what_they_shall(
-    broker: KafkaBroker, registry: SchemaRegistry, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
-    (port,) = free_ports(1)
+    server_port, replica_port = free_ports(2)
     here = {
         IN_IMAGE: f"{ROOT}/",
         "kafka:9092": broker.bootstrap,
         "http://registry:8081": registry.url,
-        "=/data": f"={tmp_path}",
-        '"/data': f'"{tmp_path}',
-        "0.0.0.0:8300": f"localhost:{port}",
-        "//server:8300": f"//localhost:{port}",
-        "localhost:8300": f"localhost:{port}",
+        r"(?<!\w)/data\b": str(tmp_path),
+        "/etc/tidecast": str(tmp_path),
+        r"(0\.0\.0\.0|server|localhost):8300": f"localhost:{server_port}",
+        r"0\.0\.0\.0:8301": f"localhost:{replica_port}",
     }
 
-    def command(name: str, *more: str) -> list[str]:
-        words = more or services()[name]["command"]
-        text = json.dumps(words if not isinstance(words, str) else words.split())
+    def command(name: str, *words: str) -> list[str]:
+        service = services()[name]
+        text = json.dumps([*service["entrypoint"], *(words or service["command"])])
         for there, ours in here.items():
-            text = text.replace(there, ours)
-        program = "openssl" if name == "certificate" else str(Path(sys.executable).with_name("tidecast"))
-        return [program, *json.loads(text)]
+            text = re.sub(there, ours, text)
+        found: list[str] = json.loads(text)
+        return found
 
-    user = {**os.environ, "TICDC_USER": "tidecast", "TICDC_PASSWORD": "a-password"}
-    for name in ("certificate", "source"):
+    password = "a-password"
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    user = {**os.environ, "TICDC_USER": "tidecast", "TICDC_PASSWORD": password, "PATH": programs}
+    for name, config in yaml.safe_load((ROOT / "compose.yaml").read_text())["configs"].items():
+        (tmp_path / f"{name}.toml").write_text(config["content"].replace("${TICDC_PASSWORD}", password))
+    for name in ("certificate", "source", "certificate", "source"):
         ended(*command(name), env=user)
+    healthy = command("server", *services()["server"]["healthcheck"]["test"][2:])
+    orders = tmp_path / "tables/shop/orders"
+    replica: list[subprocess.Popen[bytes]] = []
+
+    def applied() -> bool:
+        if not replica or replica[-1].poll() is not None:  # it ends until there are topics, and is started again
+            replica.append(subprocess.Popen(command("replica"), env=user, cwd=tmp_path))
+        return DeltaTable.is_deltatable(str(orders)) and DeltaTable(orders).to_pyarrow_table().num_rows > 100
+
     with subprocess.Popen(command("server"), env=user, cwd=tmp_path) as server:
         try:
-            healthy = command("server", *services()["server"]["healthcheck"]["test"][2:])
             until(lambda: subprocess.run(healthy, env=user, capture_output=True, check=False).returncode == 0, 120)
-            ended(*command("changefeed"), env=user)
-            replica = command("replica")
-            replica.remove("--continuous")
-
-            def applied() -> bool:
-                ended(*replica, env=user)
-                orders = tmp_path / "tables/shop/orders"
-                return orders.exists() and DeltaTable(orders).to_pyarrow_table().num_rows > 100
-
+            for _ in range(2):
+                ended(*command("changefeed"), env=user)
             until(applied, 180)
+            trusted = ssl.create_default_context(cafile=tmp_path / "server.pem")
+            login = base64.b64encode(f"tidecast:{password}".encode()).decode()
+            url = f"https://localhost:{replica_port}/metrics"
+            asked = urllib.request.Request(url, headers={"Authorization": f"Basic {login}"})
+            with urllib.request.urlopen(asked, context=trusted) as answer:
+                assert "tidecast_replica_up 1.0" in answer.read().decode()
         finally:
             server.terminate()
+            for started in replica:
+                started.terminate()
+                started.wait()
+    left = tidecast.verify(f"kafka://{broker.bootstrap}/shop?protocol=simple", tz="UTC", spark=spark)
+    assert left.verdicts["match"] == 2_292  # published once
 
 
 def ended(*command: str | Path, env: dict[str, str] | None = None) -> str:
