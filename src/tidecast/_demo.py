@@ -94,8 +94,8 @@ def demo(folder: str = "tidecast-demo", *, progress: Progress = no_progress, spa
 
     The log is published as Debezium and as Simple, too. Everything lies in `folder`: the `log` with its changefeed
     file, the Avro `topics` and their Schema Registry `schemas`, `debezium` and `simple` with a topic each, and
-    `tables`. What an earlier run left there is replaced. Raises ConfigError for a folder that holds anything else, and CorruptedData where a checksum does not
-    fit.
+    `tables`. What an earlier run left there is replaced. Raises ConfigError for a folder that holds anything else, and
+    CorruptedData where a checksum does not fit.
     """
     base = _cleared(local_path(folder, "--dir").absolute())
     shutil.copytree(_DATA, base / _LOG)

@@ -102,6 +102,8 @@ def test_dead_letters_are_counted_by_topic_and_reason(tables: Path, tmp_path: Pa
         {"topic": "t", "reason": "schema-change", "count": 1, "detail": "no table can follow it"},
     ]
     assert CliRunner().invoke(app, ["dead-letters", "list", str(tmp_path)]).stdout == "dead letters: none\n"
+    with pytest.raises(tidecast.ConfigError, match="there is no such folder"):
+        tidecast.list_dead_letters(str(tmp_path / "none"))
 
 
 def test_what_is_in_brackets_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,9 +65,12 @@ def list_dead_letters(where: str) -> tuple[DeadLetterCount, ...]:
     """Return what lies in a folder of dead letters, by topic and reason.
 
     `where` is that folder, or what `replicate` was given as `to`, where that is a folder. It takes no Spark. Raises
-    ConfigError where something else lies there.
+    ConfigError where there is no such folder, or something else lies there.
     """
     place = storage_path(where, "WHERE")
+    if not place.is_dir():
+        hint = "name the folder of dead letters, which the first of them makes, or that of the tables"
+        raise ConfigError("there is no such folder", where=str(place), hint=hint)
     inside = place / DEAD_LETTERS
     counts, details = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
     for letter in dead_letters_in(inside if inside.is_dir() else place):

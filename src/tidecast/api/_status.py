@@ -22,7 +22,7 @@ from tidecast.api._source import folder
 from tidecast.replica import AppliedSource, SchemaChange, applied_sources, last_schema_changes, parse_target
 from tidecast.runtime import spark_session
 from tidecast.sources import Progress, check_source_of, read_progress, source_name
-from tidecast.storage import storage_path
+from tidecast.storage import AnyPath, storage_path
 from tidecast.topics import Offsets, open_topics
 
 _KAFKA = "kafka topic "
@@ -132,8 +132,12 @@ def status(
             there = ", ".join(one.source for one in applied)
             raise ConfigError("this source was not applied to the tables", where=to, hint=f"these were: {there}")
     changes = (*last_schema_changes(session, to, _SCHEMA_CHANGES), *(_waiting(known) if known else ()))
-    letters = list_dead_letters(str(letters_in)) if letters_in else None
+    letters = _dead_letters(letters_in) if letters_in else None
     return ReplicaReport(tuple(sources), letters, changes)
+
+
+def _dead_letters(folder: AnyPath) -> tuple[DeadLetterCount, ...]:
+    return list_dead_letters(str(folder)) if folder.is_dir() else ()
 
 
 def _of_checkpoint(known: Progress, place: Place | None, applied_at: dt.datetime | None) -> SourceStatus:

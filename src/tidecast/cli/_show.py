@@ -290,11 +290,13 @@ def dead_letter(
 
 def _content(name: str, encoded: str | None) -> tuple[str, str | None]:
     """Return what a message holds as text, where it is text on one line, and else in Base64."""
+    if not encoded:
+        return name, None if encoded is None else "empty"
     try:
-        text = base64.b64decode(encoded or "").decode()
+        text = base64.b64decode(encoded).decode()
     except UnicodeDecodeError:
         text = ""
-    return (name, text) if text.isprintable() and text else (f"{name} in Base64", encoded)
+    return (name, text) if text and text.isprintable() else (f"{name} in Base64", encoded)
 
 
 def _place(topic: str | None, partition: int | None, offset: int | None) -> str:

@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -104,9 +105,13 @@ def _folder(where: str) -> tuple[AnyPath, str | None]:
     """Return the folder of dead letters, and that of the tables if something tells it."""
     place = storage_path(where, "WHERE")
     if (place / DEAD_LETTERS).is_dir():
-        return place / DEAD_LETTERS, where
-    beside = where.rstrip("/").removesuffix(DEAD_LETTERS).rstrip("/")
-    return place, beside if place.name == DEAD_LETTERS and beside else None
+        return place / DEAD_LETTERS, _as_target(place)
+    return place, _as_target(place.parent) if place.name == DEAD_LETTERS else None
+
+
+def _as_target(folder: AnyPath) -> str:
+    """Return a folder as `replicate` takes it for one: a name alone would be a catalog's."""
+    return str(folder.absolute() if isinstance(folder, Path) else folder)
 
 
 def _message(
