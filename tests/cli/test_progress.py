@@ -8,7 +8,7 @@ import time
 import pytest
 from pyspark.sql import SparkSession
 
-from tidecast._progress import RowCount
+from tidecast._progress import Finished, RowCount
 from tidecast.cli import _progress
 from tidecast.cli._progress import progress, said
 from tidecast.runtime import RunningTasks
@@ -47,6 +47,19 @@ def test_tasks_are_told_while_spark_runs(
     lines = capsys.readouterr().err.splitlines()
     assert lines
     assert all(line.startswith("counting (") and " of 40 tasks, " in line for line in lines)
+
+
+def test_what_is_done_is_not_told_of_what_follows(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_progress, "_LINE_S", 0.02)
+    with progress() as step:
+        step(Finished("batch 1: 2 row changes"), 0, 0)
+        spark.range(0, 8, 1, 8).selectExpr("reflect('java.lang.Thread', 'sleep', 30L)").collect()
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first == "batch 1: 2 row changes"
+    assert others
+    assert all(line.startswith("reading (") for line in others)
 
 
 def test_stages_that_have_ended_count_until_the_next_step(spark: SparkSession) -> None:

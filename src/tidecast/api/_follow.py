@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from tidecast._errors import TransientError
-from tidecast._progress import Progress
+from tidecast._progress import Finished, Progress
 from tidecast._tso import to_datetime
 from tidecast._waiting import Waiting
 from tidecast.replica import ReplicaStatus, Replicated
@@ -85,7 +85,7 @@ def follow(
             continue
         batch, applied = done
         total = total.then(applied)
-        progress(_words(batch, applied, time.monotonic() - begun), 0, 0)
+        progress(Finished(_words(batch, applied, time.monotonic() - begun)), 0, 0)
         del done, batch  # else Java keeps all plans of a batch, and what they broadcast, until the next one is applied
     return total
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from tidecast._progress import Progress, RowCount, no_progress
+from tidecast._progress import Finished, Progress, RowCount, no_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ def progress(silent: bool = False) -> Iterator[Progress]:
                 _print(f"{text} ({done:,} of {total:,})" if total else text, done, total)
             else:
                 bar(text, done, total)
-            watch.tell(text, done, total)
+            watch.tell("reading" if isinstance(text, Finished) else text, done, total)
 
         yield step
 

@@ -72,7 +72,11 @@ def _content(status: Status, now: float) -> dict[str, Any]:
         "dead_letters": dict(status.dead_letters),
         "dead_letters_command": status.dead_letters_at and letters_command("list", status.dead_letters_at),
         "schema_changes": [
-            {"commit_ts": str(change.commit_ts), "table": f"{change.database}.{change.table}", "query": change.sql}
+            {
+                "commit_ts": str(change.commit_ts),
+                "table": ".".join(filter(None, (change.database, change.table))),  # a database's has no table
+                "query": change.sql,
+            }
             for change in status.schema_changes
         ],
         "warnings": list(status.warnings),
