@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import TerminalError
 from tidecast._uri import parse_place
-from tidecast.spark import small_table
-from tidecast.topics import open_topics
+from tidecast.model import RECORD, Reason
+from tidecast.spark import evaluated_once, small_table
+from tidecast.topics import first_dead_letters, open_topics, write_dead_letters
 from tidecast.topics._files import FileTopics
 from tidecast.topics._write_files import known_ends
 
@@ -144,3 +145,18 @@ def test_many_files_of_few_records_are_few_messages(spark: SparkSession, tmp_pat
         (file.parent / f"{n}.parquet").write_bytes(file.read_bytes())
     read = topics.read(spark)
     assert (read.few, read.frame.count()) == (True, 121)
+
+
+def test_dead_letters_are_told_from_those_that_lie_there_by_their_text_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """However long the way on which their columns were made: Spark must not put it together to one expression."""
+    none = {field.name: F.lit(None).cast(field.dataType) for field in RECORD}
+    columns = {**none, "offset": F.col("id"), "reason": F.lit(Reason.BAD_VALUE), "detail": F.lit("odd")}
+    letters = spark.range(2).select(*(column.alias(name) for name, column in columns.items()))
+    for _ in range(12):
+        turned = "reverse(" * 200 + "detail" + ")" * 200
+        letters = letters.withColumn("detail", evaluated_once(F.expr(turned)))
+    for _ in range(2):
+        assert write_dead_letters(letters, tmp_path) == {Reason.BAD_VALUE: 2}
+    assert first_dead_letters(tmp_path, 9, lambda letter: letter.detail == "odd")[1] == 2

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, TableRefused
@@ -287,7 +287,7 @@ def replicate(
     with ExitStack() as stack:
         if policy.stops:
             for one in plans:
-                stack.enter_context(persisted(one))
+                stack.enter_context(persisted(*one.frames))
             _stop(events, plans, policy)
         dead_letter_counts = Counter(write_dead_letters(events.rejected, folder))
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -405,22 +405,21 @@ def _carry_out(
 
     def set_aside(checked: Checked) -> None:
         if checked.total > checked.applicable:
-            # Kept, as Spark else computes the verdict within the filter, from so many copies of each column that a
-            # table of a dozen may take all memory there is.
-            with persisted(plan):
-                refused.update(write_dead_letters(plan.dead_letters(), folder))
+            letters = plan.dead_letters()
+            with persisted(letters):
+                refused.update(write_dead_letters(letters, folder))
 
     # Of a table with a key the rows are read once, and once more where there are dead letters.
-    with nullcontext() if plan.merges and not (applied and applied.again) else persisted(plan):
+    with nullcontext() if plan.merges and not (applied and applied.again) else persisted(*plan.frames):
         timed, ordered = events.has_commit_ts, events.ordered
         report = apply(plan, set_aside, has_commit_ts=timed, ordered=ordered, applied=applied, proofs=proofs)
     return report, refused
 
 
 @contextmanager
-def persisted(plan: Plan) -> Iterator[None]:
-    """Let Spark keep those of a table's rows that it does not keep already: they are decoded and checked once."""
-    kept = [frame.persist() for frame in plan.frames if not frame.is_cached]
+def persisted(*frames: DataFrame) -> Iterator[None]:
+    """Let Spark keep those of some frames that it does not keep already: their rows are decoded and checked once."""
+    kept = [frame.persist() for frame in frames if not frame.is_cached]
     try:
         yield
     finally:

@@ -64,7 +64,7 @@ class TopicTables:
         """
         changes, ddl = by_table(self._ready.events)
         made = self._plan(name, changes, ddl, contents)
-        with persisted(made):
+        with persisted(*made.frames):
             checked = count(made.all_changes)
             rows = None
             if made.accepted and made.evolution.shape.columns:

@@ -188,7 +188,10 @@ def _add(lines: DataFrame, folder: AnyPath, expected: int) -> None:
     lines = lines.observe(rows, F.count("*").alias("n"))
     there = [spark_input(one.path) for one in entries(folder) if one.name.endswith(".jsonl")]
     if there:
-        lines = lines.join(lines.sparkSession.read.text(there), "value", "left_anti")
+        known = lines.sparkSession.read.text(there).select(F.col("value").alias("known"))
+        # Neither is null. Of keys that are simply equal Spark would follow each back to its source, through all that it
+        # was made of: copies of copies of each column of a row, for a filter on files that no folder here has.
+        lines = lines.join(known, F.col("value").eqNullSafe(F.col("known")), "left_anti")
     _move_in(lines, folder, expected, rows)
 
 
