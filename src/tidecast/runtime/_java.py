@@ -23,6 +23,31 @@ SUPPORTED = (17, 21)
 _UNWANTED = "--add-modules=jdk.incubator.vector"
 
 
+# Spark's Java ends when its standard input does, that is with the Python that started it, however that ended; but not
+# while it plans, or collects garbage, without end. So what starts it leaves a child with it, which ends it then, half a
+# minute later, as Hadoop waits for what Java does at its end. The child looks whose child it is, as another process may
+# have got the number; where no /proc tells that, nothing is done.
+_WATCH = """\
+case " $* " in
+    *" org.apache.spark.launcher.Main "*) ;;
+    *" org.apache.spark.deploy.SparkSubmit "*)
+        exec 3<&0
+        sh -c '
+            trap "" HUP INT TERM
+            while read -r _; do :; done
+            seconds=30
+            while read -r _ _ _ parent _ </proc/self/stat && [ "$parent" = "$1" ]; do
+                [ $seconds -gt 0 ] || kill -9 "$1"
+                seconds=$((seconds - 1))
+                sleep 1 || exit
+            done
+        ' ends-java-if-stuck $$ <&3 3<&- >/dev/null 2>&1 &
+        exec 3<&-
+        ;;
+esac
+"""
+
+
 @dataclass(frozen=True)
 class Java:
     """A usable Java.
@@ -103,7 +128,7 @@ while [ "$n" -gt 0 ]; do
     argument=$1; shift; n=$((n - 1))
     [ "$argument" = {_UNWANTED} ] || set -- "$@" "$argument"
 done
-{_trust(home)}exec {shlex.quote(str(home / "bin" / "java"))} "$@"
+{_WATCH}{_trust(home)}exec {shlex.quote(str(home / "bin" / "java"))} "$@"
 """
     key = hashlib.sha256(script.encode()).hexdigest()[:16]
     program = write_once(cache_dir() / "java" / key / "bin" / "java", script.encode(), mode=0o755)
