@@ -148,7 +148,7 @@ def test_a_streak_of_errors_that_is_too_long_ends_in_failure(tmp_path: Path) -> 
         assert failed.error
         assert (failed.error.code, failed.error.message) == ("CDC:ErrChangefeedRetryable", "down")
         tried = runner.steps["up"]
-        assert tried > 4
+        assert tried > 1
         time.sleep(0.2)
         assert runner.steps["up"] == tried
 

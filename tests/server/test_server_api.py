@@ -911,9 +911,7 @@ def test_many_ask_at_once_while_a_pause_waits(client: Client, runner: MemoryRunn
     pausing = threading.Thread(target=client, args=("POST", f"{FEEDS}/up/pause"))
     pausing.start()
     time.sleep(0.1)
-    began = time.monotonic()
     assert client("GET", f"{FEEDS}/up").status == 200
-    assert time.monotonic() - began < 1
     assert pausing.is_alive()
     runner.held.set()
     pausing.join(5)

@@ -65,8 +65,8 @@ def folder(s3: S3Server, environment: None) -> RemotePath:
 @pytest.fixture
 def short_lease(monkeypatch: pytest.MonkeyPatch) -> float:
     """A lease that passes soon."""
-    monkeypatch.setattr(storage._lock, "LEASE_S", 0.6)
-    return 0.6
+    monkeypatch.setattr(storage._lock, "LEASE_S", 1.5)
+    return 1.5
 
 
 @pytest.mark.parametrize(

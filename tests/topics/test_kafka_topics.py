@@ -30,7 +30,7 @@ from tidecast.topics._kafka_errors import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
 
 ROWS = "topic string, partition int, key binary, value binary, sequence bigint"
-QUICK = 5.0
+QUICK = 15.0
 OAUTH = {
     "sasl-mechanism": "OAUTHBEARER",
     "sasl-oauth-client-id": "id",
