@@ -401,13 +401,13 @@ def test_the_page_of_a_replica_tells_what_it_does_and_can_be_read_on_every_scree
             assert (page.all("#state")[0].text, page.all("#step")[0].is_displayed()) == ("waiting", False)
             now[0] += 125
             until(lambda: page.all("#state")[0].text == "reading")
-            assert page.all("#step")[0].text.startswith("reading what is new · for 2 min 5 s, since 1970-01-12 ")
+            assert page.all("#step")[0].text.startswith("reading what is new · for 2 min 5 s · since 1970-01-12 ")
         status.applying()
         with status.stage("apply"):
             status.tell("applying shop.a, shop.b", 1, 3)
             now[0] += 61
             until(lambda: page.all("#state")[0].text == "applying")
-            words = "applying shop.a, shop.b (1 of 3 tables done) · for 1 min 1 s"
+            words = "applying shop.a, shop.b · 1 of 3 tables done · for 1 min 1 s"
             until(lambda: page.all("#step")[0].text.startswith(words))
         tso, name = compose(1_000_000_000), "a_rather_long_name_of_a_table_" * 2
         reports = [TableReport("shop", table, "", 1_234_567, last_commit_ts=tso) for table in ("a", "b", name)]

@@ -1,5 +1,5 @@
-import { Charts, ErrorPanel, Letters, counted, facts, lasting, live, number, retrying, rows, set,
-  words } from "./shared.js";
+import { Charts, ErrorPanel, Letters, counted, facts, lasting, live, number, parts, retrying,
+  rows, set, words } from "./shared.js";
 
 const long = 3;
 const byId = (id) => document.getElementById(id);
@@ -14,8 +14,8 @@ function pairs(members, unit = "") {
 }
 
 function doing(step) {
-  const parts = step.total ? ` (${number(step.done)} of ${counted(step.total, "table")} done)` : "";
-  return `${step.text}${parts} · for ${words(step.seconds)}, since ${step.since}`;
+  return [step.text, step.total && `${number(step.done)} of ${counted(step.total, "table")} done`,
+    `for ${words(step.seconds)}`, `since ${step.since}`];
 }
 
 function draw(status) {
@@ -23,9 +23,9 @@ function draw(status) {
   // Looking for new messages takes a moment again and again, of which nobody needs to be told.
   const step = status.step?.seconds >= long ? status.step : null;
   set(byId("state"), step && status.state === "waiting" ? "reading" : status.state);
-  byId("state").dataset.state = fails ? "warning" : "normal";
+  byId("state").dataset.state = byId("replica").dataset.state = fails ? "warning" : "normal";
   byId("step").hidden = !step;
-  set(byId("step"), step ? doing(step) : "");
+  parts(byId("step"), step ? doing(step) : []);
   set(byId("source"), status.source);
   set(byId("to"), status.to);
   error.show(status.problem && { message: status.problem, hint: status.hint },
@@ -44,6 +44,8 @@ function draw(status) {
   const warnings = status.tables.flatMap((table) => table.warnings.map((text) => `${table.name}: ${text}`));
   set(byId("warnings"), [...warnings, ...status.warnings].join("\n"));
   byId("warnings").hidden = !byId("warnings").textContent;
+  byId("tables").closest("section").hidden = !status.tables.length;
+  byId("changes").closest("section").hidden = !status.schema_changes.length;
   rows(byId("tables"), status.tables.map((table) => [
     table.name, table.rows, table.upserted, table.deleted, table.unchanged, table.refused,
     table.checksums.mismatch ?? 0, lasting(table.lag_seconds),

@@ -17,6 +17,13 @@ export function element(tag, className = "", text = "", ...children) {
   return node;
 }
 
+// Parts of a line, each of which stays whole where it fits into one.
+export function parts(node, texts, end = " ·") {
+  const told = texts.filter(Boolean).map((text, place, { length }) => place < length - 1 ? text + end : text);
+  if (node.textContent === told.join(" ")) return;
+  node.replaceChildren(...told.flatMap((text) => [" ", element("span", "part", text)]).slice(1));
+}
+
 export function number(value, digits = 1) {
   return value.toLocaleString("en", { maximumFractionDigits: digits });
 }
@@ -89,9 +96,10 @@ export function copying(read, of) {
   return button;
 }
 
-// A command, whose words stay whole where they fit into a line, and a button that copies it.
+// A command, and a button that copies it.
 export function command(text, of) {
-  const code = element("code", "", "", ...text.split(" ").flatMap((word) => [element("span", "", word), " "]).slice(0, -1));
+  const code = element("code");
+  parts(code, text.split(" "), "");
   return element("div", "command", "", code, copying(() => text, of));
 }
 
@@ -115,7 +123,7 @@ export class ErrorPanel {
     set(this.lead, problem.hint || first);
     set(this.words, problem.hint ? first : "");
     this.more.hidden = first === problem.message;
-    set(this.facts, [problem.code, problem.time, retry].filter(Boolean).join(" · "));
+    parts(this.facts, [problem.code, problem.time, retry]);
     set(this.message, problem.message);
   }
 }
@@ -204,8 +212,8 @@ export class Charts {
 }
 
 export function tellAbout(content) {
-  set(document.getElementById("about"), [content.source, `tidecast ${content.version}`,
-    `up ${words(content.uptime_seconds)}, since ${content.since}`].filter(Boolean).join(" · "));
+  parts(document.getElementById("about"), [content.source, `tidecast ${content.version}`,
+    `up ${words(content.uptime_seconds)}, since ${content.since}`]);
 }
 
 export async function asked(path) {
