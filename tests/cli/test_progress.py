@@ -73,8 +73,9 @@ def test_stages_that_have_ended_count_until_the_next_step(spark: SparkSession) -
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
-    slow = "reflect('java.lang.Thread', 'sleep', 60L)"
-    spark.range(0, 8, 1, 8).selectExpr(slow, "id % 3 AS k").groupBy("k").count().collect()
+    slow = "length(coalesce(reflect('java.lang.Thread', 'sleep', 300L), ''))"
+    keys = spark.range(0, 8, 1, 8).selectExpr(f"id % 3 + 0 * {slow} AS k")
+    keys.groupBy("k").count().selectExpr(slow).collect()
     ended.set()
     watching.join()
     totals = [total for _, total in seen]
