@@ -8,6 +8,8 @@ import gzip
 import io
 import json
 import os
+import re
+import socket
 import struct
 import subprocess
 import sys
@@ -31,6 +33,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from deltalake import DeltaTable
 from fastavro_reader import by_fastavro
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from servers import KafkaBroker, SchemaRegistry
 from servers._process import free_ports
@@ -886,19 +889,36 @@ def test_help_shows_every_word(command: str) -> None:
     assert "http(s)://[user:password@]host:port" in run(command, "--help").out
 
 
-def test_an_error_that_nobody_expected_shows_its_cause(
-    parts: Parts, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*args: object, **options: object) -> None:
-        java: Any = spark._jvm
-        java.java.lang.Integer.parseInt("seven")
+def no_number(java: Any) -> None:
+    java.java.lang.Integer.parseInt("seven")
 
-    monkeypatch.setattr("tidecast.verify", broken)
+
+def no_memory(java: Any) -> None:
+    java.java.util.ArrayList(0x7FFFFFFF)
+
+
+def no_java(java: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    ClientServer(JavaParameters(port=port), PythonParameters(port=0, eager_load=False)).jvm.java.lang.System.gc()
+
+
+@pytest.mark.parametrize(
+    ("fails", "told"),
+    [
+        (no_number, r'internal error: NumberFormatException: .* string: "seven" \(TIDECAST_DEBUG=1 shows where\)'),
+        (no_memory, r"Spark's Java has too little memory: .*OutOfMemoryError.* \(--conf spark.driver.memory=8g, .*\)"),
+        (no_java, r"Spark's Java has ended, perhaps for want of memory: .* \(--conf spark.driver.memory=8g, .*\)"),
+    ],
+    ids=["another", "no memory", "no Java"],
+)
+def test_an_error_that_nobody_expected_shows_its_cause(
+    parts: Parts, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, fails: Callable[[Any], None], told: str
+) -> None:
+    monkeypatch.setattr("tidecast.verify", lambda *args, **options: fails(spark._jvm))
     done = run("verify", parts.simple)
     assert done.code == FAILED
-    assert done.err == (
-        'tidecast: internal error: NumberFormatException: For input string: "seven" (TIDECAST_DEBUG=1 shows where)\n'
-    )
+    assert re.fullmatch(f"tidecast: {told}\n", done.err)
 
 
 # --------------------------------------------------------------------------------------------------- single messages

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import traceback
+from pathlib import Path
 
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 
 MISMATCH = 1
 _WRONG_CALL, _FAILED, _INTERRUPTED = 2, 3, 130
+_MEMORY = "--conf spark.driver.memory=8g, for example, gives it more; on a cluster executors have spark.executor.memory"
 
 
 def main() -> None:
@@ -31,7 +34,7 @@ def main() -> None:
     except Exception as error:
         if "TIDECAST_DEBUG" in os.environ:
             raise
-        _fail(f"internal error: {root_cause(error)} (TIDECAST_DEBUG=1 shows where)")
+        _fail(_told(error))
 
 
 def _run(arguments: list[str]) -> None:
@@ -45,6 +48,23 @@ def _run(arguments: list[str]) -> None:
     if logging.lastResort:  # what prints warnings where nothing else is set up
         logging.lastResort.setFormatter(HidingFormatter())
     app()
+
+
+def _told(error: Exception) -> str:
+    """Return what to say of an error that nobody expected."""
+    cause = root_cause(error)
+    if "OutOfMemoryError" in cause:
+        return f"Spark's Java has too little memory: {cause} ({_MEMORY})"
+    if _is_java_gone(error):  # it ends where a task gets no memory
+        return f"Spark's Java has ended, perhaps for want of memory: {cause} ({_MEMORY})"
+    return f"internal error: {cause} (TIDECAST_DEBUG=1 shows where)"
+
+
+def _is_java_gone(error: Exception) -> bool:
+    """Tell whether Java gave py4j no answer; that has an error of its own for it, or leaves the socket's alone."""
+    (*_, raised) = traceback.extract_tb(error.__traceback__)
+    no_answer = isinstance(error, OSError) or type(error).__name__ == "Py4JNetworkError"
+    return no_answer and "py4j" in Path(raised.filename).parts
 
 
 def _fail(text: str, code: int = _FAILED) -> None:
