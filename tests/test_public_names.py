@@ -54,7 +54,7 @@ PUBLIC = {
     "tidecast.spark": """
         active_java ansi_enabled bad_names block_collapse_project called chunks evaluated_once inheriting
         java_properties java_version let number_at parallel_map reused small_table sql_column sql_name sql_text union
-        with_looked_up
+        untraced with_looked_up
     """,
     "tidecast.expressions": """
         LONG_TEXTS MAX_LENGTH as_listed bit_bytes bit_number decimal_text enum_element enum_number from_text has_any

@@ -23,7 +23,7 @@ import tidecast
 from tidecast import ConfigError, Events, TableChanges
 from tidecast.model import Column, DataType, TableSchema, compose, spark_type
 from tidecast.sources._topic import check_spark_zone
-from tidecast.spark import small_table
+from tidecast.spark import evaluated_once, small_table
 
 ZONE = "Asia/Shanghai"
 KINDS = {
@@ -162,6 +162,16 @@ def typed(text: str) -> DataType:
 
 def events_of(*tables: TableChanges) -> Events:
     return Events(tables, tables[0].frame)
+
+
+def test_a_table_is_joined_by_a_column_whose_way_was_long(spark: SparkSession) -> None:
+    """Spark must not put all of it together to one expression, which is too deep for its stack here."""
+    made = changes(spark, "d", "t", 1, v="text")
+    frame, turned = made.frame, "reverse(" * 200 + "data.v" + ")" * 200
+    for _ in range(12):
+        frame = frame.withColumn("data", evaluated_once(F.expr(f"named_struct('v', {turned})")))
+    others = small_table(spark, [("odd",)], {"v": pa.string()})
+    assert events_of(replace(made, frame=frame)).table("d.t").join(others, "v").count() == 0
 
 
 @pytest.mark.parametrize(

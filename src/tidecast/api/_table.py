@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from tidecast._errors import ConfigError
 from tidecast.checksum import with_verdict
 from tidecast.model import MAX_DECIMAL_PRECISION, DataType, Kind, Op, TableChanges, spark_type
-from tidecast.spark import evaluated_once, parallel_map, union
+from tidecast.spark import evaluated_once, parallel_map, union, untraced
 
 _SOURCE = {
     "_op": "op",
@@ -116,14 +116,12 @@ def _rows(changes: TableChanges, columns: Mapping[str, _Column]) -> DataFrame:
 
     def value(key: str, column: _Column) -> Column:
         if key not in names:
-            return F.lit(None).cast(column.type).alias(column.name)
+            return F.lit(None).cast(column.type)
         image = F.when(deleted, F.col("old")[names[key]]).otherwise(F.col("data")[names[key]])
-        return image.cast(column.type).alias(column.name)
+        return image.cast(column.type)
 
     checked = with_verdict(replace(changes, frame=changes.good))
     # Spark would otherwise compute the checksum once for each condition on the verdict, and once more to show it.
     checked = checked.withColumn("verification", evaluated_once(F.col("verification")))
-    return checked.select(
-        *(value(key, column) for key, column in columns.items()),
-        *(F.col(source).alias(name) for name, source in _SOURCE.items()),
-    )
+    values = {column.name: value(key, column) for key, column in columns.items()}
+    return untraced(checked, {**values, **{name: F.col(source) for name, source in _SOURCE.items()}})

@@ -11,6 +11,7 @@ from tidecast.spark._plans import (
     parallel_map,
     small_table,
     union,
+    untraced,
     with_looked_up,
 )
 from tidecast.spark._reuse import reused
@@ -37,5 +38,6 @@ __all__ = [
     "sql_name",
     "sql_text",
     "union",
+    "untraced",
     "with_looked_up",
 ]

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from tidecast.spark._reuse import reused
 
 _AT_ONCE = 4
+_THERE = "_tidecast there"
 
 _Item = TypeVar("_Item")
 _Made = TypeVar("_Made")
@@ -68,6 +69,19 @@ def block_collapse_project(frame: DataFrame, name: str) -> DataFrame:
 @reused()
 def _there(name: str) -> Column:
     return evaluated_once(F.col(name))
+
+
+def untraced(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """Return columns, made of those of a frame, that Spark does not follow back beyond them.
+
+    Where a frame is joined, Spark looks for the scan from which each key comes, whether or not something could be left
+    out there, and puts all expressions on the way into one: gigabytes, for a row of 60 columns that shows two sides. It
+    stops at a column that reads another beside a generated one. That copies a row only where Spark generates no code.
+    It can go when Spark looks first whether there are partitions to leave out.
+    """
+    there = F.explode(F.array(F.lit(True)))
+    frame = frame.withColumn(_THERE, there)
+    return frame.select(*(F.when(F.col(_THERE), column).alias(name) for name, column in columns.items()))
 
 
 def union(frames: Sequence[DataFrame], tasks: int | None = None) -> DataFrame:
