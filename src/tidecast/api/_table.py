@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from tidecast._errors import ConfigError
 from tidecast.checksum import with_verdict
 from tidecast.model import MAX_DECIMAL_PRECISION, DataType, Kind, Op, TableChanges, spark_type
-from tidecast.spark import evaluated_once, parallel_map, union, untraced
+from tidecast.spark import parallel_map, union, untraced
 
 _SOURCE = {
     "_op": "op",
@@ -121,7 +121,5 @@ def _rows(changes: TableChanges, columns: Mapping[str, _Column]) -> DataFrame:
         return image.cast(column.type)
 
     checked = with_verdict(replace(changes, frame=changes.good))
-    # Spark would otherwise compute the checksum once for each condition on the verdict, and once more to show it.
-    checked = checked.withColumn("verification", evaluated_once(F.col("verification")))
     values = {column.name: value(key, column) for key, column in columns.items()}
     return untraced(checked, {**values, **{name: F.col(source) for name, source in _SOURCE.items()}})

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from tidecast.checksum._verdict import Verdict, verdict
 from tidecast.model import Events, Op, TableChanges, TableSchema
-from tidecast.spark import ansi_enabled, reused, union
+from tidecast.spark import ansi_enabled, evaluated_once, reused, union
 
 
 def verify(events: Events) -> DataFrame:
@@ -52,7 +52,9 @@ def _outcome() -> tuple[Column, Column]:
         .when((F.col("op") == Op.DELETE) & (verification["verdict"] != Verdict.MISMATCH), F.lit(Verdict.DELETE))
         .otherwise(verification["verdict"])
     )
-    return _worse(F.col("after"), F.col("before")), verification.withField("verdict", outcome)
+    # Spark would compute the checksums once more for each that reads the verdict, within a filter from copies of copies
+    # of each column: of 60 of them that took a task two gigabytes.
+    return _worse(F.col("after"), F.col("before")), evaluated_once(verification.withField("verdict", outcome))
 
 
 def _verdicts(changes: TableChanges) -> DataFrame:

@@ -18,7 +18,7 @@ from tidecast._policy import OnError, OnMismatch, OnUnrepresentable
 from tidecast.checksum import Verdict
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
 from tidecast.replica._columns import may_be_unrepresentable, table_value
-from tidecast.spark import evaluated_once, reused, union
+from tidecast.spark import reused, union
 
 _PLACE = ("topic", "partition", "offset")
 
@@ -125,8 +125,7 @@ def check(
         cause = cause.when(
             verification["verdict"] == Verdict.MISMATCH, _cause(Reason.CHECKSUM_MISMATCH, _difference(verification))
         )
-    # Spark would compute the checksum once more for each that reads it.
-    frame = changes.frame.withColumn("verification", evaluated_once(verification)).withColumn("cause", cause)
+    frame = changes.frame.withColumn("cause", cause)
     outcome = ("verification.verdict", "verification.corrupted", "cause.reason", "cause.detail")
     columns = [name for name in changes.frame.columns if name not in ("reason", "detail", "verification")]
     return replace(changes, frame=frame.select(*columns, *outcome))
