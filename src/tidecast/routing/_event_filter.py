@@ -17,7 +17,7 @@ from tidecast._time_limit import check_time
 from tidecast.model import Ddl, Op, TableChanges, TableSchema, ddl_action, row_type
 from tidecast.routing._matcher import TableMatcher
 from tidecast.routing._rules import EventFilter
-from tidecast.routing._where import columns_of, parse_condition, read_condition, unusable
+from tidecast.routing._where import check_condition, parse_condition, read_condition, unusable
 
 _ROW_EVENTS = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete"}
 _ALIASES = {"create database": "create schema", "drop database": "drop schema"}
@@ -149,9 +149,9 @@ class EventFilters:
         return frame
 
     def check(self, schema: TableSchema) -> None:
-        """Raise ConfigError for an expression that names a column the table has not."""
+        """Raise ConfigError for an expression that is not supported, or names a column the table has not."""
         for _, _, text in self._expressions_of(schema):
-            columns_of(parse_condition(text), schema, text)
+            check_condition(text, schema)
 
     def check_values(self, spark: SparkSession, schema: TableSchema) -> None:
         """Raise ConfigError for an expression that Spark cannot compute from a table's columns."""

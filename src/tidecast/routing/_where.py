@@ -1,14 +1,15 @@
 """A condition in MySQL's words on the columns of a row, as one that Spark computes.
 
-MySQL compares by what stands on the other side: text with a number as numbers, times by the moment and not by their
-text, ENUM and SET with a number by their own. Source: Changefeed configuration, value expressions.
+It is computed as TiDB computes it, in whose words MySQL's differ from it nowhere, or refused: what is supported stands
+in tables of operators and functions, each with the sorts of values that it takes. Source: Changefeed configuration,
+value expressions.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import sqlglot
 from pyspark.errors import AnalysisException, ParseException
@@ -19,24 +20,16 @@ from sqlglot import exp
 from tidecast._errors import ConfigError
 from tidecast.expressions import bit_number, enum_number, set_number, shift_zone
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, TableSchema
+from tidecast.model import Kind, TableSchema
+from tidecast.routing._operators import Dialect, Translator
+from tidecast.routing._values import MAX_DIGITS, Sort, Unsupported, Value, exact, integer, truth
 
 _SEEN = "seen by a filter: "
 _INVALID = "CDC:ErrInvalidFilterExpression"
 _NO_VALUES = (exp.Query, exp.Star, exp.Parameter, exp.SessionParameter, exp.Placeholder)
 """What has no value in the row itself: queries, every column at once, variables."""
 
-_REASONS = {
-    "DATATYPE_MISMATCH": "the types of its operands do not go together",
-    "UNRESOLVED_ROUTINE": "it calls a function that is not known",
-    "WRONG_NUM_ARGS": "it calls a function with too few or too many arguments",
-}
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In)
-_MOMENTS = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
-_NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
 _LONGEST = 20_000
-_CLOCK = re.compile(r"(-?)([0-9]+):([0-9]+)(?::([0-9]+(?:\.[0-9]*)?))?")
-_DIGITS = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:([0-9]{2})([0-9]{2})([0-9]{2}))?")
 
 
 @dataclass(frozen=True)
@@ -53,7 +46,7 @@ def parse_condition(text: str) -> exp.Expression:
         raise ConfigError(f"a filter expression has more than {_LONGEST} characters", code=_INVALID)
     near = None
     try:
-        statements = sqlglot.parse(f"SELECT {text}", read="mysql")
+        statements = sqlglot.parse(f"SELECT {text}", read=Dialect)
     except sqlglot.ParseError as error:
         near = error.errors[0].get("highlight") if error.errors else None
     except (sqlglot.errors.SqlglotError, RecursionError):
@@ -71,129 +64,96 @@ def parse_condition(text: str) -> exp.Expression:
     )
 
 
-def columns_of(tree: exp.Expression, schema: TableSchema, text: str) -> list[tuple[exp.Column, TableColumn]]:
-    """Return the columns that a condition names, each with the table's own.
+class _Seen(NamedTuple):
+    """What an expression sees of a column: the form of its value, by which Spark's SQL names it."""
 
-    Raises ConfigError where the table has not one (`CDC:ErrExpressionColumnNotFound`).
-    """
-    columns = {c.name.lower(): c for c in schema.columns if not c.virtual}
-    found = [(node, columns.get(node.name.lower())) for node in tree.find_all(exp.Column)]
-    for node, column in found:
+    column: TableColumn
+    form: Callable[[TableColumn, Column], Column]
+
+
+class _Row:
+    """The columns of a table as values, of which it keeps those that were asked for."""
+
+    def __init__(self, schema: TableSchema, text: str) -> None:
+        self._schema, self._text = schema, text
+        self._columns = {c.name.lower(): c for c in schema.columns if not c.virtual}
+        self.seen: dict[_Seen, str] = {}
+
+    def value(self, node: exp.Column) -> Value:
+        """Return the value of a column that is named. Raises ConfigError where the table has not one."""
+        column = self._columns.get(node.name.lower())
         if column is None:
             raise ConfigError(
-                f"invalid filter expression(s). Cannot find column '{node.name}' from table '{schema.name}' in: {text}",
+                f"invalid filter expression(s). Cannot find column '{node.name}' from table '{self._schema.name}' "
+                f"in: {self._text}",
                 code="CDC:ErrExpressionColumnNotFound",
-                hint=f"it has {', '.join(c.name for c in columns.values())}",
+                hint=f"it has {', '.join(self._columns)}",
             )
-    return [(node, column) for node, column in found if column is not None]
+        return _SORTS[column.data_type.kind](column, lambda form: self._name(_Seen(column, form)))
+
+    def _name(self, seen: _Seen) -> str:
+        return f"`{self.seen.setdefault(seen, f'{_SEEN}{len(self.seen)}')}`"
+
+
+def check_condition(text: str, schema: TableSchema) -> tuple[str, dict[_Seen, str]]:
+    """Return a condition on a table's columns as SQL of Spark, and the names in it of what it sees of them.
+
+    Raises ConfigError where it is none or is not supported (`CDC:ErrInvalidFilterExpression`) or names a column that
+    there is not (`CDC:ErrExpressionColumnNotFound`).
+    """
+    row = _Row(schema, text)
+    try:
+        value = Translator(row.value).value(parse_condition(text))
+        if value.sort is Sort.EXACT and value.integer:  # MySQL's result is to be 1
+            value = truth(f"{value.sql} = 1")
+        elif value.sort not in (Sort.TRUTH, Sort.NULL):
+            raise Unsupported(f"it gives {value.sort.value}, not a condition: compare it with something")
+    except Unsupported as error:
+        raise _invalid(text, schema, str(error)) from None
+    except RecursionError:
+        raise _invalid(text, schema, "it is nested too deep") from None
+    return value.sql, row.seen
 
 
 def read_condition(text: str, schema: TableSchema, row: str, zone: str) -> Condition:
     """Return a condition on the row of a table that column `row` holds.
 
-    `zone` is the time zone in which it sees TIMESTAMP values. It holds where MySQL's result is 1. Raises ConfigError
-    where it is none (`CDC:ErrInvalidFilterExpression`) or names a column that there is not
-    (`CDC:ErrExpressionColumnNotFound`).
+    `zone` is the time zone in which it sees TIMESTAMP values. It holds where MySQL's result is 1. Raises as
+    `check_condition` does.
     """
-    tree = parse_condition(text)
-    values: dict[str, Column] = {}
-    names: dict[tuple[str, str], str] = {}
-    for node, column in columns_of(tree, schema, text):
-        if isinstance(node.parent, exp.Not | exp.And | exp.Or):  # a number is true unless it is 0
-            node = node.replace(exp.NEQ(this=node.copy(), expression=exp.Literal.number(0))).this
-        others = list(_others(node))
-        form = _form(column.data_type, others)
+    sql, seen = check_condition(text, schema)
+    values = {}
+    for (column, form), name in seen.items():
         value = F.col(row)[column.name]
         if column.data_type.kind is Kind.TIMESTAMP:
             value = shift_zone(value, "UTC", zone)
-        name = names.setdefault((column.name, form.__name__), f"{_SEEN}{len(names)}")
         values[name] = form(column, value)
-        for other in others:
-            _adapt(other, column.data_type.kind)
-        node.replace(exp.column(name, quoted=True))
-    return Condition(f"coalesce(try_cast({_without_variables(tree)} AS BIGINT) = 1, false)", values)
-
-
-def _without_variables(tree: exp.Expression) -> str:
-    """Return SQL in which Spark sees no variable: a literal with `${` becomes two, which Spark takes for one."""
-    return tree.sql(dialect="spark").replace("${", "$' '{")
+    return Condition(f"coalesce({sql}, false)", values)
 
 
 def unusable(text: str, error: AnalysisException | ParseException, schema: TableSchema) -> ConfigError:
-    """Return the error of an expression that Spark cannot compute, for the reason that its error tells."""
-    condition = (error.getCondition() or "").partition(".")[0]
+    """Return the error of an expression that Spark cannot compute after all, without Spark's words."""
+    return _invalid(text, schema, "it cannot be computed for a row")
+
+
+def _invalid(text: str, schema: TableSchema, why: str) -> ConfigError:
     return ConfigError(
-        f"invalid filter expression '{text}': {_REASONS.get(condition, 'it cannot be computed for a row')}",
+        f"invalid filter expression '{text}': {why}",
         code=_INVALID,
         where=f"table {schema.name}",
-        hint="it takes operators and functions that MySQL and Spark both have",
+        hint="the document Changefeed configuration lists what value expressions may have",
     )
 
 
-def _others(node: exp.Expression) -> Iterator[exp.Expression]:
-    """Yield what an operand of a comparison is compared with; nothing for any other."""
-    if isinstance(node.parent, _COMPARISONS):
-        yield from (other for other in node.parent.iter_expressions() if other is not node)
+_Naming = Callable[[Callable[[TableColumn, Column], Column]], str]
 
 
-def _is_number(node: exp.Expression) -> bool:
-    return isinstance(node.this if isinstance(node, exp.Neg) else node, exp.Literal) and not node.is_string
-
-
-def _form(data_type: DataType, others: list[exp.Expression]) -> Callable[[TableColumn, Column], Column]:
-    kind = data_type.kind
-    if others and kind in _MOMENTS:
-        return _moment
-    if others and kind is Kind.TIME:
-        return _seconds
-    if kind in _ALWAYS or any(map(_is_number, others)):
-        return _NUMBERS.get(kind, _value)
-    return _value
-
-
-def _adapt(other: exp.Expression, kind: Kind) -> None:
-    """Give a literal the form of the column of a time that it is compared with."""
-    if not isinstance(other, exp.Literal):
-        return
-    if kind in _MOMENTS:
-        digits = _DIGITS.fullmatch(other.name)
-        day = "-".join(digits.groups()[:3]) if digits else other.name
-        clock = ":".join(digits.groups()[3:]) if digits and digits[4] else ""
-        moment = exp.Literal.string(f"{day} {clock}".strip())
-        other.replace(exp.TryCast(this=moment, to=exp.DataType.build("TIMESTAMP_NTZ", dialect="spark")))
-    elif kind is Kind.TIME and (parts := _CLOCK.fullmatch(other.name)):
-        sign, hours, minutes, seconds = parts.groups()
-        other.replace(exp.Literal.number(f"{sign}{int(hours) * 3600 + int(minutes) * 60 + float(seconds or 0):.6f}"))
-
-
-def _value(column: TableColumn, value: Column) -> Column:
+def _plain(column: TableColumn, value: Column) -> Column:
     return value
 
 
-def _moment(column: TableColumn, value: Column) -> Column:
-    return value.try_cast("timestamp_ntz")
-
-
-def _seconds(column: TableColumn, value: Column) -> Column:
-    hours, minutes, seconds = (
-        F.split_part(F.ltrim(value, F.lit("-")), F.lit(":"), F.lit(n)).try_cast("decimal(9,6)") for n in (1, 2, 3)
-    )
-    whole = hours * 3600 + minutes * 60 + seconds
-    return F.when(value.startswith("-"), -whole).otherwise(whole).cast("decimal(18,6)")
-
-
-def _number(column: TableColumn, value: Column) -> Column:
-    """The number that a text begins with, and 0 for one that begins with none."""
-    found = F.regexp_extract(value, _NUMBER, 0).try_cast("double")
-    return F.when(value.isNotNull(), F.coalesce(found, F.lit(0.0)))
-
-
-def _decimal(column: TableColumn, value: Column) -> Column:
-    return value.try_cast("double") if column.data_type.length > _EXACT else value
-
-
 def _bits(column: TableColumn, value: Column) -> Column:
-    return bit_number(value).cast("decimal(20,0)" if column.data_type.length == _LONG else "bigint")
+    return bit_number(value)
 
 
 def _element(column: TableColumn, value: Column) -> Column:
@@ -201,15 +161,72 @@ def _element(column: TableColumn, value: Column) -> Column:
 
 
 def _mask(column: TableColumn, value: Column) -> Column:
-    return set_number(column.data_type, value).cast("decimal(20,0)")
+    return set_number(column.data_type, value)
 
 
-_EXACT, _LONG = 38, 64
-_ALWAYS = (Kind.BIT, Kind.DECIMAL)
-_NUMBERS: dict[Kind, Callable[[TableColumn, Column], Column]] = {
-    Kind.BIT: _bits,
+_BYTES_OF = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
+
+
+def _integer(column: TableColumn, name: _Naming) -> Value:
+    size, unsigned = 8 * _BYTES_OF[column.data_type.mysql_type], column.data_type.unsigned
+    low, high = (0, (1 << size) - 1) if unsigned else (-(1 << size - 1), (1 << size - 1) - 1)
+    return integer(name(_plain), low, high, unsigned=unsigned)
+
+
+def _year(column: TableColumn, name: _Naming) -> Value:
+    return replace(integer(name(_plain), 0, 9999, unsigned=True), year=True)
+
+
+def _decimal(column: TableColumn, name: _Naming) -> Value:
+    digits, scale = column.data_type.length, column.data_type.decimal
+    if 0 < digits <= MAX_DIGITS:
+        return exact(name(_plain), 1 - 10**digits, 10**digits - 1, scale)
+    fits = 0 < digits <= MAX_DIGITS + scale
+    return Value(name(_plain), Sort.LONG if fits else Sort.OTHER)
+
+
+def _real(column: TableColumn, name: _Naming) -> Value:
+    return Value(f"CAST({name(_plain)} AS DOUBLE)", Sort.REAL)
+
+
+def _bit(column: TableColumn, name: _Naming) -> Value:
+    return integer(name(_bits), 0, (1 << (column.data_type.length or 64)) - 1, unsigned=True)
+
+
+def _text(column: TableColumn, name: _Naming) -> Value:
+    kind = column.data_type
+    return Value(name(_plain), Sort.TEXT, collate=kind.collate, charset=kind.charset)
+
+
+def _choice(column: TableColumn, name: _Naming) -> Value:
+    kind = column.data_type
+    if kind.kind is Kind.ENUM:
+        number = integer(name(_element), 0, len(kind.elements), unsigned=True)
+    else:
+        number = integer(name(_mask), 0, (1 << len(kind.elements)) - 1, unsigned=True)
+    return Value(name(_plain), Sort.CHOICE, collate=kind.collate, charset=kind.charset, number=number)
+
+
+def _of_sort(sort: Sort) -> Callable[[TableColumn, _Naming], Value]:
+    return lambda column, name: Value(name(_plain), sort)
+
+
+_SORTS: dict[Kind, Callable[[TableColumn, _Naming], Value]] = {
+    Kind.INTEGER: _integer,
+    Kind.YEAR: _year,
+    Kind.FLOAT: _real,
+    Kind.DOUBLE: _real,
     Kind.DECIMAL: _decimal,
-    Kind.ENUM: _element,
-    Kind.SET: _mask,
-    Kind.TEXT: _number,
+    Kind.TEXT: _text,
+    Kind.BINARY: _of_sort(Sort.BYTES),
+    Kind.BIT: _bit,
+    Kind.ENUM: _choice,
+    Kind.SET: _choice,
+    Kind.JSON: _of_sort(Sort.OTHER),
+    Kind.VECTOR: _of_sort(Sort.OTHER),
+    Kind.DATE: _of_sort(Sort.MOMENT),
+    Kind.DATETIME: _of_sort(Sort.MOMENT),
+    Kind.TIMESTAMP: _of_sort(Sort.MOMENT),
+    Kind.TIME: _of_sort(Sort.CLOCK),
+    Kind.UNKNOWN: _of_sort(Sort.OTHER),
 }

@@ -1,0 +1,405 @@
+"""The operators of MySQL's that value expressions may have, as SQL of Spark. Every other one is refused.
+
+Source: Changefeed configuration, value expressions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.mysql import MySQL
+from sqlglot.parsers.mysql import MySQLParser
+
+from tidecast.routing._functions import FUNCTIONS, bits, conditional, fitting, from_bits, is_null, whole
+from tidecast.routing._values import (
+    MAX_DIGITS,
+    NULL,
+    UINT64,
+    Sort,
+    Value,
+    as_exact,
+    as_real,
+    as_text,
+    as_truth,
+    check_collation,
+    compare,
+    exact,
+    integer,
+    number_literal,
+    quoted,
+    real,
+    refuse,
+    text_literal,
+    truth,
+)
+
+_LONGEST, _TWO = 500_000, 2
+_COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.NullSafeEQ: "<=>",
+}
+_DIVISION_DIGITS = 9
+"""Digits after the point that TiDB computes of a quotient, and what it cuts off it does not round."""
+
+_REGEXP = re.compile(
+    r"(?:[A-Za-z0-9_ @:,/=<>%#&;~'\"!-]|\\[.*+?()|\[\]{}^$/\\-]|\[\^?(?:[A-Za-z0-9_](?:-[A-Za-z0-9])?)+\]|"
+    r"[.^$|()]|(?<=[^*+?|(^])[*+?](?![*+?]))*"
+)
+"""Regular expressions that TiDB's, MySQL's and Spark's engines take for the same."""
+
+
+class _Parser(MySQLParser):
+    """Gives every function the name and the arguments that it has in the text."""
+
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {}
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+
+
+class Dialect(MySQL):
+    """MySQL's SQL with functions as they are written: sqlglot's own forms of them lose what other dialects lack."""
+
+    Parser = _Parser
+
+
+class Translator:
+    """Makes values of a tree of sqlglot's; `column` gives that of a column by its node. Raises Unsupported."""
+
+    def __init__(self, column: Callable[[exp.Column], Value]) -> None:
+        self._column = column
+
+    def value(self, node: exp.Expression) -> Value:
+        """Return the value of a node."""
+        if any(comment.startswith(("!", "T!", "+", "M!")) for comment in node.comments or ()):
+            refuse("it has a comment that MySQL runs")
+        found = self._value(node)
+        if len(found.sql) > _LONGEST:
+            refuse("it is too long")
+        return found
+
+    def _value(self, node: exp.Expression) -> Value:
+        match node:
+            case exp.Column():
+                return self._column(node)
+            case exp.Paren():
+                return self.value(node.this)
+            case exp.Null():
+                return NULL
+            case exp.Boolean():
+                return integer("1" if node.this else "0", *[int(node.this)] * 2)
+            case exp.Literal():
+                return text_literal(node.name) if node.is_string else number_literal(node.name)
+            case exp.HexString() | exp.BitString():
+                return _binary_literal(node)
+            case exp.Neg(this=exp.Literal(is_string=False) as literal) if isinstance(literal, exp.Literal):
+                return number_literal(f"-{literal.name}")
+            case exp.Case() | exp.If():
+                return self._case(node)
+            case exp.Anonymous():
+                return self._function(node)
+            case exp.Between():
+                low, high = (
+                    self._compared(op, node.this, node.args[arg]) for op, arg in ((">=", "low"), ("<=", "high"))
+                )
+                return truth(f"{low.sql} AND {high.sql}")
+            case exp.In():
+                return self._in(node)
+            case exp.Is():
+                return self._is(node)
+            case exp.Not():
+                return truth(f"NOT {as_truth(self.value(node.this))}")
+            case exp.Escape() | exp.Like():
+                return self._like(node)
+            case exp.RegexpLike() if set(_given(node)) == {"this", "expression"}:
+                return _regexp(self.value(node.this), self.value(node.expression))
+            case exp.Neg():
+                return _arithmetic(exp.Sub, integer("0", 0, 0), _signed(self.value(node.this)))
+            case exp.BitwiseNot():
+                return from_bits(f"(~{bits(self.value(node.this))})")
+            case _ if operator := _COMPARISONS.get(type(node)):
+                if type(node.args["expression"]) in _COMPARISONS:
+                    refuse("it compares a comparison: put one of them into parentheses")
+                return self._compared(operator, node.this, node.args["expression"])
+            case _ if build := _BINARY.get(type(node)):
+                return build(self.value(node.this), self.value(node.args["expression"]))
+            case _:
+                return refuse(f"it has an operator or another part that is not supported: {_named(node)}")
+
+    def _compared(self, operator: str, left: exp.Expression, right: exp.Expression) -> Value:
+        return compare(operator, self.value(left), self.value(right))
+
+    def _function(self, node: exp.Anonymous) -> Value:
+        name = str(node.this).lower()
+        if name == "mod" and len(node.expressions) == _TWO:
+            return _arithmetic(exp.Mod, *map(self.value, node.expressions))
+        function = FUNCTIONS.get(name)
+        if function is None:
+            refuse(f"the function {name} is not supported")
+        if not function.least <= len(node.expressions) <= function.most:
+            refuse(f"the function {name} has too few or too many arguments")
+        return function.build(*map(self.value, node.expressions))
+
+    def _case(self, node: exp.Expression) -> Value:
+        if isinstance(node, exp.If):
+            branches, default = [node], node.args.get("false")
+            if default is None:
+                refuse("the function if has too few or too many arguments")
+        else:
+            branches, default = node.args["ifs"], node.args.get("default")
+        conditions = [
+            (
+                self._compared("=", node.this, one.this)
+                if isinstance(node, exp.Case) and node.this
+                else self.value(one.this)
+            )
+            for one in branches
+        ]
+        values = [self.value(one.args["true"]) for one in branches]
+        values.append(self.value(default) if default else NULL)
+        return conditional([as_truth(c) for c in conditions], values)
+
+    def _in(self, node: exp.In) -> Value:
+        if set(_given(node)) != {"this", "expressions"}:
+            refuse("it looks for a value in something else than a list")
+        one = self.value(node.this)
+        return truth(" OR ".join(compare("=", one, self.value(other)).sql for other in node.expressions))
+
+    def _is(self, node: exp.Is) -> Value:
+        value = self.value(node.this)
+        match node.args["expression"]:
+            case exp.Null():
+                return is_null(value)
+            case exp.Boolean() as wanted:
+                return truth(f"{as_truth(value)} <=> {'true' if wanted.this else 'false'}")
+            case _:
+                return refuse("it has an operator or another part that is not supported: IS")
+
+    def _like(self, node: exp.Expression) -> Value:
+        escape = "\\"
+        like = node
+        if isinstance(node, exp.Escape):
+            like, given = node.this, self.value(node.args["expression"])
+            if not isinstance(like, exp.Like) or given.literal is None or len(given.literal) != 1:
+                refuse("ESCAPE has something else than one literal character")
+            escape = given.literal
+        if set(_given(like)) - {"this", "expression", "negate"}:
+            refuse("it has a LIKE of another kind")
+        found = _like(self.value(like.this), self.value(like.args["expression"]), escape)
+        return truth(f"NOT {found.sql}") if like.args.get("negate") else found
+
+
+def _given(node: exp.Expression) -> list[str]:
+    return [name for name, value in node.args.items() if value not in (None, [], False)]
+
+
+def _named(node: exp.Expression) -> str:
+    """Return what a person would call a node."""
+    return {exp.Interval: "INTERVAL", exp.JSONExtract: "->", exp.JSONExtractScalar: "->>", exp.Tuple: "a row"}.get(
+        type(node), type(node).__name__.upper()
+    )
+
+
+def _binary_literal(node: exp.Expression) -> Value:
+    """Return bytes, which are a number where one belongs."""
+    is_hex = isinstance(node, exp.HexString)
+    number = int(node.name or "0", 16 if is_hex else 2)
+    digits = len(node.name) if is_hex else -(-len(node.name) // 4)
+    found = number_literal(str(number)) if number <= UINT64[1] else None
+    return Value(f"X'{number:0{digits + digits % 2}x}'" if node.name else "X''", Sort.BYTES, number=found)
+
+
+def _like(value: Value, pattern: Value, escape: str) -> Value:
+    """Return whether a text is like a pattern. Unlike a comparison it counts blanks at the end."""
+    if pattern.literal is None or pattern.sort is not Sort.TEXT:
+        refuse("the pattern of LIKE is no literal text")
+    if value.sort is Sort.BYTES:
+        if not pattern.literal.isascii() or "_" in pattern.literal:
+            refuse("bytes are like a pattern that counts their characters")
+        sql = f"decode({value.sql}, 'ISO-8859-1')"
+    else:
+        check_collation(value)
+        sql = as_text(value).sql
+    parts, characters = [], iter(pattern.literal)
+    for one in characters:
+        if one == escape:
+            parts.append(re.escape(next(characters, one)))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(one) or re.escape(one))
+    return truth(f"{sql} RLIKE {quoted('(?s)^' + ''.join(parts) + chr(92) + 'z')}")
+
+
+def _regexp(value: Value, pattern: Value) -> Value:
+    if pattern.literal is None or pattern.sort is not Sort.TEXT or not _REGEXP.fullmatch(pattern.literal):
+        refuse("its regular expression is no plain one: letters, digits, '.', '*', '+', '?', '|', '^', '$', (…), […]")
+    try:
+        re.compile(pattern.literal)
+    except re.error:
+        refuse("its regular expression is none")
+    check_collation(value)
+    ends = re.sub(r"(?<!\\)((?:\\\\)*)\$", r"\1\\z", pattern.literal)  # Spark's `$` also stands before a last newline
+    return truth(f"{as_text(value).sql} RLIKE {quoted('(?d)' + ends)}")
+
+
+def _operand(value: Value) -> Value:
+    """Return a value as arithmetic takes it."""
+    if value.year:  # MySQL's is unsigned
+        return replace(value, year=False)
+    if value.sort in (Sort.REAL, Sort.EXACT):
+        return value
+    return real(as_real(value)) if value.sort is Sort.TEXT else as_exact(value)
+
+
+def _arithmetic(kind: type[exp.Expression], left: Value, right: Value) -> Value:
+    if Sort.NULL in (left.sort, right.sort):
+        return NULL
+    one, other = _operand(left), _operand(right)
+    if Sort.REAL in (one.sort, other.sort):
+        error = f"raise_error({quoted('CDC:ErrInvalidFilterExpression: DOUBLE value is out of range in a filter')})"
+        sql = _REAL[kind](as_real(one), as_real(other))
+        check = f"v -> CASE WHEN v IS NULL OR abs(v) < double('infinity') THEN v ELSE {error} END"
+        return real(f"transform(array({sql}), {check})[0]")
+    return _EXACT[kind](one, other)
+
+
+def _sum(kind: type[exp.Expression]) -> Callable[[Value, Value], Value]:
+    def build(one: Value, other: Value) -> Value:
+        scale = max(one.scale, other.scale)
+        _check_room(max(one.digits - one.scale, other.digits - other.scale) + scale + 1)
+        low, high, least, most = (bound * 10 ** (scale - v.scale) for v in (one, other) for bound in (v.low, v.high))
+        sign, bounds = ("+", (low + least, high + most)) if kind is exp.Add else ("-", (low - most, high - least))
+        return _of_kind(exact(f"({one.sql} {sign} {other.sql})", *bounds, scale), one, other)
+
+    return build
+
+
+def _product(one: Value, other: Value) -> Value:
+    bounds = [a * b for a in (one.low, one.high) for b in (other.low, other.high)]
+    result = exact(f"({one.sql} * {other.sql})", min(bounds), max(bounds), one.scale + other.scale)
+    if result.scale:  # whole numbers lose nothing where Spark's type for them would be longer
+        _check_room(one.digits + other.digits + 1)
+    return _of_kind(result, one, other)
+
+
+def _quotient(one: Value, other: Value) -> Value:
+    """Return a quotient that is cut as TiDB cuts it, and null where it is divided by zero."""
+    if max(one.scale, other.scale) > _DIVISION_DIGITS or (one.scale and other.scale):
+        refuse("it divides numbers with many digits after the point")
+    shift = _DIVISION_DIGITS - one.scale + other.scale
+    digits = one.digits + shift
+    _check_room(digits + 6)  # Spark keeps as many digits after the point
+    up = f"CAST({one.sql} * {_power(one.scale + shift)} AS DECIMAL({digits},0))"
+    by = f"CAST({other.sql} * {_power(other.scale)} AS DECIMAL({other.digits},0))"
+    bound = max(abs(one.low), abs(one.high)) * 10**shift
+    ratio = exact(_cut_quotient(up, by), -bound, bound, 0)
+    return exact(
+        f"CAST({ratio.sql} * CAST('1e-{_DIVISION_DIGITS}' AS DECIMAL(10,9)) AS DECIMAL(38,9))", -bound, bound, 9
+    )
+
+
+def _power(digits: int) -> str:
+    return f"CAST('1e{digits}' AS DECIMAL({digits + 1},0))"
+
+
+def _cut_quotient(up: str, by: str) -> str:
+    """Return the quotient of two whole numbers without its fraction: what the remainder leaves divides evenly."""
+    pair = f"named_struct('u', {up}, 'b', {by})"
+    return f"transform(array({pair}), v -> try_divide(v.u - try_mod(v.u, v.b), v.b))[0]"
+
+
+def _whole_quotient(one: Value, other: Value) -> Value:
+    if not (one.integer and other.integer):
+        refuse("DIV is for whole numbers")
+    bound = max(abs(one.low), abs(one.high))
+    low = 0 if one.low >= 0 and other.low >= 0 else -bound
+    result = exact(_cut_quotient(one.sql, other.sql), low, bound, 0)
+    return fitting(replace(result, integer=True, unsigned=one.unsigned or other.unsigned))
+
+
+def _remainder(one: Value, other: Value) -> Value:
+    scale = max(one.scale, other.scale)
+    _check_room(max(one.digits - one.scale, other.digits - other.scale) + scale)
+    bound = max(abs(one.low), abs(one.high)) * 10 ** (scale - one.scale)
+    low = 0 if one.low >= 0 else -bound
+    result = exact(f"try_mod({one.sql}, {other.sql})", low, bound, scale)
+    return replace(result, integer=one.integer and other.integer, unsigned=one.unsigned)
+
+
+def _check_room(digits: int) -> None:
+    if digits > MAX_DIGITS:
+        refuse(f"its numbers may have more than {MAX_DIGITS} digits")
+
+
+def _of_kind(result: Value, one: Value, other: Value) -> Value:
+    """Return what MySQL makes of two numbers: a whole one of 64 bits, unsigned where either is, if both are whole."""
+    whole_numbers = one.integer and other.integer
+    return fitting(replace(result, integer=whole_numbers, unsigned=whole_numbers and (one.unsigned or other.unsigned)))
+
+
+def _signed(value: Value) -> Value:
+    """Return a number for which MySQL's minus gives a signed one."""
+    return replace(_operand(value), unsigned=False) if value.sort is not Sort.NULL else value
+
+
+_EXACT: dict[type[exp.Expression], Callable[[Value, Value], Value]] = {
+    exp.Add: _sum(exp.Add),
+    exp.Sub: _sum(exp.Sub),
+    exp.Mul: _product,
+    exp.Div: _quotient,
+    exp.IntDiv: _whole_quotient,
+    exp.Mod: _remainder,
+}
+_REAL: dict[type[exp.Expression], Callable[[str, str], str]] = {
+    exp.Add: "({} + {})".format,
+    exp.Sub: "({} - {})".format,
+    exp.Mul: "({} * {})".format,
+    exp.Div: "try_divide({}, {})".format,
+    exp.Mod: "try_mod({}, {})".format,
+    exp.IntDiv: lambda one, other: refuse("DIV is for whole numbers"),
+}
+
+
+def _calculating(kind: type[exp.Expression]) -> Callable[[Value, Value], Value]:
+    return lambda one, other: _arithmetic(kind, one, other)
+
+
+def _bitwise(operator: str) -> Callable[[Value, Value], Value]:
+    def build(one: Value, other: Value) -> Value:
+        return NULL if Sort.NULL in (one.sort, other.sort) else from_bits(f"({bits(one)} {operator} {bits(other)})")
+
+    return build
+
+
+def _shift(name: str) -> Callable[[Value, Value], Value]:
+    def build(one: Value, by: Value) -> Value:
+        if one.sort is Sort.NULL:
+            return NULL
+        steps = whole(by)
+        return from_bits(f"{name}({bits(one)}, {steps})" if 0 <= steps < 64 else f"({bits(one)} & 0)")
+
+    return build
+
+
+def _exclusive(one: Value, other: Value) -> Value:
+    return truth(f"{as_truth(one)} <> {as_truth(other)}")
+
+
+_BINARY: dict[type[exp.Expression], Callable[[Value, Value], Value]] = {
+    exp.And: lambda one, other: truth(f"{as_truth(one)} AND {as_truth(other)}"),
+    exp.Or: lambda one, other: truth(f"{as_truth(one)} OR {as_truth(other)}"),
+    exp.Xor: _exclusive,
+    **{kind: _calculating(kind) for kind in _EXACT},
+    exp.BitwiseAnd: _bitwise("&"),
+    exp.BitwiseOr: _bitwise("|"),
+    exp.BitwiseXor: _bitwise("^"),
+    exp.BitwiseLeftShift: _shift("shiftleft"),
+    exp.BitwiseRightShift: _shift("shiftrightunsigned"),
+}
