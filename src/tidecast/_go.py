@@ -11,6 +11,7 @@ import re2
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 _DURATION = re.compile(rf"([+-]?)((?:{_PART})+|0)")
+_MOST_DIGITS = 4000  # Python reads no more than 4300
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
@@ -38,11 +39,12 @@ def parse_duration(text: str) -> int:
     return -nanoseconds if found[1] == "-" else nanoseconds
 
 
-def parse_int(text: str) -> int:
-    """Return a whole number; ValueError where it is none, such as `1_0`, which only Python takes for one."""
-    if not _INTEGER.fullmatch(text):
-        raise ValueError(f"{text!r} is no whole number")
-    return int(text)
+def parse_int(text: str, bits: int = 64) -> int:
+    """Return a whole number of so many bits; ValueError where it is none, as `1_0`, which only Python takes for one."""
+    most = 1 << bits - 1
+    if not _INTEGER.fullmatch(text) or len(text) > _MOST_DIGITS or not -most <= (number := int(text)) < most:
+        raise ValueError(f"{text!r} is no whole number of {bits} bits")
+    return number
 
 
 def parse_bool(text: str) -> bool:

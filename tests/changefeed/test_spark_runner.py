@@ -87,26 +87,32 @@ def test_steps_go_on_where_the_last_one_ended(place: Place) -> None:
     assert again.step(job).messages.total() == 3
 
 
-@pytest.mark.parametrize(
-    ("expression", "words"),
-    [
-        ("id > 5 and id % 2 = 0", None),
-        ("nofunction(id) = 1", "it calls a function that is not known"),
-        ("array(id) > 5", "the types of its operands do not go together"),
-    ],
-)
-def test_a_filter_that_cannot_be_computed_is_told_before_it_is_used(
-    place: Place, expression: str, words: str | None
-) -> None:
-    place.source.grow(FIRST)
-    event_filter = f"[[filter.event-filters]]\nmatcher = ['d.t']\nignore-insert-value-expr = '{expression}'\n"
-    config = place.job("protocol=simple", rules=event_filter).config
-    if words is None:
-        place.runner.check_filters(config, place.runner.tables())
-        return
-    with pytest.raises(tidecast.ConfigError, match=words) as refused:
-        place.runner.check_filters(config, place.runner.tables())
-    assert refused.value.code == "CDC:ErrInvalidFilterExpression"
+def test_a_source_has_the_tables_that_are_there(place: Place) -> None:
+    view = {**table(13, ID, name="v"), "indexes": []}
+    gone = {**table(14, ID, name="gone"), "tableID": 8}
+    place.source.grow(
+        [
+            *FIRST,
+            ddl("CREATE DEFINER = `u`@`h` VIEW `d`.`v` AS SELECT 1", 13, {**view, "tableID": 9}),
+            ddl("CREATE TABLE `d`.`gone`", 14, gone),
+            ddl("CREATE TABLE `e`.`u`", 15, {**table(15, ID, database="e", name="u"), "tableID": 10}),
+        ]
+    )
+    assert {(t.name, t.view) for t in place.runner.tables()} == {
+        ("d.t", False),
+        ("d.v", True),
+        ("d.gone", False),
+        ("e.u", False),
+    }
+    place.source.grow(
+        [
+            {**ddl("DROP TABLE `d`.`gone`", 30, gone), "type": "ERASE"},
+            {**ddl("DROP DATABASE `e`", 31, {}), "type": "QUERY", "tableSchema": None},
+            ddl("RENAME TABLE `d`.`t` TO `d`.`moved`", 32, table(32, ID, name="moved")),
+        ]
+    )
+    for runner in (place.runner, place.restarted()):
+        assert {t.name for t in runner.tables()} == {"d.v", "d.moved"}
 
 
 def test_who_waits_for_a_schema_has_not_caught_up(place: Place) -> None:

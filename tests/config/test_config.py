@@ -237,7 +237,13 @@ def test_an_unknown_key_is_named_with_the_nearest_one(tmp_path: Path, text: str,
 
 
 def test_all_unknown_keys_are_named_at_once(tmp_path: Path) -> None:
-    assert "options: bar, sink.zzz" in str(refusal(tmp_path, "bar = {x = 1}\n[sink]\nzzz = 2"))
+    text = "bar = {x = 1, y = [{z = 1}]}\n[sink]\nzzz = 2"
+    assert "options: bar, bar.x, bar.y, bar.y.z, sink.zzz" in str(refusal(tmp_path, text))
+
+
+def test_what_another_protocol_reads_is_not_looked_at(tmp_path: Path) -> None:
+    load_config(f"{SIMPLE}&avro-decimal-handling-mode=exact&avro-bigint-unsigned-handling-mode=int")
+    load_config(f"{AVRO}&encoding-format=xml")
 
 
 @pytest.mark.parametrize(
@@ -343,8 +349,10 @@ def test_unknown_parameters_are_ignored() -> None:
         ("ca=/a&cert=/b", "CDC:ErrKafkaInvalidConfig", "ca, cert and key files should all be supplied"),
         ("sasl-mechanism=nope", "CDC:ErrKafkaInvalidConfig", "sasl-mechanism nope is not supported"),
         ("transaction-atomicity=table", "CDC:ErrSinkURIInvalid", "table level atomicity is not supported by kafka"),
-        ("avro-decimal-handling-mode=exact", "CDC:ErrCodecInvalidConfig", "avro-decimal-handling-mode"),
-        ("avro-bigint-unsigned-handling-mode=int", "CDC:ErrCodecInvalidConfig", "avro-bigint-unsigned-handling-mode"),
+        ("partition-num=2147483648", "CDC:ErrSinkURIInvalid", "partition-num cannot be '2147483648'"),
+        ("required-acks=-32769", "CDC:ErrSinkURIInvalid", "required-acks cannot be '-32769'"),
+        (f"max-message-bytes={1 << 63}", "CDC:ErrSinkURIInvalid", "write a whole number of 64 bits"),
+        (f"max-batch-size={'1' * 5000}", "CDC:ErrSinkURIInvalid", "write a whole number of 64 bits"),
         ("encoding-format=xml", "CDC:ErrCodecInvalidConfig", "encoding-format"),
     ],
 )
@@ -396,6 +404,8 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
             "CDC:ErrCodecInvalidConfig",
             "force-replicate must be disabled, when using avro",
         ),
+        ("", f"{AVRO}&avro-decimal-handling-mode=exact", "CDC:ErrCodecInvalidConfig", 'only be "string" or "precise"'),
+        ("", f"{AVRO}&avro-bigint-unsigned-handling-mode=int", "CDC:ErrCodecInvalidConfig", '"string" or "long"'),
         (CHECKSUMS, AVRO, "CDC:ErrCodecInvalidConfig", "enable-tidb-extension=true and avro-decimal"),
         (
             CHECKSUMS,

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from tidecast._errors import ConfigError, SchemaRefused, TerminalError, Unreacha
 from tidecast.changefeed import Changefeeds, State, _checks
 from tidecast.changefeed._feed import Feed, FeedFolder
 from tidecast.config import default_replica_config
-from tidecast.model import compose, physical_ms
+from tidecast.model import Index, compose, physical_ms
 from tidecast.server import Access, Listener, _access, _app, _limits, read_users
 
 SINK = "kafka://127.0.0.1:9092/topic?protocol=simple"
@@ -371,6 +372,27 @@ def test_tables_without_a_key_are_refused_unless_somebody_agrees(client: Client,
     agreed = {"ignore_ineligible_table": True}, {"force_replicate": True}, {"filter": {"rules": ["shop.*"]}}
     for n, config in enumerate(agreed):
         assert client("POST", FEEDS, body | {"changefeed_id": f"up-{n}", "replica_config": config}).status == 200
+
+
+def test_a_table_goes_by_an_index_whatever_columns_leave_and_a_view_needs_no_key(
+    client: Client, runner: MemoryRunner
+) -> None:
+    user = table("shop.user")
+    user = replace(
+        user, indexes=(*user.indexes, Index("uk", unique=True, primary=False, nullable=True, columns=("v",)))
+    )
+    runner.known = (user, replace(table("shop.v", key=False), view=True))
+    found = client("POST", "/api/v2/verify_table", {"sink_uri": SINK}).json
+    assert [t["table_name"] for t in found["eligible_tables"]] == ["user", "v"]
+    assert "ineligible_tables" not in found
+    config = {
+        "sink": {
+            "dispatchers": [{"matcher": ["*.*"], "partition": "index-value", "index": "uk"}],
+            "column_selectors": [{"matcher": ["*.*"], "columns": ["*"]}],
+        },
+        "filter": {"event_filters": [{"matcher": ["shop.*"], "ignore_insert_value_expr": "id > 5"}]},
+    }
+    created(client, replica_config=config)
 
 
 def test_a_sink_that_cannot_be_used_is_refused(client: Client, runner: MemoryRunner) -> None:

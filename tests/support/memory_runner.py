@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,9 +68,6 @@ class MemoryRunner:
     def check(self, config: ChangefeedConfig) -> None:
         if self.refuses:
             raise self.refuses
-
-    def check_filters(self, config: ChangefeedConfig, tables: Iterable[TableSchema]) -> None:
-        pass
 
     def tables(self) -> Sequence[TableSchema]:
         return self.known

@@ -580,13 +580,22 @@ class TestOptions:
             ({**OAUTH, "sasl-oauth-grant-type": "password"}, "CDC:ErrKafkaInvalidConfig"),
             ({**OAUTH, "sasl-oauth-audience": "kafka"}, "CDC:ErrKafkaInvalidConfig"),
             ({"sasl-user": "alice"}, "CDC:ErrKafkaInvalidConfig"),
-            ({"enable-tls": "true", "insecure-skip-verify": "1"}, "CDC:ErrKafkaInvalidConfig"),
         ],
     )
     def test_what_cannot_be_is_refused(self, params: dict[str, str], code: str) -> None:
         with pytest.raises(ConfigError) as error:
             KafkaOptions.from_params(params)
         assert error.value.code == code
+
+    @pytest.mark.parametrize("tls", ["true", "false"])
+    def test_brokers_may_have_other_names_than_their_certificates(
+        self, tls: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        options = KafkaOptions.from_params({"enable-tls": tls, "insecure-skip-verify": "1"})
+        skips = tls == "true"
+        assert (options.for_spark().get("kafka.ssl.endpoint.identification.algorithm") == "") is skips
+        assert (options.for_librdkafka().get("enable.ssl.certificate.verification") is False) is skips
+        assert ("names are not checked, but" in caplog.text) is skips
 
     def test_a_client_s_secret_is_base64_as_in_ticdc(self) -> None:
         for secret in ("hush!", "/w=="):  # the second is no text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -58,11 +58,8 @@ class Runner(Protocol):
     def check(self, config: ChangefeedConfig) -> None:
         """Connect to the sink and its registry and make the default topic ready. Raises TidecastError."""
 
-    def check_filters(self, config: ChangefeedConfig, tables: Iterable[TableSchema]) -> None:
-        """Raise ConfigError for a filter expression that cannot be computed from the columns of a table."""
-
     def tables(self) -> Sequence[TableSchema]:
-        """Return the newest schema of every table of the source."""
+        """Return the newest schema of every table that the source has, and of every view."""
 
     def checkpoint_ts(self, job: Job) -> int:
         """Return how far a changefeed has come, its start-ts where it has not begun."""

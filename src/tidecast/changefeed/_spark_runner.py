@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -17,12 +17,12 @@ from pyspark.sql import SparkSession
 
 from tidecast._errors import SourceChanged, TerminalError
 from tidecast.changefeed._runner import DEAD_LETTERS, Job, StepResult
+from tidecast.changefeed._source_tables import SourceTables
 from tidecast.config import ChangefeedConfig
 from tidecast.model import TableSchema, compose, filter_commit_ts
 from tidecast.protocols import protocol_named
 from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publishable, publish
 from tidecast.registry import Registry, open_registry
-from tidecast.routing import EventFilters
 from tidecast.sources import TopicStream, source_errors
 from tidecast.storage import AnyPath, StateFile, remove_tree
 from tidecast.topics import open_topics
@@ -73,7 +73,7 @@ class SparkRunner:
         self._registry, self._zone, self._cluster_id, self._step = registry, zone, cluster_id, step
         self._streams: dict[str, TopicStream] = {}
         self._states: dict[str, StateFile] = {}
-        self._known: dict[tuple[str, str], TableSchema] = {}
+        self._tables: SourceTables | None = None
         self._looking = threading.Lock()
 
     def now(self) -> int:
@@ -96,33 +96,26 @@ class SparkRunner:
                 registry.check()
             open_topics(config.place).ensure(config.default_topic)
 
-    def check_filters(self, config: ChangefeedConfig, tables: Iterable[TableSchema]) -> None:
-        """Let Spark look at the filter expressions. Raises ConfigError for one that it cannot compute for a table."""
-        filters = EventFilters(config.filter.event_filters, self._zone)
-        for table in tables:
-            filters.check_values(self._spark, table)
-
     def tables(self) -> Sequence[TableSchema]:
-        """Return the newest schema of every table of the source, as far as it has been looked at now."""
+        """Return the newest schema of every table that the source has, and of every view, as far as it goes now."""
         with self._looking, source_errors(self._source):
             try:
-                found = self._look()
+                return self._look()
             except SourceChanged:  # what the source holds now is what was asked for
                 self.forget("")
+                self._tables = None
                 remove_tree(self._folder / _SOURCE)
-                found = self._look()
-            self._known |= {(s.database, s.table): s for s in found}
-            return list(self._known.values())
+                return self._look()
 
-    def _look(self) -> list[TableSchema]:
+    def _look(self) -> Sequence[TableSchema]:
         stream = self._stream("", self._folder)
-        found = stream.history.newest()
+        if self._tables is None:
+            self._tables = SourceTables(self._folder / _SOURCE, stream.history)
         while (batch := stream.next(self._step)) is not None:
             with batch.events as events:
-                found += [changes.schema for changes in events.tables]
-                found += events.history.newest() if events.history else []
+                self._tables.take(events)
             stream.commit(batch)
-        return found
+        return self._tables()
 
     def checkpoint_ts(self, job: Job) -> int:
         """Return how far a changefeed has come."""

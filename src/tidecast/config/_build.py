@@ -57,11 +57,6 @@ _IN_SINK = (
     "debezium-disable-schema",
 )
 _FILE_ONLY = ("output-raw-change-event", "codec-config", "large-message-handle", "glue-schema-registry")
-_CODES = {
-    "avro-decimal-handling-mode": _CODEC,
-    "avro-bigint-unsigned-handling-mode": _CODEC,
-    "encoding-format": _CODEC,
-}
 
 
 @dataclass(frozen=True)
@@ -256,6 +251,9 @@ def _aliases(model: type[ConfigModel]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
+_BITS = {"partition-num": 32, "replication-factor": 16, "required-acks": 16}
+"""The size of numbers that TiCDC holds in fewer than 64 bits."""
+
 _PARAMETERS: dict[str, _Known] = {
     **{n: _Known(("sink",), f) for n, f in _aliases(Sink).items() if n in _IN_SINK},
     **{
@@ -295,10 +293,11 @@ def _value(name: str, field: FieldInfo, text: str) -> object:
     types = (field.annotation, *get_args(field.annotation))
     if name == "sasl-oauth-scopes":  # with blanks between them, as OAuth has them
         return text.split()
+    bits = _BITS.get(name, 64)
     try:
-        return parse_bool(text) if bool in types else parse_int(text) if int in types else text
+        return parse_bool(text) if bool in types else parse_int(text, bits) if int in types else text
     except ValueError:
-        wanted = "true or false" if bool in types else "a whole number"
+        wanted = "true or false" if bool in types else f"a whole number of {bits} bits"
         raise _error("CDC:ErrSinkURIInvalid", f"{name} cannot be {text!r}", f"write {wanted}", "sink URI") from None
 
 
@@ -332,20 +331,20 @@ def validate_file(data: Mapping[str, Any], name: str) -> Changefeed:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         keys = [str(part) for part in first["loc"]]
-        code = _CODES.get(keys[-1], _REPLICA)
-        raise _error(code, f"{'.'.join(keys)}: {first['msg']}", where=name) from None
+        raise _error(_REPLICA, f"{'.'.join(keys)}: {first['msg']}", where=name) from None
 
 
-def _unknown(model: type[ConfigModel], data: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str | None]]:
-    """Yield every key that the file may not have, with the nearest one that it may."""
-    known = _aliases(model)
+def _unknown(
+    model: type[ConfigModel] | None, data: Mapping[str, Any], path: str = ""
+) -> Iterator[tuple[str, str | None]]:
+    """Yield every key that the file may not have, those of unknown tables among them, with the nearest that it may."""
+    known = _aliases(model) if model else {}
     for key, value in data.items():
         if key not in known:
             yield path + key, next(iter(difflib.get_close_matches(key, known, n=1)), None)
-            continue
-        inner = tables_of(known[key].annotation)
+        inner = tables_of(known[key].annotation) if key in known else None
         for item in value if isinstance(value, list) else [value]:
-            if inner and isinstance(item, dict):
+            if (inner or key not in known) and isinstance(item, dict):
                 yield from _unknown(inner, item, f"{path}{key}.")
 
 

@@ -38,14 +38,14 @@ class Csv(ConfigModel):
 
 
 class CodecConfig(ConfigModel):
-    """`[sink.kafka-config.codec-config]`."""
+    """`[sink.kafka-config.codec-config]`. A protocol checks those that are its own."""
 
     enable_tidb_extension: bool = False
     max_batch_size: int = 16
     avro_enable_watermark: bool = False
-    avro_decimal_handling_mode: Annotated[Literal["precise", "string"], EMPTY_IS_UNSET] = "precise"
-    avro_bigint_unsigned_handling_mode: Annotated[Literal["long", "string"], EMPTY_IS_UNSET] = "long"
-    encoding_format: Annotated[Literal["json", "avro"], EMPTY_IS_UNSET] = "json"
+    avro_decimal_handling_mode: Annotated[str, EMPTY_IS_UNSET] = "precise"
+    avro_bigint_unsigned_handling_mode: Annotated[str, EMPTY_IS_UNSET] = "long"
+    encoding_format: Annotated[str, EMPTY_IS_UNSET] = "json"
     output_row_key: bool = False
 
 

@@ -43,7 +43,10 @@ class Index:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """One version of one table. `version` orders the versions of a table; it is a TSO where TiDB gave it."""
+    """One version of one table. `version` orders the versions of a table; it is a TSO where TiDB gave it.
+
+    `view` tells a view, where a source says so: it has schema changes and no rows.
+    """
 
     database: str
     table: str
@@ -51,6 +54,7 @@ class TableSchema:
     version: int
     columns: tuple[Column, ...]
     indexes: tuple[Index, ...] = ()
+    view: bool = False
 
     @property
     def name(self) -> str:

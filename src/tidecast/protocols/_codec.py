@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -27,9 +27,9 @@ class CodecOptions:
 
     enable_tidb_extension: bool = False
     avro_enable_watermark: bool = False
-    avro_decimal_handling_mode: Literal["precise", "string"] = "precise"
-    avro_bigint_unsigned_handling_mode: Literal["long", "string"] = "long"
-    encoding_format: Literal["json", "avro"] = "json"
+    avro_decimal_handling_mode: str = "precise"
+    avro_bigint_unsigned_handling_mode: str = "long"
+    encoding_format: str = "json"
     debezium_disable_schema: bool = False
     debezium_output_old_value: bool = True
     delete_only_output_handle_key_columns: bool = False

@@ -37,7 +37,7 @@ from tidecast.publish._schema_events import SchemaEvents
 from tidecast.publish._select import register_schemas, select_tables
 from tidecast.publish._stats import BatchStats, collect_stats
 from tidecast.registry import Registry
-from tidecast.routing import EventFilters
+from tidecast.routing import EventFilters, filter_errors
 from tidecast.spark import chunks, parallel_map, union
 from tidecast.storage import AnyPath
 from tidecast.topics import Counts, Topics, check_storage, refuse_dead_letters, write_dead_letters
@@ -234,7 +234,8 @@ class _Run:
                 frames.append(self._size.fit(encode_rows(self._batch, number, table, self._size), tails))
             return union(frames, tasks).localCheckpoint()
 
-        parts = parallel_map(fitted, chunks([*enumerate(tables)]))
+        with filter_errors():
+            parts = parallel_map(fitted, chunks([*enumerate(tables)]))
         return union(parts, tasks) if parts else None
 
     def _send(

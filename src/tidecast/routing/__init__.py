@@ -1,6 +1,6 @@
 """Which tables, events and columns leave, and to which topic and partition: rules as expressions."""
 
-from tidecast.routing._event_filter import EventFilters, check_event_filters
+from tidecast.routing._event_filter import EventFilters, check_event_filters, filter_errors
 from tidecast.routing._matcher import ColumnMatcher, TableFilter, TableMatcher
 from tidecast.routing._router import Router
 from tidecast.routing._rules import ColumnSelector, Dispatcher, EventFilter, Filter, RoutingRules
@@ -19,5 +19,6 @@ __all__ = [
     "TableMatcher",
     "check_event_filters",
     "check_target",
+    "filter_errors",
     "target_name",
 ]

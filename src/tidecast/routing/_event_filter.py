@@ -6,18 +6,19 @@ Source: Changefeed configuration, event filters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidecast._errors import ConfigError
+from tidecast._errors import ConfigError, TidecastError
 from tidecast._go import parse_regexp
 from tidecast._time_limit import check_time
-from tidecast.model import Ddl, Op, TableChanges, TableSchema, ddl_action, row_type
+from tidecast.model import Ddl, Op, TableChanges, TableSchema, ddl_action
 from tidecast.routing._matcher import TableMatcher
 from tidecast.routing._rules import EventFilter
-from tidecast.routing._where import check_condition, parse_condition, read_condition, unusable
+from tidecast.routing._values import OUT_OF_RANGE
+from tidecast.routing._where import check_condition, parse_condition, read_condition
 
 _ROW_EVENTS = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete"}
 _ALIASES = {"create database": "create schema", "drop database": "drop schema"}
@@ -58,6 +59,9 @@ _DDL_EVENTS = _ALTERS | {
     "drop view",
     "modify schema charset and collate",
 }
+_FILTERLESS = frozenset({"add foreign key", "drop foreign key", "add fulltext index", "create hybrid index"})
+"""Events that TiCDC knows, and that its filter takes for invalid all the same."""
+
 EVENTS = frozenset({*_ROW_EVENTS.values(), "all dml", "all ddl", "alter table", *_DDL_EVENTS, *_ALIASES})
 """What `ignore-event` may name."""
 
@@ -69,7 +73,14 @@ def check_event_filters(filters: Iterable[EventFilter]) -> None:
     """
     for one in filters:
         unknown = [name for name in one.ignore_event if name not in EVENTS]
+        if unknown and _FILTERLESS.issuperset(unknown):
+            raise ConfigError(
+                f"filter rule is invalid: event type {unknown[0]} not valid",
+                code="CDC:ErrFilterRuleInvalid",
+                hint="TiCDC cannot leave it out by its type either: ignore-sql can",
+            )
         if unknown:
+            unknown = [name for name in unknown if name not in _FILTERLESS]
             raise ConfigError(
                 f"invalid ignore event type: '{unknown[0]}'",
                 code="CDC:ErrInvalidIgnoreEventType",
@@ -153,16 +164,6 @@ class EventFilters:
         for _, _, text in self._expressions_of(schema):
             check_condition(text, schema)
 
-    def check_values(self, spark: SparkSession, schema: TableSchema) -> None:
-        """Raise ConfigError for an expression that Spark cannot compute from a table's columns."""
-        nothing = F.lit(None).cast(row_type(schema))
-        rows = spark.range(0).select(F.lit("").alias("op"), nothing.alias("old"), nothing.alias("data"))
-        for op, side, text in self._expressions_of(schema):
-            try:
-                _ = self._without(rows, schema, op, side, text).schema  # Spark Connect looks at a plan no sooner
-            except (AnalysisException, ParseException) as error:
-                raise unusable(text, error, schema) from None
-
     def _expressions_of(self, schema: TableSchema) -> list[tuple[Op, str, str]]:
         matching = (f for matcher, f in self._exactly if matcher.matches(*_named(schema)))
         return [expression for one in matching for expression in _expressions(one)]
@@ -170,11 +171,24 @@ class EventFilters:
     def _without(self, frame: DataFrame, schema: TableSchema, op: Op, side: str, text: str) -> DataFrame:
         """Return a frame without the rows of an operation for which MySQL takes an expression for true."""
         condition = read_condition(text, schema, side, self._zone)
-        truth = f"op = '{op}' AND {condition.sql}"
-        try:
-            return frame.withColumns(condition.values).where(~F.expr(truth)).drop(*condition.values)
-        except (AnalysisException, ParseException) as error:
-            raise unusable(text, error, schema) from None
+        left_out = F.expr(f"op = '{op}' AND {condition.sql}")
+        return frame.withColumns(condition.values).where(~left_out).drop(*condition.values)
+
+
+@contextmanager
+def filter_errors() -> Iterator[None]:
+    """Turn what Spark raises where a number of a value expression is out of MySQL's range into a ConfigError."""
+    try:
+        yield
+    except Exception as error:
+        found = None if isinstance(error, TidecastError) else OUT_OF_RANGE.search(str(error))
+        if found is None:
+            raise
+        raise ConfigError(
+            f"{found[1]} in a value expression of an event filter",
+            code="CDC:ErrInvalidFilterExpression",
+            hint="MySQL stops there, too: write it so that its numbers stay within 64 bits",
+        ) from None
 
 
 def _named(schema: TableSchema) -> tuple[str, str]:

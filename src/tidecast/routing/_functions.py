@@ -33,6 +33,7 @@ from tidecast.routing._values import (
     refuse,
     text,
     truth,
+    within,
 )
 
 _LONGEST = 1 << 32  # of a text, in bytes
@@ -250,10 +251,7 @@ def fitting(value: Value) -> Value:
     if low <= value.low and value.high <= high:
         return value
     name = "BIGINT UNSIGNED" if value.unsigned else "BIGINT"
-    error = f"raise_error({quoted(f'CDC:ErrInvalidFilterExpression: {name} value is out of range in a filter')})"
-    # A function of one element, so that the value, which may be long, stands there once.
-    check = f"v -> CASE WHEN v IS NULL OR v BETWEEN {low} AND {high} THEN v ELSE {error} END"
-    sql = f"transform(array({value.sql}), {check})[0]"
+    sql = within(value.sql, f"v BETWEEN {low} AND {high}", name)
     return integer(sql, max(low, value.low), min(high, value.high), unsigned=value.unsigned)
 
 

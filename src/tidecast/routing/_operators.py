@@ -35,6 +35,7 @@ from tidecast.routing._values import (
     refuse,
     text_literal,
     truth,
+    within,
 )
 
 _LONGEST, _TWO = 500_000, 2
@@ -263,10 +264,7 @@ def _arithmetic(kind: type[exp.Expression], left: Value, right: Value) -> Value:
         return NULL
     one, other = _operand(left), _operand(right)
     if Sort.REAL in (one.sort, other.sort):
-        error = f"raise_error({quoted('CDC:ErrInvalidFilterExpression: DOUBLE value is out of range in a filter')})"
-        sql = _REAL[kind](as_real(one), as_real(other))
-        check = f"v -> CASE WHEN v IS NULL OR abs(v) < double('infinity') THEN v ELSE {error} END"
-        return real(f"transform(array({sql}), {check})[0]")
+        return real(within(_REAL[kind](as_real(one), as_real(other)), "abs(v) < double('infinity')", "DOUBLE"))
     return _EXACT[kind](one, other)
 
 

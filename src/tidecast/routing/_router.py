@@ -80,7 +80,8 @@ class Router:
         rule = _rule(self._rules, schema)
         kind = _partition_rule(rule)
         if kind == "ts":
-            return (F.col("commit_ts") % partitions).cast("int")
+            # A row without commit-ts leaves with 0, as messages have it.
+            return (F.coalesce("commit_ts", F.lit(0)) % partitions).cast("int")
         columns = tuple(map(schema.column, _PARTITION_COLUMNS.get(kind, _no_columns)(schema, rule)))
         return _hashed(f"{schema.database}{schema.table}", columns, self._zone, partitions)
 

@@ -36,6 +36,18 @@ def refuse(why: str) -> NoReturn:
     raise Unsupported(why)
 
 
+OUT_OF_RANGE = re.compile(r"filter expression: ((?:BIGINT|BIGINT UNSIGNED|DOUBLE) value is out of range)")
+
+
+def within(sql: str, condition: str, name: str) -> str:
+    """Return SQL of a value `v` that is null or for which a condition holds, else of an error as MySQL's.
+
+    The value stands in it once, as it may be long: as the argument of a function.
+    """
+    error = f"raise_error({quoted(f'filter expression: {name} value is out of range')})"
+    return f"transform(array({sql}), v -> CASE WHEN v IS NULL OR {condition} THEN v ELSE {error} END)[0]"
+
+
 class Sort(enum.Enum):
     """A sort of value; what Spark's SQL of it gives stands behind it."""
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import sqlglot
-from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from sqlglot import exp
@@ -129,11 +128,6 @@ def read_condition(text: str, schema: TableSchema, row: str, zone: str) -> Condi
             value = shift_zone(value, "UTC", zone)
         values[name] = form(column, value)
     return Condition(f"coalesce({sql}, false)", values)
-
-
-def unusable(text: str, error: AnalysisException | ParseException, schema: TableSchema) -> ConfigError:
-    """Return the error of an expression that Spark cannot compute after all, without Spark's words."""
-    return _invalid(text, schema, "it cannot be computed for a row")
 
 
 def _invalid(text: str, schema: TableSchema, why: str) -> ConfigError:

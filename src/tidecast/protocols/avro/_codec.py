@@ -17,6 +17,9 @@ from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_schema
 from tidecast.registry import Registry, SchemaId, subject_for
 
+_TEXT = "string"
+"""The mode of a number that goes as text."""
+
 
 class AvroCodec(WithoutTails):
     """Avro: a schema id per topic and table version, registered before the first row that needs it."""
@@ -28,8 +31,8 @@ class AvroCodec(WithoutTails):
         self.checksums = options.checksums
         self._options = AvroOptions(
             enable_tidb_extension=options.enable_tidb_extension,
-            decimal_handling_mode=options.avro_decimal_handling_mode,
-            bigint_unsigned_handling_mode=options.avro_bigint_unsigned_handling_mode,
+            decimal_handling_mode="string" if options.avro_decimal_handling_mode == _TEXT else "precise",
+            bigint_unsigned_handling_mode="string" if options.avro_bigint_unsigned_handling_mode == _TEXT else "long",
             checksum=options.checksums,
             zone=options.zone,
         )
@@ -113,10 +116,16 @@ def wrong_options(options: CodecOptions) -> Iterator[str]:
             'Avro protocol requires parameter "schema-registry" or "glue-schema-registry" '
             "to specify the schema registry"
         )
+    for name, mode, other in (
+        ("avro-decimal-handling-mode", options.avro_decimal_handling_mode, "precise"),
+        ("avro-bigint-unsigned-handling-mode", options.avro_bigint_unsigned_handling_mode, "long"),
+    ):
+        if mode not in (_TEXT, other):
+            yield f'{name} value could only be "{_TEXT}" or "{other}"'
     needed = {
         "enable-tidb-extension=true": options.enable_tidb_extension,
-        "avro-decimal-handling-mode=string": options.avro_decimal_handling_mode == "string",
-        "avro-bigint-unsigned-handling-mode=string": options.avro_bigint_unsigned_handling_mode == "string",
+        "avro-decimal-handling-mode=string": options.avro_decimal_handling_mode == _TEXT,
+        "avro-bigint-unsigned-handling-mode=string": options.avro_bigint_unsigned_handling_mode == _TEXT,
     }
     if options.checksums and not all(needed.values()):
         missing = " and ".join(option for option, given in needed.items() if not given)

@@ -19,7 +19,9 @@ class SimpleCodec(WithoutRegistry, WithoutTails):
     def __init__(self, options: CodecOptions, registry: object, state: bytes) -> None:
         super().__init__()
         self.checksums = options.checksums
-        self._options = SimpleOptions(encoding_format=options.encoding_format, zone=options.zone)
+        self._options = SimpleOptions(
+            encoding_format="avro" if options.encoding_format == "avro" else "json", zone=options.zone
+        )
 
     def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return nothing: Simple keeps every value."""
@@ -66,5 +68,7 @@ class SimpleCodec(WithoutRegistry, WithoutTails):
 
 def wrong_options(options: CodecOptions) -> Iterator[str]:
     """Yield what is wrong with a changefeed's options for Simple, in TiCDC's words."""
+    if options.encoding_format not in ("json", "avro"):
+        yield f"unsupported encoding-format {options.encoding_format} for the simple protocol"
     if options.delete_only_output_handle_key_columns and options.force_replicate:
         yield "force-replicate must be disabled when delete-only-output-handle-key-columns is enabled"

@@ -1,0 +1,58 @@
+"""Which tables a source has now: what its rows, repeated schemas and schema changes tell, kept over restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pydantic import TypeAdapter
+
+from tidecast.model import Ddl, Events, SchemaHistory, TableSchema, ddl_action
+from tidecast.storage import AnyPath, StateFile
+
+_FILE = "tables.json"
+_KNOWN = TypeAdapter(list[TableSchema])
+
+
+class SourceTables:
+    """The newest schema of every table that is there, views among them.
+
+    `folder` keeps them; where it has none yet, `history` tells what there was, if not what has gone since.
+    """
+
+    def __init__(self, folder: AnyPath, history: SchemaHistory) -> None:
+        self._file = StateFile(folder / _FILE)
+        kept = self._file.read()
+        self._versions = {schema.key for schema in history}
+        self._known: dict[tuple[str, str], TableSchema] = {}
+        for schema in _KNOWN.validate_json(kept) if kept else history.newest():
+            self._add(schema)
+
+    def __call__(self) -> Sequence[TableSchema]:
+        return list(self._known.values())
+
+    def take(self, events: Events) -> None:
+        """Take what a batch tells; the same batch may come again."""
+        for changes in events.tables:
+            self._add(changes.schema)
+        if events.history:
+            for schema in events.history.newest():  # also those that are repeated, without row or change
+                if schema.key not in self._versions:
+                    self._add(schema)
+            self._versions = {schema.key for schema in events.history}
+        for change in events.ddl:
+            self._change(change)
+        self._file.write(_KNOWN.dump_json(list(self._known.values())))
+
+    def _add(self, schema: TableSchema) -> None:
+        self._known[schema.database, schema.table] = schema
+
+    def _change(self, change: Ddl) -> None:
+        match ddl_action(change.sql).event:
+            case "drop schema":
+                self._known = {name: s for name, s in self._known.items() if name[0] != change.database}
+            case "drop table" | "drop view":
+                self._known.pop((change.database, change.table), None)
+            case _ if change.schema:
+                self._known.pop(change.renamed_from or ("", ""), None)
+                self._add(replace(change.schema, view=change.is_view))
