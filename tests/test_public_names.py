@@ -101,7 +101,7 @@ PUBLIC = {
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Router RoutingRules TableFilter
-        TableMatcher check_event_filters check_target target_name
+        TableMatcher check_event_filters check_target filter_errors target_name
     """,
     "tidecast.config": """
         ChangefeedConfig build_config checked_replica_config completed_replica_config default_replica_config

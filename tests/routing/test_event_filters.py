@@ -14,7 +14,7 @@ from tidecast import ConfigError
 from tidecast.config import load_config
 from tidecast.model import CHECKSUM, Column, DataType, Ddl, Index, Op, TableChanges, TableSchema, row_type
 from tidecast.publish._split import split_key_updates
-from tidecast.routing._event_filter import EventFilters
+from tidecast.routing._event_filter import EventFilters, filter_errors
 from tidecast.routing._rules import EventFilter
 from tidecast.routing._where import read_condition
 
@@ -268,6 +268,13 @@ def test_expressions_that_might_say_otherwise_are_refused(expression: str, words
     assert words in str(refused.value)
     assert f"invalid filter expression '{expression}'" in str(refused.value)
     assert "shop.sorts" in str(refused.value)
+
+
+def test_a_number_out_of_range_stops(changes: TableChanges) -> None:
+    one = EventFilter.model_validate({"matcher": ["*.*"], "ignore-insert-value-expr": "code + 9223372036854775807 > 0"})
+    with pytest.raises(ConfigError, match="BIGINT value is out of range") as stopped, filter_errors():
+        EventFilters([one]).passing(changes).count()
+    assert stopped.value.code == "CDC:ErrInvalidFilterExpression"
 
 
 def test_a_column_that_there_is_not_is_refused() -> None:
