@@ -49,7 +49,8 @@ PUBLIC = {
         Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
         MAX_DECIMAL_PRECISION Name Op RECORD Reason SchemaHistory SchemaKey Statement TableChanges TableSchema
         bit_width checked compose ddl_action ddl_type filter_commit_ts is_tso physical_ms physical_ms_of
-        read_statement row_type sanitize spark_type split_at_commit_ts to_datetime
+        read_statement row_type sanitize spark_type split_at_commit_ts to_datetime usual_length
+        with_commit_ts
     """,
     "tidecast.spark": """
         active_java ansi_enabled bad_names block_collapse_project called chunks evaluated_once inheriting

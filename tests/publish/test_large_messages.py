@@ -100,6 +100,7 @@ def test_without_an_option_a_large_row_ends_the_run(
     with pytest.raises(tidecast.EncodeError, match=r"length:\d+, maxMessageBytes:900") as stopped:
         convert(source, tmp_path, encoding, "", spark)
     assert stopped.value.code == "CDC:ErrMessageTooLarge"
+    assert stopped.value.message.startswith("message is too large. table:")
     assert "large-message-handle-option" in str(stopped.value)
     read, _ = rows(spark, f"file://{tmp_path}/out?protocol=simple")
     assert read == {1: "short"}  # what came before has left

@@ -41,10 +41,12 @@ class AvroTopic:
         self._lines: list[dict[str, Any]] = []
         self._sent = 0
 
-    def register(self, schema_id: int, table: str = "t", *, keyspace: str = "default", **columns: Schema) -> int:
+    def register(
+        self, schema_id: int, table: str = "t", *, keyspace: str = "default", extension: bool = True, **columns: Schema
+    ) -> int:
         """Register a schema; a value's carries the operation and the commit-ts, a key's (columns `id`) does not."""
         fields: list[Schema] = [{"name": name, **members} for name, members in columns.items()]
-        fields += _EXTENSION if list(columns) != ["id"] else []
+        fields += _EXTENSION if extension and list(columns) != ["id"] else []
         schema = {"type": "record", "name": table, "namespace": f"{keyspace}.d", "fields": fields}
         folder = self._folder / "schemas" / "subjects" / f"s{schema_id}"
         folder.mkdir(parents=True)
@@ -72,18 +74,27 @@ class AvroTopic:
         place = {"topic": topic, "partition": 0, "offset": len(self._lines), "timestamp": 1_700_000_000_000}
         self._lines.append({**place, "key": key, "value": value})
 
-    def replicate(self, **options: Any) -> tidecast.Replicated:
-        """Apply the topic to the tables, what came since the last time as one more file."""
+    def write(self) -> str:
+        """Write what came since the last time to one more file of each topic, and return the URI of all topics."""
         topics = self._folder / "topics"
         for topic in {line["topic"] for line in self._lines[self._sent :]}:
             (topics / topic).mkdir(parents=True, exist_ok=True)
             lines = [json.dumps(line) + "\n" for line in self._lines[self._sent :] if line["topic"] == topic]
             (topics / topic / f"part-{self._sent:05}.jsonl").write_text("".join(lines))
         self._sent = len(self._lines)
+        return f"file://{topics}/t?protocol=avro&topics=.*"
+
+    @property
+    def registry(self) -> str:
+        """The URI of the registry."""
+        return f"file://{self._folder}/schemas"
+
+    def replicate(self, **options: Any) -> tidecast.Replicated:
+        """Apply the topic to the tables, what came since the last time as one more file."""
         return tidecast.replicate(
-            f"file://{topics}/t?protocol=avro&topics=.*",
+            self.write(),
             str(self._folder / "tables"),
-            schema_registry=f"file://{self._folder}/schemas",
+            schema_registry=self.registry,
             tz="UTC",
             spark=self._spark,
             **options,

@@ -13,7 +13,7 @@ from tidecast._policy import OnError
 from tidecast._progress import Progress, no_progress
 from tidecast.api._source import GivenEvents, TopicSource, folder, row_count
 from tidecast.config import ChangefeedConfig, load_config
-from tidecast.model import Events
+from tidecast.model import Events, with_commit_ts
 from tidecast.protocols import protocol_named
 from tidecast.publish import PlannedTable, Published, check_publishable, publish
 from tidecast.publish import plan as plan_tables
@@ -136,7 +136,7 @@ def convert(
         events = stack.enter_context(route.source.events(progress))
         progress("publishing rows", 0, row_count(events))
         return publish(
-            events,
+            with_commit_ts(events),
             settings,
             route.topics,
             registry,

@@ -19,7 +19,7 @@ from tidecast._errors import SourceChanged, TerminalError
 from tidecast.changefeed._runner import DEAD_LETTERS, Job, StepResult
 from tidecast.changefeed._source_tables import SourceTables
 from tidecast.config import ChangefeedConfig
-from tidecast.model import TableSchema, compose, filter_commit_ts
+from tidecast.model import TableSchema, compose, filter_commit_ts, with_commit_ts
 from tidecast.protocols import protocol_named
 from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publishable, publish
 from tidecast.registry import Registry, open_registry
@@ -143,7 +143,8 @@ class SparkRunner:
                 if self._announce(job, state, bootstraps, registry):
                     self._save(job, replace(state, bootstraps=bootstraps.state().decode()))
                 return StepResult(state.checkpoint_ts, caught_up=not stream.progress.rows_waiting)
-            with batch.events as read:
+            with batch.events as held:
+                read = with_commit_ts(held, state.highest)
                 tells, highest = bool(batch.progress.watermarks), dict[str, int]()
                 if tells and state.checkpoint_ts > state.from_ts and not job.target_ts:
                     events = read  # all that comes now is within the bounds: no need to look at it

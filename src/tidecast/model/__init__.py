@@ -4,13 +4,14 @@ from tidecast._tso import compose, physical_ms, to_datetime
 from tidecast.model._actions import Action, ddl_action
 from tidecast.model._ddl import Bootstrap, Ddl
 from tidecast.model._ddl_parser import Definition, Name, Statement, ddl_type, read_statement
+from tidecast.model._delete_ts import with_commit_ts
 from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Events, Op, Reason, TableChanges, row_type
 from tidecast.model._history import InvalidSchema, SchemaHistory, checked
 from tidecast.model._names import sanitize
 from tidecast.model._schema import Column, Index, SchemaKey, TableSchema
 from tidecast.model._ts_range import filter_commit_ts, split_at_commit_ts
 from tidecast.model._tso import is_tso, physical_ms_of
-from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, bit_width, spark_type
+from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, bit_width, spark_type, usual_length
 
 __all__ = [
     "CHECKSUM",
@@ -50,4 +51,6 @@ __all__ = [
     "spark_type",
     "split_at_commit_ts",
     "to_datetime",
+    "usual_length",
+    "with_commit_ts",
 ]

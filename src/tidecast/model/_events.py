@@ -98,6 +98,7 @@ class TableChanges:
     `rows` counts them. `rows_from` and `upserts_from` are the positions (see `Events.position`) of the first row,
     and of the first row that is not a delete, None where there is none. `keyspace` is that of the database, None where
     the protocol does not tell. `shows_before` says that an update may show the row before it, too, and so change a key.
+    `of_key` says that these are deletes under the schema of their key, which is no version of the table.
     """
 
     schema: TableSchema
@@ -107,6 +108,7 @@ class TableChanges:
     upserts_from: int | None = None
     keyspace: str | None = None
     shows_before: bool = True
+    of_key: bool = False
 
     @property
     def good(self) -> DataFrame:

@@ -83,7 +83,8 @@ class DataType:
     """A MySQL column type, as TiDB names it.
 
     `length` is the display width, the number of characters or the precision, and 0 where unknown;
-    `decimal` the scale or the fractional seconds' digits; `elements` the options of ENUM and SET.
+    `decimal` the scale or the fractional seconds' digits, unknown where both are 0; `elements` the options of ENUM and
+    SET.
     """
 
     mysql_type: str
@@ -109,6 +110,28 @@ class DataType:
         elif self.kind in (Kind.TEXT, Kind.BINARY, Kind.BIT) and 0 < self.length < 65535:
             text += f"({self.length})"
         return text + (" unsigned" if self.unsigned and self.kind.numeric else "")
+
+
+def usual_length(data_type: DataType) -> int:
+    """Return the length that TiDB tells of a type whose digits and elements decide it, 0 for others."""
+    match data_type.kind:
+        case Kind.DATE:
+            return 10
+        case Kind.TIME:
+            return 10 + _fraction(data_type)
+        case Kind.DATETIME | Kind.TIMESTAMP:
+            return 19 + _fraction(data_type)
+        case Kind.ENUM:
+            return max(map(len, data_type.elements), default=0)
+        case Kind.SET:
+            return len(",".join(data_type.elements))
+        case Kind.JSON:
+            return 2**32 - 1
+    return 0
+
+
+def _fraction(data_type: DataType) -> int:
+    return data_type.decimal and 1 + data_type.decimal
 
 
 def spark_type(data_type: DataType) -> T.DataType:

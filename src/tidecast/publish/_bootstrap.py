@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
 from tidecast.model import TableSchema
 
 INACTIVE_MS = 30 * 60 * 1000
+_VERSIONS = 20
 
 
 @dataclass
 class _TableState:
-    """A table: its newest schema, the topic of its first row, when it was repeated last, and its rows since then."""
+    """A table: its newest schema, the topic of its first row, when it was repeated last, and its rows since then.
+
+    `versions` are the last ones that its readers were told, by schemas that were repeated or by schema changes.
+    """
 
     schema: TableSchema
     topic: str
     sent_ms: int
     row_ms: int
     rows: int = 0
+    versions: list[int] = field(default_factory=list)
 
 
 _STATE = TypeAdapter(list[_TableState])
@@ -29,9 +35,10 @@ _STATE = TypeAdapter(list[_TableState])
 class Bootstraps:
     """The tables whose schemas are repeated: before the first row, then by time and by number of rows.
 
-    A table without a row for half an hour is forgotten, so that its next row is a first one again. What is known
-    goes through `state` from one run to the next, so that a restart does not begin anew. The numbers are TiCDC's
-    `send-bootstrap-interval-in-sec` and `send-bootstrap-in-msg-count`, either of which 0 ends it.
+    A version that no schema change has told is repeated before its first row, too: Avro has none. A table without a row
+    for half an hour is forgotten, so that its next row is a first one again. What is known goes through `state` from
+    one run to the next, so that a restart does not begin anew. The numbers are TiCDC's `send-bootstrap-interval-in-sec`
+    and `send-bootstrap-in-msg-count`, either of which 0 ends it.
     Source: Simple protocol, BOOTSTRAP.
     """
 
@@ -63,6 +70,15 @@ class Bootstraps:
         """Tell whether a table's next row is its first one."""
         return table_key(schema) not in self._tables
 
+    def is_told(self, schema: TableSchema) -> bool:
+        """Tell whether readers know this version of a table."""
+        table = self._tables.get(table_key(schema))
+        return table is not None and schema.version in table.versions
+
+    def newest(self) -> Mapping[tuple[str, str], int]:
+        """Return the version of the newest schema of each table, by database and name."""
+        return {(t.schema.database, t.schema.table): t.schema.version for t in self._tables.values()}
+
     def rows(self, schema: TableSchema) -> int:
         """Return how many rows of a table have left since its schema was repeated."""
         table = self._tables.get(table_key(schema))
@@ -73,12 +89,23 @@ class Bootstraps:
         now = _now(now_ms)
         table = self._tables.setdefault(table_key(schema), _TableState(schema, topic, now, now))
         table.sent_ms, table.rows = now, 0
+        self.told(schema)
+
+    def told(self, schema: TableSchema) -> None:
+        """Take note that readers know this version, if they know of the table."""
+        if (table := self._tables.get(table_key(schema))) and schema.version not in table.versions:
+            table.versions = [*table.versions[1 - _VERSIONS :], schema.version]
 
     def took(self, schema: TableSchema, topic: str, rows: int, now_ms: int | None = None) -> None:
-        """Take note of rows that leave after the last time that their schema was repeated."""
+        """Take note of rows that leave after the last time that their schema was repeated.
+
+        Deletes may show fewer columns than other rows of their version.
+        """
         now = _now(now_ms)
         table = self._tables.setdefault(table_key(schema), _TableState(schema, topic, now, now))
-        table.schema, table.row_ms = schema, now
+        if schema.version != table.schema.version or len(schema.columns) > len(table.schema.columns):
+            table.schema = schema
+        table.row_ms = now
         table.rows += rows
 
 

@@ -24,7 +24,7 @@ _FEW = 1_000
 class Control:
     """A message to all partitions of a topic, and the position in the source at which it is sent.
 
-    `ahead` puts it before the rows of its position.
+    `ahead` puts it before the rows of its position; `table` is the name of the table that it is about.
     """
 
     position: int | None
@@ -32,13 +32,23 @@ class Control:
     partitions: Sequence[int]
     message: Message
     ahead: bool = False
+    table: str = ""
 
 
 def control_frame(spark: SparkSession, controls: Iterable[Control], events: Events) -> DataFrame:
     """Return messages as a frame: `topic`, `partition`, `key`, `value`, `sequence`."""
     last = 0 if events.ordered else _LAST - 1
+    # Where rows have no order of their own, the offset of one in its partition is no place among them: all go before.
     rows = [
-        (c.topic, partition, *c.message, c.position, not c.ahead, _FIRST if c.ahead else last, number)
+        (
+            c.topic,
+            partition,
+            *c.message,
+            c.position if events.position else 0,
+            not c.ahead,
+            _FIRST if c.ahead else last,
+            number,
+        )
         for number, c in enumerate(controls)
         for partition in c.partitions
     ]
@@ -58,10 +68,11 @@ def control_frame(spark: SparkSession, controls: Iterable[Control], events: Even
 
 def ddl_topic(ddl: Ddl, router: Router, default: str) -> str:
     """Return the topic of a schema change: the table's, as it was named before a RENAME, or the default one."""
-    if ddl.schema is None:
+    if not ddl.table:
         return default
     database, table = ddl.renamed_from or (ddl.database, ddl.table)
-    return router.topic_for(replace(ddl.schema, database=database, table=table))
+    schema = ddl.schema or TableSchema(database, table, 0, 0, ())
+    return router.topic_for(replace(schema, database=database, table=table))
 
 
 @dataclass(frozen=True)
@@ -100,13 +111,13 @@ def topic_lifetimes(
         if ddl_action(change.sql).event == "drop schema":
             dropped = [name for name in alive if name[0] == change.database]
             ended += [replace(alive.pop(name), gone=change.position) for name in dropped]
-        if change.schema is None or change.is_view:
+        if not change.table or change.is_view:
             continue
-        name = (change.database, change.table)
-        gone = change.renamed_from or (name if change.type == "ERASE" or not wanted(change.schema) else None)
+        name, stays = (change.database, change.table), change.schema is None or wanted(change.schema)
+        gone = change.renamed_from or (name if change.type == "ERASE" or not stays else None)
         if gone in alive:
             ended.append(replace(alive.pop(gone), gone=change.position))
-        if change.type != "ERASE" and wanted(change.schema) and name not in alive:
+        if change.schema and change.type != "ERASE" and stays and name not in alive:
             alive[name] = TopicLifetime(router.topic_for(change.schema), born=change.position)
     return [*ended, *alive.values()], {name: lifetime.topic for name, lifetime in alive.items()}
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.checksum import row_checksum
-from tidecast.model import CHECKSUM, RECORD, Op, Reason, TableSchema
+from tidecast.model import CHECKSUM, RECORD, Reason, TableSchema
 from tidecast.publish._batch import Batch, OutgoingTable
 from tidecast.publish._fit import MessageSize
 from tidecast.publish._split import MOVED, split_key_updates
@@ -73,7 +73,7 @@ def encode_rows(batch: Batch, number: int, outgoing: OutgoingTable, size: Messag
     frame = batch.filters.passing(replace(outgoing.changes, frame=frame))
     if not batch.codec.checksums:
         frame = frame.withColumn("checksum", F.lit(None).cast(CHECKSUM))
-    elif not batch.events.checksums:
+    elif not batch.events.checksums and not outgoing.changes.of_key:
         frame = frame.withColumn("checksum", _computed(table.schema))
     detail = F.coalesce("detail", batch.codec.unencodable(table))
     reason = F.coalesce("reason", F.when(detail.isNotNull(), Reason.NOT_IN_PROTOCOL))
@@ -115,14 +115,13 @@ def _common_columns() -> tuple[Column, ...]:
 
 @reused(ansi_enabled)
 def _computed(schema: TableSchema) -> Column:
-    """Return the checksum of a row whose source knows none, as a version 0 one."""
-    return F.when(
-        F.col("op") != Op.DELETE,
-        F.struct(
-            F.lit(0).alias("version"),
-            F.lit(False).alias("corrupted"),
-            row_checksum(schema, F.col("data")).alias("current"),
-            F.when(F.col("old").isNotNull(), row_checksum(schema, F.col("old"))).alias("previous"),
+    """Return the checksum of a row whose source knows none, as a version 0 one; that of no row is 0."""
+    return F.struct(
+        F.lit(0).alias("version"),
+        F.lit(False).alias("corrupted"),
+        *(
+            F.when(F.col(side).isNotNull(), row_checksum(schema, F.col(side))).otherwise(0).alias(name)
+            for name, side in (("current", "data"), ("previous", "old"))
         ),
     )
 

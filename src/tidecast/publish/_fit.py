@@ -81,11 +81,11 @@ class MessageSize:
         key, value = message
         return _OVERHEAD + len(key or b"") + len(value)
 
-    def too_large(self, topic: str, length: int, where: str) -> EncodeError:
+    def too_large(self, table: str, length: int, where: str) -> EncodeError:
         """Return the error for a message that no form makes fit."""
         other = ", or set large-message-handle-option" if self._reducible else ""
         return EncodeError(
-            f"message is too large. topic:{topic}, length:{length}, maxMessageBytes:{self.limit}",
+            f"message is too large. table:{table}, length:{length}, maxMessageBytes:{self.limit}",
             code="CDC:ErrMessageTooLarge",
             where=where,
             hint=f"raise max-message-bytes in the sink URI{other}",

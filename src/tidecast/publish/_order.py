@@ -43,7 +43,9 @@ def _row_sequence(*, ordered: bool, moved: bool, alone: bool) -> Column:
     transaction = Window.partitionBy(*origin, "plan", "source.commit_ts")
     last_other = F.max(F.when(F.col("op") != Op.CREATE, offset)).over(transaction)
     closing = (F.col("op") == Op.CREATE) & (offset > F.coalesce(last_other, F.lit(-1)))
-    return F.struct(F.max("source.commit_ts").over(so_far), closing, offset, partition).cast(SEQUENCE)
+    closing &= F.col("source.commit_ts").isNotNull()  # without one nothing tells a transaction's end
+    at = F.coalesce(F.max("source.commit_ts").over(so_far), F.lit(0))
+    return F.struct(at, closing, offset, partition).cast(SEQUENCE)
 
 
 def joining(tails: Sequence[Message]) -> Callable[[DataFrame], DataFrame] | None:

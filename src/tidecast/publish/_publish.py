@@ -15,6 +15,7 @@ from itertools import chain
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidecast._counted import counted
 from tidecast._errors import ConfigError
 from tidecast._policy import OnError
 from tidecast.config import ChangefeedConfig
@@ -65,7 +66,7 @@ class Published:
     claims: int = 0
     table_topics: TableTopics = field(default_factory=dict)
     codec: bytes = b""
-    warnings: Sequence[str] = ()
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def total(self) -> int:
@@ -168,7 +169,8 @@ class _Run:
     def publish(self, folder: AnyPath, on_error: OnError) -> Published:
         """Publish the batch; see `tidecast.publish.publish`."""
         batch, report = self._batch, self._report
-        tables, report.skipped = select_tables(batch, self._table_topics)
+        selected, report.skipped = select_tables(batch, self._table_topics)
+        tables = self._schemas.named(selected)
         if on_error is OnError.FAIL:
             refuse_dead_letters(batch.events.rejected)
         stop, tables = register_schemas(batch.codec, tables)
@@ -178,11 +180,12 @@ class _Run:
         unsent, stats = batch.events.rejected, _NO_ROWS
         controls: list[Control] = []
         if fitted:
-            stats = collect_stats(fitted, batch.events, self._size)
+            names = [table.table.schema.table for table in tables]
+            stats = collect_stats(fitted, batch.events, self._size, names)
             stop = first_stop(stop, stats.stop)
             if stop:
                 fitted = fitted.where(stop.before(batch.events))
-                stats = collect_stats(fitted, batch.events, self._size)
+                stats = collect_stats(fitted, batch.events, self._size, names)
             if stats.unsendable:
                 unsent = unsent.unionByName(unsendable_rows(fitted))
                 if on_error is OnError.FAIL:
@@ -191,13 +194,18 @@ class _Run:
                 table = tables[number].table
                 report.messages[table.schema.name, table.topic] += rows
             report.claims = stats.claims
+            if stats.untimed and not protocol_named(batch.config.protocol).needs_registry:
+                untimed = counted(stats.untimed, "row has", "rows have")
+                report.warnings.append(
+                    f"{untimed} no commit-ts, and 0 in its place: whoever goes by it may keep an older row"
+                )
             controls = list(self._schemas.bootstraps(tables, stats.rows, fitted, moved=stats.moved))
             report.bootstraps += len(controls)
         stop = self._send(fitted, controls, stop, stats, tables)
         report.dead_letters = write_dead_letters(unsent, folder)
         report.codec = batch.codec.state()
         if batch.events.checksums and not batch.codec.checksums:
-            report.warnings = [_CHECKSUMS_LEFT_OUT]
+            report.warnings.append(_CHECKSUMS_LEFT_OUT)
         if stop:
             raise stop.error
         return report
@@ -255,7 +263,7 @@ class _Run:
             size = self._size.size_of(control.message)
             if size > self._size.limit:
                 where = f"schema of a table in topic {control.topic}"
-                stop = first_stop(stop, Stop(control.position, self._size.too_large(control.topic, size, where)))
+                stop = first_stop(stop, Stop(control.position, self._size.too_large(control.table, size, where)))
         watermarks = self._watermarks()
         if stop:
             controls = [c for c in controls if (c.position or 0) < (stop.position or 0)]

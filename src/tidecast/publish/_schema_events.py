@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -15,6 +16,10 @@ from tidecast.publish._bootstrap import Bootstraps, table_key
 from tidecast.publish._control_events import Control, ddl_topic
 from tidecast.publish._fit import MessageSize
 from tidecast.publish._order import row_sequence
+
+
+def _version(schema: TableSchema) -> tuple[str, int]:
+    return table_key(schema), schema.version
 
 
 class SchemaEvents:
@@ -35,20 +40,29 @@ class SchemaEvents:
             return
         first = min((t.changes.rows_from for t in tables if t.changes.rows_from is not None), default=None)
         yield from self.due(first)
-        repeated: dict[str, int] = {}
+        repeated: dict[tuple[str, int], int] = {}
         for bootstrap in events.bootstraps:
             if self._batch.passes(bootstrap.schema):
                 topic = router.topic_for(bootstrap.schema)
-                repeated.setdefault(table_key(bootstrap.schema), bootstrap.position or 0)
+                repeated.setdefault(_version(bootstrap.schema), bootstrap.position or 0)
                 yield from self._bootstrap(bootstrap.schema, topic, bootstrap.position, ahead=not events.ordered)
+        changed = {_version(ddl.schema) for ddl in events.ddl if ddl.schema and self._leaves(ddl)}
+        versions: dict[tuple[str, int], tuple[int, TableSchema]] = {}
+        for number, outgoing in enumerate(tables):
+            schema, start = outgoing.table.schema, outgoing.changes.rows_from
+            if number in rows and start is not None:
+                earlier, other = versions.get(_version(schema), (start, schema))
+                versions[_version(schema)] = min(start, earlier), max(schema, other, key=lambda s: len(s.columns))
         for number, outgoing in enumerate(tables):
             schema, topic, start = outgoing.table.schema, outgoing.table.topic, outgoing.changes.rows_from
             if number not in rows or start is None:
                 continue
-            if rules.is_new(schema):
-                if repeated.get(table_key(schema), start + 1) > start:
-                    yield from self._bootstrap(schema, topic, start, ahead=True)
-                rules.repeated(schema, topic)
+            version = _version(schema)
+            if rules.is_new(schema) or not (rules.is_told(schema) or version in changed):
+                start, whole = versions[version]
+                if repeated.get(version, start + 1) > start:
+                    yield from self._bootstrap(whole, topic, start, ahead=True)
+                rules.repeated(whole, topic)
             before, count = rules.rows(schema), rows[number]
             if before + count >= rules.every_rows:
                 for position in self._every(fitted, number, rules.every_rows, before, moved):
@@ -56,6 +70,26 @@ class SchemaEvents:
                 rules.repeated(schema, topic)
                 count = (before + count) % rules.every_rows
             rules.took(schema, topic, count)
+
+    def named(self, tables: Sequence[OutgoingTable]) -> list[OutgoingTable]:
+        """Return table versions as rows shall name them.
+
+        An Avro delete shows the schema of its key, which is no version of its table: it goes by the newest one.
+        """
+        batch, newest = self._batch, dict(self._rules.newest())
+        for changes in batch.events.tables:
+            if not changes.of_key:
+                name = (changes.schema.database, changes.schema.table)
+                newest[name] = max(changes.schema.version, newest.get(name, 0))
+
+        def named(outgoing: OutgoingTable) -> OutgoingTable:
+            schema = outgoing.table.schema
+            version = newest.get((schema.database, schema.table))
+            if version is None or not outgoing.changes.of_key:
+                return outgoing
+            return replace(outgoing, table=batch.routed(replace(schema, version=version)))
+
+        return [named(table) for table in tables]
 
     def due(self, position: int | None) -> Iterator[Control]:
         """Yield the schemas whose time has come."""
@@ -78,7 +112,7 @@ class SchemaEvents:
         if message:
             to_all = self._batch.config.sink.send_bootstrap_to_all_partition
             partitions = self._batch.topics.partitions(topic) if to_all else range(1)
-            yield Control(position, topic, partitions, self._size.packed(message), ahead)
+            yield Control(position, topic, partitions, self._size.packed(message), ahead, schema.table)
 
     def ddl(self) -> Iterator[list[Control]]:
         """Yield the messages of each schema change that has some."""
@@ -89,8 +123,11 @@ class SchemaEvents:
                 continue
             topic = ddl_topic(ddl, batch.router, batch.config.default_topic)
             if messages:
+                if ddl.schema:
+                    self._rules.told(ddl.schema)
                 partitions = batch.topics.partitions(topic)
-                yield [Control(ddl.position, topic, partitions, self._size.packed(m)) for m in messages]
+                packed = map(self._size.packed, messages)
+                yield [Control(ddl.position, topic, partitions, m, table=ddl.table) for m in packed]
 
     def _leaves(self, ddl: Ddl) -> bool:
         tables, filters = self._batch.tables, self._batch.filters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, Row
@@ -22,7 +22,7 @@ class BatchStats:
     """How many rows of each table version can leave, by its number, how many cannot, and where the run must stop.
 
     `partitions` counts those that can leave by table version and partition. `moved` tells whether updates were split;
-    `several_origins` whether rows are of several partitions of the source.
+    `several_origins` whether rows are of several partitions of the source. `untimed` counts rows without a commit-ts.
     """
 
     rows: Mapping[int, int] = field(default_factory=dict)
@@ -31,14 +31,18 @@ class BatchStats:
     claims: int = 0
     moved: bool = False
     several_origins: bool = False
+    untimed: int = 0
     stop: Stop | None = None
 
 
-def collect_stats(fitted: DataFrame, events: Events, size: MessageSize) -> BatchStats:
-    """Count messages (see `FITTED`). A row that is too large, or damaged under `error`, stops the run."""
+def collect_stats(fitted: DataFrame, events: Events, size: MessageSize, names: Sequence[str]) -> BatchStats:
+    """Count messages (see `FITTED`). A row that is too large, or damaged under `error`, stops the run.
+
+    `names` are those of the tables, by their numbers.
+    """
     groups, counts = _counted(events.position)
     rows = fitted.groupBy(*groups).agg(*counts).collect()
-    stops = sorted((r["stop"] for r in rows if r["stop"]), key=lambda s: s["place"]["position"])
+    stops = sorted((r for r in rows if r["stop"]), key=lambda r: r["stop"]["place"]["position"])
     sendable = Counter[int]()
     for row in rows:
         sendable.update({row["plan"]: row["rows"]} if row["sendable"] else {})
@@ -49,7 +53,8 @@ def collect_stats(fitted: DataFrame, events: Events, size: MessageSize) -> Batch
         claims=sum(r["claims"] for r in rows),
         moved=any(r["moved"] for r in rows),
         several_origins=len({r[name] for r in rows for name in ("first_origin", "last_origin")}) > 1,
-        stop=_stop(stops[0], events, size) if stops else None,
+        untimed=sum(r["untimed"] for r in rows if r["sendable"]),
+        stop=_stop(stops[0]["stop"], events, size, names[stops[0]["plan"]]) if stops else None,
     )
 
 
@@ -63,6 +68,7 @@ def _counted(position: str | None) -> tuple[tuple[Column, ...], tuple[Column, ..
     return (F.col("plan"), F.col("reason").isNull().alias("sendable"), F.col("partition")), (
         F.count("*").alias("rows"),
         F.count("location").alias("claims"),
+        F.count_if(F.col("source.commit_ts").isNull()).alias("untimed"),
         F.max(MOVED).alias("moved"),
         F.min(origin).alias("first_origin"),
         F.max(origin).alias("last_origin"),
@@ -70,11 +76,11 @@ def _counted(position: str | None) -> tuple[tuple[Column, ...], tuple[Column, ..
     )
 
 
-def _stop(found: Row, events: Events, size: MessageSize) -> Stop:
+def _stop(found: Row, events: Events, size: MessageSize, table: str) -> Stop:
     place = found["place"]
     where = f"topic {found['origin']} partition {place['partition']} offset {place['offset']}"
     if place["stop"]:
-        error: TidecastError = size.too_large(place["topic"], place["stop"], where)
+        error: TidecastError = size.too_large(table, place["stop"], where)
     else:
         error = CorruptedData("the source found this row damaged", code="CDC:ErrCorruptedDataMutation", where=where)
     return Stop(place["position"] if events.position else None, error)

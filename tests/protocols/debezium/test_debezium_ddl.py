@@ -107,6 +107,14 @@ def test_names_are_spelled_as_the_table_has_them() -> None:
     assert (message["source"]["table"], message["tableChanges"][0]["id"]) == ("u", '"d"."t","d"."u"')
 
 
+def test_columns_count_without_their_case() -> None:
+    history = DdlHistory()
+    shown = table(text("Abc"))
+    payload(history, "CREATE TABLE `d`.`t` (`Abc` VARCHAR(9) COMMENT 'one')", shown, "CREATE")
+    payload(history, "ALTER TABLE `d`.`t` MODIFY `abc` VARCHAR(9) COMMENT 'two'", shown)
+    assert columns(payload(history, "ALTER TABLE `d`.`t` COMMENT = 'x'", shown), "comment")["Abc"] == "two"
+
+
 def test_an_exchange_of_partitions_is_about_the_other_table() -> None:
     sql = "ALTER TABLE `d`.`t` EXCHANGE PARTITION `p` WITH TABLE `e`.`n`"
     message = payload(DdlHistory(), sql, table())

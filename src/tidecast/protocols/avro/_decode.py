@@ -22,7 +22,9 @@ from tidecast.model import (
     TableChanges,
     TableSchema,
     checked,
+    ddl_type,
     is_tso,
+    read_statement,
     row_type,
 )
 from tidecast.protocols._rejected import rejected, with_causes
@@ -277,13 +279,21 @@ def _changes(rows: DataFrame, group: _Group, schemas: Schemas, zone: str) -> Tab
     keys = tuple(c.name for c in schemas[group.key].writer.columns) if group.key else ()
     head = group.value or group.key
     assert head is not None
-    found = schemas[head]
+    found, is_delete = schemas[head], not group.value
     writer, schema = found.writer, found.writer.table_schema(found.version, keys)
-    message, flat, bad, change = _columns(writer, schema, found.schema_id, zone, is_delete=not group.value)
+    message, flat, bad, change = _columns(writer, schema, found.schema_id, zone, is_delete=is_delete)
     decoded = block_collapse_project(rows.select(*_record_columns(), message).select(*flat), "broken")
     frame = decoded.withColumn("bad", bad).select(*change)
-    upserts_from = group.first if group.value else None
-    return TableChanges(schema, frame, group.rows, group.first, upserts_from, writer.keyspace, shows_before=False)
+    return TableChanges(
+        schema,
+        frame,
+        group.rows,
+        group.first,
+        None if is_delete else group.first,
+        writer.keyspace,
+        shows_before=False,
+        of_key=is_delete,
+    )
 
 
 @reused()
@@ -389,7 +399,9 @@ def _watermark() -> Column:
 
 def _ddl(row: Row) -> Ddl:
     named = (row["schema"], row["table"]) if row["schema"] and row["table"] else None
-    return Ddl(str(row["type"]), row["query"] or "", row["commitTs"], named=named)
+    statement = read_statement(row["query"] or "")
+    kind = ddl_type(statement) if statement else "QUERY"  # the message has TiDB's number of it
+    return Ddl(kind, row["query"] or "", row["commitTs"], named=named)
 
 
 def _schema_changes(messages: DataFrame) -> tuple[tuple[Ddl, ...], bool]:

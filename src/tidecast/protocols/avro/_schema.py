@@ -7,6 +7,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 
 from tidecast._errors import EncodeError
 from tidecast.model import Column, DataType, Kind, TableSchema, sanitize
@@ -118,7 +119,7 @@ def _clash(message: str, schema: TableSchema) -> EncodeError:
 def _field(column: Column, schema: TableSchema, options: AvroOptions) -> Json:
     try:
         block, precise = _block(column.data_type, options)
-        default = None if precise or column.virtual else _default(column, options)
+        default = None if column.virtual else _default(column, options, precise=precise)
     except EncodeError as error:
         raise EncodeError(
             error.message, code=error.code, where=f"{schema.name} column {column.name}", hint=error.hint
@@ -148,16 +149,20 @@ def _block(data_type: DataType, options: AvroOptions) -> tuple[dict[str, Json], 
     return {**block, "logicalType": "decimal", "precision": precision, "scale": scale}, True
 
 
-def _default(column: Column, options: AvroOptions) -> Json:
+def _default(column: Column, options: AvroOptions, *, precise: bool) -> Json:
     """Return a column's default as its schema shows it. Source: Avro protocol, column defaults."""
     if column.default is None:
         return None
     try:
         value = _DEFAULTS.get(column.data_type.kind, str)(column.default)
-    except (ValueError, OverflowError):
+        if precise:
+            Decimal(column.default)  # it is not shown, and must be a number all the same
+    except (ValueError, ArithmeticError):
         raise EncodeError(
             f"default {column.default!r} is not a value of type {column.data_type}", code="CDC:ErrAvroEncodeFailed"
         ) from None
+    if precise:
+        return None
     if isinstance(value, int) and (column.data_type.mysql_type, column.data_type.unsigned) == ("bigint", True):
         return str(value) if options.bigint_unsigned_handling_mode == "string" else _wrapped(value)
     return value

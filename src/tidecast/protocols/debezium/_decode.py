@@ -289,6 +289,8 @@ def _schema_changes(
             whole = history.add(replace(schema, table_id=number), change)
             schema = replace(whole, table_id=0, columns=tuple(replace(c, id=None) for c in whole.columns))
             known.add(schema, row["commit_ts"], row["offset"])
+        elif kind in ("ERASE", "TRUNCATE"):  # which show no table: it is as it was
+            schema = next(reversed(known.of((row["database"] or "", row["table"] or ""))), None)
         named = None if schema else (row["database"] or "", row["table"] or "")
         found.append(
             replace(change, schema=schema, position=row[position], named=named if named and named[0] else None)
@@ -318,8 +320,9 @@ def _shown(row: Row, statement: Statement | None, zone: str) -> TableSchema | No
     table = changes[0]["table"] if changes else None
     if table is None:
         return None
-    renamed = statement.renamed if statement else None
-    database, name = renamed or (None, row["table"] or "")
+    # The message names the other table of an exchange, and shows the one with partitions.
+    named = statement and (statement.renamed or (statement.name if statement.exchanged else None))
+    database, name = named or (None, row["table"] or "")
     return checked(read_table(table, (database or row["database"], name), row["commit_ts"] or 0, statement, zone))
 
 

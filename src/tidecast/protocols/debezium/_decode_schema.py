@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, Statement, TableSchema
+from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, Statement, TableSchema, usual_length
 from tidecast.protocols.debezium._ddl_literals import datetime_text, time_text
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds, zone_of
 from tidecast.protocols.debezium._encode_ddl import WIDTHS
@@ -151,8 +151,9 @@ def _data_type(shape: Form, tidb_type: str | None) -> DataType:
         case Kind.ENUM | Kind.SET as kind:
             elements = split_options(kind, shape.parameters["allowed"])
             return replace(data_type, charset=_UTF8[0], collate=_UTF8[1], elements=elements)
-        case Kind.DATETIME if shape.name == _MICRO:
-            return replace(data_type, decimal=6)
+        case Kind.DATETIME:
+            data_type = replace(data_type, decimal=6 if shape.name == _MICRO else 0)
+            return replace(data_type, length=usual_length(data_type))
     return data_type
 
 
@@ -238,6 +239,8 @@ def _changed_column(column: dict[str, Any], literal: str | None, zone: str) -> C
         raise InvalidSchema(f"column {column['name']} is of type {column['typeName']}, which cannot be read")
     if data_type.kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME):
         data_type = replace(data_type, decimal=length or 0)
+    if usual := usual_length(data_type):
+        data_type = replace(data_type, length=usual)
     else:
         decimal = scale or 0 if data_type.kind is Kind.DECIMAL else 0
         data_type = replace(data_type, length=_length(data_type) if length is None else length, decimal=decimal)

@@ -56,8 +56,8 @@ def full_year(text: str) -> str:
 
 
 def in_milliseconds(data_type: DataType) -> bool:
-    """Tell whether DATETIME values are milliseconds, not microseconds."""
-    return data_type.decimal <= 3
+    """Tell whether DATETIME values are milliseconds, not microseconds, which lose nothing where digits are unknown."""
+    return data_type.decimal <= 3 and bool(data_type.length or data_type.decimal)
 
 
 def schema_default(column: TableColumn) -> Json:
@@ -122,7 +122,10 @@ def _time(column: TableColumn, default: str) -> Json:
 
 
 def _year(column: TableColumn, default: str) -> Json:
-    year = int(default)
+    try:
+        year = int(default)
+    except ValueError:
+        return None
     if year < 70:
         return year + 2000
     return year + 1900 if year < 100 else year

@@ -51,7 +51,7 @@ _PLAIN_COLUMN = _ColumnDetails()
 
 @dataclass(frozen=True)
 class _Details:
-    """What no schema in the model tells of a table: its character set, and its columns."""
+    """What no schema in the model tells of a table: its character set, and its columns by their casefolded names."""
 
     charset: str = _CHARSET
     columns: dict[str, _ColumnDetails] = field(default_factory=dict)
@@ -59,8 +59,9 @@ class _Details:
     def after(self, statement: Statement) -> _Details:
         """Return the details after a statement; names may change places in it."""
         was = statement.renamed_columns | {d.name: d.had_name for d in statement.definitions.values()}
+        was = {name.casefold(): old.casefold() for name, old in was.items()}
         now = {name: self.columns.get(old, _PLAIN_COLUMN) for name, old in was.items()}
-        now |= {d.name: _defined(d) for d in statement.definitions.values() if d.whole}
+        now |= {d.name.casefold(): _defined(d) for d in statement.definitions.values() if d.whole}
         untouched = {name: details for name, details in self.columns.items() if name not in was.values()}
         return replace(
             self,
@@ -236,11 +237,12 @@ def _changes(
 
 def _table(schema: TableSchema, statement: Statement, details: _Details) -> JsonObject:
     primary = next((i.columns for i in schema.indexes if i.primary), ())
+    defined = {name.casefold(): d for name, d in statement.definitions.items()} if statement.sound else {}
     return {
         "defaultCharsetName": details.charset,
         "primaryKeyColumnNames": list(primary),
         "columns": [
-            _column(n, c, statement.definitions.get(c.name) if statement.sound else None, details)
+            _column(n, c, defined.get(c.name.casefold()), details)
             for n, c in enumerate(schema.columns, 1)
             if not c.name.startswith(HIDDEN)
         ],
@@ -253,7 +255,7 @@ def _column(position: int, column: Column, definition: Definition | None, detail
     jdbc_type, type_name = _JDBC.get(data_type.mysql_type, (_VARCHAR, data_type.mysql_type.upper()))
     if data_type.unsigned and data_type.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE):
         type_name += " UNSIGNED ZEROFILL" if data_type.zerofill else " UNSIGNED"
-    column_details = details.columns.get(name, _PLAIN_COLUMN)
+    column_details = details.columns.get(name.casefold(), _PLAIN_COLUMN)
     length = _LENGTHS.get(data_type.kind, _no_length)(data_type)
     if definition and definition.whole and data_type.kind in _TIMES:
         length = next(iter(definition.arguments), None)

@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from tidecast.model import Column, DataType, Index, Kind, TableSchema
+from tidecast.model import Column, DataType, Index, Kind, TableSchema, usual_length
 
 _SIGNED_OR_NOT = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.YEAR, Kind.BIT)
 _WITHOUT_SCALE = (Kind.FLOAT, Kind.DOUBLE)
@@ -77,7 +77,7 @@ def _base(data_type: DataType) -> dict[str, Any]:
 
 def _json_type(data_type: DataType) -> dict[str, Any]:
     optional = {
-        "length": data_type.length,
+        "length": data_type.length or usual_length(data_type),
         "decimal": 0 if data_type.kind in _WITHOUT_SCALE else data_type.decimal,
         "elements": list(data_type.elements),
         "unsigned": data_type.unsigned,
@@ -90,7 +90,7 @@ def _avro_type(data_type: DataType) -> dict[str, Any]:
     kind = data_type.kind
     numeric = kind in _SIGNED_OR_NOT
     return _base(data_type) | {
-        "length": data_type.length,
+        "length": data_type.length or usual_length(data_type),
         "decimal": data_type.decimal if kind in (Kind.DECIMAL, Kind.TIMESTAMP) else None,
         "elements": list(data_type.elements) if kind in (Kind.ENUM, Kind.SET) else None,
         "unsigned": data_type.unsigned if numeric else None,
@@ -141,5 +141,7 @@ def _data_type(members: dict[str, Any]) -> DataType:
         zerofill=members.get("zerofill") or False,
     )
     whole = _UNFRACTIONED.get(data_type.kind)
+    if whole is None or not data_type.length:
+        return data_type
     # Avro does not tell the fractional digits of most types, but their length counts them, after a point.
-    return data_type if whole is None else replace(data_type, decimal=max(0, data_type.length - whole))
+    return replace(data_type, decimal=max(0, data_type.length - whole))

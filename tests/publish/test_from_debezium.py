@@ -1,0 +1,82 @@
+"""What a source of Debezium leaves out, and Simple says."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from growing_topic import ID, Said, ddl, row, table
+from pyspark.sql import SparkSession
+
+import tidecast
+
+TS = 1_700_000_000_000 << 18
+
+
+def column(name: str, mysql_type: str, length: int, **more: Any) -> Said:
+    charset = "utf8mb4" if "elements" in more else "binary"
+    collate = "utf8mb4_bin" if "elements" in more else "binary"
+    data_type = {"mysqlType": mysql_type, "charset": charset, "collate": collate, "length": length, **more}
+    return {"name": name, "dataType": data_type, "nullable": True, "default": None}
+
+
+def message(record: Said) -> Said:
+    found: Said = json.loads(base64.b64decode(record["value"]))
+    return found
+
+
+def test_schema_changes_and_types_come_back_whole(spark: SparkSession, tmp_path: Path) -> None:
+    whole = table(
+        TS,
+        ID,
+        column("micro", "datetime", 26, decimal=6),
+        column("milli", "timestamp", 23, decimal=3),
+        column("span", "time", 10),
+        column("day", "date", 10),
+        column("doc", "json", 4294967295),
+        column("pick", "enum", 2, elements=["ab", "c"]),
+        column("picks", "set", 4, elements=["ab", "c"]),
+    )
+    other = {**table(TS + 2, ID, name="parts"), "tableID": 8}
+    of_other = {**row(TS + 3, TS + 2, id=1, name="parts"), "tableID": 8}
+    moment = {**row(TS + 1, TS, id=1), "data": {"id": "1", "micro": "2024-01-01 00:00:00.123456"}}
+    drop = {**ddl("DROP TABLE `d`.`t`", TS + 6, whole), "type": "ERASE"}
+    messages = [
+        ddl("CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY)", TS, whole),
+        moment,
+        {
+            **ddl("CREATE TABLE `d`.`parts` (`id` INT PRIMARY KEY)", TS + 2, other),
+            "tableSchema": {**other, "tableID": 8},
+        },
+        of_other,
+        ddl("TRUNCATE TABLE `d`.`t`", TS + 4, whole),
+        ddl("ALTER TABLE `d`.`parts` EXCHANGE PARTITION `p` WITH TABLE `d`.`t`", TS + 5, other),
+        drop,
+    ]
+    source, config = tmp_path / "source.jsonl", tmp_path / "feed.toml"
+    source.write_text(
+        "".join(json.dumps({"value": base64.b64encode(json.dumps(m).encode()).decode()}) + "\n" for m in messages)
+    )
+    config.write_text('[sink]\ndispatchers = [{ matcher = ["*.*"], topic = "{schema}_{table}" }]\n')
+    debezium = f"file://{tmp_path}/debezium/top?protocol=debezium&enable-tidb-extension=true"
+    tidecast.convert(f"file://{source}?protocol=simple", f"{debezium}&partition-num=1", tz="UTC", spark=spark)
+    sink = f"file://{tmp_path}/simple/top?protocol=simple&partition-num=1&format=jsonl"
+    tidecast.convert(debezium, sink, config=str(config), tz="UTC", spark=spark)
+    found = spark.read.text(f"{tmp_path}/simple/*").selectExpr("value", "_metadata.file_path AS file").collect()
+    records = sorted(((r.file.split("/")[-2], json.loads(r.value)) for r in found), key=lambda r: r[1]["offset"])
+    by_topic: dict[str, list[Said]] = {}
+    for topic, record in records:
+        by_topic.setdefault(topic, []).append(message(record))
+    assert {topic: [m["type"] for m in told if m["type"] != "BOOTSTRAP"] for topic, told in by_topic.items()} == {
+        "d_t": ["CREATE", "INSERT", "TRUNCATE", "ERASE"],
+        "d_parts": ["CREATE", "INSERT", "ALTER"],
+    }
+    created, *_, truncated, dropped = by_topic["d_t"]
+    types = [c["dataType"] for c in whole["columns"]]
+    assert [c["dataType"] for c in created["tableSchema"]["columns"]] == types
+    assert created["tableSchema"] == truncated["tableSchema"] == dropped["tableSchema"]
+    (inserted,) = (m for m in by_topic["d_t"] if m["type"] == "INSERT")
+    assert inserted["data"]["micro"] == moment["data"]["micro"]
+    assert by_topic["d_parts"][-1]["tableSchema"]["table"] == "parts"
