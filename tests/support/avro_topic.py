@@ -70,6 +70,10 @@ class AvroTopic:
         """Write a delete."""
         self._send(topic, self._message(key, row), None)
 
+    def repeat_last(self) -> None:
+        """Write the last message once more, at its place."""
+        self._lines.append(self._lines[-1])
+
     def _send(self, topic: str, key: str | None, value: str | None) -> None:
         place = {"topic": topic, "partition": 0, "offset": len(self._lines), "timestamp": 1_700_000_000_000}
         self._lines.append({**place, "key": key, "value": value})

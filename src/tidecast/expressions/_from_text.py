@@ -35,8 +35,12 @@ def _cast(data_type: DataType, text: Column) -> Column:
 
 
 def _decimal(data_type: DataType, text: Column) -> Column:
-    is_number = isinstance(spark_type(data_type), T.DecimalType)  # others stay text
-    return _cast(data_type, bounded(text) if is_number else text)
+    if not isinstance(spark_type(data_type), T.DecimalType):
+        return text
+    point = F.instr(text, ".")
+    # Spark rounds what has more digits after the point than its column, which no value of that column has.
+    fits = (point == 0) | (F.length(text) - point <= data_type.decimal)
+    return F.when(fits | ~F.substr(text, point + 1 + data_type.decimal).rlike("[1-9]"), _cast(data_type, bounded(text)))
 
 
 def _integer(data_type: DataType, text: Column) -> Column:

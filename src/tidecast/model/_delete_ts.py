@@ -30,12 +30,13 @@ def with_commit_ts(events: Events, before: Mapping[str, int] | None = None) -> E
     rows = union([table.frame.select(*_PLACE, "key", "commit_ts") for table in events.tables], events.tasks)
     surrounded = rows.select("*", _told().alias("told")).where("commit_ts IS NULL")
     last = number_at(before or {}, place) + 1
-    times = surrounded.select(*_PLACE, F.coalesce("told", last).alias("told"))
+    # A message may be there twice, and files name no partition.
+    times = surrounded.groupBy(F.struct(*_PLACE).alias("place")).agg(F.max(F.coalesce("told", last)).alias("told"))
 
     def timed(table: TableChanges) -> TableChanges:
         if not table.of_key:
             return table
-        joined = table.frame.join(times, list(_PLACE), "left")
+        joined = table.frame.join(times, F.struct(*_PLACE).eqNullSafe(F.col("place")), "left")
         columns = [F.col("told").alias(name) if name == "commit_ts" else F.col(name) for name in table.frame.columns]
         return replace(table, frame=joined.select(*columns))
 
