@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from strategies import drawn, fixed
 
-from tidecast.expressions import decimal_text, has_any, shift_zone, unsigned_number
+from tidecast.expressions import decimal_text, from_text, has_any, shift_zone, unsigned_number
+from tidecast.model import DataType
 
 
 def texts(spark: SparkSession, values: Iterable[object], kind: T.DataType, expression: Column) -> list[Any]:
@@ -34,6 +35,14 @@ def test_a_decimal_keeps_its_digits_and_has_no_exponent(session: SparkSession, p
     kind = T.DecimalType(precision, scale)
     given = texts(session, values, kind, decimal_text(F.col("x"), precision, scale))
     assert given == [format(v if v else abs(v), f".{scale}f") for v in values]
+
+
+def test_a_text_is_a_decimal_only_if_its_column_has_all_of_its_digits(session: SparkSession) -> None:
+    known = {"1.23": "1.23", "-1.2": "-1.20", "5": "5.00", "1.2300": "1.23", ".5": "0.50", "1.239": None, "x": None}
+    read = from_text(DataType("decimal", length=9, decimal=2), F.col("x")).cast("string")
+    assert texts(session, list(known), T.StringType(), read) == list(known.values())
+    whole = from_text(DataType("decimal", length=5), F.col("x")).cast("string")
+    assert texts(session, ["7.0", "7.1", "-0.5"], T.StringType(), whole) == ["7", None, None]
 
 
 def test_a_decimal_that_the_model_holds_as_text_stays(session: SparkSession) -> None:

@@ -63,10 +63,15 @@ def test_a_row_that_a_table_cannot_hold_is_set_aside(spark: SparkSession, tmp_pa
     with pytest.raises(tidecast.DecodeError, match="the table cannot hold the value of born"):
         replica.run(on_error="fail")
     assert not (replica.to / "d").exists()
-    assert replica.run().dead_letters == {"bad-value": 2}
+    without_key = _row(4, born="2024-02-29")
+    replica.topic.grow([without_key])
+    assert replica.run().dead_letters == {"bad-value": 3}
     assert replica.rows("id", "born") == [(3, dt.date(2024, 2, 29))]
     letters = spark.read.json(str(replica.to / "_dead_letters"))
-    assert {r["detail"] for r in letters.collect()} == {"the table cannot hold the value of born"}
+    assert {r["detail"] for r in letters.collect()} == {
+        "the table cannot hold the value of born",
+        "NULL in the key: id",
+    }
     with pytest.raises(tidecast.ConfigError, match="the table was made without --on-unrepresentable string"):
         replica.run(on_unrepresentable="string")
 

@@ -112,11 +112,17 @@ def check(
     """
     verification = F.col("verification")
     cause = F.when(F.col("reason").isNotNull(), F.struct("reason", "detail"))
-    wrong_key = unrepresentable_key(changes.schema)
+    key, image = changes.schema.handle_key, image_of_key()
     if refusal:
         cause = cause.otherwise(_cause(refusal[0], F.lit(refusal[1])))
-    elif wrong_key is not None:
-        cause = cause.when(wrong_key, _cause(Reason.BAD_VALUE, F.lit("a key that the table cannot hold")))
+    elif key:
+        missing = {name: image[name].isNull() for name in key}
+        names = F.concat_ws(", ", *(F.when(is_null, F.lit(name)) for name, is_null in missing.items()))
+        detail = F.concat(F.lit("NULL in the key: "), names)
+        cause = cause.when(reduce(or_, missing.values()), _cause(Reason.BAD_VALUE, detail))
+        wrong_key = unrepresentable_key(changes.schema)
+        if wrong_key is not None:
+            cause = cause.when(wrong_key, _cause(Reason.BAD_VALUE, F.lit("a key that the table cannot hold")))
     if not refusal and policy.on_unrepresentable is OnUnrepresentable.FAIL:
         lost = unrepresentable_columns(changes.schema, F.coalesce("data", "old") if log else F.col("data"))
         detail = F.concat(F.lit("the table cannot hold the value of "), lost)
