@@ -130,6 +130,7 @@ SORTS: dict[str, tuple[DataType, object]] = {
     "ub": (DataType("bigint", unsigned=True), "18446744073709551615"),
     "f": (DataType("float"), 0.1),
     "doc": (DataType("json"), '{"a": 1}'),
+    "filled": (DataType("int", unsigned=True, zerofill=True), 5),
     "nothing": (DataType("datetime"), None),
     "no": (DataType("int"), None),
 }
@@ -169,10 +170,10 @@ greatest(five, no) is null ; least(1.5, two) = 1.5 ; if(five > 3, 1, 0) ; if(no,
 coalesce(null, no, 7.5) = 7.5 ; nullif(five, 5) is null ; isnull(no) ; case when five = 5 then 1 else 0 end
 case five when 4 then 'a' when 5 then 'b' end = 'b' ; case when no then 1 end is null ; year(at) = 2024 ; month(d) = 5
 day(at) = 1 ; year(zero) = 0 ; hour(ago) = 1 ; minute(ago) = 2 ; second(ago) = 3 ; hour(at) = 10 ; second(at) = 0
-hour(d) = 0 ; date(at) = d ; date(at) = '2024-05-01' ; time_to_sec(ago) = -3723 ; dayofweek(d) = 4 ; weekday(d) = 2
-dayofyear(d) = 122 ; datediff(at, '2024-04-30') = 1 ; weekday(zero) is null ; doc is not null ; ci is not null
-length(ci) = 3 ; "it's" = 'it\'s' ; 'a\_b' like 'a\\\_b' ; '${env:HOME}' = "${env:HOME}"
-d = '2024-05-01' -- the first
+hour(d) = 0 ; date(at) = d ; date(at) = '2024-05-01' ; date(zero) is null ; time_to_sec(ago) = -3723
+dayofweek(d) = 4 ; weekday(d) = 2 ; dayofyear(d) = 122 ; datediff(at, '2024-04-30') = 1 ; weekday(zero) is null
+doc is not null ; ci is not null ; length(ci) = 3 ; "it's" = 'it\'s' ; 'a\_b' like 'a\\\_b'
+'${env:HOME}' = "${env:HOME}" ; d = '2024-05-01' -- the first
 """
 FALSE = r"""
 big > 5.6 ; big > '5.50000000000000000000000000001' ; low > 0 ; low < -0.5 ; at = '2024-05-01 10:00:00' ; d = at
@@ -240,6 +241,10 @@ def test_expressions_name_no_variables_of_spark(spark: SparkSession, expression:
         ("at = 'tomorrow'", "a date is compared with 'tomorrow'"),
         ("d > '2024-02-30'", "a date is compared with '2024-02-30', which no calendar has"),
         ("at > five", "a date is compared with a number that is no literal"),
+        ("date(at) > 20240501", "a date that is no column is compared with 20240501"),
+        ("coalesce(t) > '10:00'", "a TIME that is no column is compared with '10:00'"),
+        ("concat(filled) = '5'", "a number stands where text belongs"),
+        ("city regexp ''", "its regular expression is no plain one"),
         ("t > 99", "a TIME is compared with 99, which is none"),
         ("y = 24", "a YEAR is compared with a number of fewer than four digits"),
         ("doc = '{}'", "a value of this type is compared with text"),
@@ -257,6 +262,7 @@ def test_expressions_name_no_variables_of_spark(spark: SparkSession, expression:
         ("city like name", "the pattern of LIKE is no literal text"),
         ("five /*!50000 + 1 */ = 6", "it has a comment that MySQL runs"),
         ("if(five, at, 1) = 1", "its values are of several sorts"),
+        ("length(" * 31 + "five" + ")" * 31, "nested too deep"),
         ("sign(" * 12 + "five" + ")" * 12, "it is too long"),
     ],
 )

@@ -196,6 +196,8 @@ def _instr(value: Value, part: Value) -> Value:
 def _find_in_set(one: Value, several: Value) -> Value:
     texts = [as_text(one), as_text(several)]
     check_collation(text("", *texts))
+    if not texts[0].literal:  # Spark finds the empty text in the empty set
+        refuse("what find_in_set looks for must be written out")
     return integer(f"find_in_set({texts[0].sql}, {texts[1].sql})", 0, _LONGEST)
 
 
@@ -335,7 +337,7 @@ def _clock_part(number: int, most: int) -> Callable[[Value], Value]:
 
 
 def _date(value: Value) -> Value:
-    return Value(f"substring({_of_date(value)}, 1, 10)", Sort.MOMENT)
+    return Value(f"nullif(substring({_of_date(value)}, 1, 10), '0000-00-00')", Sort.MOMENT)
 
 
 def _day(value: Value) -> str:

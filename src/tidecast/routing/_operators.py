@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL
@@ -38,7 +38,7 @@ from tidecast.routing._values import (
     within,
 )
 
-_LONGEST, _TWO = 500_000, 2
+_LONGEST, _DEEPEST, _TWO = 500_000, 30, 2
 _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -77,12 +77,17 @@ class Translator:
 
     def __init__(self, column: Callable[[exp.Column], Value]) -> None:
         self._column = column
+        self._depth = 0
 
     def value(self, node: exp.Expression) -> Value:
         """Return the value of a node."""
         if any(comment.startswith(("!", "T!", "+", "M!")) for comment in node.comments or ()):
             refuse("it has a comment that MySQL runs")
+        if self._depth > _DEEPEST:  # Spark reads SQL of a hundred levels no more
+            refuse("it is nested too deep")
+        self._depth += 1
         found = self._value(node)
+        self._depth -= 1
         if len(found.sql) > _LONGEST:
             refuse("it is too long")
         return found
@@ -116,6 +121,9 @@ class Translator:
                 return self._in(node)
             case exp.Is():
                 return self._is(node)
+            case exp.And() | exp.Or():  # many of them are no deep tree
+                parts = [as_truth(self.value(cast("exp.Expression", part))) for part in node.flatten(unnest=False)]
+                return truth((" AND " if isinstance(node, exp.And) else " OR ").join(parts))
             case exp.Not():
                 return truth(f"NOT {as_truth(self.value(node.this))}")
             case exp.Escape() | exp.Like():
@@ -239,7 +247,7 @@ def _like(value: Value, pattern: Value, escape: str) -> Value:
 
 
 def _regexp(value: Value, pattern: Value) -> Value:
-    if pattern.literal is None or pattern.sort is not Sort.TEXT or not _REGEXP.fullmatch(pattern.literal):
+    if not pattern.literal or pattern.sort is not Sort.TEXT or not _REGEXP.fullmatch(pattern.literal):
         refuse("its regular expression is no plain one: letters, digits, '.', '*', '+', '?', '|', '^', '$', (…), […]")
     try:
         re.compile(pattern.literal)
@@ -256,7 +264,7 @@ def _operand(value: Value) -> Value:
         return replace(value, year=False)
     if value.sort in (Sort.REAL, Sort.EXACT):
         return value
-    return real(as_real(value)) if value.sort is Sort.TEXT else as_exact(value)
+    return real(as_real(value)) if value.sort in (Sort.TEXT, Sort.CHOICE) else as_exact(value)
 
 
 def _arithmetic(kind: type[exp.Expression], left: Value, right: Value) -> Value:
@@ -391,8 +399,6 @@ def _exclusive(one: Value, other: Value) -> Value:
 
 
 _BINARY: dict[type[exp.Expression], Callable[[Value, Value], Value]] = {
-    exp.And: lambda one, other: truth(f"{as_truth(one)} AND {as_truth(other)}"),
-    exp.Or: lambda one, other: truth(f"{as_truth(one)} OR {as_truth(other)}"),
     exp.Xor: _exclusive,
     **{kind: _calculating(kind) for kind in _EXACT},
     exp.BitwiseAnd: _bitwise("&"),

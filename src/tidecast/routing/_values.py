@@ -7,9 +7,11 @@ Source: Changefeed configuration, value expressions.
 from __future__ import annotations
 
 import enum
+import math
 import re
 from dataclasses import dataclass, replace
 from datetime import date
+from decimal import Decimal
 from typing import NoReturn
 
 INT64, UINT64 = (-(1 << 63), (1 << 63) - 1), (0, (1 << 64) - 1)
@@ -70,7 +72,9 @@ class Value:
 
     An exact number lies between `low` and `high`, counted in its last digit, the `scale`th after the point; `integer`
     and `unsigned` tell MySQL's type of it. `literal` is the text of a literal, `collate` and `charset` a text's,
-    `number` what an ENUM, a SET or a literal of bytes is where a number belongs; `year` tells a YEAR.
+    `number` what an ENUM, a SET or a literal of bytes is where a number belongs; `year` tells a YEAR and
+    `zerofill` a column with zeros before its numbers, which MySQL's and TiDB's text of them have or not;
+    `column` tells a date or time that nothing was made of.
     """
 
     sql: str
@@ -85,6 +89,8 @@ class Value:
     charset: str = ""
     number: Value | None = None
     year: bool = False
+    zerofill: bool = False
+    column: bool = False
 
     @property
     def digits(self) -> int:
@@ -203,7 +209,7 @@ def as_text(value: Value) -> Value:
             return text("CAST(NULL AS STRING)")
         case Sort.CHOICE | Sort.MOMENT | Sort.CLOCK:
             return replace(text(value.sql), collate=value.collate, charset=value.charset)
-        case Sort.TRUTH | Sort.EXACT if as_exact(value).scale <= _PLAIN_SCALE and not value.year:
+        case Sort.TRUTH | Sort.EXACT if as_exact(value).scale <= _PLAIN_SCALE and not (value.year or value.zerofill):
             return text(f"CAST({as_exact(value).sql} AS STRING)")
     refuse(f"{value.sort.value} stands where text belongs")
 
@@ -236,10 +242,8 @@ def compare(operator: str, left: Value, right: Value) -> Value:
 def _comparable(left: Value, right: Value) -> tuple[str, str]:
     """Return two values in forms that compare as MySQL compares them."""
     sorts = {left.sort, right.sort}
-    if Sort.MOMENT in sorts:
-        return _moment(left), _moment(right)
-    if Sort.CLOCK in sorts:
-        return _clock(left), _clock(right)
+    if sorts & {Sort.MOMENT, Sort.CLOCK}:
+        return _times(left, right)
     if sorts == {Sort.CHOICE} or Sort.OTHER in sorts:
         refuse(f"{left.sort.value} is compared with {right.sort.value}")
     if Sort.BYTES in sorts and not sorts - {Sort.BYTES, Sort.TEXT, Sort.CHOICE}:
@@ -251,6 +255,15 @@ def _comparable(left: Value, right: Value) -> tuple[str, str]:
     if Sort.LONG in sorts:
         return _halves(left), _halves(right)
     return _numbers(left, right)
+
+
+def _times(left: Value, right: Value) -> tuple[str, str]:
+    for one, other in ((left, right), (right, left)):
+        as_number = other.sort is Sort.EXACT or (one.sort is Sort.CLOCK and other.sort is Sort.TEXT)
+        if one.sort in (Sort.MOMENT, Sort.CLOCK) and as_number and not one.column:
+            refuse(f"{one.sort.value} that is no column is compared with {_shown(other)}")
+    form = _moment if Sort.MOMENT in (left.sort, right.sort) else _clock
+    return form(left), form(right)
 
 
 def _numbers(left: Value, right: Value) -> tuple[str, str]:
@@ -267,9 +280,13 @@ def _numbers(left: Value, right: Value) -> tuple[str, str]:
 
 
 def _with_exact_literal(value: Value, other: Value) -> Value:
-    """Return the number that a literal text is, where it is compared with an exact number."""
-    exactly = other.sort in (Sort.EXACT, Sort.LONG) and value.sort is Sort.TEXT and value.literal is not None
-    found = _NUMBER_TEXT.fullmatch(value.literal or "") if exactly else None
+    """Return the exact number that a literal is, where it is compared with one."""
+    if value.literal is None or other.sort not in (Sort.EXACT, Sort.LONG):
+        return value
+    if value.sort is Sort.REAL and other.integer and math.isfinite(number := float(value.literal)):
+        plain = f"{Decimal(number):f}"  # TiDB compares a whole number's column with the very number that a double is
+        return number_literal(plain) if len(plain) < MAX_DIGITS else value
+    found = _NUMBER_TEXT.fullmatch(value.literal) if value.sort is Sort.TEXT else None
     return number_literal(found[1]) if found else value
 
 

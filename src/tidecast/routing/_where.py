@@ -164,7 +164,7 @@ _BYTES_OF = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 def _integer(column: TableColumn, name: _Naming) -> Value:
     size, unsigned = 8 * _BYTES_OF[column.data_type.mysql_type], column.data_type.unsigned
     low, high = (0, (1 << size) - 1) if unsigned else (-(1 << size - 1), (1 << size - 1) - 1)
-    return integer(name(_plain), low, high, unsigned=unsigned)
+    return replace(integer(name(_plain), low, high, unsigned=unsigned), zerofill=column.data_type.zerofill)
 
 
 def _year(column: TableColumn, name: _Naming) -> Value:
@@ -202,7 +202,7 @@ def _choice(column: TableColumn, name: _Naming) -> Value:
 
 
 def _of_sort(sort: Sort) -> Callable[[TableColumn, _Naming], Value]:
-    return lambda column, name: Value(name(_plain), sort)
+    return lambda column, name: Value(name(_plain), sort, column=sort in (Sort.MOMENT, Sort.CLOCK))
 
 
 _SORTS: dict[Kind, Callable[[TableColumn, _Naming], Value]] = {
