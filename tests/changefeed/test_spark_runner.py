@@ -113,6 +113,9 @@ def test_a_source_has_the_tables_that_are_there(place: Place) -> None:
     )
     for runner in (place.runner, place.restarted()):
         assert {t.name for t in runner.tables()} == {"d.v", "d.moved"}
+    (place.base / "look" / "source" / "tables.json").write_text("{")
+    with pytest.raises(tidecast.TerminalError, match="no list of tables"):
+        place.restarted().tables()
 
 
 def test_who_waits_for_a_schema_has_not_caught_up(place: Place) -> None:

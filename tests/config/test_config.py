@@ -404,6 +404,12 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
             "CDC:ErrCodecInvalidConfig",
             "force-replicate must be disabled, when using avro",
         ),
+        (
+            "[sink.kafka-config]\nreplication-factor = 32768",
+            SIMPLE,
+            "CDC:ErrInvalidReplicaConfig",
+            "sink.kafka-config.replication-factor: 32768 is no whole number of 16 bits",
+        ),
         ("", f"{AVRO}&avro-decimal-handling-mode=exact", "CDC:ErrCodecInvalidConfig", 'only be "string" or "precise"'),
         ("", f"{AVRO}&avro-bigint-unsigned-handling-mode=int", "CDC:ErrCodecInvalidConfig", '"string" or "long"'),
         (CHECKSUMS, AVRO, "CDC:ErrCodecInvalidConfig", "enable-tidb-extension=true and avro-decimal"),

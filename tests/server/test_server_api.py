@@ -393,6 +393,12 @@ def test_a_table_goes_by_an_index_whatever_columns_leave_and_a_view_needs_no_key
         "filter": {"event_filters": [{"matcher": ["shop.*"], "ignore_insert_value_expr": "id > 5"}]},
     }
     created(client, replica_config=config)
+    runner.known = (user, table("shop.log", key=False))  # it would leave, too, and has no such index
+    answer = client(
+        "POST", FEEDS, {"changefeed_id": "all", "sink_uri": SINK, "replica_config": {**config, "force_replicate": True}}
+    )
+    assert (answer.status, answer.json["error_code"]) == (500, "CDC:ErrDispatcherFailed")
+    assert "shop.log" in answer.json["error_msg"]
 
 
 def test_a_sink_that_cannot_be_used_is_refused(client: Client, runner: MemoryRunner) -> None:

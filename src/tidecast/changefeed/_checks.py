@@ -71,7 +71,7 @@ class ConfigChecks:
             )
         router, events = Router(checked.routing), EventFilters(checked.filter.event_filters)
         with time_limit(_PATTERNS_S):
-            for table in tables.eligible:
+            for table in [*tables.eligible, *(tables.ineligible if checked.force_replicate else ())]:
                 if table.view:  # its schema changes leave, and it has no rows
                     continue
                 router.check(table)

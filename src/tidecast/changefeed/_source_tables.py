@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
+from tidecast._errors import TerminalError
 from tidecast.model import Ddl, Events, SchemaHistory, TableSchema, ddl_action
 from tidecast.storage import AnyPath, StateFile
 
@@ -22,10 +23,9 @@ class SourceTables:
 
     def __init__(self, folder: AnyPath, history: SchemaHistory) -> None:
         self._file = StateFile(folder / _FILE)
-        kept = self._file.read()
         self._versions = {schema.key for schema in history}
         self._known: dict[tuple[str, str], TableSchema] = {}
-        for schema in _KNOWN.validate_json(kept) if kept else history.newest():
+        for schema in self._kept() or history.newest():
             self._add(schema)
 
     def __call__(self) -> Sequence[TableSchema]:
@@ -43,6 +43,16 @@ class SourceTables:
         for change in events.ddl:
             self._change(change)
         self._file.write(_KNOWN.dump_json(list(self._known.values())))
+
+    def _kept(self) -> Sequence[TableSchema]:
+        try:
+            return _KNOWN.validate_json(self._file.read() or b"[]")
+        except ValidationError as error:
+            raise TerminalError(
+                f"this is no list of tables: {error.errors()[0]['msg']}",
+                where=str(self._file.path),
+                hint="remove its folder to read the source from its start",
+            ) from None
 
     def _add(self, schema: TableSchema) -> None:
         self._known[schema.database, schema.table] = schema

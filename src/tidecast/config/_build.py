@@ -400,6 +400,10 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
     version = sink.kafka_config.kafka_version
     if version and not _KAFKA_VERSION.fullmatch(version):
         yield "CDC:ErrKafkaInvalidVersion", f"invalid kafka version: invalid version `{version}`"
+    for name, bits in _BITS.items():
+        number = getattr(sink.kafka_config, name.replace("-", "_")) or 0
+        if number.bit_length() >= bits:
+            yield _REPLICA, f"sink.kafka-config.{name}: {number} is no whole number of {bits} bits"
     stuck = config.file.changefeed_error_stuck_duration
     try:
         if parse_duration(stuck) < _SHORTEST_STUCK:
