@@ -594,7 +594,7 @@ class TestOptions:
         options = KafkaOptions.from_params({"enable-tls": tls, "insecure-skip-verify": "1"})
         skips = tls == "true"
         assert (options.for_spark().get("kafka.ssl.endpoint.identification.algorithm") == "") is skips
-        assert (options.for_librdkafka().get("enable.ssl.certificate.verification") is False) is skips
+        assert (options.for_librdkafka().get("ssl.endpoint.identification.algorithm") == "none") is skips
         assert ("names are not checked, but" in caplog.text) is skips
 
     def test_a_client_s_secret_is_base64_as_in_ticdc(self) -> None:

@@ -135,7 +135,7 @@ class KafkaOptions(SaslOptions):
                 "ssl.key.location": self.key,
             }
         if self.insecure_skip_verify and self.tls:
-            settings["enable.ssl.certificate.verification"] = False
+            settings["ssl.endpoint.identification.algorithm"] = "none"
         return settings
 
     def for_spark(self) -> dict[str, str]:
@@ -153,7 +153,7 @@ class KafkaOptions(SaslOptions):
                 "ssl.keystore.key": _content(self.key),
             }
         if self.insecure_skip_verify and self.tls:
-            # All that Kafka's Java client can leave out: it goes on to ask who signed the certificate.
+            # All that Kafka's Java client can leave out, and so the other one does: it asks who signed the certificate.
             _log.warning("insecure-skip-verify: brokers' names are not checked, but their certificates' signatures are")
             settings["ssl.endpoint.identification.algorithm"] = ""
         return {f"kafka.{name}": value for name, value in settings.items()}
