@@ -168,12 +168,19 @@ sign(-price) = -1 ; floor(-price) = -13 ; ceil(price) = 13 ; round(price) = 12 ;
 round(-2.45, 1) = -2.5 ; truncate(2.59, 1) = 2.5 ; truncate(-2.59, 1) = -2.5 ; greatest(five, 3) = 5
 greatest(five, no) is null ; least(1.5, two) = 1.5 ; if(five > 3, 1, 0) ; if(no, 1, 2) = 2 ; ifnull(no, 5) = 5
 coalesce(null, no, 7.5) = 7.5 ; nullif(five, 5) is null ; isnull(no) ; case when five = 5 then 1 else 0 end
-case five when 4 then 'a' when 5 then 'b' end = 'b' ; case when no then 1 end is null ; year(at) = 2024 ; month(d) = 5
-day(at) = 1 ; year(zero) = 0 ; hour(ago) = 1 ; minute(ago) = 2 ; second(ago) = 3 ; hour(at) = 10 ; second(at) = 0
-hour(d) = 0 ; date(at) = d ; date(at) = '2024-05-01' ; date(zero) is null ; time_to_sec(ago) = -3723
-dayofweek(d) = 4 ; weekday(d) = 2 ; dayofyear(d) = 122 ; datediff(at, '2024-04-30') = 1 ; weekday(zero) is null
-doc is not null ; ci is not null ; length(ci) = 3 ; "it's" = 'it\'s' ; 'a\_b' like 'a\\\_b'
-'${env:HOME}' = "${env:HOME}" ; d = '2024-05-01' -- the first
+case five when 4 then 'a' when 5 then 'b' end = 'b' ; case when no then 1 end is null ; shop.sorts.five = 5
+5. = Sorts.`FIVE` ; year(at) = 2024 ; month(d) = 5 ; day(at) = 1 ; year(zero) = 0 ; hour(ago) = 1 ; minute(ago) = 2
+second(ago) = 3 ; hour(at) = 10 ; second(at) = 0 ; hour(d) = 0 ; date(at) = d ; date(at) = '2024-05-01'
+date(zero) is null ; time_to_sec(ago) = -3723 ; dayofweek(d) = 4 ; weekday(d) = 2
+d + interval 1 month = '2024-06-01' ; d - interval 1 day < '2024-05-01' ; interval 2 hour + d = '2024-05-01 02:00:00'
+date_sub(at, interval 1 year) = '2023-05-01 10:00:00.678' ; date_add(d, interval -1 day) = '2024-04-30'
+date_add(date_add(d, interval -1 day), interval 1 month) = '2024-05-30'
+at + interval 61 second = '2024-05-01 10:01:01.678' ; at - interval 1 second = '2024-05-01 09:59:59.678'
+date_sub(date_add(d, interval 30 day), interval 1 quarter) = '2024-02-29' ; zero + interval 1 day is null
+d + interval 8000 year is null ; year(d - interval 5 month) = 2023 ; nothing + interval 1 day is null
+dayofyear(d) = 122 ; datediff(at, '2024-04-30') = 1 ; weekday(zero) is null ; doc is not null ; ci is not null
+length(ci) = 3 ; "it's" = 'it\'s' ; 'a\_b' like 'a\\\_b' ; '${env:HOME}' = "${env:HOME}"
+d = '2024-05-01' -- the first
 """
 FALSE = r"""
 big > 5.6 ; big > '5.50000000000000000000000000001' ; low > 0 ; low < -0.5 ; at = '2024-05-01 10:00:00' ; d = at
@@ -243,13 +250,17 @@ def test_expressions_name_no_variables_of_spark(spark: SparkSession, expression:
         ("at > five", "a date is compared with a number that is no literal"),
         ("date(at) > 20240501", "a date that is no column is compared with 20240501"),
         ("coalesce(t) > '10:00'", "a TIME that is no column is compared with '10:00'"),
-        ("concat(filled) = '5'", "a number stands where text belongs"),
+        ("concat(filled) = '5'", "a number of which MySQL's text is not known"),
         ("city regexp ''", "its regular expression is no plain one"),
         ("t > 99", "a TIME is compared with 99, which is none"),
         ("y = 24", "a YEAR is compared with a number of fewer than four digits"),
         ("doc = '{}'", "a value of this type is compared with text"),
         ("doc -> '$.a' = 1", "not supported: ->"),
-        ("at + interval 1 month > '2024-05-01'", "not supported: INTERVAL"),
+        ("concat(d + interval 1 day) = '2024-05-02'", "a date of which MySQL's text is not known"),
+        ("d + interval five day > 0", "an INTERVAL has something else than a literal whole number"),
+        ("d + interval '1:2' minute_second > 0", "an INTERVAL has something else than a literal whole number"),
+        ("t + interval 1 hour > 0", "only a date"),
+        ("'2024-05-01' + interval 1 day > d", "only a date"),
         ("(five, two) = (5, 2)", "not supported: a row"),
         ("cast(five as char) = '5'", "the function cast is not supported"),
         ("city collate utf8mb4_bin = 'x'", "not supported: COLLATE"),
@@ -283,12 +294,13 @@ def test_a_number_out_of_range_stops(changes: TableChanges) -> None:
     assert stopped.value.code == "CDC:ErrInvalidFilterExpression"
 
 
-def test_a_column_that_there_is_not_is_refused() -> None:
-    one = EventFilter.model_validate({"matcher": ["*.*"], "ignore-insert-value-expr": "weight > 5"})
+@pytest.mark.parametrize("column", ["weight", "other.id", "x.orders.id"])
+def test_a_column_that_there_is_not_is_refused(column: str) -> None:
+    one = EventFilter.model_validate({"matcher": ["*.*"], "ignore-insert-value-expr": f"{column} > 5"})
     with pytest.raises(ConfigError) as refused:
         EventFilters([one]).check(TABLE)
     assert refused.value.code == "CDC:ErrExpressionColumnNotFound"
-    words = "invalid filter expression(s). Cannot find column 'weight' from table 'shop.orders' in: weight > 5"
+    words = f"invalid filter expression(s). Cannot find column '{column}' from table 'shop.orders' in: {column} > 5"
     assert words in str(refused.value)
 
 

@@ -336,6 +336,24 @@ def _clock_part(number: int, most: int) -> Callable[[Value], Value]:
     return build
 
 
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
+_MOST_STEPS = 100_000
+
+
+def shifted(value: Value, steps: int, unit: str) -> Value:
+    """Return a date that is so much later; null where it is none, or beyond the year 9999."""
+    if value.sort is not Sort.MOMENT or abs(steps) > _MOST_STEPS or unit not in {*_MONTHS, *_SECONDS}:
+        refuse("only a date, and one that is no literal, takes an INTERVAL, and one of a whole number of one unit")
+    whole_day = f"concat({value.sql}, substring(' 00:00:00', length({value.sql}) - 9))"
+    months, days = steps * _MONTHS.get(unit, 0), steps * _SECONDS.get(unit, 0) // 86_400
+    seconds = steps * _SECONDS.get(unit, 0) % 86_400
+    interval = f"make_interval(0, {months}, 0, {days}, 0, 0, {seconds})"
+    moment = f"transform(array(try_cast({whole_day} AS TIMESTAMP_NTZ)), v -> v + {interval})[0]"
+    text_of = "CASE WHEN year(v) BETWEEN 0 AND 9999 THEN CAST(v AS STRING) END"
+    return Value(f"transform(array({moment}), v -> {text_of})[0]", Sort.MOMENT, textless=True)
+
+
 def _date(value: Value) -> Value:
     return Value(f"nullif(substring({_of_date(value)}, 1, 10), '0000-00-00')", Sort.MOMENT)
 

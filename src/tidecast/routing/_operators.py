@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.parsers.mysql import MySQLParser
 
-from tidecast.routing._functions import FUNCTIONS, bits, conditional, fitting, from_bits, is_null, whole
+from tidecast.routing._functions import FUNCTIONS, bits, conditional, fitting, from_bits, is_null, shifted, whole
 from tidecast.routing._values import (
     MAX_DIGITS,
     NULL,
@@ -39,6 +39,9 @@ from tidecast.routing._values import (
 )
 
 _LONGEST, _DEEPEST, _TWO = 500_000, 30, 2
+_SHIFTS = {"date_add": False, "adddate": False, "date_sub": True, "subdate": True}
+"""Functions that take an INTERVAL, and whether they go back."""
+
 _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -132,6 +135,10 @@ class Translator:
                 return _regexp(self.value(node.this), self.value(node.expression))
             case exp.Neg():
                 return _arithmetic(exp.Sub, integer("0", 0, 0), _signed(self.value(node.this)))
+            case exp.Add(this=exp.Interval() as by, expression=of) | exp.Add(this=of, expression=exp.Interval() as by):
+                return self._shifted(of, by)
+            case exp.Sub(this=of, expression=exp.Interval() as by):
+                return self._shifted(of, by, back=True)
             case exp.BitwiseNot():
                 return from_bits(f"(~{bits(self.value(node.this))})")
             case _ if operator := _COMPARISONS.get(type(node)):
@@ -150,12 +157,20 @@ class Translator:
         name = str(node.this).lower()
         if name == "mod" and len(node.expressions) == _TWO:
             return _arithmetic(exp.Mod, *map(self.value, node.expressions))
+        if name in _SHIFTS and len(node.expressions) == _TWO and isinstance(by := node.expressions[1], exp.Interval):
+            return self._shifted(node.expressions[0], by, back=_SHIFTS[name])
         function = FUNCTIONS.get(name)
         if function is None:
             refuse(f"the function {name} is not supported")
         if not function.least <= len(node.expressions) <= function.most:
             refuse(f"the function {name} has too few or too many arguments")
         return function.build(*map(self.value, node.expressions))
+
+    def _shifted(self, node: exp.Expression, by: exp.Interval, *, back: bool = False) -> Value:
+        steps = by.this
+        if not isinstance(steps, exp.Literal) or not re.fullmatch("-?[0-9]{1,9}", steps.name):
+            refuse("an INTERVAL has something else than a literal whole number")
+        return shifted(self.value(node), -int(steps.name) if back else int(steps.name), str(by.unit).upper())
 
     def _case(self, node: exp.Expression) -> Value:
         if isinstance(node, exp.If):
@@ -212,7 +227,7 @@ def _given(node: exp.Expression) -> list[str]:
 
 def _named(node: exp.Expression) -> str:
     """Return what a person would call a node."""
-    return {exp.Interval: "INTERVAL", exp.JSONExtract: "->", exp.JSONExtractScalar: "->>", exp.Tuple: "a row"}.get(
+    return {exp.JSONExtract: "->", exp.JSONExtractScalar: "->>", exp.Tuple: "a row"}.get(
         type(node), type(node).__name__.upper()
     )
 

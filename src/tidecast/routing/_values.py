@@ -72,9 +72,8 @@ class Value:
 
     An exact number lies between `low` and `high`, counted in its last digit, the `scale`th after the point; `integer`
     and `unsigned` tell MySQL's type of it. `literal` is the text of a literal, `collate` and `charset` a text's,
-    `number` what an ENUM, a SET or a literal of bytes is where a number belongs; `year` tells a YEAR and
-    `zerofill` a column with zeros before its numbers, which MySQL's and TiDB's text of them have or not;
-    `column` tells a date or time that nothing was made of.
+    `number` what an ENUM, a SET or a literal of bytes is where a number belongs; `year` tells a YEAR,
+    `textless` what has a text of its own that is not known here, and `column` a date or time that nothing was made of.
     """
 
     sql: str
@@ -89,7 +88,7 @@ class Value:
     charset: str = ""
     number: Value | None = None
     year: bool = False
-    zerofill: bool = False
+    textless: bool = False
     column: bool = False
 
     @property
@@ -202,6 +201,8 @@ _PLAIN_SCALE = 6
 
 def as_text(value: Value) -> Value:
     """Return a value as text."""
+    if value.textless:
+        refuse(f"{value.sort.value} of which MySQL's text is not known stands where text belongs")
     match value.sort:
         case Sort.TEXT:
             return value
@@ -209,7 +210,7 @@ def as_text(value: Value) -> Value:
             return text("CAST(NULL AS STRING)")
         case Sort.CHOICE | Sort.MOMENT | Sort.CLOCK:
             return replace(text(value.sql), collate=value.collate, charset=value.charset)
-        case Sort.TRUTH | Sort.EXACT if as_exact(value).scale <= _PLAIN_SCALE and not (value.year or value.zerofill):
+        case Sort.TRUTH | Sort.EXACT if as_exact(value).scale <= _PLAIN_SCALE:
             return text(f"CAST({as_exact(value).sql} AS STRING)")
     refuse(f"{value.sort.value} stands where text belongs")
 

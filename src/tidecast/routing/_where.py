@@ -80,10 +80,13 @@ class _Row:
 
     def value(self, node: exp.Column) -> Value:
         """Return the value of a column that is named. Raises ConfigError where the table has not one."""
-        column = self._columns.get(node.name.lower())
+        here = {"table": self._schema.table, "db": self._schema.database, "catalog": ""}
+        elsewhere = any(node.text(part).lower() not in ("", name.lower()) for part, name in here.items())
+        column = None if elsewhere else self._columns.get(node.name.lower())
         if column is None:
+            named = ".".join(part.name for part in node.parts)
             raise ConfigError(
-                f"invalid filter expression(s). Cannot find column '{node.name}' from table '{self._schema.name}' "
+                f"invalid filter expression(s). Cannot find column '{named}' from table '{self._schema.name}' "
                 f"in: {self._text}",
                 code="CDC:ErrExpressionColumnNotFound",
                 hint=f"it has {', '.join(self._columns)}",
@@ -164,11 +167,11 @@ _BYTES_OF = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 def _integer(column: TableColumn, name: _Naming) -> Value:
     size, unsigned = 8 * _BYTES_OF[column.data_type.mysql_type], column.data_type.unsigned
     low, high = (0, (1 << size) - 1) if unsigned else (-(1 << size - 1), (1 << size - 1) - 1)
-    return replace(integer(name(_plain), low, high, unsigned=unsigned), zerofill=column.data_type.zerofill)
+    return replace(integer(name(_plain), low, high, unsigned=unsigned), textless=column.data_type.zerofill)
 
 
 def _year(column: TableColumn, name: _Naming) -> Value:
-    return replace(integer(name(_plain), 0, 9999, unsigned=True), year=True)
+    return replace(integer(name(_plain), 0, 9999, unsigned=True), year=True, textless=True)
 
 
 def _decimal(column: TableColumn, name: _Naming) -> Value:
