@@ -3,10 +3,9 @@
 Run it with Python, or with spark-submit and the connectors that docs/cluster.md names:
 
     python examples/foreach_batch.py localhost:9092 'shop_.*' http://localhost:8081 out
-    spark-submit --jars "$jars" --conf spark.sql.shuffle.partitions=8 \\
-        examples/foreach_batch.py localhost:9092 'shop_.*' http://localhost:8081 out
+    spark-submit --jars "$jars" examples/foreach_batch.py localhost:9092 'shop_.*' http://localhost:8081 out
 
-Spark's 200 shuffle partitions are dear for batches of less than some millions of rows.
+It asks for 8 shuffle partitions: Spark's 200 are dear for batches of less than some millions of rows.
 
 Each batch is decoded once. `replicate` keeps the newest row of each key, and changes nothing where Spark gives a batch
 once more after a crash. What it sets aside is counted; a job that watches this one can tell by it.
@@ -54,6 +53,7 @@ if __name__ == "__main__":
         parser.add_argument(name)
     parser.add_argument("--once", action="store_true", help="end at what the topics hold now")
     asked = parser.parse_args()
-    session = tidecast.configure_spark(SparkSession.builder.appName("foreach_batch")).getOrCreate()
+    session = tidecast.configure_spark(SparkSession.builder.appName("foreach_batch"))
+    session = session.config("spark.sql.shuffle.partitions", 8).getOrCreate()
     job(session, asked.brokers, asked.topics, asked.registry, asked.out, forever=not asked.once)
     session.stop()

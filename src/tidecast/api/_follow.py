@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from tidecast._counted import counted
 from tidecast._errors import TransientError
 from tidecast._progress import Finished, Progress
 from tidecast._tso import to_datetime
@@ -93,10 +94,11 @@ def follow(
 def _words(batch: Batch, applied: Replicated, seconds: float) -> str:
     """Return what a batch did in so many seconds, for people."""
     rows = sum(table.rows for table in applied.tables)
-    parts = [f"batch {batch.progress.batch}: {rows:,} row changes of {len(applied.tables)} tables"]
+    of_tables = counted(len(applied.tables), "table", "tables")
+    parts = [f"batch {batch.progress.batch}: {counted(rows, 'row change', 'row changes')} of {of_tables}"]
     parts.append(f"{rows / seconds:,.0f} a second")
     if dead := sum(applied.dead_letters.values()):
-        parts.append(f"{dead:,} dead letters")
+        parts.append(counted(dead, "dead letter", "dead letters"))
     parts += batch.progress.waits
     if batch.progress.watermark is not None:
         time = to_datetime(batch.progress.watermark).isoformat(timespec="seconds")

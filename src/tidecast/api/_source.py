@@ -48,7 +48,13 @@ class TopicSource:
         `guess` returns the protocol of a URI that names none, which is an error without it.
         """
         uri = resolved_uri(source_uri(text))
-        params = parse_place(uri).params
+        try:
+            place = parse_place(uri)
+        except ConfigError as error:  # it speaks of a sink
+            raise ConfigError(error.message.replace("sink uri invalid", "no source"), hint=error.hint) from None
+        params = place.params
+        if "start" in params and not place.is_kafka:
+            raise ConfigError("start= is for Kafka: files are read as a whole", where="source URI")
         for name, near in unknown_parameters(params, SOURCE_PARAMETERS):
             if near:
                 raise ConfigError(f"unknown parameter {name}", where="source URI", hint=f"did you mean {near}?")

@@ -7,6 +7,7 @@ A changefeed is in one of five states (`State`): what people ask for is here, wh
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import re
 import secrets
 from collections.abc import Collection, Mapping
@@ -24,6 +25,8 @@ from tidecast.changefeed._scheduler import Scheduler, Timing
 from tidecast.changefeed._snapshot import ChangefeedSpec, Snapshot, TableEligibility
 from tidecast.config import completed_replica_config, patched_replica_config, replica_config_for, unmask_replica_config
 from tidecast.storage import AnyPath, locked
+
+_log = logging.getLogger(__name__)
 
 _ID = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
 _LONGEST_ID = 128
@@ -140,6 +143,7 @@ class Changefeeds:
             self._feeds.folder.create(feed)
             self._feeds.by_id[feed_id] = live = LiveFeed(feed, start)
             self._feeds.changed.notify_all()
+            _log.info("changefeed %s: created, from %d to %s", feed_id, start, masked_sink_uri(feed.sink_uri))
             return self._feeds.snapshot(live)
 
     def update(self, feed_id: str, spec: ChangefeedSpec) -> Snapshot:
@@ -213,6 +217,7 @@ class Changefeeds:
                 raise
             self.runner.forget(feed_id)
             del self._feeds.by_id[feed_id]
+            _log.info("changefeed %s: removed", feed_id)
             self._feeds.changed.notify_all()
             return True
 

@@ -37,6 +37,7 @@ class LiveFeed:
     messages: Counter[tuple[str, str]] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     dead_letters: int = 0
+    rows_waiting: int = 0
     recent: deque[tuple[float, int]] = field(default_factory=deque)
 
     def rate(self, now: float) -> float:
@@ -103,6 +104,7 @@ class LiveFeeds:
             dict(live.messages),
             dict(live.skipped),
             live.dead_letters,
+            live.rows_waiting,
             live.synced_ts,
             live.caught_up and live.feed.state is State.NORMAL,
             max(live.due - now, 0.0) if waits else None,

@@ -34,7 +34,8 @@ class Job:
 class StepResult:
     """What a step did: the checkpoint-ts reached, messages by table and topic, schema versions by table.
 
-    `more` tells that the source holds more already, `caught_up` that all it holds has been published.
+    `more` tells that the source holds more already, `caught_up` that all it holds has been published. `rows_waiting`
+    are rows whose schemas the source has not shown.
     """
 
     checkpoint_ts: int
@@ -44,6 +45,7 @@ class StepResult:
     dead_letters: int = 0
     more: bool = False
     caught_up: bool = False
+    rows_waiting: int = 0
 
 
 class Runner(Protocol):

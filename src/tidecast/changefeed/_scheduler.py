@@ -10,6 +10,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
+from tidecast._counted import counted
 from tidecast._errors import TerminalError, TidecastError
 from tidecast._go import parse_duration
 from tidecast._secrets import without_looked_up
@@ -136,6 +137,10 @@ class Scheduler:
         live.messages += result.messages
         live.skipped += result.skipped
         live.dead_letters += result.dead_letters
+        if result.rows_waiting > live.rows_waiting:
+            rows = counted(result.rows_waiting, "row waits", "rows wait")
+            _log.warning("changefeed %s: %s for the schemas of their tables", live.feed.id, rows)
+        live.rows_waiting = result.rows_waiting
         if count:
             live.recent.append((now, count))
             live.synced_ts = result.checkpoint_ts

@@ -40,7 +40,8 @@ class Snapshot:
 
     `rate` is in messages a second, `synced_ts` the checkpoint after the last message; `caught_up` tells that it runs
     and has published all that its source holds. After an error that may pass, `retry_in` are the seconds until it
-    is tried again, None while it is. Dead letters lie in `dead_letters_at`.
+    is tried again, None while it is. `rows_waiting` are rows whose schemas the source has not shown. Dead letters lie
+    in `dead_letters_at`.
     """
 
     feed: Feed
@@ -49,6 +50,7 @@ class Snapshot:
     messages: Mapping[tuple[str, str], int]
     skipped: Mapping[str, int]
     dead_letters: int
+    rows_waiting: int
     synced_ts: int
     caught_up: bool
     retry_in: float | None

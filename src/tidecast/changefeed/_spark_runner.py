@@ -128,7 +128,11 @@ class SparkRunner:
         except TerminalError:  # this mends it
             before = _Checkpoint(checkpoint_ts, checkpoint_ts)
         self.forget(job.id)
-        remove_tree(job.folder / _SOURCE, ignore_errors=True)  # the source shows the rest again
+        try:
+            self._stream(job.id, job.folder).restart()
+        except TerminalError:  # its state is damaged, or of another source
+            remove_tree(job.folder / _SOURCE, ignore_errors=True)
+        self.forget(job.id)
         state = _Checkpoint(checkpoint_ts, checkpoint_ts, bootstraps=before.bootstraps, codec=before.codec)
         self._save(job, state)
 
@@ -142,7 +146,8 @@ class SparkRunner:
             if batch is None:
                 if self._announce(job, state, bootstraps, registry):
                     self._save(job, replace(state, bootstraps=bootstraps.state().decode()))
-                return StepResult(state.checkpoint_ts, caught_up=not stream.progress.rows_waiting)
+                waiting = stream.progress.rows_waiting
+                return StepResult(state.checkpoint_ts, caught_up=not waiting, rows_waiting=waiting)
             with batch.events as held:
                 read = with_commit_ts(held, state.highest)
                 tells, highest = bool(batch.progress.watermarks), dict[str, int]()
@@ -182,6 +187,7 @@ class SparkRunner:
             dead_letters=sum(done.dead_letters.values()),
             more=batch.more,
             caught_up=not (batch.more or batch.progress.rows_waiting),
+            rows_waiting=batch.progress.rows_waiting,
         )
 
     def forget(self, job_id: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -13,6 +14,7 @@ from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cau
 MISMATCH = 1
 _WRONG_CALL, _FAILED, _INTERRUPTED = 2, 3, 130
 _MEMORY = "--conf spark.driver.memory=8g, for example, gives it more; on a cluster executors have spark.executor.memory"
+_NO_WRITING = re.compile("DELTA_CANNOT_CREATE_LOG_PATH|Mkdirs failed|Permission denied|No space left|Read-only file")
 
 
 def main() -> None:
@@ -57,6 +59,10 @@ def _told(error: Exception) -> str:
         return f"Spark's Java has too little memory: {cause} ({_MEMORY})"
     if _is_java_gone(error):  # it ends where a task gets no memory
         return f"Spark's Java has ended, perhaps for want of memory: {cause} ({_MEMORY})"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if _NO_WRITING.search(cause):
+        return f"a place cannot be written: {cause}"
     return f"internal error: {cause} (TIDECAST_DEBUG=1 shows where)"
 
 

@@ -39,7 +39,8 @@ def progress(silent: bool = False) -> Iterator[Progress]:
                 _print(f"{text} ({done:,} of {total:,})" if total else text, done, total)
             else:
                 bar(text, done, total)
-            watch.tell("reading" if isinstance(text, Finished) else text, done, total)
+            finished = isinstance(text, Finished)
+            watch.tell("reading" if finished else text, done, total, waits=finished)
 
         yield step
 
@@ -71,11 +72,12 @@ class _Watch:
         self._step = ("", 0, 0)
         self._session: SparkSession | None = None
         self._tasks: RunningTasks | None = None
-        self._since = 0.0
+        self._since, self._waits = 0.0, False
 
-    def tell(self, text: str, done: int, total: int) -> None:
-        """Begin a step; called by the thread in which Spark's session is the active one."""
+    def tell(self, text: str, done: int, total: int, *, waits: bool = False) -> None:
+        """Begin a step, which may wait before it begins; called by the thread whose session is the active one."""
         self._step, self._since = (text, done, total), self._clock()
+        self._waits = waits
         if self._tasks:
             self._tasks.begin()
         if self._session is None and (sql := sys.modules.get("pyspark.sql")):
@@ -111,6 +113,8 @@ class _Watch:
             self._tasks = RunningTasks(self._session)
         done, total = self._tasks.read()
         if done < total:
+            if self._waits:
+                self._since, self._waits = self._clock(), False
             self._show(said(self._step, (done, total), self._clock() - self._since), done, total)
 
 

@@ -215,7 +215,7 @@ def replicated(result: Replicated, as_json: bool) -> None:
     warnings = [f"{t.name}: {warning}" for t in tables for warning in t.warnings]
     for t in tables:
         warnings += [
-            f"{t.name}: column {name}: {count:,} values have no form in the table and are null there"
+            f"{t.name}: column {name}: {counted(count, 'value has', 'values have')} no form in the table: NULL there"
             for name, count in sorted(t.unrepresentable.items())
         ]
     for warning in (*warnings, *result.warnings):
@@ -389,13 +389,17 @@ def proven(result: Proven, as_json: bool) -> None:
 def conformance(report: Report, as_json: bool) -> None:
     """Show how a consumer did in the conformance kit."""
     if as_json:
-        _print_json({"ok": not report.failed, "features": [asdict(feature) for feature in report.features]})
+        _print_json(
+            {"ok": report.answered and not report.failed, "features": [asdict(feature) for feature in report.features]}
+        )
         return
     protocols = list(dict.fromkeys(f.protocol for f in report.features))
     cells = {(f.feature, f.protocol): f"{f.passed} of {f.answered}" if f.answered else "–" for f in report.features}
     names = dict.fromkeys(f.feature for f in report.features)
     rows = [(name, *(cells.get((name, protocol), "") for protocol in protocols)) for name in names]
     _table("Right answers", ("feature", *protocols), rows, protocols)
+    if not report.answered:
+        print("nothing was answered")
     for f in report.features:
         if f.failed:
             print(f"{f.protocol}, {f.feature}: {f.failed} wrong, first {f.first}")

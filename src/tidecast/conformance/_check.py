@@ -52,6 +52,11 @@ class Report:
         """Whether something was answered wrongly."""
         return any(feature.failed for feature in self.features)
 
+    @property
+    def answered(self) -> bool:
+        """Whether there is any answer."""
+        return any(feature.answered for feature in self.features)
+
     def of(self, protocol: str, feature: str) -> Feature:
         """Return one feature of one protocol, which is added where it is new."""
         for known in self.features:

@@ -80,6 +80,7 @@ class Kit(pytest.Collector):
     @cached_property
     def report(self) -> Report | str:
         """The report on the program's answers, or why there are none."""
+        from tidecast._errors import TidecastError
         from tidecast.conformance import check
 
         results = self._folder.parent / "results.jsonl"
@@ -91,7 +92,10 @@ class Kit(pytest.Collector):
             return f"cannot run {shlex.join(command)}: {error}"
         if done.returncode:
             return f"{shlex.join(command)} ended with {done.returncode}: {done.stderr or done.stdout}"
-        return check(self._folder, results)
+        try:
+            return check(self._folder, results)
+        except TidecastError as error:
+            return f"{shlex.join(command)} gave no answers: {error}"
 
 
 def _filled(part: str, places: dict[str, str]) -> str:

@@ -33,6 +33,10 @@ class Wanted:
     key: Mapping[str, str | None] = field(default_factory=dict)
     commit_ts: tuple[int, int] | None = None
 
+    def __post_init__(self) -> None:
+        if self.table is not None and "." not in self.table:
+            raise ConfigError(f"--table takes DATABASE.TABLE, and not {self.table!r} alone")
+
     @property
     def of_rows(self) -> bool:
         """Whether the rows in the messages say which are wanted, and not their places alone."""

@@ -42,6 +42,7 @@ class FeedMetrics(Collector):
             ("ticdc_sink_total_flushed_rows_count", "messages of rows since the server started", "rows"),
             ("tidecast_source_age_seconds", "how old the source's end is, once all of it is published", "age"),
             ("tidecast_rows_per_second", "messages of rows a second, over the last ten", "rate"),
+            ("tidecast_rows_waiting", "rows whose schemas the source has not shown", "rows_waiting"),
             ("tidecast_dead_letters", "messages that could not be published, since the server started", "dead_letters"),
         ):
             metric = GaugeMetricFamily(name, about, labels=_LABELS)
@@ -53,6 +54,7 @@ class FeedMetrics(Collector):
                     "age": one.source_age(now),
                     "rows": sum(one.messages.values()),
                     "rate": one.rate,
+                    "rows_waiting": one.rows_waiting,
                     "dead_letters": one.dead_letters,
                 }
                 if (value := values[of]) is not None:

@@ -35,6 +35,7 @@ def _overview(one: Snapshot, now: int) -> dict[str, Any]:
         "lag_tso": str(now - one.checkpoint_ts),
         "rows_per_second": one.rate,
         "rows": counts.total(),
+        "rows_waiting": one.rows_waiting,
         "dead_letters": one.dead_letters,
         "dead_letters_command": letters_command("list", str(one.dead_letters_at)),
         "error": _problem(one.error),

@@ -243,6 +243,16 @@ class TopicStream:
         if before and before != batch.progress.waiting:
             remove_tree(self._folder / before, ignore_errors=True)
 
+    def restart(self) -> None:
+        """Read from the beginning again; what has been shown of schemas stays known, as it may be gone from there."""
+        before = self._progress.waiting
+        self._save(self._unread())
+        if before:
+            remove_tree(self._folder / before, ignore_errors=True)
+
+    def _unread(self) -> Progress:
+        return Progress(None, {}, None, 0, None, 0, (), self._source, checkpoint=uuid4().hex)
+
     def _grown(self, offsets: Offsets) -> set[str]:
         """Return the places that have got more since their offsets were looked at."""
         try:
@@ -261,7 +271,7 @@ class TopicStream:
         try:
             state = self._state.read()
             if state is None:
-                return Progress(None, {}, None, 0, None, 0, (), self._source, checkpoint=uuid4().hex), _NO_HISTORY
+                return self._unread(), _NO_HISTORY
             progress, schemas = parsed_state(state)
             there = count_rows(self._folder / progress.waiting) if progress.waiting else 0
             if there != (rows := progress.rows_waiting + progress.rows_unresolved):

@@ -75,6 +75,8 @@ class Card {
     say(".lag-tso", caughtUp ? `source is ${lasting(feed.source_age_seconds)} old` : late ? `TSO ${feed.lag_tso}` : "");
     say(".rate", number(feed.rows_per_second));
     say(".rows", number(feed.rows));
+    this.find(".waiting").hidden = !feed.rows_waiting;
+    say(".rows-waiting", number(feed.rows_waiting));
     say(".letters", number(feed.dead_letters));
     this.letters.show(feed.dead_letters ? feed.dead_letters_command : "");
     this.find(".scroll").hidden = feed.tables.length === 0;
