@@ -20,22 +20,21 @@ def with_commit_ts(events: Events, before: Mapping[str, int] | None = None) -> E
 
     Avro's deletes have none, while readers of other protocols keep the row with the highest one of each key. TiCDC
     sends a key's changes in order. So a delete gets one above that of the row before it with the same key, and none
-    below that of the row before it in its partition; where it is the first there, that of the row after it; and where
-    it is alone, one above what `before` tells, the highest commit-ts of each partition (see `filter_commit_ts`) in
-    earlier batches. A source without any commit-ts stays as it is. The rows are read once for that.
+    below that of its table's row before it in its partition; where it is the first there, that of the row after it; and
+    where it is alone, one above what `before` tells, the highest commit-ts of each partition (see `filter_commit_ts`)
+    in earlier batches. A source without any commit-ts stays as it is. The rows are read once for that.
     """
-    if not any(table.of_key for table in events.tables):
-        return events
     place = F.lit("") if events.ordered else F.concat_ws("/", "topic", "partition")
-    rows = union([table.frame.select(*_PLACE, "key", "commit_ts") for table in events.tables], events.tasks)
-    surrounded = rows.select("*", _told().alias("told")).where("commit_ts IS NULL")
     last = number_at(before or {}, place) + 1
-    # A message may be there twice, and files name no partition.
-    times = surrounded.groupBy(F.struct(*_PLACE).alias("place")).agg(F.max(F.coalesce("told", last)).alias("told"))
 
     def timed(table: TableChanges) -> TableChanges:
         if not table.of_key:
             return table
+        mine = [other.frame for other in events.tables if other.schema.name == table.schema.name]
+        rows = union([frame.select(*_PLACE, "key", "commit_ts") for frame in mine], events.tasks)
+        surrounded = rows.select("*", _told().alias("told")).where("commit_ts IS NULL")
+        # A message may be there twice, and files name no partition.
+        times = surrounded.groupBy(F.struct(*_PLACE).alias("place")).agg(F.max(F.coalesce("told", last)).alias("told"))
         joined = table.frame.join(times, F.struct(*_PLACE).eqNullSafe(F.col("place")), "left")
         columns = [F.col("told").alias(name) if name == "commit_ts" else F.col(name) for name in table.frame.columns]
         return replace(table, frame=joined.select(*columns))
