@@ -249,7 +249,7 @@ def test_going_on_from_long_ago_is_asked_for(lab: Lab, command: str) -> None:
         (
             SINK,
             "bar = {x = 1}\n[sink]\nfoo = 1",
-            "config file ./f.toml contained unknown configuration options: bar, sink.foo",
+            "config file ./f.toml contained unknown configuration options: bar, bar.x, sink.foo",
         ),
         (SINK, "[filter]\nrules = ['db']", "filter rule is invalid"),
         (SINK, "memory-quota = 'x'", "[CDC:ErrInvalidReplicaConfig]"),
