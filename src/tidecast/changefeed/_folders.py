@@ -39,9 +39,11 @@ class Folders:
             return inside and not folder.is_relative_to(self.own)
         try:
             real = folder.resolve()
+            if any(part.is_symlink() for part in (real, *real.parents)):  # a circle of links, from Python 3.13 on
+                return False
             inside = any(real.is_relative_to(allowed.resolve()) for allowed in _local(self.allowed))
             return inside and not any(real.is_relative_to(own.resolve()) for own in _local([self.own]))
-        except (OSError, RuntimeError, ValueError):  # a circle of links, a name that no file can have
+        except (OSError, RuntimeError, ValueError):  # such a circle before, a name that no file can have
             return False
 
 
