@@ -16,7 +16,6 @@ from sqlglot.parsers.mysql import MySQLParser
 
 from tidecast.routing._functions import FUNCTIONS, bits, conditional, fitting, from_bits, is_null, shifted, whole
 from tidecast.routing._values import (
-    MAX_DIGITS,
     NULL,
     UINT64,
     Sort,
@@ -26,6 +25,8 @@ from tidecast.routing._values import (
     as_text,
     as_truth,
     check_collation,
+    check_digits,
+    check_room,
     compare,
     exact,
     integer,
@@ -294,7 +295,7 @@ def _arithmetic(kind: type[exp.Expression], left: Value, right: Value) -> Value:
 def _sum(kind: type[exp.Expression]) -> Callable[[Value, Value], Value]:
     def build(one: Value, other: Value) -> Value:
         scale = max(one.scale, other.scale)
-        _check_room(max(one.digits - one.scale, other.digits - other.scale) + scale + 1)
+        check_digits(one, other, more=1)
         low, high, least, most = (bound * 10 ** (scale - v.scale) for v in (one, other) for bound in (v.low, v.high))
         sign, bounds = ("+", (low + least, high + most)) if kind is exp.Add else ("-", (low - most, high - least))
         return _of_kind(exact(f"({one.sql} {sign} {other.sql})", *bounds, scale), one, other)
@@ -306,7 +307,7 @@ def _product(one: Value, other: Value) -> Value:
     bounds = [a * b for a in (one.low, one.high) for b in (other.low, other.high)]
     result = exact(f"({one.sql} * {other.sql})", min(bounds), max(bounds), one.scale + other.scale)
     if result.scale:  # whole numbers lose nothing where Spark's type for them would be longer
-        _check_room(one.digits + other.digits + 1)
+        check_room(one.digits + other.digits + 1)
     return _of_kind(result, one, other)
 
 
@@ -316,7 +317,7 @@ def _quotient(one: Value, other: Value) -> Value:
         refuse("it divides numbers with many digits after the point")
     shift = _DIVISION_DIGITS - one.scale + other.scale
     digits = one.digits + shift
-    _check_room(digits + 6)  # Spark keeps as many digits after the point
+    check_room(digits + 6)  # Spark keeps as many digits after the point
     up = f"CAST({one.sql} * {_power(one.scale + shift)} AS DECIMAL({digits},0))"
     by = f"CAST({other.sql} * {_power(other.scale)} AS DECIMAL({other.digits},0))"
     bound = max(abs(one.low), abs(one.high)) * 10**shift
@@ -347,16 +348,11 @@ def _whole_quotient(one: Value, other: Value) -> Value:
 
 def _remainder(one: Value, other: Value) -> Value:
     scale = max(one.scale, other.scale)
-    _check_room(max(one.digits - one.scale, other.digits - other.scale) + scale)
+    check_digits(one, other)
     bound = max(abs(one.low), abs(one.high)) * 10 ** (scale - one.scale)
     low = 0 if one.low >= 0 else -bound
     result = exact(f"try_mod({one.sql}, {other.sql})", low, bound, scale)
     return replace(result, integer=one.integer and other.integer, unsigned=one.unsigned)
-
-
-def _check_room(digits: int) -> None:
-    if digits > MAX_DIGITS:
-        refuse(f"its numbers may have more than {MAX_DIGITS} digits")
 
 
 def _of_kind(result: Value, one: Value, other: Value) -> Value:

@@ -123,8 +123,7 @@ def integer(sql: str, low: int, high: int, *, unsigned: bool = False) -> Value:
 def exact(sql: str, low: int, high: int, scale: int) -> Value:
     """Return a number with digits after the point."""
     value = Value(sql, Sort.EXACT, low, high, scale)
-    if value.digits > MAX_DIGITS:
-        refuse(f"its numbers may have more than {MAX_DIGITS} digits")
+    check_room(value.digits)
     return replace(value, sql=f"CAST({sql} AS DECIMAL({value.digits},{scale}))")
 
 
@@ -177,11 +176,6 @@ def as_exact(value: Value) -> Value:
     if value.number:
         return value.number
     return value if value.sort is Sort.EXACT else refuse(f"{value.sort.value} stands where a whole number belongs")
-
-
-def is_number(value: Value) -> bool:
-    """Tell whether a value is a number or a condition, which is one to MySQL."""
-    return value.sort in (Sort.TRUTH, Sort.EXACT, Sort.REAL)
 
 
 def as_real(value: Value) -> str:
@@ -291,11 +285,15 @@ def _with_exact_literal(value: Value, other: Value) -> Value:
     return number_literal(found[1]) if found else value
 
 
-def check_digits(one: Value, other: Value) -> None:
-    """Refuse two numbers that have no decimal type of Spark's in common."""
-    scale = max(one.scale, other.scale)
-    if max(one.digits - one.scale, other.digits - other.scale) + scale > MAX_DIGITS:
+def check_room(digits: int) -> None:
+    """Refuse numbers of more digits than a decimal type of Spark's has."""
+    if digits > MAX_DIGITS:
         refuse(f"its numbers may have more than {MAX_DIGITS} digits")
+
+
+def check_digits(one: Value, other: Value, *, more: int = 0) -> None:
+    """Refuse two numbers that have no decimal type of Spark's in common, one of so many digits more."""
+    check_room(max(one.digits - one.scale, other.digits - other.scale) + max(one.scale, other.scale) + more)
 
 
 def _halves(value: Value) -> str:
