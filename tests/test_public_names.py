@@ -92,7 +92,7 @@ PUBLIC = {
     "tidecast.topics": """
         Counts Int64 KafkaOptions Offsets Records Spans TopicInfo Topics DEAD_LETTERS DeadLetter DeadLetters
         append_lines check_storage check_written claim_folder claim_location compress compressed count_rows
-        dead_letters_in decompressed
+        dead_letters_folder dead_letters_in decompressed
         fetched_claims file_errors first_dead_letters kafka_errors
         open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims write_dead_letters
     """,

@@ -39,9 +39,9 @@ from tidecast.sources import TopicStream, source_errors
 from tidecast.spark import number_at, union
 from tidecast.storage import AnyPath, check_exclusive, locked, remove_tree, storage_path
 from tidecast.topics import (
-    DEAD_LETTERS,
     DeadLetters,
     Offsets,
+    dead_letters_folder,
     dead_letters_in,
     read_dead_letters,
     replace_dead_letters,
@@ -71,9 +71,8 @@ def list_dead_letters(where: str) -> tuple[DeadLetterCount, ...]:
     if not place.is_dir():
         hint = "name the folder of dead letters, which the first of them makes, or that of the tables"
         raise ConfigError("there is no such folder", where=str(place), hint=hint)
-    inside = place / DEAD_LETTERS
     counts, details = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
-    for letter in dead_letters_in(inside if inside.is_dir() else place):
+    for letter in dead_letters_in(dead_letters_folder(place)):
         of = (letter.topic or "", letter.reason)
         counts[of] += 1
         if letter.detail is not None:

@@ -17,7 +17,7 @@ from tidecast.inspection._inspected import Inspected, Place, explained, problem_
 from tidecast.model import Reason
 from tidecast.protocols import check_readable, guess_protocol, protocol_named
 from tidecast.storage import AnyPath, storage_path
-from tidecast.topics import DEAD_LETTERS, DeadLetter, first_dead_letters
+from tidecast.topics import DEAD_LETTERS, DeadLetter, dead_letters_folder, first_dead_letters
 
 _OTHERS = 5
 _DAMAGED = {
@@ -103,9 +103,7 @@ def show_dead_letter(
 
 def _folder(where: str) -> tuple[AnyPath, str | None]:
     """Return the folder of dead letters, and that of the tables if something tells it."""
-    place = storage_path(where, "WHERE")
-    if (place / DEAD_LETTERS).is_dir():
-        return place / DEAD_LETTERS, _as_target(place)
+    place = dead_letters_folder(storage_path(where, "WHERE"))
     return place, _as_target(place.parent) if place.name == DEAD_LETTERS else None
 
 

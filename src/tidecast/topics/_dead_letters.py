@@ -28,7 +28,7 @@ from tidecast.storage import (
     sync_folder,
     touch,
 )
-from tidecast.topics._files import NO_TOPIC
+from tidecast.topics._files import DEAD_LETTERS, NO_TOPIC
 from tidecast.topics._written import check_written, count_lines
 
 _PLACE = ("topic", "partition", "offset")
@@ -125,6 +125,12 @@ def first_dead_letters(folder: AnyPath, number: int, of: Callable[[DeadLetter], 
 
     first = heapq.nsmallest(number, counted(), key=lambda one: (one.topic or "", one.partition or 0, one.offset or 0))
     return first, found
+
+
+def dead_letters_folder(place: AnyPath) -> AnyPath:
+    """Return the folder of dead letters that a place is, or that lies in it as `replicate` makes it."""
+    inside = place / DEAD_LETTERS
+    return inside if inside.is_dir() else place
 
 
 def dead_letters_in(folder: AnyPath) -> Iterator[DeadLetter]:
