@@ -132,7 +132,6 @@ class SparkRunner:
             self._stream(job.id, job.folder).restart()
         except TerminalError:  # its state is damaged, or of another source
             remove_tree(job.folder / _SOURCE, ignore_errors=True)
-        self.forget(job.id)
         state = _Checkpoint(checkpoint_ts, checkpoint_ts, bootstraps=before.bootstraps, codec=before.codec)
         self._save(job, state)
 

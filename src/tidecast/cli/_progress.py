@@ -72,12 +72,11 @@ class _Watch:
         self._step = ("", 0, 0)
         self._session: SparkSession | None = None
         self._tasks: RunningTasks | None = None
-        self._since, self._waits = 0.0, False
+        self._since: float | None = None
 
     def tell(self, text: str, done: int, total: int, *, waits: bool = False) -> None:
         """Begin a step, which may wait before it begins; called by the thread whose session is the active one."""
-        self._step, self._since = (text, done, total), self._clock()
-        self._waits = waits
+        self._step, self._since = (text, done, total), None if waits else self._clock()
         if self._tasks:
             self._tasks.begin()
         if self._session is None and (sql := sys.modules.get("pyspark.sql")):
@@ -113,9 +112,10 @@ class _Watch:
             self._tasks = RunningTasks(self._session)
         done, total = self._tasks.read()
         if done < total:
-            if self._waits:
-                self._since, self._waits = self._clock(), False
-            self._show(said(self._step, (done, total), self._clock() - self._since), done, total)
+            now, since = self._clock(), self._since
+            if since is None:
+                since = self._since = now
+            self._show(said(self._step, (done, total), now - since), done, total)
 
 
 def said(step: tuple[str, int, int], tasks: tuple[int, int], seconds: float) -> str:

@@ -484,9 +484,7 @@ def inspected(messages: Sequence[Inspected], as_json: bool) -> None:
     if as_json:
         _print_json([asdict(m) for m in messages])
         return
-    for number, message in enumerate(messages):
-        print(end="\n" if number else "")
-        _inspected(message)
+    followed(messages, False)
     if not messages:
         print("no message is like that")
 

@@ -24,6 +24,8 @@ def with_commit_ts(events: Events, before: Mapping[str, int] | None = None) -> E
     where it is alone, one above what `before` tells, the highest commit-ts of each partition (see `filter_commit_ts`)
     in earlier batches. A source without any commit-ts stays as it is. The rows are read once for that.
     """
+    if not any(table.of_key for table in events.tables):
+        return events
     place = F.lit("") if events.ordered else F.concat_ws("/", "topic", "partition")
     last = number_at(before or {}, place) + 1
 

@@ -14,8 +14,7 @@ from tidecast.model import Column, DataType, Index, Kind, TableSchema, usual_len
 
 _SIGNED_OR_NOT = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.YEAR, Kind.BIT)
 _WITHOUT_SCALE = (Kind.FLOAT, Kind.DOUBLE)
-_UNFRACTIONED = {Kind.DATETIME: 20, Kind.TIMESTAMP: 20, Kind.TIME: 11}
-"""What a type's length is more than, where it has fractional seconds."""
+_WITH_FRACTION = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
 def table_schema(text: str) -> TableSchema:
@@ -140,8 +139,8 @@ def _data_type(members: dict[str, Any]) -> DataType:
         unsigned=members.get("unsigned") or False,
         zerofill=members.get("zerofill") or False,
     )
-    whole = _UNFRACTIONED.get(data_type.kind)
-    if whole is None or not data_type.length:
+    if data_type.kind not in _WITH_FRACTION or not data_type.length:
         return data_type
     # Avro does not tell the fractional digits of most types, but their length counts them, after a point.
-    return replace(data_type, decimal=max(0, data_type.length - whole))
+    before_point = usual_length(replace(data_type, decimal=0))
+    return replace(data_type, decimal=max(0, data_type.length - before_point - 1))
