@@ -17,6 +17,15 @@ def compose(physical: int, logical: int = 0) -> int:
     return physical << LOGICAL_BITS | logical
 
 
+def latest_tso() -> int:
+    """Return a TSO that no commit-ts reaches: one flipped bit would otherwise make a row the newest for good.
+
+    It is two days ahead of this machine's clock, and the same all day.
+    """
+    tomorrow = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=2)
+    return compose(int(dt.datetime.combine(tomorrow, dt.time(), dt.UTC).timestamp() * 1000))
+
+
 def to_datetime(tso: int) -> dt.datetime:
     """Return the wall-clock time of a TSO, in UTC."""
     return dt.datetime.fromtimestamp(physical_ms(tso) / 1000, tz=dt.UTC)

@@ -1,6 +1,6 @@
 """What a change is: tables, columns, types, rows, TSOs. Knows neither protocols nor places."""
 
-from tidecast._tso import compose, physical_ms, to_datetime
+from tidecast._tso import compose, latest_tso, physical_ms, to_datetime
 from tidecast.model._actions import Action, ddl_action
 from tidecast.model._ddl import Bootstrap, Ddl
 from tidecast.model._ddl_parser import Definition, Name, Statement, ddl_type, read_statement
@@ -43,6 +43,7 @@ __all__ = [
     "ddl_type",
     "filter_commit_ts",
     "is_tso",
+    "latest_tso",
     "physical_ms",
     "physical_ms_of",
     "read_statement",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast._tso import LOGICAL_BITS, compose
+from tidecast._tso import LOGICAL_BITS, latest_tso
 
 
 def physical_ms_of(tso: Column) -> Column:
@@ -20,6 +18,4 @@ def is_tso(tso: Column) -> Column:
 
     One flipped bit would otherwise make a row the newest for good, or a watermark that all rows to come lie below.
     """
-    tomorrow = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=2)  # the same all day, so that plans are, too
-    latest = int(dt.datetime.combine(tomorrow, dt.time(), dt.UTC).timestamp() * 1000)
-    return (tso >= 0) & (tso < F.lit(compose(latest)))
+    return (tso >= 0) & (tso < F.lit(latest_tso()))

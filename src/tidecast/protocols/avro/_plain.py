@@ -33,9 +33,9 @@ from tidecast.plain import (
 from tidecast.protocols._protocol import DecodeOptions, missing_registry
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
 from tidecast.protocols.avro._decode import Schema, Schemas, too_short
-from tidecast.protocols.avro._read_schema import Field, WriterSchema
+from tidecast.protocols.avro._read_schema import Field, WriterSchema, avro_type, branches
 from tidecast.protocols.avro._schema import CHECKSUM, COMMIT_TS, CORRUPTED, OP
-from tidecast.protocols.avro._wire import avro_type, branches, is_narrow_decimal
+from tidecast.protocols.avro._wire import is_narrow_decimal
 from tidecast.registry import Framing
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")

@@ -12,9 +12,9 @@ from tidecast.expressions import shift_zone, unsigned_number
 from tidecast.model import CHECKSUM as CHECKSUM_TYPE
 from tidecast.model import DataType, Kind, Op, bit_width
 from tidecast.protocols.avro import _wide
-from tidecast.protocols.avro._read_schema import Field, WriterSchema
+from tidecast.protocols.avro._read_schema import Field, WriterSchema, avro_type, branches
 from tidecast.protocols.avro._schema import CHECKSUM, CHECKSUM_VERSION, CORRUPTED
-from tidecast.protocols.avro._wire import avro_type, branches, field_of, is_narrow_decimal
+from tidecast.protocols.avro._wire import field_of, is_narrow_decimal
 
 OPS = (Op.CREATE, Op.UPDATE, Op.DELETE)
 _UINT64 = 1 << 64

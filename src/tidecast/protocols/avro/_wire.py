@@ -15,10 +15,8 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 
 from tidecast.expressions import MAX_LENGTH
 from tidecast.model import MAX_DECIMAL_PRECISION
+from tidecast.protocols.avro._read_schema import Block, avro_type, branches
 from tidecast.registry import Framing
-
-Block = str | dict[str, object]
-"""The type of a field as a schema gives it: a name, or an object with `type` in it."""
 
 _END = b"T"
 
@@ -26,21 +24,6 @@ _END = b"T"
 def _field_name(position: int) -> str:
     """Return the name that a field has inside Spark."""
     return f"f{position}"
-
-
-def branches(field_type: object) -> tuple[Block, int | None]:
-    """Return the type of a field without null, and the position of null in its union, None without one."""
-    if not isinstance(field_type, list):
-        return field_type, None  # type: ignore[return-value]
-    null = field_type.index("null")
-    (block,) = (t for t in field_type if t != "null")
-    return block, null
-
-
-def avro_type(field_type: object) -> object:
-    """Return the name of a field's Avro type, without null."""
-    block, _ = branches(field_type)
-    return block if isinstance(block, str) else block["type"]
 
 
 def _wire_type(field_type: object, reading: bool) -> object:

@@ -1,0 +1,260 @@
+"""Batches of Avro messages to rows on Arrow columns. Source: Avro protocol, wire format, consumers compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidecast.model import InvalidSchema, Op, Reason, checked, latest_tso
+from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
+from tidecast.protocols.avro._read_columns import column_of, read_field
+from tidecast.protocols.avro._read_schema import WriterSchema, read_schema
+from tidecast.protocols.avro._reader import Reader
+from tidecast.protocols.avro._schema import CHECKSUM as CHECKSUM_FIELD
+from tidecast.protocols.avro._schema import CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP
+from tidecast.registry import Framing, RegisteredSchema
+from tidecast.values import BYTES, content_of, nulls, refused, row_type, text_of_bytes, valid
+
+Problem = tuple[Reason, str]
+"""Why messages cannot be read: a reason and a detail."""
+
+_NOTHING = b""
+"""The head of a key or value that is not there."""
+
+
+@dataclass(frozen=True)
+class AvroDecoder:
+    """Reads Avro messages with the registered schemas that it was given.
+
+    `schemas` are by the bytes that messages of a schema begin with; None stands for one that the registry does not
+    know. `zone` is the time zone of TIMESTAMP text, that of TiCDC's server.
+    """
+
+    framing: Framing
+    schemas: Mapping[bytes, RegisteredSchema | None]
+    zone: str = "UTC"
+
+    def decode(self, messages: pa.RecordBatch) -> Decoded:
+        """Return what messages say. A row's operation is the extension's, else `c`, to be taken as an upsert."""
+        keys, values = (messages.column(name).cast(BYTES) for name in ("key", "value"))
+        control, watermark = _controls(keys, values)
+        rejected, heads = _framed(keys, values, self.framing, ~(control | watermark))
+        rows: list[Rows] = []
+        unknown: dict[bytes, list[np.ndarray]] = {}
+        for key, value, at in _groups(*heads):
+            missing = next((head for head in (key, value) if head and head not in self.schemas), None)
+            if missing:
+                unknown.setdefault(missing, []).append(at)
+                continue
+            version = self.version(key, value)
+            if isinstance(version, TableVersion):
+                rows.append(self._rows(version, value or key, at, values if value else keys))
+            else:
+                rejected.append(Rejected.of(at, *version))
+        times = np.flatnonzero(watermark)
+        return Decoded(
+            rows,
+            rejected,
+            np.flatnonzero(control),
+            (times, _watermarks(values, times)),
+            [(head, np.sort(np.concatenate(places))) for head, places in unknown.items()],
+        )
+
+    def version(self, key: bytes, value: bytes) -> TableVersion | Problem:
+        """Return the table version of messages whose key and value begin so, or why they cannot be read."""
+        return _version(
+            *((head, self.schemas[head] if head else None) for head in (key, value)),
+            self.framing,
+        )
+
+    def _rows(self, version: TableVersion, head: bytes, at: np.ndarray, messages: pa.Array) -> Rows:
+        registered = self.schemas[head]
+        assert registered is not None
+        writer = read_schema(registered.text)
+        assert writer is not None
+        data, offsets = content_of(messages)
+        reader = Reader(data, offsets[at] + self.framing.length, offsets[at + 1])
+        raw = {field.name: (field, read_field(reader, field)) for field in writer.fields}
+        broken = reader.bad | (reader.at != reader.end)
+        carried = [(f, column, column_of(f, column, self.zone)) for f, column in raw.values() if f.column]
+        bad = [(f.name, lost) for f, column, value in carried if (lost := refused(column, value)) is not None]
+        beside = {name: column for name, (field, column) in raw.items() if not field.column}
+        op, commit_ts = _operation(beside, version, len(at)), beside.get(COMMIT_TS, nulls(len(at), pa.int64()))
+        bad += _wrong_extension(op, commit_ts)
+        row = pa.StructArray.from_arrays([value for *_, value in carried], fields=[*row_type(version.schema)])
+        nothing = nulls(len(at), row.type)
+        detail = f"not a record of schema id {self.framing.schema_id(head)}"
+        return Rows(
+            version,
+            at,
+            op,
+            commit_ts,
+            nulls(len(at), pa.int64()),
+            row if version.of_key else nothing,
+            nothing if version.of_key else row,
+            _checksum(beside, len(at)),
+            *with_names(broken, detail, bad),
+        )
+
+
+def _controls(keys: pa.Array, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return which messages are schema changes, and which are watermarks."""
+    without_key = ~valid(keys)
+    if not without_key.any():
+        return without_key, without_key
+    change = without_key & _true(pc.starts_with(values, DDL))
+    is_long = _true(pc.equal(pc.binary_length(values), WATERMARK_LENGTH))
+    return change, without_key & is_long & _true(pc.starts_with(values, WATERMARK))
+
+
+def _true(flags: pa.Array) -> np.ndarray:
+    return np.asarray(pc.fill_null(flags, False))
+
+
+def _watermarks(values: pa.Array, at: np.ndarray) -> np.ndarray:
+    data, offsets = content_of(values)
+    digits: np.ndarray = data.take(offsets[at][:, None] + np.arange(1, WATERMARK_LENGTH), mode="clip")
+    return digits.reshape(-1, WATERMARK_LENGTH - 1).copy().view(">i8").ravel().astype(np.int64, copy=False)
+
+
+def _framed(
+    keys: pa.Array, values: pa.Array, framing: Framing, rows: np.ndarray
+) -> tuple[list[Rejected], tuple[pa.Array, pa.Array, np.ndarray]]:
+    """Return the messages whose framing shows no schema id, and the heads of the others with where they stand.
+
+    TiCDC's producer may send a key or a value that is empty for one that is not there.
+    """
+    rejected: list[Rejected] = []
+    heads, lengths = [], []
+    for part in (keys, values):
+        heads.append(pc.fill_null(pc.binary_slice(part, 0, framing.length), b""))
+        lengths.append(np.asarray(pc.binary_length(heads[-1])))
+    good = rows.copy()
+
+    def reject(wrong: np.ndarray, reason: Reason, detail: str | pa.Array) -> None:
+        at = np.flatnonzero(good & wrong)
+        if at.size:
+            chosen = detail.take(pa.array(at)) if isinstance(detail, pa.Array) else detail
+            rejected.append(Rejected.of(at, reason, chosen))
+            good[at] = False
+
+    reject((lengths[0] == 0) & (lengths[1] == 0), Reason.BAD_MESSAGE, "neither key nor value")
+    size = len(framing.magic)
+    for head, length in zip(heads, lengths, strict=True):
+        strange = (length >= size) & ~_true(pc.starts_with(head, framing.magic))
+        if (good & strange).any():
+            texts = [f"begins with {h[:size].hex()}, not with {framing.magic.hex()}" for h in head.to_pylist()]
+            reject(strange, Reason.BAD_MAGIC, pa.array(texts, TAG))
+        reject((length > 0) & (length < framing.length), Reason.TRUNCATED, too_short(framing))
+    return rejected, (*heads, np.flatnonzero(good))
+
+
+def too_short(framing: Framing) -> str:
+    """Return what is wrong with a message that ends before its own beginning does."""
+    return f"shorter than the {framing.length} bytes that tell the schema id"
+
+
+def _groups(keys: pa.Array, values: pa.Array, at: np.ndarray) -> Iterator[tuple[bytes, bytes, np.ndarray]]:
+    """Yield the pairs of heads, and where the messages with each of them stand; in the order of their first ones."""
+    if not at.size:
+        return
+    key, value = (part.take(pa.array(at)).dictionary_encode() for part in (keys, values))
+    codes = np.asarray(key.indices).astype(np.int64) * len(value.dictionary) + np.asarray(value.indices)
+    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(group))[:-1])
+    for number in np.argsort(first):
+        row = first[number]
+        yield (
+            key.dictionary[key.indices[row].as_py()].as_py(),
+            value.dictionary[value.indices[row].as_py()].as_py(),
+            at[parts[number]],
+        )
+
+
+_Known = tuple[bytes, RegisteredSchema | None]
+
+
+@lru_cache(4096)
+def _version(key: _Known, value: _Known, framing: Framing) -> TableVersion | Problem:
+    (key_head, _), (value_head, _) = key, value
+    found: list[WriterSchema | None] = []
+    for head, registered in (key, value):
+        read = _read(head, registered, framing) if head else None
+        if isinstance(read, tuple):
+            return read
+        found.append(read)
+    of_key, of_value = found
+    keys = tuple(c.name for c in of_key.columns) if of_key else ()
+    if of_value and not {*keys} <= {c.name for c in of_value.columns}:
+        return Reason.FOREIGN_SCHEMA, "the key's columns are not among the value's"
+    writer, registered = (of_value, value[1]) if of_value else (of_key, key[1])
+    assert writer is not None
+    assert registered is not None
+    return TableVersion(
+        f"{key_head.hex()}/{value_head.hex()}",
+        writer.table_schema(registered.version, keys),
+        writer.keyspace,
+        shows_before=False,
+        of_key=not of_value,
+    )
+
+
+def _read(head: bytes, registered: RegisteredSchema | None, framing: Framing) -> WriterSchema | Problem:
+    schema_id = framing.schema_id(head)
+    if registered is None:
+        return Reason.UNKNOWN_SCHEMA_ID, f"the registry knows no schema id {schema_id}"
+    writer = read_schema(registered.text)
+    if writer is None:
+        return Reason.FOREIGN_SCHEMA, f"schema id {schema_id} is not one of TiCDC's"
+    try:
+        checked(writer.table_schema(registered.version, ()))
+    except InvalidSchema as invalid:
+        return Reason.FOREIGN_SCHEMA, str(invalid)
+    return writer
+
+
+def _operation(beside: Mapping[str, pa.Array], version: TableVersion, count: int) -> pa.Array:
+    if version.of_key:
+        return pa.array([Op.DELETE.value] * count, TAG)
+    if OP in beside:
+        return text_of_bytes(beside[OP]).cast(TAG)
+    return pa.array([Op.CREATE.value] * count, TAG)
+
+
+def _wrong_extension(op: pa.Array, commit_ts: pa.Array) -> Iterator[tuple[str, np.ndarray]]:
+    known = _true(pc.is_in(op, pa.array([o.value for o in Op], TAG)))
+    if not known.all():
+        yield OP, ~known
+    if commit_ts.null_count < len(commit_ts):
+        times = np.asarray(pc.fill_null(commit_ts, 0))
+        impossible = (times < 0) | (times >= latest_tso())
+        if impossible.any():
+            yield COMMIT_TS, impossible
+
+
+def _checksum(beside: Mapping[str, pa.Array], count: int) -> pa.Array:
+    """Return the row checksums that messages carry, null for an empty text."""
+    if CHECKSUM_FIELD not in beside:
+        return nulls(count, CHECKSUM)
+    text = text_of_bytes(beside[CHECKSUM_FIELD])
+    there = _true(pc.greater(pc.binary_length(text), 0))
+    digits = _true(pc.match_substring_regex(text, r"^[0-9]{1,18}$"))
+    current = pc.cast(pc.if_else(pa.array(digits), text, pa.scalar("-1", text.type)), pa.int64())
+    zeros = pa.array(np.zeros(count, np.int64))
+    return pa.StructArray.from_arrays(
+        [
+            pc.cast(beside.get(CHECKSUM_VERSION, zeros), pa.int32(), safe=False),
+            beside.get(CORRUPTED, pa.array(np.zeros(count, bool))),
+            current,
+            zeros,
+        ],
+        fields=[*CHECKSUM],
+        mask=pa.array(~there),
+    )

@@ -1,0 +1,65 @@
+"""Values of MySQL kinds as Arrow columns: typed, as text, and as the bytes of messages. Knows no Spark."""
+
+from tidecast.values._arrow import (
+    BYTES,
+    TEXT,
+    by_distinct,
+    content_of,
+    gather,
+    joined,
+    null_where,
+    nulls,
+    numbers,
+    refused,
+    spread,
+    text_of_bytes,
+    to_numpy,
+    valid,
+)
+from tidecast.values._decimals import decimal_bytes, decimal_of_bytes, decimal_text
+from tidecast.values._from_text import from_text, real, unsigned, whole
+from tidecast.values._kinds import arrow_type, row_type
+from tidecast.values._numbers import (
+    bit_bytes,
+    bit_number,
+    enum_element,
+    enum_number,
+    set_elements,
+    set_mask,
+)
+from tidecast.values._reals import shortest_text
+from tidecast.values._zones import shift_zone
+
+__all__ = [
+    "BYTES",
+    "TEXT",
+    "arrow_type",
+    "bit_bytes",
+    "bit_number",
+    "by_distinct",
+    "content_of",
+    "decimal_bytes",
+    "decimal_of_bytes",
+    "decimal_text",
+    "enum_element",
+    "enum_number",
+    "from_text",
+    "gather",
+    "joined",
+    "null_where",
+    "nulls",
+    "numbers",
+    "real",
+    "refused",
+    "row_type",
+    "set_elements",
+    "set_mask",
+    "shift_zone",
+    "shortest_text",
+    "spread",
+    "text_of_bytes",
+    "to_numpy",
+    "unsigned",
+    "valid",
+    "whole",
+]
