@@ -20,7 +20,7 @@ from tidecast.values import (
     by_distinct,
     decimal_text,
     enum_number,
-    numbers,
+    fixed_bytes,
     refused,
     set_mask,
     to_numpy,
@@ -39,17 +39,13 @@ def pieces(data_type: DataType, value: pa.Array) -> Pieces:
     return make(data_type, value) if make else ()
 
 
-def _fixed(values: np.ndarray, there: np.ndarray | None) -> pa.Array:
-    return numbers(values, there, pa.binary(values.dtype.itemsize)).cast(BYTES)
-
-
 def _there(value: pa.Array) -> np.ndarray | None:
     return valid(value) if value.null_count else None
 
 
 def _number(value: pa.Array) -> pa.Array:
     kind = "<u8" if value.type == pa.uint64() else "<i8"
-    return _fixed(to_numpy(value).astype(kind), _there(value))
+    return fixed_bytes(to_numpy(value).astype(kind), _there(value))
 
 
 def _known(value: pa.Array, number: pa.Array) -> Pieces:
@@ -61,12 +57,12 @@ def _known(value: pa.Array, number: pa.Array) -> Pieces:
 def _real(data_type: DataType, value: pa.Array) -> Pieces:
     """A double; NaN and the infinities count as 0."""
     number = to_numpy(value).astype("<f8")
-    return (_fixed(np.where(np.isfinite(number), number, 0.0), _there(value)),)
+    return (fixed_bytes(np.where(np.isfinite(number), number, 0.0), _there(value)),)
 
 
 def _text(data_type: DataType, value: pa.Array) -> Pieces:
     length = to_numpy(pc.binary_length(value)).astype("<u4")
-    return _fixed(length, _there(value)), value.cast(BYTES)
+    return fixed_bytes(length, _there(value)), value.cast(BYTES)
 
 
 def _vector(data_type: DataType, value: pa.Array) -> Pieces:

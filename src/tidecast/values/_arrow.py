@@ -36,15 +36,25 @@ def numbers(values: np.ndarray, there: np.ndarray | None, kind: pa.DataType) -> 
     return pa.Array.from_buffers(kind, len(values), [_bits(there), data])
 
 
-def gather(data: np.ndarray, start: np.ndarray, length: np.ndarray, there: np.ndarray | None) -> pa.Array:
-    """Return the spans of some bytes as a binary column, null where `there` is false.
+def fixed_bytes(values: np.ndarray, there: np.ndarray | None) -> pa.Array:
+    """Return the bytes of numbers as a binary column, null where `there` is false."""
+    offsets = np.arange(len(values) + 1, dtype=np.int64) * values.dtype.itemsize
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(BYTES, len(values), [_bits(there), pa.py_buffer(offsets), data])
 
-    `data` is uint8, `start` and `length` are int64 and must lie within it.
+
+def gather(data: np.ndarray, start: np.ndarray, length: np.ndarray, there: np.ndarray | None) -> pa.Array:
+    """Return spans of some bytes as a binary column, null where `there` is false.
+
+    `data` is uint8. No span may begin before the one in front of it ends.
     """
-    offsets = np.zeros(len(length) + 1, np.int64)
-    np.cumsum(length, out=offsets[1:])
-    chosen = data.take(np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], length))
-    return pa.Array.from_buffers(BYTES, len(length), [_bits(there), pa.py_buffer(offsets), pa.py_buffer(chosen)])
+    # Spans and the gaps between them, as one column over the bytes that are there; every second of it is a span.
+    offsets = np.empty(2 * len(start), np.int64)
+    offsets[0::2] = start
+    np.add(start, length, out=offsets[1::2])
+    count = max(len(offsets) - 1, 0)
+    both = pa.Array.from_buffers(BYTES, count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return both.take(pa.array(np.arange(0, 2 * len(start), 2), mask=None if there is None else ~there))
 
 
 def content_of(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:

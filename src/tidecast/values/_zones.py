@@ -93,7 +93,8 @@ def _written(days: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 def _to_utc(wall: np.ndarray, zone: str) -> np.ndarray:
     """Return the time in UTC. The zone's offset depends on that time, so a first guess of it gives the offset."""
     near: np.ndarray = wall - _offset_at(wall, zone)
-    return np.subtract(wall, _offset_at(near, zone))
+    utc: np.ndarray = wall - _offset_at(near, zone)
+    return utc
 
 
 def _offset_at(utc: np.ndarray, zone: str) -> np.ndarray:

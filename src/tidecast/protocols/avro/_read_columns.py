@@ -15,6 +15,7 @@ from tidecast.values import (
     BYTES,
     arrow_type,
     decimal_of_bytes,
+    gather,
     numbers,
     shift_zone,
     text_of_bytes,
@@ -44,19 +45,23 @@ def read_field(reader: Reader, field: Field) -> pa.Array:
         there[rows] = True
     kind = avro_type(block)
     if kind not in _READS:
-        start, length = (_whole(part, rows, reader.count) for part in reader.span(rows))
-        return reader.content((start, length), there)
+        start, length = reader.span(rows)
+        if rows is not None:
+            # A row without a value has an empty span where it stands, so that the spans stay in order.
+            start, length = _whole(start, rows, reader.at), _whole(length, rows, np.zeros_like(reader.at))
+        return gather(reader.data, start, length, there)
     read, arrow = _READS[kind]
-    values = _whole(read(reader, rows), rows, reader.count)
+    values = read(reader, rows)
+    if rows is not None:
+        values = _whole(values, rows, np.zeros(reader.count, values.dtype))
     if arrow == pa.bool_():
         return pa.array(values, mask=None if there is None else ~there)
     return numbers(values, there, arrow)
 
 
-def _whole(values: np.ndarray, rows: np.ndarray | None, count: int) -> np.ndarray:
-    if rows is None:
-        return values
-    whole = np.zeros(count, values.dtype)
+def _whole(values: np.ndarray, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return values at some rows, and those of `others` in between."""
+    whole = others.copy()
     whole[rows] = values
     return whole
 

@@ -7,15 +7,14 @@ marked as bad. Source: Avro protocol, wire format.
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
-
-from tidecast.values import gather
 
 Spans = tuple[np.ndarray, np.ndarray]
 """Where texts or bytes start, and how long they are."""
 
 _MOST_SHIFT = 63
 _LOW_BITS = 0x7F
+_SECOND = 2
+"""The byte of the second branch of a union; that of the first is 0."""
 
 
 class Reader:
@@ -101,11 +100,8 @@ class Reader:
 
     def branch(self, null: int) -> np.ndarray | None:
         """Read the branch of a union of null and one type: the rows with a value, None where all have one."""
-        chosen = self.long()
-        self.bad |= (chosen != 0) & (chosen != 1)
-        rows = np.flatnonzero(chosen != null)
+        first = self.data.take(self.at, mode="clip")
+        self.bad |= (first > _SECOND) | (first & 1 != 0) | (self.at >= self.end)
+        self.at = np.minimum(self.at + 1, self.end)
+        rows = np.flatnonzero(first != null * _SECOND)
         return None if len(rows) == self.count else rows
-
-    def content(self, spans: Spans, there: np.ndarray | None) -> pa.Array:
-        """Return the bytes at these spans, null where `there` is false."""
-        return gather(self.data, *spans, there)
