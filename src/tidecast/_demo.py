@@ -164,7 +164,7 @@ def _computed(log: Events) -> Events:
     """Return events whose rows have been read: Spark else plans their reading anew for each protocol."""
 
     def kept(changes: TableChanges) -> TableChanges:
-        return replace(changes, frame=changes.frame.localCheckpoint())
+        return replace(changes, source=changes.frame.localCheckpoint())
 
     return replace(log, tables=tuple(parallel_map(kept, log.tables)))
 

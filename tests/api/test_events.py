@@ -172,13 +172,13 @@ def test_a_table_is_joined_by_a_column_whose_way_was_long(spark: SparkSession) -
     for _ in range(12):
         frame = frame.withColumn("data", evaluated_once(F.expr(f"named_struct('v', {turned})")))
     others = small_table(spark, [("odd",)], {"v": pa.string()})
-    assert events_of(replace(made, frame=frame)).table("d.t").join(others, "v").count() == 0
+    assert events_of(replace(made, source=frame)).table("d.t").join(others, "v").count() == 0
 
 
 def test_a_row_is_checked_once_however_often_its_verdict_is_read(spark: SparkSession) -> None:
     made = changes(spark, "d", "t", 1, id="int", v="text")
     read = (F.from_json(F.col("id").cast("string"), f"x {kind}")["x"].alias(name) for name, kind in made.frame.dtypes)
-    events = events_of(replace(made, frame=spark.range(1).select(*read)))
+    events = events_of(replace(made, source=spark.range(1).select(*read)))
     for rows, verdict in ((tidecast.verify(events), "verdict"), (events.table("d.t"), "_verdict")):
         wrong = rows.where(f"{verdict} = 'mismatch' OR {verdict} = 'none'").select(verdict)
         assert explained(wrong).count("crc32(") == 4  # of the rows before and after, each judged and shown

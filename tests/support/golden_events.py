@@ -74,7 +74,7 @@ def _computed(events: Events) -> Events:
     """Return events whose frames hold their rows and read no source."""
 
     def table(changes: TableChanges) -> TableChanges:
-        return replace(changes, frame=changes.frame.localCheckpoint())
+        return replace(changes, source=changes.frame.localCheckpoint())
 
     def frame(rows: DataFrame | None) -> DataFrame | None:
         return None if rows is None else rows.localCheckpoint()

@@ -47,7 +47,7 @@ def _messages(spark: SparkSession, kit: Path, case: Said, folder: Path) -> Itera
     messages.write_text("".join(without))
     uri, options = _place(kit, case, messages)
     with tidecast.read(spark, uri, **options) as events:
-        checked = parallel_map(lambda t: with_verdict(replace(t, frame=t.good)).collect(), events.tables)
+        checked = parallel_map(lambda t: with_verdict(replace(t, source=t.good)).collect(), events.tables)
         for changes, rows in zip(events.tables, checked, strict=True):
             for row in rows:
                 yield _row(changes.schema, row)

@@ -120,6 +120,6 @@ def _rows(changes: TableChanges, columns: Mapping[str, _Column]) -> DataFrame:
         image = F.when(deleted, F.col("old")[names[key]]).otherwise(F.col("data")[names[key]])
         return image.cast(column.type)
 
-    checked = with_verdict(replace(changes, frame=changes.good))
+    checked = with_verdict(replace(changes, source=changes.good))
     values = {column.name: value(key, column) for key, column in columns.items()}
     return untraced(checked, {**values, **{name: F.col(source) for name, source in _SOURCE.items()}})

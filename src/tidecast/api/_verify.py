@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import overload
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,9 +14,12 @@ from pyspark.sql import functions as F
 from tidecast import checksum
 from tidecast._progress import Progress, no_progress
 from tidecast.api._source import GivenEvents, TopicSource, folder, row_count
+from tidecast.api._verdicts import COUNTS, VERDICTS, count_verdicts, list_unread, list_verdicts
 from tidecast.checksum import Verdict
-from tidecast.model import Events
+from tidecast.model import Events, Kind
 from tidecast.protocols import protocol_named
+from tidecast.sources import DEAD_LETTER, messages_of, read_records, source_errors, subjects_of
+from tidecast.storage import AnyPath
 from tidecast.topics import append_lines, write_dead_letters
 
 SHOWN_MISMATCHES = 20
@@ -75,10 +79,14 @@ def verify(
     if isinstance(source, Events):
         options = {"schema_registry": schema_registry, "tz": tz, "mismatches": mismatches}
         GivenEvents.check(source, **options, dead_letters=dead_letters, spark=spark)
-        return checksum.verify(source)
+        return source.rows.map(list_verdicts, VERDICTS) if source.rows else checksum.verify(source)
     mismatches_in = folder(mismatches, "--mismatches")
     dead_letters_in = folder(dead_letters, "--dead-letters")
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
+    if protocol_named(checked.protocol).reader:
+        progress("verifying rows", 0, 0)
+        with source_errors(checked.uri):
+            return _verified(checked, mismatches_in, dead_letters_in)
     with checked.events(progress) as events:
         progress("verifying rows", 0, row_count(events))
         report = Verified()
@@ -101,20 +109,54 @@ def verify(
         else:
             counts = unreadable.groupBy("reason").count().collect()
             report.dead_letters = {r["reason"]: r["count"] for r in counts}
-        if not report.verdicts.total():
-            report.warnings.append("there is no row to check")
-        elif not report.verdicts[Verdict.MATCH] + report.verdicts[Verdict.MISMATCH]:
-            report.warnings.append("nothing was checked: no row carries a checksum that can be checked")
-        if protocol_named(checked.protocol).zoned_checksums:
-            report.warnings += _doubtful_zone(report, events, checked.zone)
+        kinds = {t.schema.name: {c.data_type.kind for c in t.schema.columns} for t in events.tables}
+        report.warnings = _warnings(report, {name for name, of in kinds.items() if Kind.TIMESTAMP in of}, checked)
         return report
 
 
-def _doubtful_zone(report: Verified, events: Events, zone: str) -> list[str]:
-    """Return a warning where half of the rows of tables with TIMESTAMP columns do not match, or more."""
-    timed = {
-        t.schema.name for t in events.tables if any(c.data_type.mysql_type == "timestamp" for c in t.schema.columns)
-    }
+def _verified(source: TopicSource, mismatches_in: AnyPath | None, dead_letters_in: AnyPath | None) -> Verified:
+    """Verify a source in one pass, and in another one for each kind of thing that is wrong with it."""
+    records, protocol = read_records(source.session, source.uri)
+    messages = messages_of(
+        records, protocol, registry=source.registry, zone=source.zone, subjects=subjects_of(source.uri)
+    )
+    report, unread, timed = Verified(), Counter[str](), set[str]()
+    for row in messages.counted(count_verdicts, COUNTS):
+        if row["verdict"] is None:
+            unread[row["reason"]] += row["rows"]
+            continue
+        table = f"{row['database']}.{row['table']}"
+        report.tables.setdefault(table, Counter())[row["verdict"]] += row["rows"]
+        report.verdicts[row["verdict"]] += row["rows"]
+        report.corrupted += row["rows"] if row["corrupted"] else 0
+        if row["reason"] is not None:
+            unread[row["reason"]] += row["rows"]
+        if row["timed"]:
+            timed.add(table)
+    rows = messages.rows() if not report.ok or (dead_letters_in and unread) else None
+    if not report.ok and rows:
+        wrong = _mismatches(rows.map(partial(list_verdicts, only=Verdict.MISMATCH), VERDICTS)).persist()
+        report.mismatches = [r.asDict() for r in wrong.limit(SHOWN_MISMATCHES).collect()]
+        if mismatches_in:
+            append_lines(wrong, mismatches_in, expected=report.verdicts[Verdict.MISMATCH])
+        wrong.unpersist()
+    report.dead_letters = unread
+    if dead_letters_in and unread and rows:
+        report.dead_letters = write_dead_letters(rows.map(list_unread, DEAD_LETTER), dead_letters_in)
+    report.warnings = _warnings(report, timed, source)
+    return report
+
+
+def _warnings(report: Verified, timed: set[str], source: TopicSource) -> list[str]:
+    if not report.verdicts.total():
+        return ["there is no row to check"]
+    if not report.verdicts[Verdict.MATCH] + report.verdicts[Verdict.MISMATCH]:
+        return ["nothing was checked: no row carries a checksum that can be checked"]
+    return _doubtful_zone(report, timed, source.zone) if protocol_named(source.protocol).zoned_checksums else []
+
+
+def _doubtful_zone(report: Verified, timed: set[str], zone: str) -> list[str]:
+    """Return a warning where half of the rows of the tables with TIMESTAMP columns do not match, or more."""
     counts = ((name, report.tables.get(name, Counter())) for name in sorted(timed))
     wrong = [name for name, of in counts if of[Verdict.MISMATCH] and of[Verdict.MISMATCH] >= of[Verdict.MATCH]]
     if not wrong:

@@ -2,17 +2,22 @@
 
 from tidecast.checksum._plain import PlainVerdict, plain_explain, plain_verdict
 from tidecast.checksum._row import explain, row_checksum
+from tidecast.checksum._rows import Verdicts, explained, row_checksums, verdicts
 from tidecast.checksum._verdict import Verdict, verdict
 from tidecast.checksum._verify import verify, with_verdict
 
 __all__ = [
     "PlainVerdict",
     "Verdict",
+    "Verdicts",
     "explain",
+    "explained",
     "plain_explain",
     "plain_verdict",
     "row_checksum",
+    "row_checksums",
     "verdict",
+    "verdicts",
     "verify",
     "with_verdict",
 ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -98,22 +100,42 @@ class TableChanges:
     `rows` counts them. `rows_from` and `upserts_from` are the positions (see `Events.position`) of the first row,
     and of the first row that is not a delete, None where there is none. `keyspace` is that of the database, None where
     the protocol does not tell. `shows_before` says that an update may show the row before it, too, and so change a key.
-    `of_key` says that these are deletes under the schema of their key, which is no version of the table.
+    `of_key` says that these are deletes under the schema of their key, which is no version of the table. `source` gives
+    `frame`, and `name` tells the version from all others of its source.
     """
 
     schema: TableSchema
-    frame: DataFrame
+    source: DataFrame | Callable[[], DataFrame]
     rows: int = 0
     rows_from: int | None = None
     upserts_from: int | None = None
     keyspace: str | None = None
     shows_before: bool = True
     of_key: bool = False
+    name: str = ""
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows; planned when they are first asked for."""
+        return self.source if isinstance(self.source, DataFrame) else self.source()
 
     @property
     def good(self) -> DataFrame:
         """The rows that could be read."""
         return self.frame.where(F.col("reason").isNull())
+
+
+class RowSource(Protocol):
+    """The messages of a batch, and what reads them: all rows in one pass, whatever their tables."""
+
+    def map(
+        self, make: Callable[[Iterator[tuple[Any, pa.RecordBatch]]], Iterable[pa.RecordBatch]], out: T.StructType
+    ) -> DataFrame:
+        """Return what a function makes of the batches of each task.
+
+        It gets pairs of a `tidecast.protocols.Decoded` and the messages that say this; it is pickled, and sent to the
+        tasks.
+        """
 
 
 @dataclass(frozen=True)
@@ -131,6 +153,7 @@ class Events:
     `history` is what the source has shown of schemas so far, to be given to the reading of its next batch; None where
     schemas are kept elsewhere.
     `tasks` is in how many tasks its rows are worked on, None for as many as a shuffle has.
+    `rows` reads all rows in one pass.
     `cached` are frames that Spark keeps for this batch; `release` lets go of them, and so does leaving a `with` block.
     """
 
@@ -147,6 +170,7 @@ class Events:
     history: SchemaHistory | None = None
     tasks: int | None = None
     cached: tuple[DataFrame, ...] = ()
+    rows: RowSource | None = None
 
     def release(self) -> None:
         """Let Spark forget what it keeps for this batch; its frames still work, but read their source anew."""

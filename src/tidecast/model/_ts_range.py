@@ -103,7 +103,7 @@ def _counts(events: Events, within: Callable[[Column], Column]) -> list[Row]:
 def _cut(
     table: TableChanges, within: Callable[[Column], Column], counts: Sequence[Row], *, positions: bool
 ) -> TableChanges:
-    cut = replace(table, frame=table.frame.where(within(F.col("commit_ts"))), rows=sum(row["rows"] for row in counts))
+    cut = replace(table, source=table.frame.where(within(F.col("commit_ts"))), rows=sum(row["rows"] for row in counts))
     if not positions:
         return cut
 

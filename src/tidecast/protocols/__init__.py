@@ -1,6 +1,17 @@
 """Bytes and events, a folder per protocol; the register of them; what every protocol is."""
 
 from tidecast.protocols._codec import Codec, CodecOptions, Message, RoutedTable
+from tidecast.protocols._decoded import (
+    Controls,
+    Decoded,
+    Decoder,
+    Encoder,
+    Marks,
+    Reader,
+    Rejected,
+    Rows,
+    TableVersion,
+)
 from tidecast.protocols._protocol import DecodeOptions, Description, WireProtocol
 from tidecast.protocols._register import (
     all_protocols,
@@ -16,10 +27,19 @@ from tidecast.protocols._register import (
 __all__ = [
     "Codec",
     "CodecOptions",
+    "Controls",
     "DecodeOptions",
+    "Decoded",
+    "Decoder",
     "Description",
+    "Encoder",
+    "Marks",
     "Message",
+    "Reader",
+    "Rejected",
     "RoutedTable",
+    "Rows",
+    "TableVersion",
     "WireProtocol",
     "all_protocols",
     "check_readable",

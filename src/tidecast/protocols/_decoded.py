@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tidecast.model import Reason, TableSchema
+from tidecast.model import Bootstrap, Ddl, Op, Reason, SchemaHistory, TableSchema
 from tidecast.protocols._codec import RoutedTable
 
 CHECKSUM = pa.struct({"version": pa.int32(), "corrupted": pa.bool_(), "current": pa.int64(), "previous": pa.int64()})
@@ -26,6 +27,8 @@ class TableVersion:
     """A table version as a source shows it; see `tidecast.model.TableChanges` for its members.
 
     `name` tells it from all others of the source. Two batches of one source give one version the same name.
+    `checksums` tells whether the protocol's rows may carry one. `key_begins` and `value_begins` are what keys and
+    values of its rows surely begin with, empty for those that are null or empty; None where nothing is sure.
     """
 
     name: str
@@ -33,6 +36,9 @@ class TableVersion:
     keyspace: str | None = None
     shows_before: bool = True
     of_key: bool = False
+    checksums: bool = False
+    key_begins: bytes | None = None
+    value_begins: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,21 @@ class Rows:
     checksum: pa.StructArray
     reason: pa.Array
     detail: pa.Array
+
+    def take(self, kept: np.ndarray) -> Rows:
+        """Return the rows that are kept. In: a boolean per row."""
+        if kept.all():
+            return self
+        chosen = pa.array(np.flatnonzero(kept))
+        columns = {f.name: getattr(self, f.name).take(chosen) for f in fields(self) if f.name not in ("version", "at")}
+        return replace(self, at=self.at[kept], **columns)
+
+    @property
+    def image(self) -> pa.StructArray:
+        """The row after each change, of a delete the row before."""
+        if not self.old.null_count < len(self.old):
+            return self.data
+        return pc.if_else(pc.equal(self.op, Op.DELETE.value), self.old, self.data)
 
 
 @dataclass(frozen=True)
@@ -98,8 +119,8 @@ class Decoded:
     """Everything that a batch of messages says. Each message is in one of these, and in that once.
 
     `control` are the places of schema changes and bootstraps, which the driver reads by itself, as they are few.
-    `watermarks` are places and commit-ts. `unknown` are the places of rows by the name of the schema that they need and
-    the decoder does not have.
+    `watermarks` are places and commit-ts. `unknown` are the places of rows by the name of what they need of schemas and
+    the decoder does not have; see `Reader.learn`.
     """
 
     rows: Sequence[Rows] = ()
@@ -114,8 +135,74 @@ class Decoded:
 class Decoder(Protocol):
     """Reads batches of messages, with the schemas that it was given. It can be pickled and sent to Spark's tasks."""
 
-    def decode(self, messages: pa.RecordBatch) -> Decoded:
-        """Return what messages say. In: at least the columns `key` and `value`, binary."""
+    def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
+        """Return what messages say. In: at least the columns `key` and `value`, binary.
+
+        Without `values` only what tells the place of a row among others need be read: `old`, `data`, `checksum`,
+        `reason` and `detail` may be null, and `commit_ts` where `Reader.position` is not it.
+        """
+
+    def only(self, names: frozenset[bytes]) -> Decoder:
+        """Return a decoder that passes over all messages but the rows which were unknown by one of these names."""
+
+
+@dataclass(frozen=True)
+class Controls:
+    """What control messages say, in their order, each with its place in the batch; and those that cannot be read."""
+
+    ddl: Sequence[tuple[int, Ddl]] = ()
+    bootstraps: Sequence[tuple[int, Bootstrap]] = ()
+    rejected: Sequence[Rejected] = ()
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What tells control messages from rows without reading them: such a value begins with, or holds, one of these.
+
+    A row may be among those that a mark finds; no control message is missed.
+    """
+
+    begins: Sequence[bytes] = ()
+    holds: Sequence[bytes] = ()
+
+
+class Reader(Protocol):
+    """The driver's part of reading a source: it knows schemas, and makes the decoder that tasks are given.
+
+    `keyless` is what values begin with that tell all of their row but which columns are its key; None for none.
+    `position` is by what rows of several partitions have one order: `commit_ts`, or None. `has_commit_ts` tells whether
+    every row has one. `marks` tell the messages that must be read before any row; None where rows need none of them.
+    """
+
+    @property
+    def keyless(self) -> bytes | None:
+        """See above."""
+
+    @property
+    def position(self) -> str | None:
+        """See above."""
+
+    @property
+    def has_commit_ts(self) -> bool:
+        """See above."""
+
+    @property
+    def marks(self) -> Marks | None:
+        """See above."""
+
+    @property
+    def decoder(self) -> Decoder:
+        """The decoder with all that is known of schemas."""
+
+    @property
+    def history(self) -> SchemaHistory | None:
+        """What the source has shown of schemas, None where these are kept elsewhere."""
+
+    def learn(self, names: Sequence[bytes]) -> bool:
+        """Look for what unknown rows need; tell whether the decoder can read them now, or say why it cannot."""
+
+    def controls(self, messages: pa.RecordBatch) -> Controls:
+        """Read schema changes and bootstraps, and take note of their schemas."""
 
 
 class Encoder(Protocol):

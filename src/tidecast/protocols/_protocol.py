@@ -11,6 +11,7 @@ from tidecast._errors import ConfigError
 from tidecast.model import Events, SchemaHistory
 from tidecast.plain import PlainMessage, takes_spark
 from tidecast.protocols._codec import Codec, CodecOptions
+from tidecast.protocols._decoded import Reader
 from tidecast.registry import Registry
 
 
@@ -20,7 +21,8 @@ class DecodeOptions:
 
     `ordered`: see `tidecast.model.Events`. `registry` is there for a protocol that needs one. `zone` is that of
     TIMESTAMP text which names none. `history` is what earlier batches have shown of schemas, None for the first.
-    `kept` says that Spark had better keep messages that are read more than once.
+    `kept` says that Spark had better keep messages that are read more than once. `subjects` tells whether a subject of
+    the registry is likely to be of the messages.
     """
 
     ordered: bool = False
@@ -28,6 +30,7 @@ class DecodeOptions:
     zone: str = "UTC"
     history: SchemaHistory | None = None
     kept: bool = True
+    subjects: Callable[[str], bool] = lambda subject: True
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,8 @@ class WireProtocol:
     """One of TiCDC's protocols of messages.
 
     `name` is TiCDC's spelling, `title` that of texts for people, `aliases` are further names in URIs. It is read
-    where it has `decode`, from the columns of `tidecast.model.RECORD`, and written where it has `codec`. `describe`
-    explains one message by its key and value; `looks_like` tells of a value whether it is one of this protocol's.
+    where it has a `reader`, or `decode`, from the columns of `tidecast.model.RECORD`, and written where it has `codec`.
+    `describe` explains one message by its key and value; `looks_like` tells whether a value is one of this protocol's.
     `read_plain` reads a value without Spark, or raises `tidecast.plain.TakesSpark`.
     `wrong_options` are TiCDC's objections to a changefeed's options, in its words.
 
@@ -87,6 +90,7 @@ class WireProtocol:
     title: str
     aliases: tuple[str, ...] = ()
     decode: Callable[[DataFrame, DecodeOptions], Events] | None = None
+    reader: Callable[[DecodeOptions], Reader] | None = None
     codec: CodecFactory | None = None
     describe: Callable[[bytes | None, bytes | None], Description] = lambda key, value: Description()
     looks_like: Callable[[bytes], bool] = _nothing_like

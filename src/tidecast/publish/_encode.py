@@ -70,7 +70,7 @@ def encode_rows(batch: Batch, number: int, outgoing: OutgoingTable, size: Messag
     else:
         frame = split_key_updates(frame, table.schema)
     # Filters see what is left after the split: a delete and an insert, each by itself.
-    frame = batch.filters.passing(replace(outgoing.changes, frame=frame))
+    frame = batch.filters.passing(replace(outgoing.changes, source=frame))
     if not batch.codec.checksums:
         frame = frame.withColumn("checksum", F.lit(None).cast(CHECKSUM))
     elif not batch.events.checksums and not outgoing.changes.of_key:

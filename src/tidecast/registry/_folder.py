@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -80,6 +80,12 @@ class FolderRegistry(Registry):
             versions = (version for home in self._homes() for version in _versions(home))
             found = (RegisteredSchema(version.schema, version.id) for version in versions if version.id == schema_id)
             return next(found, None)
+
+    def guess(self, wanted: Callable[[str], bool]) -> Mapping[SchemaId, RegisteredSchema]:
+        """See `Registry.guess`; here all of them."""
+        with _usable():
+            homes = [home for home in self._homes() if wanted(unquote(home.name))]
+            return {v.id: RegisteredSchema(v.schema, v.id) for home in homes for v in _versions(home)}
 
     def check(self) -> None:
         """See `Registry.check`; a folder that is not there yet is fine."""

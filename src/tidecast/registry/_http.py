@@ -17,6 +17,7 @@ import re
 import socket
 import ssl
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeVar
@@ -42,6 +43,8 @@ _HEADERS = {
     "Accept": "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json",
     "Content-Type": "application/vnd.schemaregistry.v1+json",
 }
+_FEW = 8
+"""Of how many subjects the newest schema is asked for before messages need it."""
 _PARAMETERS = ("bearer-token", "ca", "cert", "key")
 _NOBODY = "check the URL and whether the registry runs"
 _TOKEN = re.compile(r"[!-~]+")
@@ -122,6 +125,23 @@ class HttpRegistry(Registry):
         # TiCDC asks the URL itself, and Confluent's registry answers {}; others have nothing there, but subjects.
         if self._once("").text.strip() != "{}":
             self._list(self._once("/subjects"), str)
+
+    def guess(self, wanted: Callable[[str], bool]) -> Mapping[SchemaId, RegisteredSchema]:
+        """See `Registry.guess`; here the newest of each subject, where these are few."""
+        found: dict[SchemaId, RegisteredSchema] = {}
+        try:
+            chosen = [subject for subject in self._list(self._once("/subjects"), str) if wanted(subject)]
+            for subject in chosen if len(chosen) <= _FEW else ():
+                newest = self._good(self._once(f"/subjects/{quote_plus(subject)}/versions/latest"))
+                schema_id, schema = newest.get("id"), newest.get("schema")
+                if is_schema_id(schema_id) and isinstance(schema, str):
+                    found[schema_id] = RegisteredSchema(schema, schema_id)
+        except (
+            RegistryError,
+            Unreachable,
+        ):  # it is asked once more for what messages need, and says then what is wrong
+            return {}
+        return found
 
     def subjects(self) -> list[str]:
         """Return the names of all subjects, sorted."""

@@ -134,7 +134,7 @@ def check(
     frame = changes.frame.withColumn("cause", cause)
     outcome = ("verification.verdict", "verification.corrupted", "cause.reason", "cause.detail")
     columns = [name for name in changes.frame.columns if name not in ("reason", "detail", "verification")]
-    return replace(changes, frame=frame.select(*columns, *outcome))
+    return replace(changes, source=frame.select(*columns, *outcome))
 
 
 def refuse(changes: TableChanges, cause: str) -> TableChanges:
@@ -148,7 +148,7 @@ def refuse(changes: TableChanges, cause: str) -> TableChanges:
         F.when(unread, F.col("reason")).otherwise(F.lit(Reason.TABLE_REFUSED)).alias("reason"),
         F.when(unread, F.col("detail")).otherwise(F.lit(cause)).alias("detail"),
     )
-    return replace(changes, frame=frame)
+    return replace(changes, source=frame)
 
 
 def _cause(reason: Reason, detail: Column) -> Column:

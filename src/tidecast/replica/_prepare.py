@@ -70,7 +70,7 @@ def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Se
         shown, frame = schema(given.schema), with_verdict(given)
         if masks.text_of(given.schema) or shown.name != given.schema.name:
             frame = frame.withColumns(sent_row(given.schema))
-        return replace(given, schema=shown, frame=masks.frame(given.schema, frame))
+        return replace(given, schema=shown, source=masks.frame(given.schema, frame))
 
     def ddl(given: Ddl) -> Ddl:
         masks.check_renames(given)

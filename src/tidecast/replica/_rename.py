@@ -257,7 +257,7 @@ class Renames:
                 now,
                 replace(
                     changes,
-                    frame=changes.frame.where(test),
+                    source=changes.frame.where(test),
                     rows=found[f"{n} all"],
                     rows_from=found[f"{n} from"],
                     upserts_from=found[f"{n} upserts"],

@@ -1,27 +1,36 @@
 """Where row changes come from."""
 
 from tidecast.sources._database import DATABASE_SCHEMES, Database, database_errors, parse_database, read_database
+from tidecast.sources._passes import DEAD_LETTER, dead_letters, mapped
 from tidecast.sources._progress import Progress, check_source_of, read_progress, source_name
 from tidecast.sources._stream import Batch, TopicStream
+from tidecast.sources._survey import Messages
 from tidecast.sources._topic import (
     check_source,
     decode_records,
+    messages_of,
     read_records,
     read_topic,
     source_errors,
+    subjects_of,
 )
 from tidecast.sources._unpack import unpacked
 
 __all__ = [
     "DATABASE_SCHEMES",
+    "DEAD_LETTER",
     "Batch",
     "Database",
+    "Messages",
     "Progress",
     "TopicStream",
     "check_source",
     "check_source_of",
     "database_errors",
+    "dead_letters",
     "decode_records",
+    "mapped",
+    "messages_of",
     "parse_database",
     "read_database",
     "read_progress",
@@ -29,5 +38,6 @@ __all__ = [
     "read_topic",
     "source_errors",
     "source_name",
+    "subjects_of",
     "unpacked",
 ]

@@ -343,7 +343,7 @@ def _without_replays(events: Events, before: Progress, waiting: DataFrame | None
         later = events.position == "commit_ts" and (changes.rows_from or 0) > last
         if later or (changes.schema.database, changes.schema.table) not in known:
             return changes
-        return replace(changes, frame=changes.frame.where(fresh))
+        return replace(changes, source=changes.frame.where(fresh))
 
     return replace(events, tables=tuple(map(checked, events.tables)))
 

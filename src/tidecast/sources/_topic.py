@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -13,12 +14,17 @@ from pyspark.sql import functions as F
 from tidecast._errors import ConfigError
 from tidecast._uri import parse_place, redact_uri
 from tidecast.model import Events, SchemaHistory
-from tidecast.protocols import DecodeOptions, check_readable, protocol_named
-from tidecast.registry import Registry
+from tidecast.protocols import DecodeOptions, Reader, check_readable, protocol_named
+from tidecast.registry import Registry, subject_for
 from tidecast.runtime import check_avro_limits, unknown_zone
+from tidecast.sources._survey import Messages
 from tidecast.sources._unpack import check_compression, unpacked
 from tidecast.storage import path_of, path_uri
 from tidecast.topics import Offsets, Records, file_errors, kafka_errors, open_topics
+
+
+def _any_subject(subject: str) -> bool:
+    return True
 
 
 @contextmanager
@@ -36,7 +42,7 @@ def read_topic(spark: SparkSession, uri: str, *, registry: Registry | None = Non
     answer.
     """
     records, protocol = read_records(spark, uri)
-    return decode_records(records, protocol, registry=registry, zone=zone)
+    return decode_records(records, protocol, registry=registry, zone=zone, subjects=subjects_of(uri))
 
 
 def read_records(
@@ -70,15 +76,56 @@ def decode_records(
     registry: Registry | None = None,
     zone: str = "UTC",
     history: SchemaHistory | None = None,
+    subjects: Callable[[str], bool] = _any_subject,
 ) -> Events:
     """Return the events of messages in a protocol; `history` is what earlier messages have shown of schemas."""
     check_spark_zone(records.frame.sparkSession, zone)
     wire = protocol_named(check_readable(protocol))
-    if wire.reads_avro:
-        check_avro_limits(records.frame.sparkSession)
-    assert wire.decode is not None
-    events = wire.decode(records.frame, DecodeOptions(records.ordered, registry, zone, history, kept=records.kept))
+    options = DecodeOptions(records.ordered, registry, zone, history, kept=records.kept, subjects=subjects)
+    if wire.reader:
+        events = _surveyed(records, wire.reader(options))
+    else:
+        if wire.reads_avro:
+            check_avro_limits(records.frame.sparkSession)
+        assert wire.decode is not None
+        events = wire.decode(records.frame, options)
     return replace(events, tasks=1 if records.few else None)
+
+
+def messages_of(
+    records: Records,
+    protocol: str,
+    *,
+    registry: Registry | None = None,
+    zone: str = "UTC",
+    subjects: Callable[[str], bool] = _any_subject,
+) -> Messages:
+    """Return messages that are read in passes; of a protocol whose reader can do that."""
+    reader = protocol_named(protocol).reader
+    assert reader is not None
+    return Messages(records, reader(DecodeOptions(records.ordered, registry, zone, subjects=subjects)))
+
+
+def subjects_of(uri: str) -> Callable[[str], bool]:
+    """Return which subjects of a registry are likely to be of a source's topics."""
+    place = parse_place(uri)
+    topics = re.compile(place.params.get("topics", re.escape(place.topic)))
+    return lambda subject: (
+        topics.fullmatch(subject.rpartition("-")[0]) is not None
+        or subject in (subject_for(place.topic, "key"), subject_for(place.topic, "value"))
+    )
+
+
+def _surveyed(records: Records, reader: Reader) -> Events:
+    """Return the events of messages, which Spark keeps where it had better."""
+    if not records.kept:
+        return Messages(records, reader).survey()
+    kept = replace(records, frame=records.frame.persist())
+    try:
+        return replace(Messages(kept, reader).survey(), cached=(kept.frame,))
+    except BaseException:  # a registry that does not answer is asked again, with the messages read anew
+        kept.frame.unpersist()
+        raise
 
 
 def check_spark_zone(spark: SparkSession, zone: str) -> None:

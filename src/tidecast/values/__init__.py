@@ -19,6 +19,7 @@ from tidecast.values._arrow import (
 )
 from tidecast.values._decimals import decimal_bytes, decimal_of_bytes, decimal_text
 from tidecast.values._from_text import from_text, real, unsigned, whole
+from tidecast.values._json import json_object, json_string, json_value
 from tidecast.values._kinds import arrow_type, row_type
 from tidecast.values._numbers import (
     bit_bytes,
@@ -48,6 +49,9 @@ __all__ = [
     "from_text",
     "gather",
     "joined",
+    "json_object",
+    "json_string",
+    "json_value",
     "null_where",
     "nulls",
     "numbers",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -39,31 +39,47 @@ class AvroDecoder:
     framing: Framing
     schemas: Mapping[bytes, RegisteredSchema | None]
     zone: str = "UTC"
+    asked: frozenset[bytes] | None = None
 
-    def decode(self, messages: pa.RecordBatch) -> Decoded:
+    def only(self, names: frozenset[bytes]) -> AvroDecoder:
+        """See `Decoder.only`."""
+        return replace(self, asked=names)
+
+    def missing(self, name: bytes) -> list[bytes]:
+        """Return the heads that unknown rows of this name need: the name has one behind the other."""
+        return [name[at : at + self.framing.length] for at in range(0, len(name), self.framing.length)]
+
+    def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say. A row's operation is the extension's, else `c`, to be taken as an upsert."""
-        keys, values = (messages.column(name).cast(BYTES) for name in ("key", "value"))
-        control, watermark = _controls(keys, values)
-        rejected, heads = _framed(keys, values, self.framing, ~(control | watermark))
+        keys, contents = (messages.column(name).cast(BYTES) for name in ("key", "value"))
+        control, watermark = _controls(keys, contents)
+        rejected, heads = _framed(keys, contents, self.framing, ~(control | watermark))
         rows: list[Rows] = []
-        unknown: dict[bytes, list[np.ndarray]] = {}
+        refused: list[Rejected] = []
+        unknown: list[tuple[bytes, np.ndarray]] = []
         for key, value, at in _groups(*heads):
-            missing = next((head for head in (key, value) if head and head not in self.schemas), None)
+            if self.asked is not None and key + value not in self.asked and {key, value}.isdisjoint(self.asked):
+                continue
+            missing = b"".join(head for head in (key, value) if head and head not in self.schemas)
             if missing:
-                unknown.setdefault(missing, []).append(at)
+                unknown.append((missing, at))
                 continue
             version = self.version(key, value)
-            if isinstance(version, TableVersion):
-                rows.append(self._rows(version, value or key, at, values if value else keys))
+            if not isinstance(version, TableVersion):
+                refused.append(Rejected.of(at, *version))
+            elif values:
+                rows.append(self._rows(version, value or key, at, contents if value else keys))
             else:
-                rejected.append(Rejected.of(at, *version))
+                rows.append(_places(version, at))
+        if self.asked is not None:
+            return Decoded(rows, refused, unknown=unknown)
         times = np.flatnonzero(watermark)
         return Decoded(
             rows,
-            rejected,
+            [*rejected, *refused],
             np.flatnonzero(control),
-            (times, _watermarks(values, times)),
-            [(head, np.sort(np.concatenate(places))) for head, places in unknown.items()],
+            (times, _watermarks(contents, times)),
+            unknown,
         )
 
     def version(self, key: bytes, value: bytes) -> TableVersion | Problem:
@@ -101,6 +117,13 @@ class AvroDecoder:
             _checksum(beside, len(at)),
             *with_names(broken, detail, bad),
         )
+
+
+def _places(version: TableVersion, at: np.ndarray) -> Rows:
+    """Return rows of which only the place and the sort are known."""
+    op = pa.array([Op.DELETE.value if version.of_key else Op.CREATE.value] * len(at), TAG)
+    number, text, row = (nulls(len(at), kind) for kind in (pa.int64(), TAG, row_type(version.schema)))
+    return Rows(version, at, op, number, number, row, row, nulls(len(at), CHECKSUM), text, text)
 
 
 def _controls(keys: pa.Array, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -203,6 +226,9 @@ def _version(key: _Known, value: _Known, framing: Framing) -> TableVersion | Pro
         writer.keyspace,
         shows_before=False,
         of_key=not of_value,
+        checksums=writer.checksums,
+        key_begins=key_head,
+        value_begins=value_head,
     )
 
 

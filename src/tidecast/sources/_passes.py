@@ -1,0 +1,162 @@
+"""Passes over messages: one function on Arrow columns for all tables, run by Spark's tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast.model import CHECKSUM, RECORD, row_type
+from tidecast.protocols import Decoded, Decoder, Rejected, Rows, TableVersion
+from tidecast.values import valid
+
+Read = tuple[Decoded, pa.RecordBatch]
+"""What a batch of messages says, and the messages."""
+
+Make = Callable[[Iterator[Read]], Iterable[pa.RecordBatch]]
+"""What a task makes of its batches."""
+
+CAUSE = (T.StructField("reason", T.StringType()), T.StructField("detail", T.StringType()))
+DEAD_LETTER = T.StructType([*RECORD.fields, *CAUSE])
+"""A message that cannot be handled, and why."""
+
+
+def mapped(
+    frame: DataFrame, make: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]], out: T.StructType
+) -> DataFrame:
+    """Return what a function makes of each batch of a frame. It is pickled, and sent to the tasks."""
+
+    def batches(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in source:
+            yield from make(batch)
+
+    return frame.mapInArrow(batches, out)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How messages become rows, as tasks do it: a decoder, and the rows of which each passes every one of `steps`.
+
+    A step takes rows and the messages that they came in, and returns the rows that go on.
+    """
+
+    decoder: Decoder
+    steps: tuple[Callable[[Rows, pa.RecordBatch], Rows], ...] = ()
+
+    def read(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
+        """Return what messages say. Those that have a `reason` already, as they could not be unpacked, are rejected."""
+        packed = _packed(messages)
+        if packed is None:
+            decoded = self.decoder.decode(messages, values=values)
+        else:
+            decoded = _around(self.decoder, messages, packed, values=values)
+        for step in self.steps:
+            decoded = replace(decoded, rows=[kept for r in decoded.rows if len((kept := step(r, messages)).at)])
+        return decoded
+
+
+def _packed(messages: pa.RecordBatch) -> np.ndarray | None:
+    """Return which messages could not be unpacked, None where all could."""
+    if "reason" not in messages.schema.names or messages.column("reason").null_count == messages.num_rows:
+        return None
+    return valid(messages.column("reason"))
+
+
+def _around(decoder: Decoder, messages: pa.RecordBatch, packed: np.ndarray, *, values: bool) -> Decoded:
+    """Return what messages say, but for those that are rejected already."""
+    good, bad = np.flatnonzero(~packed), np.flatnonzero(packed)
+    found = decoder.decode(messages.take(pa.array(good)), values=values)
+    reason, detail = (messages.column(name).take(pa.array(bad)) for name in ("reason", "detail"))
+    places, times = found.watermarks
+    return Decoded(
+        [replace(rows, at=good[rows.at]) for rows in found.rows],
+        [Rejected(bad, reason, detail), *(replace(r, at=good[r.at]) for r in found.rejected)],
+        good[found.control],
+        (good[places], times),
+        [(name, good[at]) for name, at in found.unknown],
+    )
+
+
+@dataclass(frozen=True)
+class Rereading:
+    """Messages, and how they become rows; see `tidecast.model.RowSource`."""
+
+    frame: DataFrame
+    reading: Reading
+
+    def map(self, make: Make, out: T.StructType) -> DataFrame:
+        """Return what a function makes of the messages of each task, and of what they say."""
+        reading = self.reading
+
+        def batches(source: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+            return make((reading.read(batch), batch) for batch in source)
+
+        return self.frame.mapInArrow(batches, out)
+
+
+def typed_rows(frame: DataFrame, reading: Reading, version: TableVersion) -> DataFrame:
+    """Return the rows of one table version, with the columns of `tidecast.model.TableChanges.frame`."""
+    row = row_type(version.schema)
+    out = T.StructType(
+        [
+            *RECORD.fields,
+            T.StructField("op", T.StringType()),
+            T.StructField("commit_ts", T.LongType()),
+            T.StructField("table_id", T.LongType()),
+            T.StructField("old", row),
+            T.StructField("data", row),
+            T.StructField("checksum", CHECKSUM),
+            *CAUSE,
+        ]
+    )
+    for part, begins in (("key", version.key_begins), ("value", version.value_begins)):
+        if begins:
+            frame = frame.where(F.col(part).startswith(F.lit(begins)))
+        elif begins is not None:
+            frame = frame.where(F.coalesce(F.octet_length(part), F.lit(0)) == 0)
+    return mapped(frame, partial(_typed, reading, version.name), out)
+
+
+def _typed(reading: Reading, name: str, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for rows in reading.read(messages).rows:
+        if rows.version.name != name:
+            continue
+        record = messages.take(pa.array(rows.at))
+        columns = {f.name: record.column(f.name) for f in RECORD.fields}
+        for column in ("op", "commit_ts", "table_id", "old", "data", "checksum", "reason", "detail"):
+            columns[column] = for_spark(getattr(rows, column))
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+def for_spark(column: pa.Array) -> pa.Array:
+    """Return a column in a type that Spark has: BIGINT UNSIGNED as decimal(20, 0), in structs as well."""
+    if column.type == pa.uint64():
+        return column.cast(pa.decimal128(20, 0))
+    if pa.types.is_struct(column.type):
+        there = pa.array(~valid(column)) if column.null_count else None
+        parts = [for_spark(column.field(n)) for n in range(column.type.num_fields)]
+        return pa.StructArray.from_arrays(parts, names=[f.name for f in column.type], mask=there)
+    return column
+
+
+def rejected_messages(frame: DataFrame, reading: Reading) -> DataFrame:
+    """Return the messages that belong to no table version: the columns of `DEAD_LETTER`."""
+    return mapped(frame, partial(_rejected, reading), DEAD_LETTER)
+
+
+def _rejected(reading: Reading, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for part in reading.read(messages, values=False).rejected:
+        yield dead_letters(messages, part.at, part.reason, part.detail)
+
+
+def dead_letters(messages: pa.RecordBatch, at: np.ndarray, reason: pa.Array, detail: pa.Array) -> pa.RecordBatch:
+    """Return some of the messages with the cause of each: the columns of `DEAD_LETTER`."""
+    chosen = messages.take(pa.array(at))
+    columns = {f.name: chosen.column(f.name) for f in RECORD.fields}
+    return pa.RecordBatch.from_pydict({**columns, "reason": reason, "detail": detail})

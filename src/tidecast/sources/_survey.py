@@ -1,0 +1,219 @@
+"""What a batch of messages has, found in one pass: table versions with their rows, schema changes, watermarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
+from operator import or_
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast.model import RECORD, Events, Op, TableChanges
+from tidecast.protocols import Decoder, Marks, Reader, Rejected, TableVersion
+from tidecast.sources._passes import DEAD_LETTER, Make, Reading, Rereading, mapped, rejected_messages, typed_rows
+from tidecast.spark import union, with_looked_up
+from tidecast.topics import Records
+
+_ROWS, _CONTROL, _WATERMARKS, _REJECTED, _UNKNOWN = "rows", "control", "watermarks", "rejected", "unknown"
+_SAMPLE = T.StructType([f for f in RECORD.fields if f.name not in ("timestamp", "headers")])
+_COUNTS = T.StructType(
+    [
+        T.StructField("kind", T.StringType()),
+        T.StructField("name", T.BinaryType()),
+        T.StructField("rows", T.LongType()),
+        T.StructField("first", T.LongType()),
+        T.StructField("first_upsert", T.LongType()),
+        T.StructField("highest", T.LongType()),
+        T.StructField("sample", _SAMPLE),
+    ]
+)
+"""What a batch has of one kind: of each table version, of each name of unknown rows; each control message by itself."""
+
+
+_SEEN = ("topic", "partition", "offset", "key", "value", "reason", "detail")
+"""What is needed of a message to tell what it is: the columns that there are of these."""
+
+
+class Messages:
+    """Messages of a source, and what the driver knows of their schemas: more with each pass over them."""
+
+    def __init__(self, records: Records, reader: Reader) -> None:
+        self._records, self._reader = records, reader
+        self._told = _control_messages(records.frame, reader.marks) if reader.marks else None
+        self._controls = reader.controls(self._told) if self._told is not None else None
+
+    def rows(self) -> Rereading:
+        """Return the messages, and how their rows are read. One pass before makes sure that all schemas are known."""
+        frame = self._records.frame
+        seen = frame.select(*(name for name in _SEEN if name in frame.columns))
+        self._twice(lambda rows: _grouped(rows, None), seen, _unknown)
+        return Rereading(frame, Reading(self._reader.decoder))
+
+    def counted(self, make: Make, out: T.StructType) -> list[Row]:
+        """Return what one pass finds, added up: `rows` for each combination of the other columns of `out`.
+
+        `make` is that of `RowSource.map`; it gets messages without what tells their place, and versions without keys
+        where values tell the rest. One column is `unknown`: the name of what rows need of schemas; where it is found,
+        these rows are read once more.
+        """
+        frame, by = self._records.frame, [name for name in out.names if name != "rows"]
+        key, keyless = F.col("key"), self._reader.keyless
+        if keyless is not None:  # a column of nulls takes Spark less to hand over
+            key = F.when(~F.coalesce(F.col("value").startswith(F.lit(keyless)), F.lit(False)), key)
+        causes = [name for name in ("reason", "detail") if name in frame.columns]
+
+        def count(rows: Rereading) -> DataFrame:
+            return rows.map(make, out).groupBy(*by).agg(F.sum("rows").alias("rows"))
+
+        return self._twice(count, frame.select(key.alias("key"), "value", *causes), lambda row: row["unknown"])
+
+    def _twice(
+        self, count: Callable[[Rereading], DataFrame], frame: DataFrame, unknown: Callable[[Row], bytes | None]
+    ) -> list[Row]:
+        """Return what a pass counts, and where rows lack a schema that is there, what a second one counts of them."""
+        found = count(Rereading(frame, Reading(self._reader.decoder))).collect()
+        names = [bytes(name) for row in found if (name := unknown(row)) is not None]
+        if names and self._reader.learn(names):
+            found = [row for row in found if unknown(row) is None]
+            found += count(Rereading(frame, Reading(self._reader.decoder.only(frozenset(names))))).collect()
+        return found
+
+    def survey(self) -> Events:
+        """Return the events. What they hold of rows is planned when it is asked for."""
+        frame, reader = self._records.frame, self._reader
+        position = "offset" if self._records.ordered else reader.position
+        seen = frame.select(*(name for name in _SEEN if name in frame.columns))
+        found = self._twice(lambda rows: _grouped(rows, position), seen, _unknown)
+        told, controls = self._told, self._controls
+        if told is None or controls is None:
+            told = _batch_of([row["sample"] for row in found if row["kind"] == _CONTROL])
+            controls = reader.controls(told)
+        reading = Reading(reader.decoder)
+        versions = [(_version(reader.decoder, row["sample"]), row) for row in found if row["kind"] == _ROWS]
+        tables = [_changes(frame, reading, version, row) for version, row in versions]
+        unread = []
+        if any(row["kind"] in (_REJECTED, _UNKNOWN) for row in found):
+            unread.append(rejected_messages(frame, reading))
+        if controls.rejected:
+            unread.append(_broken(frame, told, controls.rejected))
+        return Events(
+            tables=tuple(sorted(tables, key=lambda t: (t.rows_from is not None, t.rows_from or 0))),
+            rejected=union(unread) if unread else frame.sparkSession.createDataFrame([], DEAD_LETTER),
+            ddl=tuple(change for _, change in controls.ddl),
+            bootstraps=tuple(schema for _, schema in controls.bootstraps),
+            watermark=max((row["highest"] for row in found if row["kind"] == _WATERMARKS), default=None),
+            ordered=self._records.ordered,
+            position=position,
+            has_commit_ts=reader.has_commit_ts,
+            checksums=any(version.checksums for version, _ in versions),
+            history=reader.history,
+            rows=Rereading(frame, reading),
+        )
+
+
+def _unknown(row: Row) -> bytes | None:
+    """Return the name of what rows need of schemas, None where they need nothing."""
+    return bytes(row["name"]) if row["kind"] == _UNKNOWN else None
+
+
+def _grouped(rows: Rereading, position: str | None) -> DataFrame:
+    """Return what messages have: the rows of `_COUNTS`, one for each kind and name, and for each control message."""
+    alone = F.when(F.col("kind") == _CONTROL, F.struct("sample.topic", "sample.partition", "sample.offset"))
+    counted = mapped(rows.frame, partial(_counts, rows.reading, position), _COUNTS)
+    return counted.groupBy("kind", "name", alone.alias("place")).agg(
+        F.sum("rows").alias("rows"),
+        F.min("first").alias("first"),
+        F.min("first_upsert").alias("first_upsert"),
+        F.max("highest").alias("highest"),
+        F.first("sample", ignorenulls=True).alias("sample"),
+    )
+
+
+def _counts(reading: Reading, position: str | None, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield what one batch has."""
+    decoded = reading.read(messages, values=False)
+    offsets = np.asarray(messages.column("offset"))
+    counted: list[dict[str, object]] = []
+    samples: list[int] = []
+
+    def count(kind: str, at: np.ndarray, name: bytes = b"", **numbers: int | None) -> None:
+        counted.append({"kind": kind, "name": name, "rows": len(at), **numbers})
+        samples.append(int(at[0]))
+
+    for rows in decoded.rows:
+        # Where rows have no order, by offset: that there are some.
+        places = np.asarray(rows.commit_ts) if position == "commit_ts" else offsets[rows.at]
+        upserts = places[np.asarray(pc.not_equal(rows.op, Op.DELETE.value))]
+        first = {"first": int(places.min()), "first_upsert": int(upserts.min()) if upserts.size else None}
+        count(_ROWS, rows.at, rows.version.name.encode(), **first)
+    for place in decoded.control:
+        count(_CONTROL, np.array([place]))
+    for part in decoded.rejected:
+        count(_REJECTED, part.at)
+    for name, at in decoded.unknown:
+        count(_UNKNOWN, at, name)
+    at, times = decoded.watermarks
+    if at.size:
+        count(_WATERMARKS, at, highest=int(times.max()))
+    if counted:
+        shown = messages.take(pa.array(samples)).select([n for n in _SAMPLE.names if n in messages.schema.names])
+        sample = pa.StructArray.from_arrays(shown.columns, names=shown.schema.names)
+        names = [f.name for f in _COUNTS.fields if f.name != "sample"]
+        kinds = [pa.string(), pa.binary(), *[pa.int64()] * 4]
+        columns = [pa.array([one.get(n) for one in counted], kind) for n, kind in zip(names, kinds, strict=True)]
+        yield pa.RecordBatch.from_arrays([*columns, sample], names=[*names, "sample"])
+
+
+def _batch_of(samples: Sequence[Row]) -> pa.RecordBatch:
+    """Return messages that the driver has got, in the order of their offsets."""
+    kinds = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "key": pa.binary()}
+    ordered = sorted(samples, key=lambda row: (row["offset"], row["partition"] or 0))
+    columns = {n: pa.array([row[n] for row in ordered], kind) for n, kind in (kinds | {"value": pa.binary()}).items()}
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _version(decoder: Decoder, sample: Row) -> TableVersion:
+    """Return the table version of a row that a task has seen."""
+    (rows,) = decoder.decode(_batch_of([sample]), values=False).rows
+    return rows.version
+
+
+def _changes(frame: DataFrame, reading: Reading, version: TableVersion, row: Row) -> TableChanges:
+    return TableChanges(
+        version.schema,
+        partial(typed_rows, frame, reading, version),
+        row["rows"],
+        row["first"],
+        row["first_upsert"],
+        version.keyspace,
+        version.shows_before,
+        version.of_key,
+        version.name,
+    )
+
+
+def _control_messages(frame: DataFrame, marks: Marks) -> pa.RecordBatch:
+    """Return the messages that marks find."""
+    tests = [F.col("value").startswith(F.lit(mark)) for mark in marks.begins]
+    tests += [F.col("value").contains(F.lit(mark)) for mark in marks.holds]
+    found = frame.where(reduce(or_, tests)).select(*_SAMPLE.names)
+    return _batch_of(found.collect())
+
+
+def _broken(frame: DataFrame, told: pa.RecordBatch, rejected: Sequence[Rejected]) -> DataFrame:
+    """Return the control messages that cannot be read, as dead letters."""
+    places = ("topic", "partition", "offset")
+    causes = [
+        (*(told.column(name)[at].as_py() for name in places), reason, detail)
+        for part in rejected
+        for at, reason, detail in zip(part.at, part.reason.to_pylist(), part.detail.to_pylist(), strict=True)
+    ]
+    kinds = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+    why = {"reason": pa.string(), "detail": pa.string()}
+    caused = with_looked_up(frame, {name: F.col(name) for name in kinds}, causes, kinds | why)
+    return caused.where(F.col("reason").isNotNull()).select(*DEAD_LETTER.names)
