@@ -272,7 +272,7 @@ def test_a_wrong_configuration_is_found_before_the_server_is_asked(lab: Lab, sin
     assert out == ""
     assert lab.error.startswith("Error: ")
     assert words in lab.error
-    assert lab.calls == []
+    assert lab.record.calls == []
 
 
 @pytest.mark.parametrize(
@@ -507,6 +507,22 @@ def test_capture_and_tso(lab: Lab) -> None:
     assert lab.calls == [TSO]
     assert abs(physical_ms(int(out)) - time.time() * 1000) < 60_000
     assert len(lab.error.splitlines()) == 1
+    assert lab.run("tso query", exits=1) == ""
+    assert lab.error == (
+        "Error: [CDC:ErrInvalidServerOption]Empty PD address. Please use --pd to specify PD cluster addresses\n"
+    )
+    assert lab.record.calls == []
+
+
+def test_files_that_are_not_there_are_named_as_go_does(lab: Lab) -> None:
+    lab.run("changefeed create --config missing.toml --sink-uri file:///t?protocol=simple", exits=1)
+    assert lab.error == "Error: open missing.toml: no such file or directory\n"
+    for flag, words in (
+        ("--ca=/nope", "could not read ca certificate: open /nope: no such file or directory"),
+        ("--cert=/nope", "could not load client key pair: open /nope: no such file or directory"),
+    ):
+        lab.run("changefeed list", flag, exits=1)
+        assert lab.error == f"Error: [CDC:ErrToTLSConfigFailed]generate tls config failed: {words}\n"
 
 
 @pytest.mark.parametrize(("interval", "times"), [(100_000, 1), (1, 2)])
@@ -543,9 +559,18 @@ def test_both_addresses_are_one_too_many(lab: Lab) -> None:
     [
         ("changefeed pause", 'required flag(s) "changefeed-id" not set'),
         ("changefeed list --nothing", "unknown flag: --nothing"),
-        ("changefeed create --start-ts=x", "start-ts"),
-        ("changefeed create --no-confirm=maybe", "no-confirm"),
-        ("changefeed statistics -c up -I 0", "interval"),
+        ("changefeed list --namespace=other", "unknown flag: --namespace"),
+        ("changefeed list -x", "unknown shorthand flag: 'x' in -x"),
+        ("changefeed pause -c", "flag needs an argument: --changefeed-id"),
+        (
+            "changefeed create --start-ts=x",
+            'invalid argument "x" for "--start-ts" flag: strconv.ParseUint: parsing "x": invalid syntax',
+        ),
+        (
+            "changefeed create --no-confirm=maybe",
+            'invalid argument "maybe" for "--no-confirm" flag: strconv.ParseBool: parsing "maybe": invalid syntax',
+        ),
+        ("changefeed statistics -c up -I 0", 'invalid argument "0" for "-I, --interval" flag'),
         ("changefeed list nothing", 'unknown command "nothing" for "tidecast cli changefeed list"'),
         ("changefeed move-table -c up", 'required flag(s) "table-id", "target-node-id" not set'),
         ("changefeed merge-table -c up -t x", "table-id"),
@@ -553,7 +578,7 @@ def test_both_addresses_are_one_too_many(lab: Lab) -> None:
 )
 def test_a_wrong_command_line_is_explained(lab: Lab, line: str, words: str) -> None:
     out = lab.run(line, exits=1, server=False)
-    assert out.startswith("usage: tidecast cli")
+    assert out.startswith(f"usage: tidecast cli {' '.join(line.split()[:2])} ")
     first, second = lab.error.splitlines()
     assert first == f"Error: {second}"
     assert words in second
@@ -651,7 +676,7 @@ def test_flags_stand_where_go_takes_them(lab: Lab) -> None:
         "server if possible, sort-dir will be set automatically. The --sort-dir here will be no-op\n"
     )
     assert lab.error == "Error: creating changefeed with `--sort-dir`, it's invalid\n"
-    assert lab.calls == []
+    assert lab.record.calls == []
 
 
 @pytest.mark.parametrize(
@@ -693,7 +718,8 @@ def test_strange_answers(lab: Lab, status: int, kind: str, text: str, words: str
 def test_nobody_answers(lab: Lab) -> None:
     lab.capture.readouterr()
     assert cdc(["changefeed", "list", "--server", "http://127.0.0.1:9/prefix/"]) == 1
-    assert lab.capture.readouterr().err == 'Error: Get "http://127.0.0.1:9/prefix/api/v2/status": connection refused\n'
+    refused = "dial tcp 127.0.0.1:9: connect: connection refused"
+    assert lab.capture.readouterr().err == f'Error: Get "http://127.0.0.1:9/prefix/api/v2/status": {refused}\n'
     assert cdc(["changefeed", "list", "--server", "http://[::1"]) == 1
     assert "http://[::1 is no address of a server" in lab.capture.readouterr().err
 

@@ -12,8 +12,8 @@ import typer
 import tidecast
 from tidecast import OnDataLoss, OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
 from tidecast.cli import _show
+from tidecast.cli._exit_codes import MISMATCH
 from tidecast.cli._hidden import HidingFormatter
-from tidecast.cli._main import MISMATCH
 from tidecast.cli._progress import progress
 from tidecast.cli._signals import ended_by_sigterm
 from tidecast.cli._spark import runs_spark

@@ -21,6 +21,8 @@ from tidecast.cli._cdc_console import NO_WARNING, Declined, confirm, confirm_lag
 from tidecast.cli._cdc_flags import MOVES, Help, Usage, parse
 
 _MINUTE_MS = 60_000
+_NEEDS_PD = ("tso query",)
+"""The commands that TiCDC's client answers by PD alone; here --pd names the server."""
 _LISTED = ("finished", "removed")
 
 
@@ -37,6 +39,8 @@ def cdc(arguments: Sequence[str]) -> int:
         print(wrong, file=sys.stderr)
         return 1
     try:
+        if flags.command in _NEEDS_PD and not getattr(flags, "pd", ""):
+            raise _no_pd()
         credentials = Credentials.find(vars(flags))
         client = Client(address_of(getattr(flags, "server", ""), getattr(flags, "pd", "")), credentials)
         client.check_version()
@@ -226,9 +230,12 @@ def _confirm_danger(flags: Namespace) -> None:
 
 def _reset(flags: Namespace, client: Client) -> None:
     _confirm_danger(flags)
-    raise ConfigError(
-        "Empty PD address. Please use --pd to specify PD cluster addresses", code="CDC:ErrInvalidServerOption"
-    )
+    raise _no_pd()
+
+
+def _no_pd() -> ConfigError:
+    words = "Empty PD address. Please use --pd to specify PD cluster addresses"
+    return ConfigError(words, code="CDC:ErrInvalidServerOption")
 
 
 def _metadata(flags: Namespace, client: Client) -> None:

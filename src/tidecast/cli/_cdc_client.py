@@ -10,6 +10,7 @@ import getpass
 import json
 import os
 import re
+import socket
 import ssl
 import sys
 import tomllib
@@ -128,8 +129,7 @@ class Client:
             raise ApiError(f'{method.capitalize()} "{url}": {type(error).__name__}') from None
         except OSError as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
-            words = reason.strerror if isinstance(reason, OSError) and reason.strerror else reason
-            raise ApiError(f'{method.capitalize()} "{url}": {str(words).lower()}') from None
+            raise ApiError(f'{method.capitalize()} "{url}": {_network_error(reason, url)}') from None
         if not 200 <= status <= 206:
             raise ApiError(_refusal(url, status, kind, text))
         if not answers:
@@ -173,10 +173,45 @@ def _refusal(url: str, status: int, kind: str, text: str) -> str:
 
 
 def _tls(credentials: Credentials) -> ssl.SSLContext:
+    for file, words in (
+        (credentials.cert, "could not load client key pair"),
+        (credentials.key, "could not load client key pair"),
+        (credentials.ca, "could not read ca certificate"),
+    ):
+        if file:
+            try:
+                Path(file).open("rb").close()
+            except OSError as error:
+                raise _no_tls(f"{words}: {no_file(file, error)}") from None
     try:
         context = ssl.create_default_context(cafile=credentials.ca or None)
+    except ssl.SSLError:
+        raise _no_tls("failed to append ca certs") from None
+    try:
         if credentials.cert:
             context.load_cert_chain(credentials.cert, credentials.key or None)
-    except OSError as error:  # a file that is not there; an SSLError, too, is one
-        raise ConfigError(f"the certificates cannot be used: {error.strerror or error}") from None
+    except ssl.SSLError as error:
+        raise _no_tls(f"could not load client key pair: {error.reason or error}") from None
     return context
+
+
+def _no_tls(words: str) -> ConfigError:
+    return ConfigError(f"generate tls config failed: {words}", code="CDC:ErrToTLSConfigFailed")
+
+
+def no_file(path: str, error: OSError) -> str:
+    """Return why a file cannot be opened, as Go says it."""
+    return f"open {path}: {(error.strerror or str(error)).lower()}"
+
+
+def _network_error(reason: object, url: str) -> str:
+    """Return why a server cannot be reached, as Go says it where the system tells why."""
+    if isinstance(reason, ssl.SSLError) or not isinstance(reason, OSError) or not reason.strerror:
+        return str(reason).lower()
+    parts = urlsplit(url)
+    if isinstance(reason, socket.gaierror):
+        return f"dial tcp: lookup {parts.hostname}: no such host"
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    (*_, address), *_ = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+    host = f"[{address[0]}]" if ":" in str(address[0]) else address[0]
+    return f"dial tcp {host}:{port}: connect: {reason.strerror.lower()}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -28,6 +29,10 @@ class Usage(Exception):
         self.usage = usage
 
 
+_ARGUMENT = re.compile("argument ([^:]+): (.*)", re.DOTALL)
+_NO_VALUE = "expected one argument"
+
+
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in the words of Go's flags, and leaves exiting to others."""
 
@@ -38,37 +43,51 @@ class _Parser(argparse.ArgumentParser):
         if missing:
             names = ", ".join(f'"{name.rpartition("/")[2].lstrip("-")}"' for name in missing.split(", "))
             message = f"required flag(s) {names} not set"
+        elif found := _ARGUMENT.fullmatch(message):
+            names = found[1].replace("/", ", ")
+            message = (
+                f"flag needs an argument: {names.rpartition(', ')[2]}"
+                if found[2] == _NO_VALUE
+                else f"invalid argument {found[2].replace('FLAG', names)}"
+            )
         raise Usage(message, self.format_help())
+
+
+def _invalid(text: str, parser: str, why: str = "invalid syntax") -> argparse.ArgumentTypeError:
+    """Return the error for a flag's value, in the words of Go's `strconv`."""
+    return argparse.ArgumentTypeError(f'"{text}" for "FLAG" flag: strconv.{parser}: parsing "{text}": {why}')
 
 
 def _bool(text: str) -> bool:
     if text not in _BOOLS:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+        raise _invalid(text, "ParseBool")
     return _BOOLS[text]
 
 
 def _tso(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text) < _TSO):
-        raise argparse.ArgumentTypeError(f"{text!r} is no TSO")
+    if not (text.isascii() and text.isdecimal()):
+        raise _invalid(text, "ParseUint")
+    if int(text) >= _TSO:
+        raise _invalid(text, "ParseUint", "value out of range")
     return int(text)
 
 
 def _int(text: str) -> int:
     try:
         return parse_int(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    except ValueError:
+        raise _invalid(text, "ParseInt") from None
 
 
 def _seconds(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+        raise _invalid(text, "ParseUint")
     return int(text)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the command as `command` ("changefeed create") and its flags. Raises Usage, or Help for no command."""
-    shared = _Parser(add_help=False)
+    shared, parsers = _Parser(add_help=False), dict[str, _Parser]()
     for name, about in (
         ("server", "the server's address, by default http://127.0.0.1:8300"),
         ("pd", "the same; the older name"),
@@ -83,7 +102,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
     def parser_of(into: argparse._SubParsersAction[_Parser], name: str, about: str, *, hidden: bool = False) -> _Parser:
         listed: dict[str, Any] = {} if hidden else {"help": about}
-        return into.add_parser(name, description=about, parents=[shared], allow_abbrev=False, **listed)
+        parser = into.add_parser(name, description=about, parents=[shared], allow_abbrev=False, **listed)
+        parsers[parser.prog] = parser
+        return parser
 
     def flag(
         parser: _Parser, *names: str, about: str | None, of: type | None = None, default: object = "", **more: object
@@ -95,7 +116,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
     def keyspace(parser: _Parser, default: str = "default") -> None:
         flag(parser, "-k", "--keyspace", about="taken for TiCDC's sake", default=default)
-        flag(parser, "--namespace", about=None)
 
     def one(parser: _Parser, *, required: bool = True) -> None:
         flag(parser, "-c", "--changefeed-id", about="the changefeed's id", required=required)
@@ -203,11 +223,18 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     found, rest = root.parse_known_args(arguments)
     chosen = [name for name in (found.group, getattr(found, "verb", None)) if name]
     if rest:
-        kind = "flag" if rest[0].startswith("-") else "command"
-        where = " ".join(("tidecast cli", *chosen))
-        shown = rest[0].partition("=")[0] if kind == "flag" else f'"{rest[0]}" for "{where}"'
-        raise Usage(f"unknown {kind}{':' if kind == 'flag' else ''} {shown}", root.format_help())
+        where = " ".join((root.prog, *chosen))
+        raise Usage(_unknown(rest[0], where), parsers.get(where, root).format_help())
     if len(chosen) < 2:
         raise Help({"changefeed": feeds, "unsafe": unsafe}.get("".join(chosen), root).format_help())
     found.command = " ".join(chosen)
     return found
+
+
+def _unknown(word: str, command: str) -> str:
+    """Return what is wrong with a word that no command has, as Go's flags say it."""
+    if word.startswith("--"):
+        return f"unknown flag: {word.partition('=')[0]}"
+    if word.startswith("-"):
+        return f"unknown shorthand flag: {word[1:2]!r} in {word}"
+    return f'unknown command "{word}" for "{command}"'

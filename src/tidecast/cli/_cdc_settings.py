@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tidecast import ConfigError
 from tidecast._go import to_json
 from tidecast.cli._cdc_calls import NO_FILES, all_tables, changefeed_path, current_ts, get_changefeed
-from tidecast.cli._cdc_client import Client
+from tidecast.cli._cdc_client import Client, no_file
 from tidecast.cli._cdc_console import NO_WARNING, confirm, confirm_lag, go_tables, log_warning, print_tables, warn
 from tidecast.cli._cdc_diff import differences
 from tidecast.cli._cdc_flags import SORT_ENGINES
@@ -35,7 +36,7 @@ _CHECKED_HERE = (
 
 def create(flags: Namespace, client: Client) -> None:
     """Create a changefeed, after a look at its settings and its tables."""
-    given = read_replica_config(flags.config) if flags.config else {}
+    given = _config_file(flags.config) if flags.config else {}
     config = merge_replica_configs(default_replica_config(), given)
     if flags.schema_registry:
         config = merge_replica_configs(config, {"sink": {"schema_registry": flags.schema_registry}})
@@ -76,7 +77,7 @@ def update(flags: Namespace, client: Client) -> None:
         log_warning("this flag cannot be updated and will be ignored", flagName="sort-dir")
     config = dict(old["config"])
     if flags.config:
-        config = merge_replica_configs(config, read_replica_config(flags.config))
+        config = merge_replica_configs(config, _config_file(flags.config))
     if flags.schema_registry:
         config = merge_replica_configs(config, {"sink": {"schema_registry": flags.schema_registry}})
     target = old.get("target_ts", 0) if flags.target_ts is None else flags.target_ts
@@ -98,6 +99,14 @@ def update(flags: Namespace, client: Client) -> None:
     new = client("PUT", changefeed_path(flags), body | {"replica_config": config} | NO_FILES, keyspace=flags.keyspace)
     print(f"Update changefeed config successfully! \nID: {new['id']}\nInfo: {to_json(new)}")
     print_tables(found, flags.verbose, warning or NO_WARNING)
+
+
+def _config_file(path: str) -> dict[str, Any]:
+    try:
+        Path(path).open("rb").close()
+    except OSError as error:
+        raise ConfigError(no_file(path, error)) from None
+    return read_replica_config(path)
 
 
 def _ignoring(flags: Namespace, found: Mapping[str, Any], config: Mapping[str, Any]) -> bool:

@@ -10,9 +10,8 @@ import traceback
 from pathlib import Path
 
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
+from tidecast.cli._exit_codes import FAILED, INTERRUPTED, MISMATCH, WRONG_CALL
 
-MISMATCH = 1
-_WRONG_CALL, _FAILED, _INTERRUPTED = 2, 3, 130
 _MEMORY = "--conf spark.driver.memory=8g, for example, gives it more; on a cluster executors have spark.executor.memory"
 _NO_WRITING = re.compile("DELTA_CANNOT_CREATE_LOG_PATH|Mkdirs failed|Permission denied|No space left|Read-only file")
 
@@ -26,13 +25,13 @@ def main() -> None:
     try:
         _run(sys.argv[1:])
     except ConfigError as error:
-        _fail(str(error), _WRONG_CALL)
+        _fail(str(error), WRONG_CALL)
     except CorruptedData as error:
         _fail(str(error), MISMATCH)
     except TidecastError as error:
         _fail(str(error))
     except KeyboardInterrupt:
-        _fail("interrupted", _INTERRUPTED)
+        _fail("interrupted", INTERRUPTED)
     except Exception as error:
         if "TIDECAST_DEBUG" in os.environ:
             raise
@@ -73,7 +72,7 @@ def _is_java_gone(error: Exception) -> bool:
     return no_answer and "py4j" in Path(raised.filename).parts
 
 
-def _fail(text: str, code: int = _FAILED) -> None:
+def _fail(text: str, code: int = FAILED) -> None:
     from tidecast.cli._hidden import hidden
 
     print(f"tidecast: {hidden(' '.join(text.split()))}", file=sys.stderr)
