@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,22 +39,34 @@ _FLAGS = (
 )
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+@contextmanager
+def chromium(profile: Path) -> Iterator[Chrome]:
+    """Debian's browser, without a window. Raises LookupError where it is not installed."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
-    if not (chromium and driver):
-        pytest.skip("there is no Chromium with its chromedriver here: apt-get install chromium chromium-driver")
+    if not (program and driver):
+        raise LookupError("there is no Chromium with its chromedriver here: apt-get install chromium chromium-driver")
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
     options = ChromeOptions()
-    options.binary_location = chromium
-    for flag in (*_FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+    options.binary_location = program
+    for flag in (*_FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    chrome = Chrome(options, ChromeService(driver))
-    yield chrome
-    chrome.quit()
+    running = Chrome(options, ChromeService(driver))
+    try:
+        yield running
+    finally:
+        running.quit()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    try:
+        with chromium(tmp_path_factory.mktemp("chromium")) as running:
+            yield running
+    except LookupError as missing:
+        pytest.skip(str(missing))
 
 
 @pytest.fixture(autouse=True)

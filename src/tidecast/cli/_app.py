@@ -20,11 +20,10 @@ from tidecast.cli._spark import runs_spark
 
 app = typer.Typer(
     name="tidecast",
-    help="TiCDC's protocols on Spark: publish row changes to topics, and turn topics into verified tables.",
+    help="Publish row changes to topics in TiCDC's protocols, and turn such topics into verified tables, on Spark.",
     no_args_is_help=True,
     rich_markup_mode=None,  # it would take [user:password@] for markup, and leave it out
-    epilog="Exit codes: 0 done; 1 rows do not match their checksums, or tables what they should; 2 wrongly called; "
-    "3 the work failed.",
+    epilog="Exit codes: 0 done; 1 a checksum or a table does not match; 2 wrong usage; 3 the work failed.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -42,14 +41,14 @@ def root(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Take what no command is needed for."""
+    """Handle the options that need no command."""
 
 
 Source = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
-        help="Where to read: kafka://host:port/topic?protocol=…, file:///dir/topic?protocol=…, or a path",
+        help="The topic to read: kafka://host:port/topic?protocol=…, file:///dir/topic?protocol=…, or a path.",
     ),
 ]
 Registry = Annotated[
@@ -59,62 +58,76 @@ Registry = Annotated[
     ),
 ]
 SourceRegistry = Annotated[
-    str | None, typer.Option(metavar="URL", help="The source's Schema Registry, where it is another one.")
+    str | None, typer.Option(metavar="URL", help="The source's Schema Registry, if it differs from --schema-registry.")
 ]
 Config = Annotated[str | None, typer.Option(metavar="FILE.toml", help="TiCDC's changefeed configuration.")]
-ClusterId = Annotated[str, typer.Option(metavar="ID", help="Cluster id in Debezium messages.")]
+ClusterId = Annotated[str, typer.Option(metavar="ID", help="The cluster id that Debezium messages carry.")]
 Zone = Annotated[
-    str | None, typer.Option("--tz", metavar="ZONE", help="Time zone of TIMESTAMP text. Default: the system's.")
+    str | None,
+    typer.Option("--tz", metavar="ZONE", help="The time zone of TIMESTAMP text in messages. Default: the system's."),
 ]
-DeadLetters = Annotated[str | None, typer.Option(metavar="DIR", help="Folder for messages that cannot be handled.")]
-Policy = Annotated[OnError, typer.Option("--on-error", help="Set such messages aside, or stop at the first.")]
-Ca = Annotated[str | None, typer.Option(metavar="FILE", help="Authority of the clients' certificates.")]
-Cert = Annotated[str | None, typer.Option(metavar="FILE", help="The server's certificate.")]
-CertKey = Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key.")]
+DeadLetters = Annotated[
+    str | None, typer.Option(metavar="DIR", help="The folder for dead letters: messages that cannot be handled.")
+]
+Policy = Annotated[
+    OnError,
+    typer.Option(
+        "--on-error", help="Write dead letters and go on, or stop at the first message that cannot be handled."
+    ),
+]
+Ca = Annotated[
+    str | None, typer.Option(metavar="FILE", help="The CA file that client certificates are checked against.")
+]
+Cert = Annotated[str | None, typer.Option(metavar="FILE", help="The server's certificate file.")]
+CertKey = Annotated[str | None, typer.Option(metavar="FILE", help="The key file of the certificate.")]
 _PLACE = (
-    "A folder of tables or a Spark catalog, a table (folder/database/table, catalog.database.table), a topic, or "
-    "mysql://user:password@host:port/database."
+    "One of: a folder of tables, a Spark catalog, one table (folder/database/table or catalog.database.table), a "
+    "topic, or mysql://user:password@host:port/database."
 )
 To = Annotated[
-    str, typer.Option(metavar="WHERE", help="A folder (tables at WHERE/<database>/<table>) or a Spark catalog.")
+    str, typer.Option(metavar="WHERE", help="The folder for tables (WHERE/<database>/<table>), or a Spark catalog.")
 ]
 MismatchPolicy = Annotated[
     OnMismatch,
-    typer.Option(help="Set rows that do not fit their checksums aside, apply them all the same, or stop at one."),
+    typer.Option(
+        help="What to do with a row that does not match its checksum: write a dead letter, apply it, or stop."
+    ),
 ]
 Ddl = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[KIND=]POLICY",
-        help="Which schema changes the tables follow, and which of them stop the run: "
-        f"{', '.join(OnDdl)}; may be repeated, as in --ddl lenient --ddl truncate-table=evolve.",
+        help=f"Which schema changes the tables follow: {', '.join(OnDdl)}. With KIND=, the policy for one kind of "
+        "change. Repeatable: --ddl lenient --ddl truncate-table=evolve.",
     ),
 ]
 Mode = Annotated[
     TableMode,
     typer.Option(
-        help="Keep the rows as they are, deleted ones marked as such, too, each version of a row with the times "
-        "that bound it, or a row for each change."
+        help="What a table holds: the newest row of each key (current), deleted rows as well (soft-delete), every "
+        "version of a row with its valid times (history), or one row per change (log)."
     ),
 ]
 Metadata = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN", help="A column to add to the tables: _commit_ts or _verdict; may be repeated."),
+    typer.Option(metavar="COLUMN", help="A column to add to the tables: _commit_ts or _verdict. Repeatable."),
 ]
 UnrepresentablePolicy = Annotated[
     OnUnrepresentable,
     typer.Option(
-        help="A value that a table's type cannot hold, such as a zero date, is null there; or its column keeps "
-        "MySQL's text; or its row is set aside."
+        help="What to do with a value that the table's type cannot hold, such as a zero date: store null, store the "
+        "whole column as MySQL's text, or write the row to the dead letters."
     ),
 ]
-ReplicaConfig = Annotated[str | None, typer.Option(metavar="FILE.toml", help="Names of tables, and columns to mask.")]
+ReplicaConfig = Annotated[
+    str | None, typer.Option(metavar="FILE.toml", help="The file that routes tables to other names and masks columns.")
+]
 ReplayWindow = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="With --checkpoint: for how long of commit-ts a key is remembered, which what TiCDC sends again sets "
-        "not back. By default 24h.",
+        help="With --checkpoint: how long applied keys are remembered, in commit-ts time, so that messages which TiCDC "
+        "sends again change nothing. Default: 24h.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -124,13 +137,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 @runs_spark
 def demo(
     folder: Annotated[
-        str, typer.Option("--dir", metavar="DIR", help="Where to put topics and tables.")
+        str, typer.Option("--dir", metavar="DIR", help="The folder to create topics and tables in.")
     ] = "tidecast-demo",
     as_json: Json = False,
 ) -> None:
-    """Go the whole way on files: every protocol, verified tables.
+    """Try tidecast on files, without any server.
 
-    A change log is published in every protocol, verified, and applied to Delta tables.
+    Publishes a change log in every protocol, verifies the topics, and applies them to Delta tables.
     """
     logging.getLogger("tidecast").setLevel(logging.ERROR)  # what Debezium does to values is no matter of the demo
     with progress(as_json) as step:
@@ -143,7 +156,7 @@ def demo(
 def convert(
     source: Source,
     sink: Annotated[
-        str, typer.Argument(metavar="SINK", help="Where to publish: TiCDC's sink URI, kafka://… or file:///….")
+        str, typer.Argument(metavar="SINK", help="The sink URI to publish to, as TiCDC has it: kafka://… or file:///….")
     ],
     config: Config = None,
     schema_registry: Registry = None,
@@ -154,9 +167,9 @@ def convert(
     on_error: Policy = OnError.DEAD_LETTER,
     as_json: Json = False,
 ) -> None:
-    """Read a topic in one protocol, publish it in another.
+    """Read a topic in one protocol and publish it in another.
 
-    It is read once, up to its present end.
+    Reads the topic once, up to its present end.
     """
     with progress(as_json) as step:
         result = tidecast.convert(
@@ -180,7 +193,7 @@ def plan(
     source: Source,
     sink: Annotated[
         str,
-        typer.Argument(metavar="SINK", help="Where it would be published: TiCDC's sink URI, kafka://… or file:///…."),
+        typer.Argument(metavar="SINK", help="The sink URI that convert would publish to: kafka://… or file:///…."),
     ],
     config: Config = None,
     schema_registry: Registry = None,
@@ -189,9 +202,9 @@ def plan(
     cluster_id: ClusterId = "default",
     as_json: Json = False,
 ) -> None:
-    """Show what convert would publish, and publish nothing.
+    """Show what convert would publish, without publishing.
 
-    It shows topics, partitions, schemas, and the columns that the modes damage.
+    Shows topics, partitions, registered schemas, and the columns whose values the chosen modes damage.
     """
     with progress(as_json) as step:
         result = tidecast.plan(
@@ -214,12 +227,12 @@ def verify(
     schema_registry: Registry = None,
     zone: Zone = None,
     mismatches: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Folder for the mismatches, a JSON line each.")
+        str | None, typer.Option(metavar="DIR", help="The folder to write mismatches to, as JSON Lines.")
     ] = None,
     dead_letters: DeadLetters = None,
     as_json: Json = False,
 ) -> None:
-    """Check every row's checksum; exit 1 on a mismatch."""
+    """Check the checksum of every row; exit with 1 on a mismatch."""
     with progress(as_json) as step:
         result = tidecast.verify(
             source,
@@ -250,16 +263,17 @@ def replicate(
     on_unrepresentable: UnrepresentablePolicy = OnUnrepresentable.NULL,
     config: ReplicaConfig = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Folder that keeps what was applied; the next run goes on there.")
+        str | None,
+        typer.Option(metavar="DIR", help="The folder that records progress. The next run continues from it."),
     ] = None,
     continuous: Annotated[
         bool,
-        typer.Option("--continuous/--once", help="Go on with what comes until SIGTERM, or end at the present end."),
+        typer.Option("--continuous/--once", help="Run until SIGTERM, or stop at the topic's present end."),
     ] = False,
     batch_size: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Of each Kafka partition, the most messages that --continuous takes at once."
+            min=1, metavar="N", help="With --continuous: the most messages of each Kafka partition in one batch."
         ),
     ] = None,
     replay_window: ReplayWindow = None,
@@ -268,40 +282,41 @@ def replicate(
         typer.Option(
             min=0,
             metavar="N",
-            help="With --checkpoint: make large files of small ones at each N-th version of a table; 0 for never. "
-            "By default 50.",
+            help="With --checkpoint: compact a table's small files every N table versions; 0 never does. Default: 50.",
         ),
     ] = None,
     resolved_only: Annotated[
         bool,
         typer.Option(
             "--resolved-only",
-            help="With --checkpoint: let rows wait until a watermark covers them, so that each batch ends at one time "
-            "of the source, which snapshot --as-of finds.",
+            help="With --checkpoint: apply rows only when a watermark covers them. Each batch then ends at one time of "
+            "the source, which snapshot --as-of can find.",
         ),
     ] = False,
     on_data_loss: Annotated[
         OnDataLoss | None,
         typer.Option(
-            help="With --checkpoint: stop where the topic no longer holds what follows it, which is the default, or go "
-            "on with what is there."
+            help="With --checkpoint: what to do if the topic no longer has the next messages: fail (default), or "
+            "continue with those that are left."
         ),
     ] = None,
     addr: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="With --continuous: where to show a status page, and /metrics."),
+        typer.Option(
+            metavar="HOST:PORT", help="With --continuous: the address that serves the status page and /metrics."
+        ),
     ] = None,
     ca: Ca = None,
     cert: Cert = None,
     key: CertKey = None,
     users: Annotated[
-        str | None, typer.Option(metavar="FILE.toml", help='Who may look, a line each: name = "password".')
+        str | None, typer.Option(metavar="FILE.toml", help='Users of the status page, one a line: name = "password".')
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check every row's checksum, apply a topic to tables.
+    """Apply a topic to tables, with every checksum checked.
 
-    Replays and restarts change nothing in the result.
+    Replayed messages and restarts do not change the result.
     """
     with progress(as_json) as step, ended_by_sigterm(continuous) as stop:
         result = tidecast.replicate(
@@ -340,13 +355,13 @@ def replicate(
 @partial(runs_spark, once=False)
 def prove(
     where: Annotated[
-        str, typer.Argument(metavar="WHERE", help="The folder or Spark catalog that replicate was given as --to.")
+        str, typer.Argument(metavar="WHERE", help="The folder or Spark catalog that replicate wrote to (--to).")
     ],
     as_json: Json = False,
 ) -> None:
     """Check replicated tables against their ledger.
 
-    It computes what their rows come to; exit 1 on a difference.
+    Counts and hashes the rows of each table; exits with 1 on a difference.
     """
     with progress(as_json) as step:
         result = tidecast.prove(where, progress=step)
@@ -359,30 +374,31 @@ def prove(
 @partial(runs_spark, once=False)
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help=_PLACE)],
-    b: Annotated[str, typer.Argument(metavar="B", help="The same, to compare with it.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="What to compare A with; the same choices as for A.")],
     key: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column by which rows belong together; may be repeated."),
+        typer.Option(metavar="COLUMN", help="A column of the key by which rows are matched. Repeatable."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, metavar="N", help="How many rows of a table to name.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="The most differing rows to list per table.")] = 20,
     schema_registry: Registry = None,
     zone: Zone = None,
     ddl: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="[KIND=]POLICY", help="Which schema changes the tables of a topic follow, as for replicate."
+            metavar="[KIND=]POLICY", help="For a topic: which schema changes its tables follow; see replicate."
         ),
     ] = None,
     on_unrepresentable: UnrepresentablePolicy = OnUnrepresentable.NULL,
     config: ReplicaConfig = None,
     as_of: Annotated[
-        str | None, typer.Option("--as-of", metavar="TIME", help="Of TiDB: a TSO or a time as of which it is read.")
+        str | None, typer.Option("--as-of", metavar="TIME", help="For TiDB: the TSO or time to read it at.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare tables, or what a topic comes to, row by row.
+    """Compare two sets of tables row by row.
 
-    It names the rows that differ; exit 1 on a difference.
+    A side may be a topic: it is compared as the tables that replicate would make of it. Lists the rows that differ;
+    exits with 1 on a difference.
     """
     with progress(as_json) as step:
         result = tidecast.compare(
@@ -403,14 +419,21 @@ def compare(
         raise typer.Exit(MISMATCH)
 
 
-dead_letters_app = typer.Typer(help="Messages that could not be applied.", no_args_is_help=True, rich_markup_mode=None)
+dead_letters_app = typer.Typer(
+    help="List, explain and retry messages that could not be applied.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(dead_letters_app, name="dead-letters")
 
 
 @dead_letters_app.command("list")
 @runs_spark
 def list_dead_letters(
-    where: Annotated[str, typer.Argument(metavar="WHERE", help="The folder of dead letters, or replicate's --to.")],
+    where: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHERE", help="The folder of dead letters, or the place that replicate wrote to (--to)."
+        ),
+    ],
     as_json: Json = False,
 ) -> None:
     """Count dead letters by topic and reason."""
@@ -420,21 +443,37 @@ def list_dead_letters(
 @dead_letters_app.command("show")
 @runs_spark
 def show_dead_letter(
-    where: Annotated[str, typer.Argument(metavar="WHERE", help="The folder of dead letters, or replicate's --to.")],
-    topic: Annotated[str | None, typer.Option(metavar="NAME", help="The first of this topic.")] = None,
-    partition: Annotated[int | None, typer.Option(min=0, metavar="P", help="The first of this partition.")] = None,
-    offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="The one at this offset.")] = None,
-    reason: Annotated[str | None, typer.Option(metavar="WORD", help="The first with this reason.")] = None,
-    protocol: Annotated[str | None, typer.Option(metavar="NAME", help="The protocol. Default: guessed.")] = None,
+    where: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHERE", help="The folder of dead letters, or the place that replicate wrote to (--to)."
+        ),
+    ],
+    topic: Annotated[str | None, typer.Option(metavar="NAME", help="Show the first dead letter of this topic.")] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, metavar="P", help="Show the first dead letter of this partition.")
+    ] = None,
+    offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="Show the dead letter at this offset.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Show the first dead letter with this reason.")
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The protocol. Default: guessed from the message.")
+    ] = None,
     schema_registry: Registry = None,
     zone: Zone = None,
-    source: Annotated[str | None, typer.Option(metavar="URI", help="The replica's source, for the commands.")] = None,
-    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="Its --checkpoint, for the commands.")] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="URI", help="The replica's source, to fill in the commands that are printed.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="The replica's --checkpoint, to fill in the commands that are printed."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show one dead letter, and the commands to go on with.
+    """Explain one dead letter, and print the commands that handle it.
 
-    It tells where it came from, why it is one, and what its message says. It takes no Spark, but for some messages.
+    Shows where the message came from, why it could not be applied, and what it holds.
     """
     result = tidecast.show_dead_letter(
         where,
@@ -455,7 +494,7 @@ def show_dead_letter(
 def retry_dead_letters(
     source: Source,
     to: To,
-    checkpoint: Annotated[str, typer.Option(metavar="DIR", help="The checkpoint of the replica.")],
+    checkpoint: Annotated[str, typer.Option(metavar="DIR", help="The replica's --checkpoint.")],
     schema_registry: Registry = None,
     zone: Zone = None,
     dead_letters: DeadLetters = None,
@@ -469,14 +508,15 @@ def retry_dead_letters(
     on_data_loss: Annotated[
         OnDataLoss | None,
         typer.Option(
-            help="Leave dead letters alone whose message the topic no longer has, or apply them all the same."
+            help="What to do with a dead letter whose message the topic no longer has: leave it (fail), or apply it "
+            "(continue)."
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Apply dead letters once more, when what was wrong is right.
+    """Apply dead letters again, after their cause was fixed.
 
-    No newer row of a key is set back.
+    A newer row of the same key is never overwritten.
     """
     with progress(as_json) as step:
         result = tidecast.retry_dead_letters(
@@ -504,22 +544,23 @@ def retry_dead_letters(
 def status(
     source: Annotated[
         str | None,
-        typer.Argument(metavar="SOURCE", help="The replica's source, to ask a Kafka topic how much is to be read."),
+        typer.Argument(metavar="SOURCE", help="The replica's source. A Kafka topic is asked for the backlog."),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="DIR", help="replicate's --checkpoint; alone it takes no Spark.")
+        str | None, typer.Option(metavar="DIR", help="The replica's --checkpoint. Given alone, it needs no Spark.")
     ] = None,
     to: Annotated[
-        str | None, typer.Option(metavar="WHERE", help="replicate's --to: the ledger, schema changes, dead letters.")
+        str | None,
+        typer.Option(metavar="WHERE", help="The replica's --to, for the ledger, schema changes and dead letters."),
     ] = None,
     dead_letters: Annotated[
-        str | None, typer.Option(metavar="DIR", help="With --to: the folder of dead letters, for a catalog.")
+        str | None, typer.Option(metavar="DIR", help="With a catalog as --to: the folder of dead letters.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell how far a replica is: offsets, backlog, lag, and more.
+    """Show the progress of a replica: offsets, backlog and lag.
 
-    That is resolved-ts, what waits, dead letters by reason, and the last schema changes.
+    Also shows the resolved-ts, rows that wait, dead letters by reason, and the last schema changes.
     """
     with progress(as_json or to is None) as step:
         result = tidecast.status(source, checkpoint=checkpoint, to=to, dead_letters=dead_letters, progress=step)
@@ -529,52 +570,58 @@ def status(
 @app.command()
 @runs_spark
 def snapshot(
-    to: Annotated[str, typer.Argument(metavar="WHERE", help="Where the tables are, as replicate's --to.")],
+    to: Annotated[str, typer.Argument(metavar="WHERE", help="The place that replicate wrote to (--to).")],
     as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="A TSO, or a time such as 2026-01-31T12:00Z.")],
     as_json: Json = False,
 ) -> None:
-    """Tell which table versions show their source at one time."""
+    """Find the table versions of one time of the source."""
     _show.snapshot(tidecast.snapshot(to, as_of), as_json)
 
 
 @app.command()
 @runs_spark
 def inspect(
-    source: Annotated[
-        str | None, typer.Argument(metavar="SOURCE", help="Where to read: a source's URI or path.")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many messages to explain.")] = 10,
+    source: Annotated[str | None, typer.Argument(metavar="SOURCE", help="The topic to read: a URI or a path.")] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The most messages to explain.")] = 10,
     last: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Explain the last N messages instead of the first.")
     ] = None,
     topic: Annotated[str | None, typer.Option(metavar="NAME", help="Only messages of this topic.")] = None,
-    partition: Annotated[int | None, typer.Option(min=0, metavar="P", help="Only those of this partition.")] = None,
-    offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only those at this offset.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, metavar="P", help="Only messages of this partition.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only the message at this offset.")] = None,
     table: Annotated[
-        str | None, typer.Option(metavar="DATABASE.TABLE", help="Only those with a row of this table.")
+        str | None, typer.Option(metavar="DATABASE.TABLE", help="Only messages with a row of this table.")
     ] = None,
     key: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN=VALUE",
-            help='Only those whose row has this value, before or after its change; may be repeated. JSON, as {"id":7}, '
-            "is taken, too.",
+            help="Only messages whose row has this value, before or after the change. Repeatable. JSON works as well: "
+            '{"id":7}.',
         ),
     ] = None,
     commit_ts: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME[..TIME]", help="Only those whose row was committed then: a TSO or a time, or a range."
+            metavar="TIME[..TIME]",
+            help="Only messages whose row was committed then: a TSO, a time, or a range of them.",
         ),
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", help="Go on with each message that comes, after the --last ones, until Ctrl-C."),
+        typer.Option(
+            "--follow", help="Explain new messages as they come, until Ctrl-C; --last N shows the newest first."
+        ),
     ] = False,
-    hexed: Annotated[str | None, typer.Option("--hex", metavar="MESSAGE", help="One message, in hexadecimal.")] = None,
-    base64: Annotated[str | None, typer.Option("--base64", metavar="MESSAGE", help="One message, in base64.")] = None,
+    hexed: Annotated[
+        str | None, typer.Option("--hex", metavar="MESSAGE", help="Explain this message, given in hexadecimal.")
+    ] = None,
+    base64: Annotated[
+        str | None, typer.Option("--base64", metavar="MESSAGE", help="Explain this message, given in base64.")
+    ] = None,
     protocol: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The protocol, where no URI names it. Default: guessed.")
+        str | None,
+        typer.Option(metavar="NAME", help="The protocol, if no URI names it. Default: guessed from the message."),
     ] = None,
     schema_registry: Registry = None,
     zone: Zone = None,
@@ -582,7 +629,7 @@ def inspect(
 ) -> None:
     """Explain messages: type, table, time, columns, checksum.
 
-    The checksum is shown column by column. One message, given as --hex or --base64, takes no Spark.
+    Shows the checksum's bytes column by column.
     """
     if sum(given is not None for given in (source, hexed, base64)) != 1:
         raise typer.BadParameter("give one of SOURCE, --hex MESSAGE or --base64 MESSAGE")
@@ -628,18 +675,23 @@ def inspect(
 @partial(runs_spark, once=False)
 def server(
     source: Annotated[
-        str, typer.Option(metavar="URI", help="Where changes come from: kafka://…, file:///… or a path.")
+        str, typer.Option(metavar="URI", help="Where row changes come from: kafka://…, file:///… or a path.")
     ],
-    addr: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")] = "127.0.0.1:8300",
-    data_dir: Annotated[str, typer.Option(metavar="DIR", help="Where changefeeds are kept.")] = "tidecast-data",
+    addr: Annotated[str, typer.Option(metavar="HOST:PORT", help="The address to listen on.")] = "127.0.0.1:8300",
+    data_dir: Annotated[
+        str, typer.Option(metavar="DIR", help="The folder that stores the changefeeds.")
+    ] = "tidecast-data",
     allow_path: Annotated[
         list[str] | None,
-        typer.Option(metavar="DIR", help="Below it changefeeds may use folders. Default: the current folder."),
+        typer.Option(
+            metavar="DIR",
+            help="A folder whose subfolders changefeeds may use. Repeatable. Default: the current folder.",
+        ),
     ] = None,
     allow_secret: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="REFERENCE", help="A secret that changefeeds may refer to: env:NAME or file:/path. Default: none."
+            metavar="REFERENCE", help="A secret that changefeeds may use: env:NAME or file:/path. Repeatable."
         ),
     ] = None,
     schema_registry: Registry = None,
@@ -648,17 +700,19 @@ def server(
     ca: Ca = None,
     cert: Cert = None,
     key: CertKey = None,
-    user: Annotated[str | None, typer.Option(metavar="NAME", help="A user who may ask.", envvar="TICDC_USER")] = None,
+    user: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A user of the API and the pages.", envvar="TICDC_USER")
+    ] = None,
     password: Annotated[
-        str | None, typer.Option(metavar="WORD", help="That user's password.", envvar="TICDC_PASSWORD")
+        str | None, typer.Option(metavar="WORD", help="The password of --user.", envvar="TICDC_PASSWORD")
     ] = None,
     users: Annotated[
-        str | None, typer.Option(metavar="FILE.toml", help='More users, a line each: name = "password".')
+        str | None, typer.Option(metavar="FILE.toml", help='More users, one a line: name = "password".')
     ] = None,
 ) -> None:
     """Run changefeeds, with TiCDC's HTTP API and a status page.
 
-    Metrics are at /metrics. It ends at SIGTERM or SIGINT.
+    Serves metrics at /metrics. SIGTERM or Ctrl-C ends it.
     """
     if bool(user) != bool(password):
         raise typer.BadParameter("--user and --password go together")
@@ -685,18 +739,18 @@ def server(
 
 
 conformance_app = typer.Typer(
-    help="Test other consumers of TiCDC's topics: messages as files, answers as JSON Lines.",
-    short_help="Test other consumers of TiCDC's topics.",
+    help="Test your own consumer of TiCDC's topics: messages in files, answers in JSON Lines.",
+    short_help="Test your own consumer of TiCDC's topics.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 app.add_typer(conformance_app, name="conformance")
-Kit = Annotated[str, typer.Argument(metavar="DIR", help="The folder of the kit.")]
+Kit = Annotated[str, typer.Argument(metavar="DIR", help="The kit's folder.")]
 
 
 @conformance_app.command("write")
 def write_conformance(folder: Kit) -> None:
-    """Write the kit to an empty folder: cases, their messages, schemas, and what is expected."""
+    """Write the kit to an empty folder: cases, messages, schemas and expected answers."""
     from tidecast import conformance
 
     cases = conformance.write(folder)
@@ -706,12 +760,12 @@ def write_conformance(folder: Kit) -> None:
 @conformance_app.command("check")
 def check_conformance(
     folder: Kit,
-    results: Annotated[str, typer.Argument(metavar="RESULTS", help="The file of answers, as JSON Lines.")],
+    results: Annotated[str, typer.Argument(metavar="RESULTS", help="The file with your answers, as JSON Lines.")],
     as_json: Json = False,
 ) -> None:
-    """Compare answers with what is expected; exit 1 where some are wrong.
+    """Compare answers with the expected ones; exit with 1 if any is wrong.
 
-    It tells of each feature how many are right. Without any answer it ends with 1, too.
+    Prints how many answers are right for each feature. Exits with 1 if there are no answers at all.
     """
     from tidecast import conformance
 
@@ -727,7 +781,7 @@ def check_conformance(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )
 def cdc_cli(context: typer.Context) -> None:
-    """Manage a server's changefeeds, as TiCDC's `cdc cli` does."""
+    """Manage changefeeds with the commands of `cdc cli`."""
     from tidecast.cli._cdc import cdc  # a client of its own, which no other command needs
 
     raise typer.Exit(cdc(context.args))

@@ -89,14 +89,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the command as `command` ("changefeed create") and its flags. Raises Usage, or Help for no command."""
     shared, parsers = _Parser(add_help=False), dict[str, _Parser]()
     for name, about in (
-        ("server", "the server's address, by default http://127.0.0.1:8300"),
-        ("pd", "the same; the older name"),
-        ("ca", "the file of the authority that signed the server's certificate"),
-        ("cert", "the file of one's own certificate"),
-        ("key", "the file of its key"),
-        ("log-level", "taken and not used"),
+        ("server", "the server's address (default http://127.0.0.1:8300)"),
+        ("pd", "the server's address; the older name of --server"),
+        ("ca", "the CA file that the server's certificate is checked against"),
+        ("cert", "the client's certificate file"),
+        ("key", "the key file of the certificate"),
+        ("log-level", "accepted and ignored"),
         ("user", "the user's name"),
-        ("password", "the user's password; better in the variable TICDC_PASSWORD"),
+        ("password", "the user's password; the variable TICDC_PASSWORD is safer"),
     ):
         shared.add_argument(f"--{name}", help=about, default=argparse.SUPPRESS)
 
@@ -115,16 +115,16 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser.add_argument(*names, **options)  # type: ignore[arg-type]
 
     def keyspace(parser: _Parser, default: str = "default") -> None:
-        flag(parser, "-k", "--keyspace", about="taken for TiCDC's sake", default=default)
+        flag(parser, "-k", "--keyspace", about="accepted and ignored", default=default)
 
     def one(parser: _Parser, *, required: bool = True) -> None:
         flag(parser, "-c", "--changefeed-id", about="the changefeed's id", required=required)
 
     def settings(parser: _Parser) -> None:
-        flag(parser, "--sink-uri", about="where to publish, kafka://host:port/topic?protocol=…")
+        flag(parser, "--sink-uri", about="the sink URI: kafka://host:port/topic?protocol=…")
         flag(parser, "--schema-registry", about="the Schema Registry's URL")
-        flag(parser, "--config", about="the changefeed's configuration, a TOML file")
-        flag(parser, "--target-ts", about="the last commit-ts to publish", type=_tso, default=None, metavar="TSO")
+        flag(parser, "--config", about="the changefeed's configuration file (TOML)")
+        flag(parser, "--target-ts", about="stop after this commit-ts", type=_tso, default=None, metavar="TSO")
         flag(parser, "--sort-engine", about=None, default="unified")
         flag(parser, "--sort-dir", about=None)
         upstream(parser)
@@ -134,8 +134,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             flag(parser, f"--upstream-{name}", about=None)
 
     def asking(parser: _Parser) -> None:
-        flag(parser, "--no-confirm", about="do not ask", of=bool)
-        flag(parser, "-v", "--verbose", about="tell more", of=bool)
+        flag(parser, "--no-confirm", about="do not ask for confirmation", of=bool)
+        flag(parser, "-v", "--verbose", about="print more", of=bool)
 
     root = _Parser(
         "tidecast cli", description="TiCDC's command line for changefeeds.", parents=[shared], allow_abbrev=False
@@ -148,12 +148,19 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     keyspace(create, default="")
     one(create, required=False)
     settings(create)
-    flag(create, "--start-ts", about="publish what is later, by default now", type=_tso, default=0, metavar="TSO")
-    flag(create, "--disable-gc-check", about="taken for TiCDC's sake", of=bool)
+    flag(
+        create,
+        "--start-ts",
+        about="publish changes after this commit-ts (default: now)",
+        type=_tso,
+        default=0,
+        metavar="TSO",
+    )
+    flag(create, "--disable-gc-check", about="accepted and ignored", of=bool)
     flag(create, "--tz", about=None, default="SYSTEM")
     asking(create)
 
-    update = parser_of(verbs, "update", "Change a changefeed that is stopped or failed.")
+    update = parser_of(verbs, "update", "Update a stopped or failed changefeed.")
     keyspace(update)
     one(update)
     settings(update)
@@ -161,61 +168,61 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
     listing = parser_of(verbs, "list", "List changefeeds.")
     keyspace(listing)
-    flag(listing, "-a", "--all", about="also those that have finished", of=bool)
+    flag(listing, "-a", "--all", about="list finished changefeeds as well", of=bool)
 
     query = parser_of(verbs, "query", "Show a changefeed.")
     keyspace(query)
     one(query)
-    flag(query, "-s", "--simple", about="only state and checkpoint", of=bool)
+    flag(query, "-s", "--simple", about="print state and checkpoint only", of=bool)
 
-    for name, about in (("pause", "Stop a changefeed."), ("remove", "Forget a changefeed.")):
+    for name, about in (("pause", "Pause a changefeed."), ("remove", "Remove a changefeed.")):
         simple = parser_of(verbs, name, about)
         keyspace(simple, default="" if name == "pause" else "default")
         one(simple)
 
-    resume = parser_of(verbs, "resume", "Let a changefeed go on.")
+    resume = parser_of(verbs, "resume", "Resume a changefeed.")
     keyspace(resume)
     one(resume)
     asking(resume)
-    flag(resume, "--overwrite-checkpoint-ts", about="go on from here: now, or a TSO", metavar="TSO")
+    flag(resume, "--overwrite-checkpoint-ts", about="continue from here: now, or a TSO", metavar="TSO")
     upstream(resume)
 
-    statistics = parser_of(verbs, "statistics", "Show how far a changefeed is behind, again and again.")
+    statistics = parser_of(verbs, "statistics", "Print the lag of a changefeed repeatedly.")
     keyspace(statistics)
     one(statistics)
-    flag(statistics, "-I", "--interval", about="seconds between two looks", type=_seconds, default=10)
+    flag(statistics, "-I", "--interval", about="seconds between two lines", type=_seconds, default=10)
 
     for name in MOVES:
-        move = parser_of(verbs, name, "Refused: there is one server, which has all tables.", hidden=True)
+        move = parser_of(verbs, name, "Refused: one server has all tables.", hidden=True)
         keyspace(move)
         one(move)
         flag(move, "-t", "--table-id", about="the table's id", type=_int, required=True)
         if name.startswith("move"):
-            flag(move, "-d", "--target-node-id", about="where it is to go", required=True)
-        flag(move, "--mode", about="taken for TiCDC's sake", type=_int, default=0)
+            flag(move, "-d", "--target-node-id", about="the target server", required=True)
+        flag(move, "--mode", about="accepted and ignored", type=_int, default=0)
 
-    unsafe = parser_of(groups, "unsafe", "Look at what the server keeps.", hidden=True)
+    unsafe = parser_of(groups, "unsafe", "Inspect what the server stores.", hidden=True)
     dangers = unsafe.add_subparsers(dest="verb", metavar="COMMAND", required=False)
     for name, about in (
         ("reset", "Refused: there is no PD to reset."),
-        ("show-metadata", "Show what the server keeps."),
+        ("show-metadata", "Print what the server stores."),
         ("delete-service-gc-safepoint", "Refused: there is no PD."),
         ("resolve-lock", "Refused: there is no TiKV."),
     ):
         danger = parser_of(dangers, name, about)
-        flag(danger, "--no-confirm", about="do not ask", of=bool)
+        flag(danger, "--no-confirm", about="do not ask for confirmation", of=bool)
         if name == "reset":
-            flag(danger, "--cluster-id", about="taken for TiCDC's sake", default="default")
+            flag(danger, "--cluster-id", about="accepted and ignored", default="default")
         elif name != "show-metadata":
             keyspace(danger, default="")
             upstream(danger)
         if name == "resolve-lock":
             flag(danger, "--region", about="the region's id", type=_tso, required=True)
-            flag(danger, "--ts", about="resolve what is older, by default one minute", type=_tso, default=0)
+            flag(danger, "--ts", about="resolve locks older than this (default: one minute ago)", type=_tso, default=0)
 
     for group, verb, of_group, of_verb in (
         ("capture", "list", "Manage servers.", "List the servers."),
-        ("tso", "query", "Manage the clock.", "Print the present TSO."),
+        ("tso", "query", "Manage TSOs.", "Print the current TSO."),
     ):
         inner = parser_of(groups, group, of_group).add_subparsers(dest="verb", metavar="COMMAND", required=False)
         parser_of(inner, verb, of_verb)

@@ -19,11 +19,9 @@ _Master = Annotated[
     typer.Option("--master", metavar="URL", help="Spark's master: local[4], spark://host:7077, yarn, k8s://https://…."),
 ]
 _Remote = Annotated[
-    str | None, typer.Option("--remote", metavar="URL", help="A Spark Connect server: sc://host:15002.")
+    str | None, typer.Option("--remote", metavar="URL", help="The Spark Connect server: sc://host:15002.")
 ]
-_Conf = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be given repeatedly.")
-]
+_Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A Spark setting. Repeatable.")]
 _OPTIONS = {"master": _Master, "remote": _Remote, "conf": _Conf}
 _SMALL, _FEW = 1 << 20, 1000
 _NAME = re.compile(r"[\w.-]+")
