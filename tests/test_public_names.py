@@ -74,7 +74,7 @@ PUBLIC = {
         guess_protocol known_names protocol_named
     """,
     "tidecast.protocols.avro": """
-        AvroOptions PROTOCOL decode decode_column encode_ddl encode_key encode_value encode_watermark key_schema
+        AvroOptions PROTOCOL decode_column encode_ddl encode_key encode_value encode_watermark key_schema
         lossy_columns read_table_schema unencodable value_schema
     """,
     "tidecast.protocols.debezium": """

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from real_numbers import read_again
 
 import tidecast
+from tidecast.inspection._alone import inspect_alone
 from tidecast.inspection._plain import inspect_plain
 from tidecast.plain import TakesSpark
 from tidecast.protocols import DecodeOptions
@@ -72,7 +73,8 @@ class Variant:
     def plainly(self, message: bytes) -> dict[str, Any]:
         """Return what Python says of a message. Raises TakesSpark."""
         options = DecodeOptions(ordered=True, registry=self.registry, zone=ZONE)
-        return shown(inspect_plain(message, self.protocol, options))
+        explain = inspect_alone if protocol_named(self.protocol).reader else inspect_plain
+        return shown(explain(message, self.protocol, options))
 
     def by_spark(self, spark: SparkSession, messages: list[bytes]) -> list[dict[str, Any]]:
         """Return what Spark says of messages, which are read together: each by itself would take hours."""

@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 
 import golden_data
 import pytest
+from avro_events import decode_avro
 from deltalake import DeltaTable
 from differences import assert_rows_equal
 from full import full
@@ -35,7 +36,7 @@ import tidecast
 from tidecast._errors import ConfigError, CorruptedData, DecodeError, TableRefused, TerminalError
 from tidecast._policy import DdlPolicy, OnDdl
 from tidecast.model import Column, DataType, Ddl, Events, Index, TableSchema
-from tidecast.protocols import avro, simple
+from tidecast.protocols import simple
 from tidecast.replica import Replicated, TableReport, parse_target, replicate
 from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._columns import fill
@@ -140,7 +141,7 @@ def simple_events(spark: SparkSession, file: Path) -> Events:
 def avro_events(spark: SparkSession, file: Path, schemas: str) -> Events:
     known = {m["id"]: m["schema"] for m in lines(schemas)}
     records = FileTopics(file, "orc").read(spark)
-    return avro.decode(records.frame.persist(), KnownSchemas(known), ordered=records.ordered, zone=ZONE)
+    return decode_avro(records.frame, KnownSchemas(known), ordered=records.ordered, zone=ZONE)
 
 
 @pytest.fixture(autouse=True)

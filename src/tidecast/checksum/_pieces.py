@@ -56,7 +56,8 @@ def _known(value: pa.Array, number: pa.Array) -> Pieces:
 
 def _real(data_type: DataType, value: pa.Array) -> Pieces:
     """A double; NaN and the infinities count as 0."""
-    number = to_numpy(value).astype("<f8")
+    with np.errstate(invalid="ignore"):  # a damaged float may be a signalling NaN
+        number = to_numpy(value).astype("<f8")
     return (fixed_bytes(np.where(np.isfinite(number), number, 0.0), _there(value)),)
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tidecast._errors import ConfigError
 from tidecast._progress import Progress, no_progress
 from tidecast._secrets import resolved_uri
+from tidecast.inspection._alone import inspect_alone
 from tidecast.inspection._inspected import Inspected
 from tidecast.inspection._plain import inspect_plain
 from tidecast.inspection._wanted import Wanted, commit_ts_range, key_of
@@ -79,8 +80,10 @@ def inspect(
     zone = check_zone(tz or local_zone())
     protocol_named(name).check_registry(registry)
     progress("reading", 0, 0)
+    options = DecodeOptions(ordered=True, registry=registry, zone=zone)
     try:
-        found = [inspect_plain(value, name, DecodeOptions(ordered=True, registry=registry, zone=zone))]
+        one = inspect_alone if protocol_named(name).reader else inspect_plain
+        found = [one(value, name, options)]
     except TakesSpark:
         from tidecast.inspection._events import inspect_message
 

@@ -121,4 +121,6 @@ def by_distinct(array: pa.Array, make: Callable[[Any], object], kind: pa.DataTyp
 
 def joined(pieces: Iterable[pa.Array | pa.Scalar], kind: pa.DataType = BYTES) -> pa.Array:
     """Return texts or bytes put together row by row; null counts as nothing."""
-    return pc.binary_join_element_wise(*pieces, pa.scalar("" if kind == TEXT else b"", kind), null_handling="skip")
+    nothing = pa.scalar("" if kind == TEXT else b"", kind)
+    # Arrow leaves out a row in which all is null; a piece that never is keeps it.
+    return pc.binary_join_element_wise(*pieces, nothing, nothing, null_handling="skip")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from avro_events import decode_avro
 from differences import assert_messages_equal
 from golden_data import ONE_OF_EACH_IN_AVRO, lines
 from golden_events import ZONE, GoldenEvents
@@ -19,7 +20,6 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast.model import Events, Kind, sanitize
-from tidecast.protocols import avro
 from tidecast.sources import read_records
 from tidecast.spark import union
 
@@ -96,7 +96,7 @@ def test_watermarks_and_schema_changes_of_avro_are_read(golden: Callable[[str], 
     path = golden("avro-watermark.jsonl.gz")
     messages = lines(path)
     records, _ = read_records(spark, f"file://{path}?protocol=avro")
-    with avro.decode(records.frame, KnownSchemas({}), ordered=True, zone=ZONE) as events:
+    with decode_avro(records.frame, KnownSchemas({}), ordered=True, zone=ZONE) as events:
         assert events.rejected.count() == 0
     assert events.tables == ()
     assert events.watermark == max(int(m["commit_ts"]) for m in messages if m["kind"] == "watermark")
@@ -111,7 +111,7 @@ def test_rows_without_a_key_are_read_but_not_deletes_that_are_empty(
     path = golden("avro-ext-uknull.jsonl.gz")
     messages = lines(path)
     records, _ = read_records(spark, f"file://{path}?protocol=avro")
-    with avro.decode(records.frame, KnownSchemas(schemas), ordered=True, zone=ZONE) as events:
+    with decode_avro(records.frame, KnownSchemas(schemas), ordered=True, zone=ZONE) as events:
         rows = rows_of(events)
         empty = {r["offset"] for r in events.rejected.where("reason = 'bad-message'").select("offset").collect()}
     assert empty == {n for n, m in enumerate(messages) if m["value"] is None}

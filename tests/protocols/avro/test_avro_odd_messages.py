@@ -11,13 +11,14 @@ from typing import Any
 
 import fastavro
 import pytest
+from avro_events import decode_avro
 from known_schemas import KnownSchemas
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidecast import verify
 from tidecast._errors import Unreachable
-from tidecast.checksum import verify
 from tidecast.model import RECORD, Column, DataType, Events, Index, TableSchema
 from tidecast.protocols import avro
 from tidecast.protocols.avro import AvroOptions
@@ -62,7 +63,7 @@ class Topic:
         return given.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
 
     def decode(self, spark: SparkSession) -> Events:
-        return avro.decode(self.records(spark), KnownSchemas(self.schemas), ordered=True)
+        return decode_avro(self.records(spark), KnownSchemas(self.schemas), ordered=True)
 
 
 def verdicts(events: Events) -> dict[int, tuple[str, int | None]]:
@@ -79,7 +80,7 @@ def test_spark_keeps_no_messages_whose_schema_nobody_tells(spark: SparkSession) 
             raise Unreachable(f"the registry does not answer for {schema_id}")
 
     with pytest.raises(Unreachable):
-        avro.decode(records, Silent({}))
+        decode_avro(records, Silent({}))
     assert records.storageLevel == StorageLevel.NONE
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
+from avro_events import decode_avro
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from known_schemas import KnownSchemas
@@ -110,7 +111,7 @@ def test_rows_survive(options: AvroOptions, batch: list[dict[str, Any]], session
     record = {f.name: F.lit(None).cast(f.dataType).alias(f.name) for f in RECORD.fields}
     record |= {"key": F.col("key"), "value": F.col("value"), "offset": F.col("id").cast("bigint").alias("offset")}
     try:
-        with avro.decode(encoded.select(*record.values()), schemas, ordered=True, zone=options.zone) as events:
+        with decode_avro(encoded.select(*record.values()), schemas, ordered=True, zone=options.zone) as events:
             (decoded,) = events.tables
             assert decoded.schema.handle_key == ("id",)
             found = decoded.frame.select("offset", "reason", "data.*").collect()

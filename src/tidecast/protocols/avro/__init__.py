@@ -2,7 +2,6 @@
 
 from tidecast.protocols.avro._column import decode_column, read_table_schema
 from tidecast.protocols.avro._control import encode_ddl, encode_watermark
-from tidecast.protocols.avro._decode import decode
 from tidecast.protocols.avro._encode import encode_key, encode_value, unencodable
 from tidecast.protocols.avro._lossy import lossy_columns
 from tidecast.protocols.avro._options import AvroOptions
@@ -12,7 +11,6 @@ from tidecast.protocols.avro._schema import key_schema, value_schema
 __all__ = [
     "PROTOCOL",
     "AvroOptions",
-    "decode",
     "decode_column",
     "encode_ddl",
     "encode_key",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tidecast.protocols._protocol import WireProtocol
 from tidecast.protocols.avro._codec import AvroCodec, wrong_options
 from tidecast.protocols.avro._describe import describe, looks_like
-from tidecast.protocols.avro._plain import read_plain
 from tidecast.protocols.avro._read import AvroReader
 
 PROTOCOL = WireProtocol(
@@ -16,7 +15,6 @@ PROTOCOL = WireProtocol(
     codec=AvroCodec,
     describe=describe,
     looks_like=looks_like,
-    read_plain=read_plain,
     wrong_options=wrong_options,
     needs_registry=True,
     reads_avro=True,
