@@ -22,7 +22,7 @@ import tidecast
 from tidecast.inspection._alone import inspect_alone
 from tidecast.inspection._plain import inspect_plain
 from tidecast.plain import TakesSpark
-from tidecast.protocols import DecodeOptions
+from tidecast.protocols import DecodeOptions, protocol_named
 from tidecast.registry import Registry, open_registry
 from tidecast.spark import active_java
 

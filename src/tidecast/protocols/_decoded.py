@@ -169,10 +169,15 @@ class Marks:
 class Reader(Protocol):
     """The driver's part of reading a source: it knows schemas, and makes the decoder that tasks are given.
 
+    `head` is what keys and values of rows begin with that tell their version in so many bytes; None for none.
     `keyless` is what values begin with that tell all of their row but which columns are its key; None for none.
     `position` is by what rows of several partitions have one order: `commit_ts`, or None. `has_commit_ts` tells whether
     every row has one. `marks` tell the messages that must be read before any row; None where rows need none of them.
     """
+
+    @property
+    def head(self) -> tuple[bytes, int] | None:
+        """See above."""
 
     @property
     def keyless(self) -> bytes | None:

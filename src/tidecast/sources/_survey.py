@@ -9,7 +9,7 @@ from operator import or_
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -50,8 +50,7 @@ class Messages:
     def rows(self) -> Rereading:
         """Return the messages, and how their rows are read. One pass before makes sure that all schemas are known."""
         frame = self._records.frame
-        seen = frame.select(*(name for name in _SEEN if name in frame.columns))
-        self._twice(lambda rows: _grouped(rows, None), seen, _unknown)
+        self._twice(lambda rows: _grouped(rows, None), _seen(frame, self._reader), _unknown)
         return Rereading(frame, Reading(self._reader.decoder))
 
     def counted(self, make: Make, out: T.StructType) -> list[Row]:
@@ -87,8 +86,7 @@ class Messages:
         """Return the events. What they hold of rows is planned when it is asked for."""
         frame, reader = self._records.frame, self._reader
         position = "offset" if self._records.ordered else reader.position
-        seen = frame.select(*(name for name in _SEEN if name in frame.columns))
-        found = self._twice(lambda rows: _grouped(rows, position), seen, _unknown)
+        found = self._twice(lambda rows: _grouped(rows, position), _seen(frame, reader), _unknown)
         told, controls = self._told, self._controls
         if told is None or controls is None:
             told = _batch_of([row["sample"] for row in found if row["kind"] == _CONTROL])
@@ -116,6 +114,29 @@ class Messages:
         )
 
 
+def _seen(frame: DataFrame, reader: Reader) -> DataFrame:
+    """Return what a survey needs of messages: one for all rows that have the same heads, where heads tell the version.
+
+    Out: columns of `_SEEN`, `offset` that of the first, and `weight`, how many messages it stands for.
+    """
+    seen = [name for name in _SEEN if name in frame.columns]
+    if reader.head is None:
+        return frame.select(*seen, F.lit(1).cast("bigint").alias("weight"))
+    magic, length = reader.head
+
+    def framed(name: str) -> Column:
+        return F.coalesce(F.col(name).startswith(F.lit(magic)), F.lit(False))
+
+    def head(name: str) -> Column:
+        return F.when(framed(name), F.substring(name, 1, length)).otherwise(F.col(name)).alias(name)
+
+    others = [name for name in seen if name not in ("key", "value", "offset")]
+    alone = F.when(~(framed("value") | framed("key")), F.struct("partition", "offset"))
+    heads = frame.groupBy(head("key"), head("value"), alone.alias("alone"))
+    first = [F.first(name).alias(name) for name in others]
+    return heads.agg(*first, F.min("offset").alias("offset"), F.count("*").alias("weight")).drop("alone")
+
+
 def _unknown(row: Row) -> bytes | None:
     """Return the name of what rows need of schemas, None where they need nothing."""
     return bytes(row["name"]) if row["kind"] == _UNKNOWN else None
@@ -137,12 +158,12 @@ def _grouped(rows: Rereading, position: str | None) -> DataFrame:
 def _counts(reading: Reading, position: str | None, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield what one batch has."""
     decoded = reading.read(messages, values=False)
-    offsets = np.asarray(messages.column("offset"))
+    offsets, weights = (np.asarray(messages.column(name)) for name in ("offset", "weight"))
     counted: list[dict[str, object]] = []
     samples: list[int] = []
 
     def count(kind: str, at: np.ndarray, name: bytes = b"", **numbers: int | None) -> None:
-        counted.append({"kind": kind, "name": name, "rows": len(at), **numbers})
+        counted.append({"kind": kind, "name": name, "rows": int(weights[at].sum()), **numbers})
         samples.append(int(at[0]))
 
     for rows in decoded.rows:

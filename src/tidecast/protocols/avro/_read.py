@@ -13,7 +13,7 @@ from tidecast.protocols._decoded import Controls, Marks, Rejected
 from tidecast.protocols._protocol import DecodeOptions, missing_registry
 from tidecast.protocols.avro._columns import AvroDecoder
 from tidecast.protocols.avro._control import DDL
-from tidecast.registry import CONFLUENT, RegisteredSchema, header
+from tidecast.registry import RegisteredSchema, header
 
 
 class AvroReader:
@@ -23,13 +23,15 @@ class AvroReader:
     has_commit_ts = False
     marks: Marks | None = None
     history: SchemaHistory | None = None
-    keyless = CONFLUENT.magic
 
     def __init__(self, options: DecodeOptions) -> None:
         if options.registry is None:
             raise missing_registry("Avro")
         self._registry, self._zone = options.registry, options.zone
         self._registry.check()
+        framing = self._registry.framing
+        self.keyless: bytes | None = framing.magic
+        self.head: tuple[bytes, int] | None = (framing.magic, framing.length)
         guessed = self._registry.guess(options.subjects)
         self._schemas: Mapping[bytes, RegisteredSchema | None] = {header(n): known for n, known in guessed.items()}
 
