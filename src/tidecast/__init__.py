@@ -6,6 +6,8 @@ What these names stand for is imported when it is asked for: `import tidecast` c
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tidecast._version import __version__
+
 if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
     from tidecast import functions
     from tidecast._demo import Demo, DemoTable, DemoTopic, demo
@@ -82,7 +84,6 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
     )
     from tidecast.runtime import configure_spark, spark_session
 
-__version__ = "0.1.0"
 
 __all__ = [
     "Bootstrap",

@@ -39,9 +39,9 @@ def base(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> AnyPath:
 
 
 def ended(folder: Path, *command: str | Path) -> Any:
-    """Run a program that knows of the store by its options alone, and whose executors find no Python."""
+    """Run a program that knows of the store by its options alone, and whose executors have this Python."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    own = {"PYSPARK_PYTHON": "/no/python", "PYSPARK_DRIVER_PYTHON": sys.executable, "JAVA_HOME": str(find_java().home)}
+    own = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(find_java().home)}
     done = subprocess.run(command, capture_output=True, text=True, env={**environment, **own}, cwd=folder)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout)

@@ -54,7 +54,7 @@ def settings(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         conf |= {"spark.jars": ",".join(map(str, s3.jars()))}
         (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in conf.items()))
         patch.setenv("SPARK_CONF_DIR", str(folder))
-        patch.setenv("PYSPARK_PYTHON", "/no/python")  # executors need none
+        patch.setenv("PYSPARK_PYTHON", sys.executable)  # which executors run, too
         yield
 
 

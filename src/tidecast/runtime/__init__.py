@@ -1,6 +1,7 @@
 """The ground that everything stands on: a Java, the connectors, a Spark session, the system's time zone."""
 
 from tidecast.runtime._avro_limits import check_avro_limits
+from tidecast.runtime._executors import check_executors
 from tidecast.runtime._iceberg import is_iceberg
 from tidecast.runtime._jars import ICEBERG_JARS, MYSQL_JARS, SPARK_JARS, fetch_jars, read_jar_list
 from tidecast.runtime._java import Java, find_java
@@ -20,6 +21,7 @@ __all__ = [
     "Java",
     "RunningTasks",
     "check_avro_limits",
+    "check_executors",
     "check_zone",
     "command_settings",
     "configure_spark",

@@ -16,7 +16,7 @@ from tidecast._uri import parse_place, redact_uri
 from tidecast.model import Events, SchemaHistory
 from tidecast.protocols import DecodeOptions, Reader, check_readable, protocol_named
 from tidecast.registry import Registry, subject_for
-from tidecast.runtime import check_avro_limits, unknown_zone
+from tidecast.runtime import check_avro_limits, check_executors, unknown_zone
 from tidecast.sources._survey import Messages
 from tidecast.sources._unpack import check_compression, unpacked
 from tidecast.storage import path_of, path_uri
@@ -83,6 +83,7 @@ def decode_records(
     wire = protocol_named(check_readable(protocol))
     options = DecodeOptions(records.ordered, registry, zone, history, kept=records.kept, subjects=subjects)
     if wire.reader:
+        check_executors(records.frame.sparkSession)
         events = _surveyed(records, wire.reader(options))
     else:
         if wire.reads_avro:
@@ -103,6 +104,7 @@ def messages_of(
     """Return messages that are read in passes; of a protocol whose reader can do that."""
     reader = protocol_named(protocol).reader
     assert reader is not None
+    check_executors(records.frame.sparkSession)
     return Messages(records, reader(DecodeOptions(records.ordered, registry, zone, subjects=subjects)))
 
 

@@ -1,0 +1,3 @@
+"""The version of tidecast; pyproject.toml has the same."""
+
+__version__ = "0.1.0"
