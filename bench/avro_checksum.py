@@ -23,6 +23,8 @@ from tidecast.checksum import Verdict, row_checksum, verdict
 from tidecast.expressions import MAX_LENGTH
 from tidecast.model import TableChanges
 from tidecast.protocols import avro
+from tidecast.sources import decode_records
+from tidecast.topics import Records
 
 OPTIONS = avro.AvroOptions(
     enable_tidb_extension=True,
@@ -72,7 +74,9 @@ def contestants(changes: DataFrame) -> list[Contestant]:
     bare = records.select(row.alias("row")).select("row.*")
 
     def find_tables() -> TableChanges:
-        (table,) = avro.decode(records, KnownSchemas(schemas), ordered=True, zone=OPTIONS.zone).tables
+        known = KnownSchemas(schemas)
+        events = decode_records(Records(records, ordered=True), "avro", registry=known, zone=OPTIONS.zone)
+        (table,) = events.tables
         return table
 
     table = find_tables()
