@@ -64,9 +64,9 @@ PUBLIC = {
     """,
     "tidecast.values": """
         BYTES TEXT arrow_type bit_bytes bit_number by_distinct content_of decimal_bytes decimal_of_bytes decimal_text
-        enum_element enum_number fixed_bytes from_text gather joined json_object json_string json_value null_where nulls
-        numbers real refused row_type set_elements set_mask shift_zone shortest_text spread text_of_bytes to_numpy
-        unsigned valid whole
+        enum_element enum_number fixed_bytes from_text gather is_zone joined json_object json_string json_value
+        null_where nulls numbers real refused row_type set_elements set_mask shift_zone shortest_text spread
+        text_of_bytes to_numpy unsigned valid whole
     """,
     "tidecast.protocols": """
         Codec CodecOptions Controls DecodeOptions Decoded Decoder Description Encoder Marks Message Reader Rejected
@@ -99,7 +99,7 @@ PUBLIC = {
         sync_folder touch write_new
     """,
     "tidecast.topics": """
-        Counts Int64 KafkaOptions Offsets Records Spans TopicInfo Topics DEAD_LETTERS DeadLetter DeadLetters
+        Counts FileTopics Int64 KafkaOptions Offsets Records Spans TopicInfo Topics DEAD_LETTERS DeadLetter DeadLetters
         append_lines check_storage check_written claim_folder claim_location compress compressed count_rows
         dead_letters_folder dead_letters_in decompressed
         fetched_claims file_errors first_dead_letters kafka_errors
@@ -107,8 +107,9 @@ PUBLIC = {
     """,
     "tidecast.sources": """
         Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream check_source check_source_of
-        database_errors dead_letters decode_records mapped messages_of parse_database read_database read_progress
-        read_records read_topic source_errors source_name subjects_of unpacked
+        database_errors dead_letters decode_records mapped messages_here messages_of
+        parse_database read_database read_progress
+        read_records read_topic reader_of source_errors source_name subjects_of unpacked
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Router RoutingRules TableFilter

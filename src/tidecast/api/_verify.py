@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import overload
+from itertools import islice
+from typing import Any, overload
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast import checksum
@@ -17,8 +19,17 @@ from tidecast.api._source import GivenEvents, TopicSource, folder, row_count
 from tidecast.api._verdicts import COUNTS, VERDICTS, count_verdicts, list_unread, list_verdicts
 from tidecast.checksum import Verdict
 from tidecast.model import Events, Kind
-from tidecast.protocols import protocol_named
-from tidecast.sources import DEAD_LETTER, messages_of, read_records, source_errors, subjects_of
+from tidecast.protocols import DecodeOptions, protocol_named
+from tidecast.runtime import settings_of_command
+from tidecast.sources import (
+    DEAD_LETTER,
+    messages_here,
+    messages_of,
+    read_records,
+    reader_of,
+    source_errors,
+    subjects_of,
+)
 from tidecast.storage import AnyPath
 from tidecast.topics import append_lines, write_dead_letters
 
@@ -85,6 +96,9 @@ def verify(
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     if protocol_named(checked.protocol).reader:
         progress("verifying rows", 0, 0)
+        alone = spark is None and not (mismatches_in or dead_letters_in or settings_of_command())
+        if alone and (batches := messages_here(checked.uri)) is not None:
+            return _verified_here(checked, batches)
         with source_errors(checked.uri):
             return _verified(checked, mismatches_in, dead_letters_in)
     with checked.events(progress) as events:
@@ -120,8 +134,44 @@ def _verified(source: TopicSource, mismatches_in: AnyPath | None, dead_letters_i
     messages = messages_of(
         records, protocol, registry=source.registry, zone=source.zone, subjects=subjects_of(source.uri)
     )
+    report = _report(messages.counted(count_verdicts, COUNTS), source)
+    unread = report.dead_letters
+    rows = messages.rows() if not report.ok or (dead_letters_in and unread) else None
+    if not report.ok and rows:
+        wrong = _mismatches(rows.map(partial(list_verdicts, only=Verdict.MISMATCH), VERDICTS)).persist()
+        report.mismatches = [r.asDict() for r in wrong.limit(SHOWN_MISMATCHES).collect()]
+        if mismatches_in:
+            append_lines(wrong, mismatches_in, expected=report.verdicts[Verdict.MISMATCH])
+        wrong.unpersist()
+    if dead_letters_in and unread and rows:
+        report.dead_letters = write_dead_letters(rows.map(list_unread, DEAD_LETTER), dead_letters_in)
+    return report
+
+
+def _verified_here(source: TopicSource, batches: list[pa.RecordBatch]) -> Verified:
+    """Verify messages in this process."""
+    options = DecodeOptions(registry=source.registry, zone=source.zone, subjects=subjects_of(source.uri))
+    reader = reader_of(source.protocol, options)
+    decoded = [reader.decoder.decode(batch) for batch in batches]
+    if reader.learn([name for one in decoded for name, _ in one.unknown]):
+        decoded = [reader.decoder.decode(batch) for batch in batches]
+    pairs = [*zip(decoded, batches, strict=True)]
+    report = _report((row for part in count_verdicts(pairs) for row in part.to_pylist()), source)
+    if not report.ok:
+        wrong = (row for part in list_verdicts(pairs, Verdict.MISMATCH) for row in part.to_pylist())
+        report.mismatches = [
+            {"topic": r["topic"], "partition": r["partition"], "offset": r["offset"]}
+            | {"table": f"{r['database']}.{r['table']}", "key": r["key"]}
+            | {name: r[name] for name in ("expected", "actual", "corrupted")}
+            for r in islice(wrong, SHOWN_MISMATCHES)
+        ]
+    return report
+
+
+def _report(rows: Iterable[Row | dict[str, Any]], source: TopicSource) -> Verified:
+    """Return what counts of verdicts (see `COUNTS`) say."""
     report, unread, timed = Verified(), Counter[str](), set[str]()
-    for row in messages.counted(count_verdicts, COUNTS):
+    for row in rows:
         if row["verdict"] is None:
             unread[row["reason"]] += row["rows"]
             continue
@@ -133,16 +183,7 @@ def _verified(source: TopicSource, mismatches_in: AnyPath | None, dead_letters_i
             unread[row["reason"]] += row["rows"]
         if row["timed"]:
             timed.add(table)
-    rows = messages.rows() if not report.ok or (dead_letters_in and unread) else None
-    if not report.ok and rows:
-        wrong = _mismatches(rows.map(partial(list_verdicts, only=Verdict.MISMATCH), VERDICTS)).persist()
-        report.mismatches = [r.asDict() for r in wrong.limit(SHOWN_MISMATCHES).collect()]
-        if mismatches_in:
-            append_lines(wrong, mismatches_in, expected=report.verdicts[Verdict.MISMATCH])
-        wrong.unpersist()
     report.dead_letters = unread
-    if dead_letters_in and unread and rows:
-        report.dead_letters = write_dead_letters(rows.map(list_unread, DEAD_LETTER), dead_letters_in)
     report.warnings = _warnings(report, timed, source)
     return report
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+import pyarrow as pa
 from pyspark.errors import DateTimeException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -20,7 +21,11 @@ from tidecast.runtime import check_avro_limits, check_executors, unknown_zone
 from tidecast.sources._survey import Messages
 from tidecast.sources._unpack import check_compression, unpacked
 from tidecast.storage import path_of, path_uri
-from tidecast.topics import Offsets, Records, file_errors, kafka_errors, open_topics
+from tidecast.topics import FileTopics, Offsets, Records, file_errors, kafka_errors, open_topics
+from tidecast.values import is_zone
+
+_FEW_BYTES = 4 << 20
+"""How large files are, all together, that are read in the program's own process."""
 
 
 def _any_subject(subject: str) -> bool:
@@ -79,12 +84,13 @@ def decode_records(
     subjects: Callable[[str], bool] = _any_subject,
 ) -> Events:
     """Return the events of messages in a protocol; `history` is what earlier messages have shown of schemas."""
-    check_spark_zone(records.frame.sparkSession, zone)
     wire = protocol_named(check_readable(protocol))
+    if not wire.reader:
+        check_spark_zone(records.frame.sparkSession, zone)
     options = DecodeOptions(records.ordered, registry, zone, history, kept=records.kept, subjects=subjects)
     if wire.reader:
         check_executors(records.frame.sparkSession)
-        events = _surveyed(records, wire.reader(options))
+        events = _surveyed(records, reader_of(protocol, options))
     else:
         if wire.reads_avro:
             check_avro_limits(records.frame.sparkSession)
@@ -102,10 +108,31 @@ def messages_of(
     subjects: Callable[[str], bool] = _any_subject,
 ) -> Messages:
     """Return messages that are read in passes; of a protocol whose reader can do that."""
-    reader = protocol_named(protocol).reader
-    assert reader is not None
     check_executors(records.frame.sparkSession)
-    return Messages(records, reader(DecodeOptions(records.ordered, registry, zone, subjects=subjects)))
+    options = DecodeOptions(records.ordered, registry, zone, subjects=subjects)
+    return Messages(records, reader_of(protocol, options))
+
+
+def reader_of(protocol: str, options: DecodeOptions) -> Reader:
+    """Return the reader of a protocol that has one. Raises ConfigError for a time zone that it does not know."""
+    make = protocol_named(protocol).reader
+    assert make is not None
+    if not is_zone(options.zone):
+        raise unknown_zone(options.zone)
+    return make(options)
+
+
+def messages_here(uri: str) -> list[pa.RecordBatch] | None:
+    """Return the messages of a source whose reader needs no Spark, and which are few files on this machine; else None.
+
+    See `FileTopics.here` for the columns.
+    """
+    place = parse_place(uri)
+    topics = open_topics(place)
+    if protocol_named(protocol_of(uri)).reader is None or not isinstance(topics, FileTopics):
+        return None
+    here: list[pa.RecordBatch] | None = topics.here(_FEW_BYTES)
+    return here
 
 
 def subjects_of(uri: str) -> Callable[[str], bool]:

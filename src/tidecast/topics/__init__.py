@@ -13,7 +13,7 @@ from tidecast.topics._dead_letters import (
     replace_dead_letters,
     write_dead_letters,
 )
-from tidecast.topics._files import DEAD_LETTERS, file_errors
+from tidecast.topics._files import DEAD_LETTERS, FileTopics, file_errors
 from tidecast.topics._kafka_errors import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
 from tidecast.topics._open import open_topics
@@ -34,6 +34,7 @@ __all__ = [
     "Counts",
     "DeadLetter",
     "DeadLetters",
+    "FileTopics",
     "Int64",
     "KafkaOptions",
     "Offsets",

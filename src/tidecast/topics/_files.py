@@ -13,8 +13,10 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -40,6 +42,7 @@ _FEW_BYTES = 1 << 18
 """How large files are, all together and without what each file of Parquet has beside its rows (`_FOOTER`), that one
 task reads and works on."""
 _FOOTER = 3000
+_AT_ONCE = 10_000
 
 _RESERVED = (DEAD_LETTERS, "_delta_log", "_spark_metadata", "_temporary")
 _DAMAGED = "it is damaged, or no file of its kind: fetch it again, or take it away"
@@ -124,6 +127,21 @@ class FileTopics:
         # Parquet is read in a quarter of the time that Spark takes to keep what it read; lines are parsed.
         return Records.of(frame, ordered=not numbered and len(files) == 1, few=few, kept=bool(lines))
 
+    def here(self, most: int) -> list[pa.RecordBatch] | None:
+        """Return the records without Spark, where all lie in Parquet files on this machine of `most` bytes in all.
+
+        Out: the columns of `RECORD` in Arrow's types, text and bytes with 64-bit offsets. None where they do not, or a
+        file is not as expected, which is Spark's to say.
+        """
+        files = self._files()
+        small = sum(file.size for file in files) <= most
+        if not small or not all(isinstance(f.path, Path) and f.name.endswith(_PARQUET) for f in files):
+            return None
+        try:
+            return [batch for file in files for batch in _parquet_batches(str(file.path))]
+        except (OSError, pa.ArrowException):
+            return None
+
     def spans(self) -> None:
         """Return None: what files hold, their records tell; see `Topics.spans`."""
 
@@ -194,6 +212,33 @@ class FileTopics:
             return _read_ends(frame.sparkSession, base / topic) if ends is None else ends
 
         write_files(frame, base, ends_of, complete, counts, lines=self.lines)
+
+
+_ARROW = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "key": pa.large_binary(),
+    "value": pa.large_binary(),
+}
+
+
+def _parquet_batches(path: str) -> list[pa.RecordBatch]:
+    file = pq.ParquetFile(path)
+    there = [name for name in _ARROW if name in file.schema_arrow.names]
+    table = file.read(there)
+    columns = {
+        name: _instants(table.column(name), kind) if name in there else pa.nulls(table.num_rows, kind)
+        for name, kind in _ARROW.items()
+    }
+    return list(pa.table(columns).combine_chunks().to_batches(max_chunksize=_AT_ONCE))
+
+
+def _instants(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_timestamp(column.type) and column.type.tz is None:  # Spark's INT96 is in UTC
+        column = column.cast(pa.timestamp("us"), safe=False)
+    return column.cast(kind, safe=False)
 
 
 def _read_ends(spark: SparkSession, folder: AnyPath) -> Mapping[int, int]:

@@ -30,7 +30,7 @@ from tidecast.values._numbers import (
     set_mask,
 )
 from tidecast.values._reals import shortest_text
-from tidecast.values._zones import shift_zone
+from tidecast.values._zones import is_zone, shift_zone
 
 __all__ = [
     "BYTES",
@@ -48,6 +48,7 @@ __all__ = [
     "fixed_bytes",
     "from_text",
     "gather",
+    "is_zone",
     "joined",
     "json_object",
     "json_string",

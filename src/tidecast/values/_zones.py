@@ -18,7 +18,7 @@ _TO_SECONDS = 19
 _DIGITS = np.array([0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18])
 _BLANK = np.frombuffer(b"0000-00-00 00:00:00", np.uint8)
 _PLACES = {"year": (0, 4), "month": (4, 6), "day": (6, 8), "hour": (8, 10), "minute": (10, 12), "second": (12, 14)}
-_OFFSET = re.compile(r"([+-])([01][0-9]):([0-5][0-9])")
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?")
 _FIRST, _LAST = dt.date(1969, 12, 1), dt.date(2039, 1, 1)
 """Around all times that TIMESTAMP has."""
 _EPOCH = dt.date(1970, 1, 1)
@@ -55,6 +55,14 @@ def shift_zone(column: pa.Array, from_zone: str, to_zone: str) -> pa.Array:
 
 
 _MIN_DAY, _MAX_DAY = ((dt.date(year, month, day) - _EPOCH).days for year, month, day in ((1, 1, 1), (9999, 12, 31)))
+
+
+def is_zone(name: str) -> bool:
+    """Tell whether times can be moved to and from a time zone."""
+    try:
+        return _transitions(name) is not None
+    except (OSError, ValueError, KeyError):
+        return False
 
 
 def _number(digits: np.ndarray) -> np.ndarray:
@@ -108,9 +116,9 @@ def _offset_at(utc: np.ndarray, zone: str) -> np.ndarray:
 def _transitions(zone: str) -> tuple[np.ndarray, np.ndarray]:
     """Return when a zone's offset changes, in seconds since 1970, and the offsets before, between and after."""
     if found := _OFFSET.fullmatch(zone):
-        size = int(found[2]) * 3600 + int(found[3]) * 60
+        size = int(found[2]) * 3600 + int(found[3] or 0) * 60 + int(found[4] or 0)
         return np.zeros(0, np.int64), np.array([-size if found[1] == "-" else size])
-    info = ZoneInfo(zone)
+    info = ZoneInfo("UTC" if zone == "Z" else zone)
 
     def offset(moment: int) -> int:
         at = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(seconds=moment)
