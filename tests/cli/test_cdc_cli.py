@@ -272,7 +272,7 @@ def test_a_wrong_configuration_is_found_before_the_server_is_asked(lab: Lab, sin
     assert out == ""
     assert lab.error.startswith("Error: ")
     assert words in lab.error
-    assert lab.record.calls == []
+    assert lab.calls == []
 
 
 @pytest.mark.parametrize(
@@ -676,7 +676,7 @@ def test_flags_stand_where_go_takes_them(lab: Lab) -> None:
         "server if possible, sort-dir will be set automatically. The --sort-dir here will be no-op\n"
     )
     assert lab.error == "Error: creating changefeed with `--sort-dir`, it's invalid\n"
-    assert lab.record.calls == []
+    assert lab.calls == []
 
 
 @pytest.mark.parametrize(
