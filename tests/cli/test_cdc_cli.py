@@ -767,7 +767,7 @@ def test_nobody_answers(lab: Lab) -> None:
     refused = "dial tcp 127.0.0.1:9: connect: connection refused"
     assert lab.capture.readouterr().err == f'Error: Get "http://127.0.0.1:9/prefix/api/v2/status": {refused}\n'
     assert cdc(["changefeed", "list", "--server", "http://[::1"]) == 1
-    assert "http://[::1 is no address of a server" in lab.capture.readouterr().err
+    assert "http://[::1 is not a server address" in lab.capture.readouterr().err
 
 
 def test_credentials_and_certificates(

@@ -277,7 +277,7 @@ _COMMANDS: dict[str, Callable[[Flags, Client], None]] = {
 
 
 def _overwriting(text: str, now: int) -> int:
-    """Return the checkpoint that `--overwrite-checkpoint-ts` names: `now` in any letter case, or a TSO but 0."""
+    """Read `--overwrite-checkpoint-ts`: `now`, in upper or lower case, or a TSO above 0."""
     if text.lower() == "now":
         return now
     checkpoint = int(text) if text.isascii() and text.isdecimal() else 0

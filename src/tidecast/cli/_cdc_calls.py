@@ -1,4 +1,4 @@
-"""What several commands of `tidecast cli` ask of a server."""
+"""API calls that several commands of `tidecast cli` make."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def _seconds(text: str) -> int:
 
 
 class _Kind(NamedTuple):
-    """What a flag's value is: how a usage text names it, what reads it, and the function of Go's that would."""
+    """The type of a flag's value: its name in usage texts, its reader, and the Go function that errors name."""
 
     word: str
     read: Callable[[str], object]

@@ -71,7 +71,7 @@ def create(flags: Flags, client: Client) -> None:
 
 
 def update(flags: Flags, client: Client) -> None:
-    """Send what differs. What the new settings are worth is the server's to say, after the difference is shown."""
+    """Show the differences and send the new settings. The server validates them."""
     old = get_changefeed(flags, client)
     if flags.sort_dir:
         log_warning("this flag cannot be updated and will be ignored", flagName="sort-dir")
@@ -110,7 +110,7 @@ def _config_file(path: str) -> dict[str, Any]:
 
 
 def _ignoring(flags: Flags, found: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
-    """Tell of tables that cannot be replicated, and return whether they are to be left out: what the user says."""
+    """Warn about tables that cannot be replicated, and return whether the user agrees to ignore them."""
     tables = found.get("ineligible_tables")
     if tables:
         named = f"do not have a primary key or a not-null unique key: {go_tables(tables)}"
