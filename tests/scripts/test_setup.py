@@ -19,7 +19,7 @@ def pip(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (function,) = (line for line in (SCRIPTS / "venv").read_text().splitlines() if line.startswith("pip() "))
     program = f'venv={sys.prefix}\n{function}\npip --no-index --target "$@"'
     environment = os.environ | {"PYTHONPATH": str(folder)}
-    command = ["sh", "-c", program, "sh", folder / "site", *arguments]
+    command = ["sh", "-c", program, "sh", str(folder / "site"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 

@@ -35,7 +35,7 @@ def main() -> None:
     except Exception as error:
         if "TIDECAST_DEBUG" in os.environ:
             raise
-        _fail(_told(error))
+        _fail(_explained(error))
 
 
 def _run(arguments: list[str]) -> None:
@@ -51,8 +51,8 @@ def _run(arguments: list[str]) -> None:
     app()
 
 
-def _told(error: Exception) -> str:
-    """Return what to say of an error that nobody expected."""
+def _explained(error: Exception) -> str:
+    """Return a line about an unexpected error."""
     cause = root_cause(error)
     if "OutOfMemoryError" in cause:
         return f"Spark's Java ran out of memory: {cause} ({_MEMORY})"

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidecast._counted import counted
 from tidecast._tso import to_datetime
@@ -120,7 +120,7 @@ def published(result: Published, as_json: bool) -> None:
 def planned(tables: Sequence[PlannedTable], as_json: bool) -> None:
     """Show what would be published."""
     if as_json:
-        _print_json([_plain(t) for t in tables])
+        _print_json([asdict(t) for t in tables])
         return
     published = [t for t in tables if t.skipped is None]
     names = ("table", "version", "topic", "partitions", "by", "handle key")
@@ -204,7 +204,7 @@ def _shell_command(words: Sequence[str], options: Mapping[str, str | None]) -> s
 def replicated(result: Replicated, as_json: bool) -> None:
     """Show what `replicate` applied."""
     if as_json:
-        _print_json(_plain(result))
+        _print_json(asdict(result))
         return
     counts = ("rows", "upserted", "deleted", "unchanged", "refused")
     tables = sorted(result.tables, key=lambda t: t.name)
@@ -226,7 +226,7 @@ def replicated(result: Replicated, as_json: bool) -> None:
 def retried(result: Retried, as_json: bool) -> None:
     """Show the result of a retry of dead letters."""
     if as_json:
-        _print_json(_plain(result))
+        _print_json(asdict(result))
         return
     print(f"{result.applied:,} of {result.letters:,} dead letters were applied")
     warnings = [f"{t.name}: {warning}" for t in result.tables for warning in t.warnings]
@@ -377,7 +377,7 @@ def snapshot(result: Snapshot, as_json: bool) -> None:
 def proven(result: Proven, as_json: bool) -> None:
     """Show what `prove` found."""
     if as_json:
-        _print_json({"ok": result.ok, **_plain(result)})
+        _print_json({"ok": result.ok, **asdict(result)})
         return
     rows = [(t.table, t.verdict.value, t.rows, t.expected) for t in result.tables]
     _table("Tables and their ledger", ("table", "verdict", "rows", "in the ledger"), rows, ("rows", "in the ledger"))
@@ -408,7 +408,7 @@ def conformance(report: Report, as_json: bool) -> None:
 def compared(result: Compared, as_json: bool) -> None:
     """Show what `compare` found."""
     if as_json:
-        _print_json({"ok": result.ok, **_plain(result)})
+        _print_json({"ok": result.ok, **asdict(result)})
         return
     numbers = ("rows in A", "rows in B", "only in A", "only in B", "changed")
     rows = [
@@ -522,7 +522,3 @@ def _inspected(m: Inspected) -> None:
 
 
 _ROWS = ("INSERT", "UPDATE", "DELETE")
-
-
-def _plain(value: Any) -> Any:
-    return asdict(value)
