@@ -29,6 +29,11 @@ def to_json(value: object, indent: int | None = None) -> str:
     return json.dumps(value, indent=indent, separators=separators, ensure_ascii=False).translate(_ESCAPES)
 
 
+def quoted(text: str) -> str:
+    """Return a text in quotation marks, as Go's `%q` writes it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 def parse_duration(text: str) -> int:
     """Return the nanoseconds of a Go duration such as `10m` or `1h30m`; ValueError where it is none."""
     found = _DURATION.fullmatch(text)

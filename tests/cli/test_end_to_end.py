@@ -906,9 +906,15 @@ def no_java(java: Any) -> None:
 @pytest.mark.parametrize(
     ("fails", "told"),
     [
-        (no_number, r'internal error: NumberFormatException: .* string: "seven" \(TIDECAST_DEBUG=1 shows where\)'),
-        (no_memory, r"Spark's Java has too little memory: .*OutOfMemoryError.* \(--conf spark.driver.memory=8g, .*\)"),
-        (no_java, r"Spark's Java has ended, perhaps for want of memory: .* \(--conf spark.driver.memory=8g, .*\)"),
+        (no_number, r'internal error: NumberFormatException: .* string: "seven" \(set TIDECAST_DEBUG=1 to see where\)'),
+        (
+            no_memory,
+            r"Spark's Java ran out of memory: .*OutOfMemoryError.* \(raise it with --conf spark.driver.memory=8g, .*\)",
+        ),
+        (
+            no_java,
+            r"Spark's Java stopped, perhaps out of memory: .* \(raise it with --conf spark.driver.memory=8g, .*\)",
+        ),
     ],
     ids=["another", "no memory", "no Java"],
 )

@@ -53,6 +53,20 @@ def test_an_import_that_breaks_a_rule_is_named(tmp_path: Path, file: str, statem
     assert len(output.splitlines()) == 1
 
 
+def test_modules_that_import_each_other_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "tidecast" / "cli"
+    folder.mkdir(parents=True)
+    (folder / "_app.py").write_text("from tidecast.cli._codes import FAILED")
+    (folder / "_main.py").write_text("def main():\n    from tidecast.cli import _app\nFAILED = 3")
+    (folder / "_codes.py").write_text("FAILED = 3")
+    assert check(tmp_path / "tidecast") == (0, "imports go downwards")
+    (folder / "_codes.py").write_text("from ._main import FAILED")
+    code, output = check(tmp_path / "tidecast")
+    assert code == 1
+    assert output.startswith("modules import each other: tidecast.cli._")
+    assert all(f"tidecast.cli.{name}" in output for name in ("_app", "_main", "_codes"))
+
+
 @pytest.mark.parametrize(
     ("file", "statement"),
     [

@@ -20,10 +20,10 @@ from tidecast.cli._spark import runs_spark
 
 app = typer.Typer(
     name="tidecast",
-    help="Publish row changes to topics in TiCDC's protocols, and turn such topics into verified tables, on Spark.",
+    help="Publish row changes in TiCDC's Kafka protocols, and apply such topics to tables with every checksum checked.",
     no_args_is_help=True,
     rich_markup_mode=None,  # it would take [user:password@] for markup, and leave it out
-    epilog="Exit codes: 0 done; 1 a checksum or a table does not match; 2 wrong usage; 3 the work failed.",
+    epilog="Exit codes: 0 done; 1 a checksum, a table or an answer is wrong; 2 wrong usage; 3 the work failed.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -60,26 +60,27 @@ Registry = Annotated[
 SourceRegistry = Annotated[
     str | None, typer.Option(metavar="URL", help="The source's Schema Registry, if it differs from --schema-registry.")
 ]
-Config = Annotated[str | None, typer.Option(metavar="FILE.toml", help="TiCDC's changefeed configuration.")]
-ClusterId = Annotated[str, typer.Option(metavar="ID", help="The cluster id that Debezium messages carry.")]
+Config = Annotated[
+    str | None, typer.Option(metavar="FILE.toml", help="The changefeed configuration file, as TiCDC reads it.")
+]
+ClusterId = Annotated[str, typer.Option(metavar="ID", help="The cluster ID to write in Debezium messages.")]
 Zone = Annotated[
     str | None,
     typer.Option("--tz", metavar="ZONE", help="The time zone of TIMESTAMP text in messages. Default: the system's."),
 ]
 DeadLetters = Annotated[
-    str | None, typer.Option(metavar="DIR", help="The folder for dead letters: messages that cannot be handled.")
+    str | None, typer.Option(metavar="DIR", help="The folder for dead letters, the messages that cannot be handled.")
 ]
 Policy = Annotated[
     OnError,
     typer.Option(
-        "--on-error", help="Write dead letters and go on, or stop at the first message that cannot be handled."
+        "--on-error",
+        help="What to do with a message that cannot be handled: write it to the dead letters and go on, or stop.",
     ),
 ]
-Ca = Annotated[
-    str | None, typer.Option(metavar="FILE", help="The CA file that client certificates are checked against.")
-]
+Ca = Annotated[str | None, typer.Option(metavar="FILE", help="Accept only clients with a certificate of this CA.")]
 Cert = Annotated[str | None, typer.Option(metavar="FILE", help="The server's certificate file.")]
-CertKey = Annotated[str | None, typer.Option(metavar="FILE", help="The key file of the certificate.")]
+CertKey = Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key file.")]
 _PLACE = (
     "One of: a folder of tables, a Spark catalog, one table (folder/database/table or catalog.database.table), a "
     "topic, or mysql://user:password@host:port/database."
@@ -89,23 +90,21 @@ To = Annotated[
 ]
 MismatchPolicy = Annotated[
     OnMismatch,
-    typer.Option(
-        help="What to do with a row that does not match its checksum: write a dead letter, apply it, or stop."
-    ),
+    typer.Option(help="What to do with a row whose checksum does not match: write a dead letter, apply it, or stop."),
 ]
 Ddl = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[KIND=]POLICY",
-        help=f"Which schema changes the tables follow: {', '.join(OnDdl)}. With KIND=, the policy for one kind of "
-        "change. Repeatable: --ddl lenient --ddl truncate-table=evolve.",
+        help=f"How tables follow schema changes: {', '.join(OnDdl)}. KIND=POLICY sets it for one kind of change. "
+        "Repeatable: --ddl lenient --ddl truncate-table=evolve.",
     ),
 ]
 Mode = Annotated[
     TableMode,
     typer.Option(
-        help="What a table holds: the newest row of each key (current), deleted rows as well (soft-delete), every "
-        "version of a row with its valid times (history), or one row per change (log)."
+        help="What a table holds. current: the newest row of each key. soft-delete: deleted rows too. history: every "
+        "version of a row, with its valid times. log: one row per change."
     ),
 ]
 Metadata = Annotated[
@@ -115,19 +114,20 @@ Metadata = Annotated[
 UnrepresentablePolicy = Annotated[
     OnUnrepresentable,
     typer.Option(
-        help="What to do with a value that the table's type cannot hold, such as a zero date: store null, store the "
-        "whole column as MySQL's text, or write the row to the dead letters."
+        help="What to do with a value that does not fit the table's type, such as a zero date. null: store null. "
+        "string: store the whole column as text. fail: write the row to the dead letters."
     ),
 ]
 ReplicaConfig = Annotated[
-    str | None, typer.Option(metavar="FILE.toml", help="The file that routes tables to other names and masks columns.")
+    str | None,
+    typer.Option(metavar="FILE.toml", help="The replica's configuration file. It renames tables and masks columns."),
 ]
 ReplayWindow = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="With --checkpoint: how long applied keys are remembered, in commit-ts time, so that messages which TiCDC "
-        "sends again change nothing. Default: 24h.",
+        help="With --checkpoint: how long to remember applied keys, in commit-ts time. Messages that TiCDC sends again "
+        "in this time change nothing. Default: 24h.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -145,7 +145,7 @@ def demo(
 
     Publishes a change log in every protocol, verifies the topics, and applies them to Delta tables.
     """
-    logging.getLogger("tidecast").setLevel(logging.ERROR)  # what Debezium does to values is no matter of the demo
+    logging.getLogger("tidecast").setLevel(logging.ERROR)  # its warnings about values that Debezium damages
     with progress(as_json) as step:
         result = tidecast.demo(folder, progress=step)
     _show.demo(result, as_json)
@@ -156,7 +156,8 @@ def demo(
 def convert(
     source: Source,
     sink: Annotated[
-        str, typer.Argument(metavar="SINK", help="The sink URI to publish to, as TiCDC has it: kafka://… or file:///….")
+        str,
+        typer.Argument(metavar="SINK", help="The topic to publish to, as a TiCDC sink URI: kafka://… or file:///…."),
     ],
     config: Config = None,
     schema_registry: Registry = None,
@@ -169,7 +170,7 @@ def convert(
 ) -> None:
     """Read a topic in one protocol and publish it in another.
 
-    Reads the topic once, up to its present end.
+    Reads the topic up to its current end, then stops.
     """
     with progress(as_json) as step:
         result = tidecast.convert(
@@ -193,7 +194,7 @@ def plan(
     source: Source,
     sink: Annotated[
         str,
-        typer.Argument(metavar="SINK", help="The sink URI that convert would publish to: kafka://… or file:///…."),
+        typer.Argument(metavar="SINK", help="The sink URI that you would give to convert."),
     ],
     config: Config = None,
     schema_registry: Registry = None,
@@ -204,7 +205,7 @@ def plan(
 ) -> None:
     """Show what convert would publish, without publishing.
 
-    Shows topics, partitions, registered schemas, and the columns whose values the chosen modes damage.
+    Shows topics, partitions, schemas that the registry would refuse, and columns that would lose information.
     """
     with progress(as_json) as step:
         result = tidecast.plan(
@@ -268,12 +269,12 @@ def replicate(
     ] = None,
     continuous: Annotated[
         bool,
-        typer.Option("--continuous/--once", help="Run until SIGTERM, or stop at the topic's present end."),
+        typer.Option("--continuous/--once", help="Run until SIGTERM, or stop at the topic's current end."),
     ] = False,
     batch_size: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="With --continuous: the most messages of each Kafka partition in one batch."
+            min=1, metavar="N", help="With --continuous: read at most N messages of a Kafka partition per batch."
         ),
     ] = None,
     replay_window: ReplayWindow = None,
@@ -282,41 +283,44 @@ def replicate(
         typer.Option(
             min=0,
             metavar="N",
-            help="With --checkpoint: compact a table's small files every N table versions; 0 never does. Default: 50.",
+            help="With --checkpoint: compact a table's small files every N versions. 0 turns it off. Default: 50.",
         ),
     ] = None,
     resolved_only: Annotated[
         bool,
         typer.Option(
             "--resolved-only",
-            help="With --checkpoint: apply rows only when a watermark covers them. Each batch then ends at one time of "
-            "the source, which snapshot --as-of can find.",
+            help="With --checkpoint: apply rows only when a watermark covers them. Each batch then ends at one "
+            "point in time of the source, which snapshot --as-of can find.",
         ),
     ] = False,
     on_data_loss: Annotated[
         OnDataLoss | None,
         typer.Option(
-            help="With --checkpoint: what to do if the topic no longer has the next messages: fail (default), or "
+            help="With --checkpoint: what to do if the next messages are gone from the topic: fail (default), or "
             "continue with those that are left."
         ),
     ] = None,
     addr: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="With --continuous: the address that serves the status page and /metrics."
+            metavar="HOST:PORT", help="With --continuous: serve the status page and /metrics at this address."
         ),
     ] = None,
     ca: Ca = None,
     cert: Cert = None,
     key: CertKey = None,
     users: Annotated[
-        str | None, typer.Option(metavar="FILE.toml", help='Users of the status page, one a line: name = "password".')
+        str | None,
+        typer.Option(
+            metavar="FILE.toml", help='The file with the status page\'s users, one per line: name = "password".'
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Apply a topic to tables, with every checksum checked.
+    """Apply a topic to tables, and check every checksum.
 
-    Replayed messages and restarts do not change the result.
+    Messages that arrive twice and restarts do not change the result.
     """
     with progress(as_json) as step, ended_by_sigterm(continuous) as stop:
         result = tidecast.replicate(
@@ -361,7 +365,7 @@ def prove(
 ) -> None:
     """Check replicated tables against their ledger.
 
-    Counts and hashes the rows of each table; exits with 1 on a difference.
+    Compares the row count and hash of each table with those that replicate recorded. Exits with 1 on a difference.
     """
     with progress(as_json) as step:
         result = tidecast.prove(where, progress=step)
@@ -374,31 +378,31 @@ def prove(
 @partial(runs_spark, once=False)
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help=_PLACE)],
-    b: Annotated[str, typer.Argument(metavar="B", help="What to compare A with; the same choices as for A.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="What to compare A with, given like A.")],
     key: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column of the key by which rows are matched. Repeatable."),
+        typer.Option(metavar="COLUMN", help="A key column to match rows by. Repeatable."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, metavar="N", help="The most differing rows to list per table.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="List at most N differing rows per table.")] = 20,
     schema_registry: Registry = None,
     zone: Zone = None,
     ddl: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="[KIND=]POLICY", help="For a topic: which schema changes its tables follow; see replicate."
+            metavar="[KIND=]POLICY", help="For a topic: how its tables follow schema changes, as for replicate."
         ),
     ] = None,
     on_unrepresentable: UnrepresentablePolicy = OnUnrepresentable.NULL,
     config: ReplicaConfig = None,
     as_of: Annotated[
-        str | None, typer.Option("--as-of", metavar="TIME", help="For TiDB: the TSO or time to read it at.")
+        str | None, typer.Option("--as-of", metavar="TIME", help="For TiDB: read the tables as of this TSO or time.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare two sets of tables row by row.
 
-    A side may be a topic: it is compared as the tables that replicate would make of it. Lists the rows that differ;
-    exits with 1 on a difference.
+    Lists the rows that differ, and exits with 1 if there are any. For a topic, compares the tables that replicate would
+    make from it.
     """
     with progress(as_json) as step:
         result = tidecast.compare(
@@ -463,15 +467,15 @@ def show_dead_letter(
     schema_registry: Registry = None,
     zone: Zone = None,
     source: Annotated[
-        str | None, typer.Option(metavar="URI", help="The replica's source, to fill in the commands that are printed.")
+        str | None, typer.Option(metavar="URI", help="The replica's source, for the commands that it prints.")
     ] = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="The replica's --checkpoint, to fill in the commands that are printed."),
+        typer.Option(metavar="DIR", help="The replica's --checkpoint, for the commands that it prints."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Explain one dead letter, and print the commands that handle it.
+    """Explain one dead letter, and print commands to inspect and retry it.
 
     Shows where the message came from, why it could not be applied, and what it holds.
     """
@@ -508,15 +512,15 @@ def retry_dead_letters(
     on_data_loss: Annotated[
         OnDataLoss | None,
         typer.Option(
-            help="What to do with a dead letter whose message the topic no longer has: leave it (fail), or apply it "
+            help="What to do with a dead letter whose message is gone from the topic: keep it (fail), or apply it "
             "(continue)."
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Apply dead letters again, after their cause was fixed.
+    """Apply dead letters again, after you fixed their cause.
 
-    A newer row of the same key is never overwritten.
+    Takes the options of the replicate command that wrote them. Never overwrites a newer row with the same key.
     """
     with progress(as_json) as step:
         result = tidecast.retry_dead_letters(
@@ -544,14 +548,14 @@ def retry_dead_letters(
 def status(
     source: Annotated[
         str | None,
-        typer.Argument(metavar="SOURCE", help="The replica's source. A Kafka topic is asked for the backlog."),
+        typer.Argument(metavar="SOURCE", help="The replica's source. Needed for the backlog of a Kafka topic."),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="DIR", help="The replica's --checkpoint. Given alone, it needs no Spark.")
+        str | None, typer.Option(metavar="DIR", help="The replica's --checkpoint. Given alone, no Spark is started.")
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(metavar="WHERE", help="The replica's --to, for the ledger, schema changes and dead letters."),
+        typer.Option(metavar="WHERE", help="The replica's --to. Adds its ledger, schema changes and dead letters."),
     ] = None,
     dead_letters: Annotated[
         str | None, typer.Option(metavar="DIR", help="With a catalog as --to: the folder of dead letters.")
@@ -560,7 +564,7 @@ def status(
 ) -> None:
     """Show the progress of a replica: offsets, backlog and lag.
 
-    Also shows the resolved-ts, rows that wait, dead letters by reason, and the last schema changes.
+    Also shows the resolved-ts, waiting rows, dead letters by reason, and the last schema changes.
     """
     with progress(as_json or to is None) as step:
         result = tidecast.status(source, checkpoint=checkpoint, to=to, dead_letters=dead_letters, progress=step)
@@ -574,7 +578,10 @@ def snapshot(
     as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="A TSO, or a time such as 2026-01-31T12:00Z.")],
     as_json: Json = False,
 ) -> None:
-    """Find the table versions of one time of the source."""
+    """Find the table versions of one point in time.
+
+    They show the source as it was then.
+    """
     _show.snapshot(tidecast.snapshot(to, as_of), as_json)
 
 
@@ -582,7 +589,7 @@ def snapshot(
 @runs_spark
 def inspect(
     source: Annotated[str | None, typer.Argument(metavar="SOURCE", help="The topic to read: a URI or a path.")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The most messages to explain.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Explain at most N messages.")] = 10,
     last: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Explain the last N messages instead of the first.")
     ] = None,
@@ -596,7 +603,7 @@ def inspect(
         list[str] | None,
         typer.Option(
             metavar="COLUMN=VALUE",
-            help="Only messages whose row has this value, before or after the change. Repeatable. JSON works as well: "
+            help="Only messages whose row has this value, before or after the change. Repeatable. May be JSON: "
             '{"id":7}.',
         ),
     ] = None,
@@ -604,14 +611,12 @@ def inspect(
         str | None,
         typer.Option(
             metavar="TIME[..TIME]",
-            help="Only messages whose row was committed then: a TSO, a time, or a range of them.",
+            help="Only messages with this commit-ts: a TSO, a time, or a range of either.",
         ),
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option(
-            "--follow", help="Explain new messages as they come, until Ctrl-C; --last N shows the newest first."
-        ),
+        typer.Option("--follow", help="Explain new messages until Ctrl-C. --last N starts with the last N messages."),
     ] = False,
     hexed: Annotated[
         str | None, typer.Option("--hex", metavar="MESSAGE", help="Explain this message, given in hexadecimal.")
@@ -621,7 +626,7 @@ def inspect(
     ] = None,
     protocol: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The protocol, if no URI names it. Default: guessed from the message."),
+        typer.Option(metavar="NAME", help="The protocol, if the URI names none. Default: guessed from the message."),
     ] = None,
     schema_registry: Registry = None,
     zone: Zone = None,
@@ -629,13 +634,13 @@ def inspect(
 ) -> None:
     """Explain messages: type, table, time, columns, checksum.
 
-    Shows the checksum's bytes column by column.
+    Shows which bytes each column adds to the checksum.
     """
     if sum(given is not None for given in (source, hexed, base64)) != 1:
         raise typer.BadParameter("give one of SOURCE, --hex MESSAGE or --base64 MESSAGE")
     if follow and source is not None:
         if offset is not None:
-            raise typer.BadParameter("--follow has no --offset: it shows what comes")
+            raise typer.BadParameter("give --follow or --offset, not both")
         coming = tidecast.follow(
             source,
             last=last or 0,
@@ -675,7 +680,7 @@ def inspect(
 @partial(runs_spark, once=False)
 def server(
     source: Annotated[
-        str, typer.Option(metavar="URI", help="Where row changes come from: kafka://…, file:///… or a path.")
+        str, typer.Option(metavar="URI", help="The source of row changes: kafka://…, file:///… or a path.")
     ],
     addr: Annotated[str, typer.Option(metavar="HOST:PORT", help="The address to listen on.")] = "127.0.0.1:8300",
     data_dir: Annotated[
@@ -685,14 +690,12 @@ def server(
         list[str] | None,
         typer.Option(
             metavar="DIR",
-            help="A folder whose subfolders changefeeds may use. Repeatable. Default: the current folder.",
+            help="Let changefeeds use the folders below this one. Repeatable. Default: the current folder.",
         ),
     ] = None,
     allow_secret: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="REFERENCE", help="A secret that changefeeds may use: env:NAME or file:/path. Repeatable."
-        ),
+        typer.Option(metavar="REFERENCE", help="Let changefeeds use this secret: env:NAME or file:/path. Repeatable."),
     ] = None,
     schema_registry: Registry = None,
     zone: Zone = None,
@@ -701,21 +704,21 @@ def server(
     cert: Cert = None,
     key: CertKey = None,
     user: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A user of the API and the pages.", envvar="TICDC_USER")
+        str | None, typer.Option(metavar="NAME", help="A user of the API and the status page.", envvar="TICDC_USER")
     ] = None,
     password: Annotated[
         str | None, typer.Option(metavar="WORD", help="The password of --user.", envvar="TICDC_PASSWORD")
     ] = None,
     users: Annotated[
-        str | None, typer.Option(metavar="FILE.toml", help='More users, one a line: name = "password".')
+        str | None, typer.Option(metavar="FILE.toml", help='A file with more users, one per line: name = "password".')
     ] = None,
 ) -> None:
     """Run changefeeds, with TiCDC's HTTP API and a status page.
 
-    Serves metrics at /metrics. SIGTERM or Ctrl-C ends it.
+    Serves metrics at /metrics. Stop it with SIGTERM or Ctrl-C.
     """
     if bool(user) != bool(password):
-        raise typer.BadParameter("--user and --password go together")
+        raise typer.BadParameter("give both --user and --password")
     handler = logging.StreamHandler()
     handler.setFormatter(HidingFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -739,8 +742,7 @@ def server(
 
 
 conformance_app = typer.Typer(
-    help="Test your own consumer of TiCDC's topics: messages in files, answers in JSON Lines.",
-    short_help="Test your own consumer of TiCDC's topics.",
+    help="Test your own consumer of TiCDC's topics.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -750,7 +752,10 @@ Kit = Annotated[str, typer.Argument(metavar="DIR", help="The kit's folder.")]
 
 @conformance_app.command("write")
 def write_conformance(folder: Kit) -> None:
-    """Write the kit to an empty folder: cases, messages, schemas and expected answers."""
+    """Write the test kit to an empty folder.
+
+    The kit has cases, messages, schemas and expected answers. Answer the cases in cases.jsonl, then run check.
+    """
     from tidecast import conformance
 
     cases = conformance.write(folder)
@@ -763,9 +768,9 @@ def check_conformance(
     results: Annotated[str, typer.Argument(metavar="RESULTS", help="The file with your answers, as JSON Lines.")],
     as_json: Json = False,
 ) -> None:
-    """Compare answers with the expected ones; exit with 1 if any is wrong.
+    """Check your answers, and exit with 1 if any is wrong.
 
-    Prints how many answers are right for each feature. Exits with 1 if there are no answers at all.
+    Prints how many answers are right for each feature. Exits with 1 if there are no answers.
     """
     from tidecast import conformance
 

@@ -9,7 +9,6 @@ import datetime as dt
 import signal
 import sys
 import time
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -18,11 +17,9 @@ from tidecast._tso import compose, physical_ms
 from tidecast.cli._cdc_calls import NO_FILES, all_tables, changefeed_path, current_ts, get_changefeed
 from tidecast.cli._cdc_client import ApiError, Client, Credentials, address_of
 from tidecast.cli._cdc_console import NO_WARNING, Declined, confirm, confirm_lag, print_json, print_tables
-from tidecast.cli._cdc_flags import MOVES, Help, Usage, parse
+from tidecast.cli._cdc_flags import Flags, Help, Usage, parse
 
 _MINUTE_MS = 60_000
-_NEEDS_PD = ("tso query",)
-"""The commands that TiCDC's client answers by PD alone; here --pd names the server."""
 _LISTED = ("finished", "removed")
 
 
@@ -39,10 +36,10 @@ def cdc(arguments: Sequence[str]) -> int:
         print(wrong, file=sys.stderr)
         return 1
     try:
-        if flags.command in _NEEDS_PD and not getattr(flags, "pd", ""):
+        if flags.command == "tso query" and not flags.pd:  # TiCDC's client asks PD for it, and no server
             raise _no_pd()
         credentials = Credentials.find(vars(flags))
-        client = Client(address_of(getattr(flags, "server", ""), getattr(flags, "pd", "")), credentials)
+        client = Client(address_of(flags.server, flags.pd), credentials)
         client.check_version()
         _COMMANDS[flags.command](flags, client)
     except Declined:
@@ -53,19 +50,19 @@ def cdc(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _create(flags: Namespace, client: Client) -> None:
+def _create(flags: Flags, client: Client) -> None:
     from tidecast.cli._cdc_settings import create  # it reads settings, for which other commands need not wait
 
     create(flags, client)
 
 
-def _update(flags: Namespace, client: Client) -> None:
+def _update(flags: Flags, client: Client) -> None:
     from tidecast.cli._cdc_settings import update  # as in `_create`
 
     update(flags, client)
 
 
-def _list_feeds(flags: Namespace, client: Client) -> None:
+def _list_feeds(flags: Flags, client: Client) -> None:
     items = client("GET", "changefeeds", keyspace=flags.keyspace, state="all")["items"]
     shown = [item for item in items if flags.all or item["state"] not in _LISTED]
     print_json(
@@ -84,7 +81,7 @@ def _list_feeds(flags: Namespace, client: Client) -> None:
     )
 
 
-def _query(flags: Namespace, client: Client) -> None:
+def _query(flags: Flags, client: Client) -> None:
     if flags.simple:
         items = client("GET", "changefeeds", keyspace=flags.keyspace, state="all")["items"]
         found = next((item for item in items if item["id"] == flags.changefeed_id), None)
@@ -112,11 +109,11 @@ def _query(flags: Namespace, client: Client) -> None:
     print_json(shown | {name: feed[name] for name in optional if feed.get(name)})
 
 
-def _pause(flags: Namespace, client: Client) -> None:
+def _pause(flags: Flags, client: Client) -> None:
     client("POST", changefeed_path(flags, "pause"), answers=False, keyspace=flags.keyspace)
 
 
-def _resume(flags: Namespace, client: Client) -> None:
+def _resume(flags: Flags, client: Client) -> None:
     feed = get_changefeed(flags, client)
     now = current_ts(client, feed.get("upstream_id", 0))
     body = NO_FILES | {"overwrite_checkpoint_ts": 0}
@@ -141,7 +138,7 @@ def _resume(flags: Namespace, client: Client) -> None:
     print_tables(found, flags.verbose, warning or NO_WARNING)
 
 
-def _remove(flags: Namespace, client: Client) -> None:
+def _remove(flags: Flags, client: Client) -> None:
     def fail(error: TidecastError) -> NoReturn:
         print(f"Changefeed remove failed.\nID: {flags.changefeed_id}\nError: {error}")
         raise error
@@ -174,7 +171,7 @@ def _remove(flags: Namespace, client: Client) -> None:
     )
 
 
-def _statistics(flags: Namespace, client: Client) -> None:
+def _statistics(flags: Flags, client: Client) -> None:
     def end(*_: object) -> NoReturn:
         raise ApiError("context canceled")
 
@@ -193,7 +190,7 @@ def _statistics(flags: Namespace, client: Client) -> None:
         time.sleep(flags.interval)  # after an error, the next look may do better
 
 
-def _captures(flags: Namespace, client: Client) -> None:
+def _captures(flags: Flags, client: Client) -> None:
     print_json(
         [
             {"id": c["id"], "is-owner": c["is_owner"], "address": c["address"], "cluster-id": c["cluster_id"]}
@@ -202,16 +199,16 @@ def _captures(flags: Namespace, client: Client) -> None:
     )
 
 
-def _tso(flags: Namespace, client: Client) -> None:
+def _tso(flags: Flags, client: Client) -> None:
     print(current_ts(client, 0))
 
 
-def _move(flags: Namespace, client: Client) -> None:
+def _move(flags: Flags, client: Client) -> None:
     """Ask for what no server of ours does, and print its refusal, which is the command's answer."""
     path = changefeed_path(flags, flags.command.rpartition(" ")[2].replace("-", "_"))
     query = {"tableID": str(flags.table_id), "mode": str(flags.mode)}
-    if "target_node_id" in flags:
-        query["targetNodeID"] = flags.target_node_id
+    if node := getattr(flags, "target_node_id", None):
+        query["targetNodeID"] = node
     try:
         client("POST", path, answers=False, keyspace=flags.keyspace, **query)
     except ApiError as error:
@@ -220,7 +217,7 @@ def _move(flags: Namespace, client: Client) -> None:
         print_json({"success": True, "error": ""})
 
 
-def _confirm_danger(flags: Namespace) -> None:
+def _confirm_danger(flags: Flags) -> None:
     if not flags.no_confirm:
         try:
             confirm("Confirm that you know what this command will do and use it at your own risk [Y/N]", "")
@@ -228,7 +225,7 @@ def _confirm_danger(flags: Namespace) -> None:
             raise ConfigError("abort meta command") from None
 
 
-def _reset(flags: Namespace, client: Client) -> None:
+def _reset(flags: Flags, client: Client) -> None:
     _confirm_danger(flags)
     raise _no_pd()
 
@@ -238,26 +235,26 @@ def _no_pd() -> ConfigError:
     return ConfigError(words, code="CDC:ErrInvalidServerOption")
 
 
-def _metadata(flags: Namespace, client: Client) -> None:
+def _metadata(flags: Flags, client: Client) -> None:
     found = client("GET", "unsafe/metadata")
     for one in found:
         print(f"Key: {one['key']}, Value: {one['value']}")
     print(f"Show {len(found)} KVs")
 
 
-def _delete_safepoint(flags: Namespace, client: Client) -> None:
+def _delete_safepoint(flags: Flags, client: Client) -> None:
     _confirm_danger(flags)
     client("DELETE", "unsafe/service_gc_safepoint", {"id": 0, **NO_FILES}, answers=False, keyspace=flags.keyspace)
     print("CDC service GC safepoint truncated in PD!")
 
 
-def _resolve_lock(flags: Namespace, client: Client) -> None:
+def _resolve_lock(flags: Flags, client: Client) -> None:
     ts = flags.ts or compose(physical_ms(current_ts(client, 0)) - _MINUTE_MS)
     body = {"region_id": flags.region, "ts": ts, **NO_FILES}
     client("POST", "unsafe/resolve_lock", body, answers=False, keyspace=flags.keyspace)
 
 
-_COMMANDS: dict[str, Callable[[Namespace, Client], None]] = {
+_COMMANDS: dict[str, Callable[[Flags, Client], None]] = {
     "changefeed create": _create,
     "changefeed update": _update,
     "changefeed list": _list_feeds,
@@ -266,7 +263,10 @@ _COMMANDS: dict[str, Callable[[Namespace, Client], None]] = {
     "changefeed resume": _resume,
     "changefeed remove": _remove,
     "changefeed statistics": _statistics,
-    **{f"changefeed {name}": _move for name in MOVES},
+    "changefeed move-table": _move,
+    "changefeed move-split-table": _move,
+    "changefeed split-table-by-region-count": _move,
+    "changefeed merge-table": _move,
     "unsafe reset": _reset,
     "unsafe show-metadata": _metadata,
     "unsafe delete-service-gc-safepoint": _delete_safepoint,
@@ -277,7 +277,7 @@ _COMMANDS: dict[str, Callable[[Namespace, Client], None]] = {
 
 
 def _overwriting(text: str, now: int) -> int:
-    """Return the checkpoint that `--overwrite-checkpoint-ts` names: `now` in any letter case, or a TSO but 0."""
+    """Read `--overwrite-checkpoint-ts`: `now`, in upper or lower case, or a TSO above 0."""
     if text.lower() == "now":
         return now
     checkpoint = int(text) if text.isascii() and text.isdecimal() else 0

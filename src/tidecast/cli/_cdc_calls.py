@@ -1,26 +1,26 @@
-"""What several commands of `tidecast cli` ask of a server."""
+"""API calls that several commands of `tidecast cli` make."""
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 from tidecast._tso import compose
 from tidecast.cli._cdc_client import ApiError, Client
+from tidecast.cli._cdc_flags import Flags
 
 NO_FILES = {"ca_path": "", "cert_path": "", "key_path": ""}
 """The upstream's certificates, of which no server of ours knows."""
 
 
-def changefeed_path(flags: Namespace, verb: str = "") -> str:
+def changefeed_path(flags: Flags, verb: str = "") -> str:
     """Return the path of the changefeed that the flags name, whatever its id is made of."""
     path = f"changefeeds/{quote(flags.changefeed_id, safe='')}"
     return f"{path}/{verb}" if verb else path
 
 
-def get_changefeed(flags: Namespace, client: Client) -> dict[str, Any]:
+def get_changefeed(flags: Flags, client: Client) -> dict[str, Any]:
     """Return what the server knows of the changefeed that the flags name."""
     found: dict[str, Any] = client("GET", changefeed_path(flags), keyspace=flags.keyspace)
     return found
@@ -33,7 +33,7 @@ def current_ts(client: Client, upstream: int) -> int:
 
 
 def all_tables(
-    flags: Namespace, client: Client, start_ts: int, config: Mapping[str, Any]
+    flags: Flags, client: Client, start_ts: int, config: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], str | None]:
     """Return the tables, or why they cannot be had, which is only worth a line."""
     body = NO_FILES | {"replica_config": config, "start_ts": start_ts, "sink_uri": ""}

@@ -146,7 +146,7 @@ def _host(url: str) -> str | None:
     try:
         return urlsplit(url).hostname
     except ValueError as error:
-        raise ConfigError(f"{url} is no address of a server: {error}", hint="write http://host:port") from None
+        raise ConfigError(f"{url} is not a server address: {error}", hint="write http://host:port") from None
 
 
 def address_of(server: str, pd: str) -> str:
@@ -157,7 +157,7 @@ def address_of(server: str, pd: str) -> str:
             "These two parameters cannot be specified at the same time."
         )
     if pd:
-        print("Warning: --pd is deprecated; it is taken as the server's address, as --server is", file=sys.stderr)
+        print("Warning: --pd is deprecated; its value is used as the server's address, like --server", file=sys.stderr)
     return server or pd
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import sys
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidecast._go import duration_string, to_json
+from tidecast._go import duration_string, quoted, to_json
 from tidecast._tso import physical_ms
+from tidecast.cli._cdc_flags import Flags
 
 _DAY_MS = 86_400_000
 NO_WARNING = "%!s(<nil>)"
@@ -21,7 +20,7 @@ class Declined(Exception):
     """The user did not confirm."""
 
 
-def confirm_lag(flags: Namespace, now: int, start: int, command: str) -> None:
+def confirm_lag(flags: Flags, now: int, start: int, command: str) -> None:
     lag = physical_ms(now) - physical_ms(start)
     if lag > _DAY_MS and not flags.no_confirm:
         confirm(
@@ -52,7 +51,7 @@ def log_warning(text: str, **fields: str) -> None:
     moment = dt.datetime.now().astimezone()
     zone = f"{moment:%z}"
     at = f"{moment:%Y/%m/%d %H:%M:%S}.{moment.microsecond // 1000:03d} {zone[:3]}:{zone[3:5]}"
-    shown = {name: _quoted(value) if set(value) & set(' "=[]\n') else value for name, value in fields.items()}
+    shown = {name: quoted(value) if set(value) & set(' "=[]\n') else value for name, value in fields.items()}
     print(f'[{at}] [WARN] [<unknown>] ["{text}"]', *(f"[{name}={value}]" for name, value in shown.items()))
 
 
@@ -65,16 +64,12 @@ def go_tables(tables: Sequence[Mapping[str, Any]]) -> str:
     return (
         "[]v2.TableName{"
         + ", ".join(
-            f"v2.TableName{{Schema:{_quoted(t['database_name'])}, Table:{_quoted(t['table_name'])}, "
+            f"v2.TableName{{Schema:{quoted(t['database_name'])}, Table:{quoted(t['table_name'])}, "
             f"TableID:{t['table_id']}, IsPartition:{to_json(t['is_partition'])}}}"
             for t in tables
         )
         + "}"
     )
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def print_tables(found: Mapping[str, Any], verbose: bool, warning: str | None = None) -> None:

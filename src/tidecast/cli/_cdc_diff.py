@@ -1,4 +1,4 @@
-"""What an update changes, as TiCDC's `cdc cli` prints it: a line for each field and each element of a list.
+"""Print an update's changes as TiCDC's `cdc cli` does: a line for each field and each element of a list.
 
 The paths have the names of TiCDC's own structures. Source: Changefeeds, updates.
 """

@@ -1,24 +1,27 @@
-"""The flags of `tidecast cli`: those of TiCDC's `cdc cli`, at any place where Go's would be taken."""
+"""The commands and flags of `tidecast cli`, which are those of TiCDC's `cdc cli`, and how they are read.
+
+Words are taken, refused and explained as Go's cobra and pflag do, which TiCDC's client is made with.
+"""
 
 from __future__ import annotations
 
-import argparse
-import re
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import NamedTuple
 
-from tidecast._go import parse_int
+from tidecast._go import parse_bool, parse_int, quoted
 
-MOVES = ("move-table", "move-split-table", "split-table-by-region-count", "merge-table")
-SORT_ENGINES = ("memory", "file", "unified")
-_TSO = 1 << 64
-_BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
-    ("0", "f", "F", "FALSE", "false", "False"), False
-)
+_PROGRAM = "tidecast cli"
+_UINT64 = 1 << 64
+
+
+class Flags(SimpleNamespace):
+    """The value of each flag, by its name with `_` for `-`, and the `command`, such as "changefeed create"."""
 
 
 class Help(Exception):
-    """A group of commands without one of its commands: the text says which there are."""
+    """The user asked for help, or named no command: the text is that help."""
 
 
 class Usage(Exception):
@@ -29,219 +32,280 @@ class Usage(Exception):
         self.usage = usage
 
 
-_ARGUMENT = re.compile("argument ([^:]+): (.*)", re.DOTALL)
-_NO_VALUE = "expected one argument"
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in the words of Go's flags, and leaves exiting to others."""
-
-    def error(self, message: str) -> NoReturn:
-        if message.startswith("argument COMMAND: invalid choice"):
-            raise Help(self.format_help())
-        missing = message.partition("the following arguments are required: ")[2]
-        if missing:
-            names = ", ".join(f'"{name.rpartition("/")[2].lstrip("-")}"' for name in missing.split(", "))
-            message = f"required flag(s) {names} not set"
-        elif found := _ARGUMENT.fullmatch(message):
-            names = found[1].replace("/", ", ")
-            message = (
-                f"flag needs an argument: {names.rpartition(', ')[2]}"
-                if found[2] == _NO_VALUE
-                else f"invalid argument {found[2].replace('FLAG', names)}"
-            )
-        raise Usage(message, self.format_help())
-
-
-def _invalid(text: str, parser: str, why: str = "invalid syntax") -> argparse.ArgumentTypeError:
-    """Return the error for a flag's value, in the words of Go's `strconv`."""
-    return argparse.ArgumentTypeError(f'"{text}" for "FLAG" flag: strconv.{parser}: parsing "{text}": {why}')
-
-
-def _bool(text: str) -> bool:
-    if text not in _BOOLS:
-        raise _invalid(text, "ParseBool")
-    return _BOOLS[text]
-
-
 def _tso(text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
-        raise _invalid(text, "ParseUint")
-    if int(text) >= _TSO:
-        raise _invalid(text, "ParseUint", "value out of range")
-    return int(text)
-
-
-def _int(text: str) -> int:
-    try:
-        return parse_int(text)
-    except ValueError:
-        raise _invalid(text, "ParseInt") from None
+        raise ValueError
+    if (number := int(text)) >= _UINT64:
+        raise OverflowError
+    return number
 
 
 def _seconds(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise _invalid(text, "ParseUint")
-    return int(text)
+    if not (seconds := _tso(text)):
+        raise ValueError
+    return seconds
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the command as `command` ("changefeed create") and its flags. Raises Usage, or Help for no command."""
-    shared, parsers = _Parser(add_help=False), dict[str, _Parser]()
-    for name, about in (
-        ("server", "the server's address (default http://127.0.0.1:8300)"),
-        ("pd", "the server's address; the older name of --server"),
-        ("ca", "the CA file that the server's certificate is checked against"),
-        ("cert", "the client's certificate file"),
-        ("key", "the key file of the certificate"),
-        ("log-level", "accepted and ignored"),
-        ("user", "the user's name"),
-        ("password", "the user's password; the variable TICDC_PASSWORD is safer"),
-    ):
-        shared.add_argument(f"--{name}", help=about, default=argparse.SUPPRESS)
+class _Kind(NamedTuple):
+    """The type of a flag's value: its name in usage texts, its reader, and the Go function that errors name."""
 
-    def parser_of(into: argparse._SubParsersAction[_Parser], name: str, about: str, *, hidden: bool = False) -> _Parser:
-        listed: dict[str, Any] = {} if hidden else {"help": about}
-        parser = into.add_parser(name, description=about, parents=[shared], allow_abbrev=False, **listed)
-        parsers[parser.prog] = parser
-        return parser
-
-    def flag(
-        parser: _Parser, *names: str, about: str | None, of: type | None = None, default: object = "", **more: object
-    ) -> None:
-        options: dict[str, object] = {"help": about or argparse.SUPPRESS, "default": default, **more}
-        if of is bool:
-            options |= {"type": _bool, "nargs": "?", "const": True, "default": False, "metavar": "true|false"}
-        parser.add_argument(*names, **options)  # type: ignore[arg-type]
-
-    def keyspace(parser: _Parser, default: str = "default") -> None:
-        flag(parser, "-k", "--keyspace", about="accepted and ignored", default=default)
-
-    def one(parser: _Parser, *, required: bool = True) -> None:
-        flag(parser, "-c", "--changefeed-id", about="the changefeed's id", required=required)
-
-    def settings(parser: _Parser) -> None:
-        flag(parser, "--sink-uri", about="the sink URI: kafka://host:port/topic?protocol=…")
-        flag(parser, "--schema-registry", about="the Schema Registry's URL")
-        flag(parser, "--config", about="the changefeed's configuration file (TOML)")
-        flag(parser, "--target-ts", about="stop after this commit-ts", type=_tso, default=None, metavar="TSO")
-        flag(parser, "--sort-engine", about=None, default="unified")
-        flag(parser, "--sort-dir", about=None)
-        upstream(parser)
-
-    def upstream(parser: _Parser) -> None:
-        for name in ("pd", "ca", "cert", "key"):
-            flag(parser, f"--upstream-{name}", about=None)
-
-    def asking(parser: _Parser) -> None:
-        flag(parser, "--no-confirm", about="do not ask for confirmation", of=bool)
-        flag(parser, "-v", "--verbose", about="print more", of=bool)
-
-    root = _Parser(
-        "tidecast cli", description="TiCDC's command line for changefeeds.", parents=[shared], allow_abbrev=False
-    )
-    groups = root.add_subparsers(dest="group", metavar="COMMAND", required=False)
-    feeds = parser_of(groups, "changefeed", "Manage changefeeds.")
-    verbs = feeds.add_subparsers(dest="verb", metavar="COMMAND", required=False)
-
-    create = parser_of(verbs, "create", "Create a changefeed.")
-    keyspace(create, default="")
-    one(create, required=False)
-    settings(create)
-    flag(
-        create,
-        "--start-ts",
-        about="publish changes after this commit-ts (default: now)",
-        type=_tso,
-        default=0,
-        metavar="TSO",
-    )
-    flag(create, "--disable-gc-check", about="accepted and ignored", of=bool)
-    flag(create, "--tz", about=None, default="SYSTEM")
-    asking(create)
-
-    update = parser_of(verbs, "update", "Update a stopped or failed changefeed.")
-    keyspace(update)
-    one(update)
-    settings(update)
-    asking(update)
-
-    listing = parser_of(verbs, "list", "List changefeeds.")
-    keyspace(listing)
-    flag(listing, "-a", "--all", about="list finished changefeeds as well", of=bool)
-
-    query = parser_of(verbs, "query", "Show a changefeed.")
-    keyspace(query)
-    one(query)
-    flag(query, "-s", "--simple", about="print state and checkpoint only", of=bool)
-
-    for name, about in (("pause", "Pause a changefeed."), ("remove", "Remove a changefeed.")):
-        simple = parser_of(verbs, name, about)
-        keyspace(simple, default="" if name == "pause" else "default")
-        one(simple)
-
-    resume = parser_of(verbs, "resume", "Resume a changefeed.")
-    keyspace(resume)
-    one(resume)
-    asking(resume)
-    flag(resume, "--overwrite-checkpoint-ts", about="continue from here: now, or a TSO", metavar="TSO")
-    upstream(resume)
-
-    statistics = parser_of(verbs, "statistics", "Print the lag of a changefeed repeatedly.")
-    keyspace(statistics)
-    one(statistics)
-    flag(statistics, "-I", "--interval", about="seconds between two lines", type=_seconds, default=10)
-
-    for name in MOVES:
-        move = parser_of(verbs, name, "Refused: one server has all tables.", hidden=True)
-        keyspace(move)
-        one(move)
-        flag(move, "-t", "--table-id", about="the table's id", type=_int, required=True)
-        if name.startswith("move"):
-            flag(move, "-d", "--target-node-id", about="the target server", required=True)
-        flag(move, "--mode", about="accepted and ignored", type=_int, default=0)
-
-    unsafe = parser_of(groups, "unsafe", "Inspect what the server stores.", hidden=True)
-    dangers = unsafe.add_subparsers(dest="verb", metavar="COMMAND", required=False)
-    for name, about in (
-        ("reset", "Refused: there is no PD to reset."),
-        ("show-metadata", "Print what the server stores."),
-        ("delete-service-gc-safepoint", "Refused: there is no PD."),
-        ("resolve-lock", "Refused: there is no TiKV."),
-    ):
-        danger = parser_of(dangers, name, about)
-        flag(danger, "--no-confirm", about="do not ask for confirmation", of=bool)
-        if name == "reset":
-            flag(danger, "--cluster-id", about="accepted and ignored", default="default")
-        elif name != "show-metadata":
-            keyspace(danger, default="")
-            upstream(danger)
-        if name == "resolve-lock":
-            flag(danger, "--region", about="the region's id", type=_tso, required=True)
-            flag(danger, "--ts", about="resolve locks older than this (default: one minute ago)", type=_tso, default=0)
-
-    for group, verb, of_group, of_verb in (
-        ("capture", "list", "Manage servers.", "List the servers."),
-        ("tso", "query", "Manage TSOs.", "Print the current TSO."),
-    ):
-        inner = parser_of(groups, group, of_group).add_subparsers(dest="verb", metavar="COMMAND", required=False)
-        parser_of(inner, verb, of_verb)
-
-    found, rest = root.parse_known_args(arguments)
-    chosen = [name for name in (found.group, getattr(found, "verb", None)) if name]
-    if rest:
-        where = " ".join((root.prog, *chosen))
-        raise Usage(_unknown(rest[0], where), parsers.get(where, root).format_help())
-    if len(chosen) < 2:
-        raise Help({"changefeed": feeds, "unsafe": unsafe}.get("".join(chosen), root).format_help())
-    found.command = " ".join(chosen)
-    return found
+    word: str
+    read: Callable[[str], object]
+    go: str = ""
 
 
-def _unknown(word: str, command: str) -> str:
-    """Return what is wrong with a word that no command has, as Go's flags say it."""
-    if word.startswith("--"):
-        return f"unknown flag: {word.partition('=')[0]}"
-    if word.startswith("-"):
-        return f"unknown shorthand flag: {word[1:2]!r} in {word}"
-    return f'unknown command "{word}" for "{command}"'
+_TEXT = _Kind("string", str)
+_BOOL = _Kind("", parse_bool, "ParseBool")
+_INT = _Kind("int", parse_int, "ParseInt")
+_TSO = _Kind("uint", _tso, "ParseUint")
+_SECONDS = _Kind("uint", _seconds, "ParseUint")
+
+
+@dataclass(frozen=True)
+class _Flag:
+    """A flag; one without a description is hidden."""
+
+    name: str
+    about: str = ""
+    short: str = ""
+    kind: _Kind = _TEXT
+    default: object = ""
+    required: bool = False
+
+    @property
+    def names(self) -> str:
+        return f"-{self.short}, --{self.name}" if self.short else f"--{self.name}"
+
+    @property
+    def row(self) -> tuple[str, str]:
+        """Its line in a usage text."""
+        name = f"{'' if self.short else '    '}{self.names} {self.kind.word}".rstrip()
+        return name, f"{self.about} (required)" if self.required else self.about
+
+    def read(self, text: str) -> object:
+        """Return the value that a text stands for. Raises ValueError, which says what is wrong."""
+        try:
+            return self.kind.read(text)
+        except (ValueError, OverflowError) as error:
+            why = "value out of range" if isinstance(error, OverflowError) else "invalid syntax"
+            raise ValueError(
+                f'invalid argument {quoted(text)} for "{self.names}" flag: '
+                f"strconv.{self.kind.go}: parsing {quoted(text)}: {why}"
+            ) from None
+
+
+class _Command(NamedTuple):
+    about: str
+    flags: tuple[_Flag, ...] = ()
+    hidden: bool = False
+
+
+def _switch(name: str, about: str, short: str = "") -> _Flag:
+    return _Flag(name, about, short, _BOOL, default=False)
+
+
+_NO_EFFECT = "accepted for compatibility; has no effect"
+_HELP = _switch("help", "show this help", "h")
+_SHARED = (
+    _Flag("server", "the server's address (default http://127.0.0.1:8300)"),
+    _Flag("pd", "the server's address; deprecated, use --server (tso query needs it)"),
+    _Flag("ca", "the CA file to check the server's certificate against"),
+    _Flag("cert", "the client's certificate file"),
+    _Flag("key", "the key file of the client's certificate"),
+    _Flag("log-level", _NO_EFFECT),
+    _Flag("user", "the user's name"),
+    _Flag("password", "the user's password; on a shared machine, set TICDC_PASSWORD instead"),
+)
+_KEYSPACE = _Flag("keyspace", _NO_EFFECT, "k", default="default")
+_NO_KEYSPACE = replace(_KEYSPACE, default="")
+_ID = _Flag("changefeed-id", "the changefeed's ID", "c", required=True)
+_ONE = (_ID, _KEYSPACE)
+_NO_CONFIRM = _switch("no-confirm", "do not ask for confirmation")
+_ASKING = (_NO_CONFIRM, _switch("verbose", "also list the tables", "v"))
+_UPSTREAM = tuple(_Flag(f"upstream-{name}") for name in ("pd", "ca", "cert", "key"))
+_SETTINGS = (
+    _Flag("sink-uri", "where to publish: kafka://host:port/topic?protocol=…"),
+    _Flag("schema-registry", "the Schema Registry's URL"),
+    _Flag("config", "the changefeed's configuration file (TOML)"),
+    _Flag("target-ts", "stop at this TSO", kind=_TSO, default=None),
+    _Flag("sort-engine", default="unified"),
+    _Flag("sort-dir"),
+    *_UPSTREAM,
+)
+_TABLE = _Flag("table-id", "the table's ID", "t", _INT, required=True)
+_NODE = _Flag("target-node-id", "the ID of the server to move to", "d", required=True)
+_MODE = _Flag("mode", _NO_EFFECT, kind=_INT, default=0)
+_SPLIT = _Command("Always refused: one server has all tables.", (*_ONE, _TABLE, _MODE), hidden=True)
+_MOVE = _SPLIT._replace(flags=(*_ONE, _TABLE, _NODE, _MODE))
+
+_COMMANDS = {
+    "": _Command("Manage changefeeds with the commands of TiCDC's cdc cli."),
+    "changefeed": _Command("Manage changefeeds."),
+    "changefeed create": _Command(
+        "Create a changefeed.",
+        (
+            replace(_ID, about="the changefeed's ID (default: the server makes one)", required=False),
+            *_SETTINGS,
+            _Flag("start-ts", "publish changes after this TSO (default: now)", kind=_TSO, default=0),
+            *_ASKING,
+            _switch("disable-gc-check", _NO_EFFECT),
+            _Flag("tz", default="SYSTEM"),
+            _NO_KEYSPACE,
+        ),
+    ),
+    "changefeed update": _Command("Change a stopped or failed changefeed.", (*_ONE, *_SETTINGS, *_ASKING)),
+    "changefeed list": _Command("List changefeeds.", (_switch("all", "also list finished ones", "a"), _KEYSPACE)),
+    "changefeed query": _Command(
+        "Show a changefeed.", (*_ONE, _switch("simple", "show only state, checkpoint and error", "s"))
+    ),
+    "changefeed pause": _Command("Pause a changefeed.", (_ID, _NO_KEYSPACE)),
+    "changefeed resume": _Command(
+        "Resume a paused or failed changefeed.",
+        (
+            *_ONE,
+            _Flag("overwrite-checkpoint-ts", "continue from this checkpoint: now, or a TSO"),
+            *_ASKING,
+            *_UPSTREAM,
+        ),
+    ),
+    "changefeed remove": _Command("Remove a changefeed.", _ONE),
+    "changefeed statistics": _Command(
+        "Print a changefeed's lag until interrupted.",
+        (*_ONE, _Flag("interval", "seconds between two outputs (default 10)", "I", _SECONDS, 10)),
+    ),
+    "changefeed move-table": _MOVE,
+    "changefeed move-split-table": _MOVE,
+    "changefeed split-table-by-region-count": _SPLIT,
+    "changefeed merge-table": _SPLIT,
+    "capture": _Command("Manage servers."),
+    "capture list": _Command("List the servers."),
+    "tso": _Command("Manage TSOs."),
+    "tso query": _Command("Print the current TSO. Needs --pd with the server's address."),
+    "unsafe": _Command("Inspect what the server stores.", hidden=True),
+    "unsafe reset": _Command(
+        "Always refused: there is no PD.", (_NO_CONFIRM, _Flag("cluster-id", _NO_EFFECT, default="default"))
+    ),
+    "unsafe show-metadata": _Command("Print what the server stores.", (_NO_CONFIRM,)),
+    "unsafe delete-service-gc-safepoint": _Command(
+        "Always refused: there is no PD.", (_NO_CONFIRM, _NO_KEYSPACE, *_UPSTREAM)
+    ),
+    "unsafe resolve-lock": _Command(
+        "Always refused: there is no TiKV.",
+        (
+            _Flag("region", "the region's ID", kind=_TSO, required=True),
+            _Flag("ts", "resolve locks older than this TSO (default: one minute ago)", kind=_TSO, default=0),
+            _NO_CONFIRM,
+            _NO_KEYSPACE,
+            *_UPSTREAM,
+        ),
+    ),
+}
+
+
+def parse(arguments: Sequence[str]) -> Flags:
+    """Return the command and its flags. Raises Usage, or Help where that is wanted or no command is named."""
+    command, words = _command(arguments)
+    path = f"{_PROGRAM} {command}".rstrip()
+    flags = (*_COMMANDS[command].flags, *_SHARED, _HELP)
+    try:
+        given, rest = _read(flags, words)
+        if given.get("help") or _verbs(command):
+            raise Help(f"{_COMMANDS[command].about}\n\n{_usage(command)}")
+        if rest:
+            raise ValueError(f'unknown command {quoted(rest[0])} for "{path}"')
+        missing = sorted(flag.name for flag in flags if flag.required and flag.name not in given)
+        if missing:
+            raise ValueError(f"required flag(s) {', '.join(map(quoted, missing))} not set")
+    except ValueError as error:
+        raise Usage(str(error), _usage(command)) from None
+    values = {flag.name: flag.default for flag in flags} | given
+    return Flags(command=command, **{name.replace("-", "_"): value for name, value in values.items()})
+
+
+def _verbs(command: str) -> list[str]:
+    """Return the names of the commands in a group of commands, none for a command."""
+    prefix = f"{command} " if command else ""
+    names = [name.removeprefix(prefix) for name in _COMMANDS if name.startswith(prefix)]
+    return [name for name in names if name and " " not in name]
+
+
+def _command(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the command that the words name, and the other words. A flag before it takes the word after it."""
+    command, words, at = "", list(arguments), 0
+    while at < len(words) and words[at] != "--":
+        word = words[at]
+        if not word or word == "-":
+            at += 1
+        elif word.startswith("-"):
+            at += 2 if "=" not in word and (word.startswith("--") or len(word) == 2) else 1
+        elif word in _verbs(command):
+            command = f"{command} {words.pop(at)}".lstrip()
+            at = 0
+        else:
+            break
+    return command, words
+
+
+def _read(flags: Iterable[_Flag], words: Sequence[str]) -> tuple[dict[str, object], list[str]]:
+    """Return the values of the flags that are given, and the words that are none. Raises ValueError as pflag does."""
+    long = {flag.name: flag for flag in flags}
+    short = {flag.short: flag for flag in flags if flag.short}
+    given: dict[str, object] = {}
+    others: list[str] = []
+    left = list(reversed(words))
+    while left:
+        word = left.pop()
+        if word == "--":
+            return given, others + left[::-1]
+        if word.startswith("--"):
+            name, equals, text = word[2:].partition("=")
+            if not name or name.startswith("-"):
+                raise ValueError(f"bad flag syntax: {word}")
+            if (flag := long.get(name)) is None:
+                raise ValueError(f"unknown flag: --{name}")
+            if not equals and flag.kind is _BOOL:
+                text = "true"
+            elif not equals:
+                if not left:
+                    raise ValueError(f"flag needs an argument: {word}")
+                text = left.pop()
+            given[name] = flag.read(text)
+        elif word.startswith("-") and word != "-":
+            letters = word[1:]
+            while letters:
+                at, letters = f"{letters[0]!r} in -{letters}", letters[1:]
+                if (flag := short.get(at[1])) is None:
+                    raise ValueError(f"unknown shorthand flag: {at}")
+                if len(letters) > 1 and letters[0] == "=":
+                    text, letters = letters[1:], ""
+                elif flag.kind is _BOOL:
+                    text = "true"
+                elif letters:
+                    text, letters = letters, ""
+                elif left:
+                    text = left.pop()
+                else:
+                    raise ValueError(f"flag needs an argument: {at}")
+                given[flag.name] = flag.read(text)
+        else:
+            others.append(word)
+    return given, others
+
+
+def _usage(command: str) -> str:
+    """Return how a command is called, in cobra's form."""
+    path = f"{_PROGRAM} {command}".rstrip()
+    verbs = _verbs(command)
+    text = f"Usage:\n  {path} {'[command]' if verbs else '[flags]'}\n"
+    if verbs:
+        commands = {verb: _COMMANDS[f"{command} {verb}".lstrip()] for verb in verbs}
+        rows = [(verb, found.about) for verb, found in commands.items() if not found.hidden]
+        text += f"\nAvailable Commands:\n{_columns(rows)}"
+    for title, flags in (("Flags", (*_COMMANDS[command].flags, _HELP)), ("Global Flags", _SHARED)):
+        text += f"\n{title}:\n{_columns([flag.row for flag in flags if flag.about])}"
+    return text
+
+
+def _columns(rows: Sequence[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    return "".join(f"  {name:{width}}   {about}\n" for name, about in rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from tidecast.cli._cdc_calls import NO_FILES, all_tables, changefeed_path, curre
 from tidecast.cli._cdc_client import Client, no_file
 from tidecast.cli._cdc_console import NO_WARNING, confirm, confirm_lag, go_tables, log_warning, print_tables, warn
 from tidecast.cli._cdc_diff import differences
-from tidecast.cli._cdc_flags import SORT_ENGINES
+from tidecast.cli._cdc_flags import Flags
 from tidecast.config import (
     build_config,
     default_replica_config,
@@ -23,6 +22,7 @@ from tidecast.config import (
     replica_config_for,
 )
 
+_SORT_ENGINES = ("memory", "file", "unified")
 _CHECKED_HERE = (
     None,
     "CDC:ErrFilterRuleInvalid",
@@ -34,7 +34,7 @@ _CHECKED_HERE = (
 """What TiCDC's command line finds out by itself; the rest is the server's to say."""
 
 
-def create(flags: Namespace, client: Client) -> None:
+def create(flags: Flags, client: Client) -> None:
     """Create a changefeed, after a look at its settings and its tables."""
     given = _config_file(flags.config) if flags.config else {}
     config = merge_replica_configs(default_replica_config(), given)
@@ -43,7 +43,7 @@ def create(flags: Namespace, client: Client) -> None:
     if flags.sink_uri:
         config = replica_config_for(config, flags.sink_uri)
         _check(flags.sink_uri, config)
-    if flags.sort_engine not in SORT_ENGINES:
+    if flags.sort_engine not in _SORT_ENGINES:
         log_warning("invalid sort-engine, use Unified Sorter by default", invalidSortEngine=flags.sort_engine)
     if flags.tz != "SYSTEM":
         warn("--tz is deprecated in changefeed settings.")
@@ -70,8 +70,8 @@ def create(flags: Namespace, client: Client) -> None:
     print_tables(found, flags.verbose)
 
 
-def update(flags: Namespace, client: Client) -> None:
-    """Send what differs. What the new settings are worth is the server's to say, after the difference is shown."""
+def update(flags: Flags, client: Client) -> None:
+    """Show the differences and send the new settings. The server validates them."""
     old = get_changefeed(flags, client)
     if flags.sort_dir:
         log_warning("this flag cannot be updated and will be ignored", flagName="sort-dir")
@@ -109,8 +109,8 @@ def _config_file(path: str) -> dict[str, Any]:
     return read_replica_config(path)
 
 
-def _ignoring(flags: Namespace, found: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
-    """Tell of tables that cannot be replicated, and return whether they are to be left out: what the user says."""
+def _ignoring(flags: Flags, found: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+    """Warn about tables that cannot be replicated, and return whether the user agrees to ignore them."""
     tables = found.get("ineligible_tables")
     if tables:
         named = f"do not have a primary key or a not-null unique key: {go_tables(tables)}"

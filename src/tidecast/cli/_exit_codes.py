@@ -1,4 +1,4 @@
-"""The exit codes of every command but `cli`, which has those of TiCDC's client."""
+"""The exit codes of all commands except `cli`, which has those of TiCDC's client."""
 
 MISMATCH = 1
 """Rows do not match their checksums, or tables differ from what they should be."""

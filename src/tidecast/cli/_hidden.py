@@ -1,4 +1,4 @@
-"""What the options of a command line gave that no error and no log line may show."""
+"""Hides the secrets of a command line's options in errors and log lines."""
 
 from __future__ import annotations
 

@@ -12,15 +12,15 @@ from pathlib import Path
 from tidecast._errors import ConfigError, CorruptedData, TidecastError, root_cause
 from tidecast.cli._exit_codes import FAILED, INTERRUPTED, MISMATCH, WRONG_CALL
 
-_MEMORY = "--conf spark.driver.memory=8g, for example, gives it more; on a cluster executors have spark.executor.memory"
+_MEMORY = "raise it with --conf spark.driver.memory=8g, or on a cluster spark.executor.memory"
 _NO_WRITING = re.compile("DELTA_CANNOT_CREATE_LOG_PATH|Mkdirs failed|Permission denied|No space left|Read-only file")
 
 
 def main() -> None:
     """Run the command line.
 
-    Exit 0 when done, 1 when rows do not match their checksums or tables what they should, 2 when wrongly called, 3 when
-    the work failed, and 130, as shells do, when interrupted. `tidecast cli` has the codes of TiCDC's client.
+    Exit codes: 0 done, 1 a checksum or a table is wrong, 2 wrong usage, 3 the work failed, 130 interrupted.
+    `tidecast cli` has those of TiCDC's client.
     """
     try:
         _run(sys.argv[1:])
@@ -35,11 +35,11 @@ def main() -> None:
     except Exception as error:
         if "TIDECAST_DEBUG" in os.environ:
             raise
-        _fail(_told(error))
+        _fail(_explained(error))
 
 
 def _run(arguments: list[str]) -> None:
-    if arguments[:1] == ["cli"]:  # called by scripts again and again: it shall not wait for what the others import
+    if arguments[:1] == ["cli"]:  # scripts call it often: keep its imports few
         from tidecast.cli._cdc import cdc
 
         sys.exit(cdc(arguments[1:]))
@@ -51,18 +51,18 @@ def _run(arguments: list[str]) -> None:
     app()
 
 
-def _told(error: Exception) -> str:
-    """Return what to say of an error that nobody expected."""
+def _explained(error: Exception) -> str:
+    """Return a line about an unexpected error."""
     cause = root_cause(error)
     if "OutOfMemoryError" in cause:
-        return f"Spark's Java has too little memory: {cause} ({_MEMORY})"
+        return f"Spark's Java ran out of memory: {cause} ({_MEMORY})"
     if _is_java_gone(error):  # it ends where a task gets no memory
-        return f"Spark's Java has ended, perhaps for want of memory: {cause} ({_MEMORY})"
+        return f"Spark's Java stopped, perhaps out of memory: {cause} ({_MEMORY})"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if _NO_WRITING.search(cause):
-        return f"a place cannot be written: {cause}"
-    return f"internal error: {cause} (TIDECAST_DEBUG=1 shows where)"
+        return f"cannot write: {cause}"
+    return f"internal error: {cause} (set TIDECAST_DEBUG=1 to see where)"
 
 
 def _is_java_gone(error: Exception) -> bool:

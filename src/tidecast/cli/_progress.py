@@ -1,4 +1,4 @@
-"""What a command does at the moment, on standard error: a bar in a terminal, lines elsewhere."""
+"""Shows a command's progress on standard error: a bar in a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def progress(silent: bool = False) -> Iterator[Progress]:
 
 
 def _bar(kept: ExitStack) -> Show:
-    from rich import progress as rich_progress  # which `--help` shall not wait for
+    from rich import progress as rich_progress  # late, so that `--help` is fast
     from rich.console import Console
 
     columns = (
@@ -65,7 +65,7 @@ def _print(text: str, done: int, total: int) -> None:
 
 
 class _Watch:
-    """Tells again and again how far Spark is with the step that was told last."""
+    """Shows Spark's progress with the current step, repeatedly."""
 
     def __init__(self, show: Show, clock: Callable[[], float] = time.monotonic) -> None:
         self._show, self._clock = show, clock

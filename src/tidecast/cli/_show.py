@@ -1,4 +1,4 @@
-"""What a command's result looks like: tables for a person, JSON for a program."""
+"""Prints the results of commands: tables for a person, JSON for a program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidecast._counted import counted
 from tidecast._tso import to_datetime
@@ -45,7 +45,7 @@ _PLACE = ("topic", "partition", "offset")
 
 
 def _console() -> Console:
-    from rich.console import Console  # which `--help` shall not wait for
+    from rich.console import Console  # late, so that `--help` is fast
 
     # Where nobody looks, a table must not be cut to the width of a terminal that is not there.
     return Console() if sys.stdout.isatty() else Console(width=_WIDTH)
@@ -104,7 +104,7 @@ def published(result: Published, as_json: bool) -> None:
         "schema changes": result.ddl,
         "bootstraps": result.bootstraps,
         "watermarks": result.watermarks,
-        "messages whose whole is in the claim-check storage": result.claims,
+        "messages stored whole in the claim-check storage": result.claims,
     }
     if others := ", ".join(f"{count:,} {what}" for what, count in beside.items() if count):
         print(f"and {others}")
@@ -120,7 +120,7 @@ def published(result: Published, as_json: bool) -> None:
 def planned(tables: Sequence[PlannedTable], as_json: bool) -> None:
     """Show what would be published."""
     if as_json:
-        _print_json([_plain(t) for t in tables])
+        _print_json([asdict(t) for t in tables])
         return
     published = [t for t in tables if t.skipped is None]
     names = ("table", "version", "topic", "partitions", "by", "handle key")
@@ -131,15 +131,15 @@ def planned(tables: Sequence[PlannedTable], as_json: bool) -> None:
     _table(f"{len(published):,} table versions would be published", names, rows, ("partitions",))
     for t in tables:
         for schema in (s for s in t.schemas if s.refusal):
-            print(f"refused: {schema.subject} of {t.table} version {t.version}: {schema.refusal}")
+            print(f"refused by the registry: {schema.subject} of {t.table} version {t.version}: {schema.refusal}")
         if t.unencodable:
-            print(f"no form: {t.unencodable}")
+            print(f"cannot be encoded: {t.unencodable}")
     skipped = {(t.table, t.skipped) for t in tables if t.skipped}
     for table, why in sorted(skipped):
         print(f"skipped: {table}: {why}")
     lossy = {(t.table, *damage) for t in published for damage in t.lossy_columns}
     if lossy:
-        _table("Values that the chosen modes damage", ("table", "column", "what becomes of them"), sorted(lossy))
+        _table("Values that the chosen modes damage", ("table", "column", "damage"), sorted(lossy))
 
 
 def _checksums(tables: Mapping[str, Mapping[str, int]]) -> None:
@@ -190,7 +190,7 @@ def _inspect_command(source: str, place: Mapping[str, object], options: Mapping[
 
 def _shell_command(words: Sequence[str], options: Mapping[str, str | None]) -> str:
     """Return a command of ours; where a secret was given, and not by reference, it has `xxxxx`."""
-    from tidecast._secrets import resolved_uri  # which `--help` shall not wait for
+    from tidecast._secrets import resolved_uri  # late, so that `--help` is fast
     from tidecast._uri import HIDDEN, redact_uri
 
     def shown(word: str) -> str:
@@ -204,7 +204,7 @@ def _shell_command(words: Sequence[str], options: Mapping[str, str | None]) -> s
 def replicated(result: Replicated, as_json: bool) -> None:
     """Show what `replicate` applied."""
     if as_json:
-        _print_json(_plain(result))
+        _print_json(asdict(result))
         return
     counts = ("rows", "upserted", "deleted", "unchanged", "refused")
     tables = sorted(result.tables, key=lambda t: t.name)
@@ -215,7 +215,7 @@ def replicated(result: Replicated, as_json: bool) -> None:
     warnings = [f"{t.name}: {warning}" for t in tables for warning in t.warnings]
     for t in tables:
         warnings += [
-            f"{t.name}: column {name}: {counted(count, 'value has', 'values have')} no form in the table: NULL there"
+            f"{t.name}: column {name}: {counted(count, 'value does', 'values do')} not fit its type, stored as NULL"
             for name, count in sorted(t.unrepresentable.items())
         ]
     for warning in (*warnings, *result.warnings):
@@ -224,11 +224,11 @@ def replicated(result: Replicated, as_json: bool) -> None:
 
 
 def retried(result: Retried, as_json: bool) -> None:
-    """Show what became of dead letters that were applied once more."""
+    """Show the result of a retry of dead letters."""
     if as_json:
-        _print_json(_plain(result))
+        _print_json(asdict(result))
         return
-    print(f"{result.applied:,} of {result.letters:,} dead letters are none any more")
+    print(f"{result.applied:,} of {result.letters:,} dead letters were applied")
     warnings = [f"{t.name}: {warning}" for t in result.tables for warning in t.warnings]
     for warning in (*warnings, *result.warnings):
         print(f"warning: {warning}")
@@ -244,7 +244,7 @@ def dead_letters(counts: Sequence[DeadLetterCount], as_json: bool) -> None:
         print("dead letters: none")
         return
     rows = [(one.topic, one.reason, one.count, one.detail or "") for one in counts]
-    _table("Dead letters", ("topic", "reason", "count", "such as"), rows, ("count",))
+    _table("Dead letters", ("topic", "reason", "count", "example"), rows, ("count",))
 
 
 def dead_letter(
@@ -277,13 +277,13 @@ def dead_letter(
     ):
         if value is not None:
             print(f"  {label}: {value}")
-    print("Its message by itself")
+    print("The message by itself:")
     _inspected(letter.message)
-    print("\nTo see it among the messages before it, and to apply all dead letters of a replica once more:")
+    print("\nTo inspect it in its topic, and to retry all dead letters of the replica:")
     for command in commands.values():
         print(f"  {command}")
     if letter.matching > 1:
-        print(f"{letter.matching - 1:,} more dead letters are like that, such as")
+        print(f"{letter.matching - 1:,} more dead letters match, such as")
     for other in letter.others:
         print(f"  {_place(*other)}")
 
@@ -330,13 +330,13 @@ def _source_status(source: SourceStatus) -> None:
         time = source.resolved_time.isoformat(timespec="milliseconds")
         print(f"resolved-ts {source.resolved_ts} ({time}), {timedelta(seconds=round(source.lag))} ago")
     else:
-        print("resolved-ts: not known, as no watermark has come")
+        print("resolved-ts: unknown, no watermark has been read")
     waits = {"for the schemas of their tables": source.rows_waiting, "for a resolved-ts": source.rows_unresolved}
     for what, rows in waits.items():
         if rows:
             print(f"{counted(rows, 'row waits', 'rows wait')} {what}")
     if source.problem:
-        print(f"no backlog: {source.problem}" if source.backlog is None else f"warning: {source.problem}")
+        print(f"backlog unknown: {source.problem}" if source.backlog is None else f"warning: {source.problem}")
     if any(place.file for place in source.places):
         _files(source)
         return
@@ -377,7 +377,7 @@ def snapshot(result: Snapshot, as_json: bool) -> None:
 def proven(result: Proven, as_json: bool) -> None:
     """Show what `prove` found."""
     if as_json:
-        _print_json({"ok": result.ok, **_plain(result)})
+        _print_json({"ok": result.ok, **asdict(result)})
         return
     rows = [(t.table, t.verdict.value, t.rows, t.expected) for t in result.tables]
     _table("Tables and their ledger", ("table", "verdict", "rows", "in the ledger"), rows, ("rows", "in the ledger"))
@@ -399,7 +399,7 @@ def conformance(report: Report, as_json: bool) -> None:
     rows = [(name, *(cells.get((name, protocol), "") for protocol in protocols)) for name in names]
     _table("Right answers", ("feature", *protocols), rows, protocols)
     if not report.answered:
-        print("nothing was answered")
+        print("there are no answers")
     for f in report.features:
         if f.failed:
             print(f"{f.protocol}, {f.feature}: {f.failed} wrong, first {f.first}")
@@ -408,7 +408,7 @@ def conformance(report: Report, as_json: bool) -> None:
 def compared(result: Compared, as_json: bool) -> None:
     """Show what `compare` found."""
     if as_json:
-        _print_json({"ok": result.ok, **_plain(result)})
+        _print_json({"ok": result.ok, **asdict(result)})
         return
     numbers = ("rows in A", "rows in B", "only in A", "only in B", "changed")
     rows = [
@@ -425,7 +425,7 @@ def compared(result: Compared, as_json: bool) -> None:
         for row in t.rows:
             print(f"{t.table} {_difference(row)}")
         if t.different > len(t.rows):
-            print(f"{t.table}: … and {t.different - len(t.rows):,} more; --limit names them")
+            print(f"{t.table}: … and {t.different - len(t.rows):,} more; --limit N lists more")
     for warning in result.warnings:
         print(f"warning: {warning}")
 
@@ -446,7 +446,7 @@ def _value(text: str | None) -> str:
 
 
 def demo(result: Demo, as_json: bool) -> None:
-    """Show what `demo` did, and what to look at next."""
+    """Show the result of `demo`, and commands to try next."""
     if as_json:
         _print_json(asdict(result))
         return
@@ -457,15 +457,15 @@ def demo(result: Demo, as_json: bool) -> None:
     ]
     rows.append(("all", "", *(sum(getattr(t, c) for t in result.tables) for c in counts), ""))
     title = "A week of a tea shop: published as Avro, verified, applied to tables"
-    names = ("table", "topic", *counts[:3], "rows in the table", "which lies in")
+    names = ("table", "topic", *counts[:3], "rows in the table", "folder")
     _table(title, names, rows, (*counts, "rows in the table"))
     for other in result.others:
-        print(f"as {other.protocol.capitalize()}, too: {other.rows:,} rows and {other.ddl:,} schema changes")
+        print(f"also published as {other.protocol.capitalize()}: {other.rows:,} rows and {other.ddl:,} schema changes")
     _dead_letters(result.dead_letters)
     busiest = max(result.tables, key=lambda t: t.published).where
     options = f"{shlex.quote(result.source)} --schema-registry {shlex.quote(result.schema_registry)} --tz UTC"
     load = f'import tidecast; tidecast.spark_session().read.format("delta").load("{busiest}").show()'
-    print(f"Everything lies in {result.folder}. To see the messages, to check them once more, to read a table:")
+    print(f"All files are in {result.folder}. To inspect messages, verify them again, or read a table:")
     print(f"  {_command('tidecast')} inspect {options} --limit 3")
     print(f"  {_command('tidecast')} verify {options}")
     for other in result.others:
@@ -486,7 +486,7 @@ def inspected(messages: Sequence[Inspected], as_json: bool) -> None:
         return
     followed(messages, False)
     if not messages:
-        print("no message is like that")
+        print("no message matches")
 
 
 def followed(messages: Iterable[Inspected], as_json: bool) -> None:
@@ -522,7 +522,3 @@ def _inspected(m: Inspected) -> None:
 
 
 _ROWS = ("INSERT", "UPDATE", "DELETE")
-
-
-def _plain(value: Any) -> Any:
-    return asdict(value)

@@ -1,4 +1,4 @@
-"""An end that lets work come to rest first."""
+"""Ends a process only after its current work is finished."""
 
 from __future__ import annotations
 
