@@ -99,3 +99,17 @@ def test_what_is_not_installed_is_named_with_the_extra_that_brings_it(
     assert f"pip install 'tidecast[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.returncode
+
+
+def test_pip_takes_the_hint_without_asking_an_index(installed: Path) -> None:
+    """The errors' `pip install 'tidecast[kafka]'` adds to the tidecast that is installed, which is on no index."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [*pip, "install", "--dry-run", "--no-index", "--no-deps", "tidecast[kafka]"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=installed.parent,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+    )
+    assert "Requirement already satisfied: tidecast[kafka]" in done.stdout, done.stderr
