@@ -165,7 +165,7 @@ def test_damaged_messages_are_explained_as_spark_does_or_left_to_it(
         damaged.append(bytes(message))
         if len(damaged) == (200 if name == "avro-checksum" else 8):
             break
-    assert left
+    assert left or protocol_named(variant.protocol).reader  # Arrow's decoders need Spark for nothing
     assert damaged
     same(said, variant.by_spark(spark, damaged))
 
