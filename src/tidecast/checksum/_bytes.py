@@ -144,8 +144,8 @@ def _decimal(data_type: DataType, value: Column) -> Pieces:
 def _enum(data_type: DataType, value: Column) -> Pieces:
     """An element's number from 1, and 0 for the invalid value ''."""
     known = [*data_type.elements, *([] if "" in data_type.elements else [""])]
-    numbers = [-1, *range(1, len(data_type.elements) + 1), 0]
-    table = _table(n.to_bytes(8, "little", signed=True) for n in numbers)
+    numbers = [*range(1, len(data_type.elements) + 1), 0]
+    table = _table([_NEVER, *(n.to_bytes(8, "little") for n in numbers)])
     position = F.array_position(F.array(*map(F.lit, known)), as_listed(data_type, value)).cast("int")
     return (F.get(table, position),)
 

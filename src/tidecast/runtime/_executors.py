@@ -28,7 +28,8 @@ def check_executors(spark: SparkSession) -> None:
 
     One tiny task tells. On the driver's own machine, with the driver's Python, nothing need be asked.
     """
-    here = str(spark.conf.get(MASTER, "")).startswith("local") and os.environ.get("PYSPARK_PYTHON") in _OURS
+    ours = isinstance(spark, SparkSession) and os.environ.get("PYSPARK_PYTHON") in _OURS  # else a server's
+    here = ours and str(spark.conf.get(MASTER, "")).startswith("local")
     if here or spark.conf.get(_CHECKED, None) is not None:
         return
     # A function that is no module's own is sent as it is, so that it runs where tidecast is missing.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from servers._process import JavaServer, free_ports
@@ -42,6 +43,9 @@ class ConnectServer(JavaServer):
             *(f"-D{name}={value}" for name, value in settings.items()),
             *("-cp", jars, "org.apache.spark.sql.connect.service.SparkConnectServer"),
         ]
+
+    def _environment(self) -> Mapping[str, str]:
+        return {"PYSPARK_PYTHON": sys.executable}
 
     def _answers(self) -> bool:
         try:
