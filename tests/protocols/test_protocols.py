@@ -24,6 +24,7 @@ FOLDERS = sorted(p.parent.name for p in SOURCE.glob("protocols/*/__init__.py"))
 NAMES = {*known_names()} - {"default"}  # which is a word of other things, too
 OPTIONS = {
     "config/_file.py": {"avro"},  # encoding-format
+    "cli/_cdc_flags.py": {"simple"},  # --simple of changefeed query
     "cli/_cdc_diff.py": {"debezium"},  # keys of TiCDC's configuration
     "_demo.py": {"debezium", "simple"},  # what the demo shows
     # The conformance kit measures us as anybody, and so asks no other part what protocols there are.
