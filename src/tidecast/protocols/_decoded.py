@@ -29,6 +29,7 @@ class TableVersion:
     `name` tells it from all others of the source. Two batches of one source give one version the same name.
     `checksums` tells whether the protocol's rows may carry one. `key_begins` and `value_begins` are what keys and
     values of its rows surely begin with, empty for those that are null or empty; None where nothing is sure.
+    `value_holds` are bytes that values of its rows surely hold, each of them or else a backslash and `u`.
     """
 
     name: str
@@ -39,6 +40,7 @@ class TableVersion:
     checksums: bool = False
     key_begins: bytes | None = None
     value_begins: bytes | None = None
+    value_holds: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,8 @@ class Decoder(Protocol):
         """Return what messages say. In: at least the columns `key` and `value`, binary.
 
         Without `values` only what tells the place of a row among others need be read: `old`, `data`, `checksum`,
-        `reason` and `detail` may be null, and `commit_ts` where `Reader.position` is not it.
+        `reason` and `detail` may be null, and `commit_ts` where `Reader.position` is not it. A message is in the same
+        part either way.
         """
 
     def only(self, names: frozenset[bytes]) -> Decoder:

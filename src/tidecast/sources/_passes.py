@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 
 import numpy as np
 import pyarrow as pa
@@ -137,6 +138,10 @@ def typed_rows(frame: DataFrame, reading: Reading, version: TableVersion) -> Dat
             frame = frame.where(F.col(part).startswith(F.lit(begins)))
         elif begins is not None:
             frame = frame.where(F.coalesce(F.octet_length(part), F.lit(0)) == 0)
+    if version.value_holds:
+        value = F.col("value")
+        held = [value.contains(F.lit(part)) for part in version.value_holds]
+        frame = frame.where(reduce(and_, held) | value.contains(F.lit(b"\\u")))
     return mapped(frame, partial(_typed, reading, version.name), out)
 
 
@@ -165,6 +170,19 @@ def for_spark(column: pa.Array) -> pa.Array:
 def rejected_messages(frame: DataFrame, reading: Reading) -> DataFrame:
     """Return the messages that belong to no table version: the columns of `DEAD_LETTER`."""
     return mapped(frame, partial(_rejected, reading), DEAD_LETTER)
+
+
+def watermark_messages(frame: DataFrame, reading: Reading) -> DataFrame:
+    """Return the watermarks, each as it came: the columns of `RECORD`, and `commit_ts` bigint."""
+    out = T.StructType([*RECORD.fields, T.StructField("commit_ts", T.LongType())])
+    return mapped(frame, partial(_watermarks, reading), out)
+
+
+def _watermarks(reading: Reading, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    at, times = reading.read(messages, values=False).watermarks
+    if at.size:
+        chosen = messages.take(pa.array(at))
+        yield pa.RecordBatch.from_pydict({**{f.name: chosen.column(f.name) for f in RECORD.fields}, "commit_ts": times})
 
 
 def _rejected(reading: Reading, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,16 @@ from pyspark.sql import types as T
 
 from tidecast.model import RECORD, Events, Op, TableChanges
 from tidecast.protocols import Decoder, Marks, Reader, Rejected, TableVersion
-from tidecast.sources._passes import DEAD_LETTER, Make, Reading, Rereading, mapped, rejected_messages, typed_rows
+from tidecast.sources._passes import (
+    DEAD_LETTER,
+    Make,
+    Reading,
+    Rereading,
+    mapped,
+    rejected_messages,
+    typed_rows,
+    watermark_messages,
+)
 from tidecast.spark import union, with_looked_up
 from tidecast.topics import Records
 
@@ -99,12 +108,14 @@ class Messages:
             unread.append(rejected_messages(frame, reading))
         if controls.rejected:
             unread.append(_broken(frame, told, controls.rejected))
+        highest = [row["highest"] for row in found if row["kind"] == _WATERMARKS]
         return Events(
             tables=tuple(sorted(tables, key=lambda t: (t.rows_from is not None, t.rows_from or 0))),
             rejected=union(unread) if unread else frame.sparkSession.createDataFrame([], DEAD_LETTER),
             ddl=tuple(change for _, change in controls.ddl),
             bootstraps=tuple(schema for _, schema in controls.bootstraps),
-            watermark=max((row["highest"] for row in found if row["kind"] == _WATERMARKS), default=None),
+            watermarks=watermark_messages(frame, reading) if highest and reader.position else None,
+            watermark=max(highest, default=None),
             ordered=self._records.ordered,
             position=position,
             has_commit_ts=reader.has_commit_ts,
