@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tidecast.checksum._pieces import pieces
 from tidecast.checksum._verdict import Verdict
 from tidecast.model import Column, Op, TableSchema
-from tidecast.values import BYTES, joined, null_where, to_numpy, valid
+from tidecast.values import BYTES, field, joined, null_where, to_numpy, valid
 
 _JUDGED = (Verdict.MATCH, Verdict.MISMATCH, Verdict.NONE, Verdict.ZERO, Verdict.DELETE, Verdict.UNREADABLE)
 _CODE = {verdict: number for number, verdict in enumerate(_JUDGED)}
@@ -36,11 +36,6 @@ def row_checksums(schema: TableSchema, rows: pa.StructArray) -> pa.Array:
     content = joined(parts).to_pylist() if parts else [b""] * len(rows)
     sums = np.fromiter(map(zlib.crc32, content), np.int64, len(content))
     return null_where(pa.array(sums), ~valid(rows))
-
-
-def field(rows: pa.StructArray, name: str) -> pa.Array:
-    """Return the values of a column of rows."""
-    return rows.field(rows.type.get_field_index(name))
 
 
 def explained(schema: TableSchema, rows: pa.StructArray) -> dict[str, pa.Array]:

@@ -1,6 +1,6 @@
 """What a change is: tables, columns, types, rows, TSOs. Knows neither protocols nor places."""
 
-from tidecast._tso import compose, latest_tso, physical_ms, to_datetime
+from tidecast._tso import LOGICAL_BITS, compose, latest_tso, physical_ms, to_datetime
 from tidecast.model._actions import Action, ddl_action
 from tidecast.model._ddl import Bootstrap, Ddl
 from tidecast.model._ddl_parser import Definition, Name, Statement, ddl_type, read_statement
@@ -16,6 +16,7 @@ from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, bit_wid
 __all__ = [
     "CHECKSUM",
     "HEADERS",
+    "LOGICAL_BITS",
     "MAX_DECIMAL_PRECISION",
     "RECORD",
     "Action",

@@ -57,6 +57,19 @@ def gather(data: np.ndarray, start: np.ndarray, length: np.ndarray, there: np.nd
     return both.take(pa.array(np.arange(0, 2 * len(start), 2), mask=None if there is None else ~there))
 
 
+def beginnings(cells: np.ndarray, length: np.ndarray) -> pa.Array:
+    """Return the first bytes of each row of a matrix as a binary column. In: uint8, and how many of each row."""
+    offsets = np.zeros(len(cells) + 1, np.int64)
+    np.cumsum(length, out=offsets[1:])
+    data = cells[np.arange(cells.shape[1]) < length[:, None]]
+    return pa.Array.from_buffers(BYTES, len(cells), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def field(rows: pa.StructArray, name: str) -> pa.Array:
+    """Return the values of one column of rows."""
+    return rows.field(rows.type.get_field_index(name))
+
+
 def content_of(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return the bytes of a text or binary column, and where each value starts; the last number is where all end."""
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]

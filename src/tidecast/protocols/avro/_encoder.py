@@ -1,0 +1,112 @@
+"""Rows on Arrow columns to Avro messages. Source: Avro protocol, wire format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidecast.model import LOGICAL_BITS, Column, Kind, Op, TableSchema
+from tidecast.protocols._codec import RoutedTable
+from tidecast.protocols._decoded import Rows, first_named
+from tidecast.protocols.avro._options import AvroOptions
+from tidecast.protocols.avro._schema import key_schema, value_columns, value_schema
+from tidecast.protocols.avro._write_columns import value_of, written
+from tidecast.registry import SchemaId, header
+from tidecast.values import BYTES, TEXT, field, joined, null_where, nulls, to_numpy, valid
+
+SchemaIds = Mapping[tuple[str, str, str, int], SchemaId]
+"""The ids of registered schemas, see `schema_key`."""
+
+
+def schema_key(table: RoutedTable, part: str) -> tuple[str, str, str, int]:
+    """Return what tells the schema of a table version's keys or values, as `part` says, from all others."""
+    return table.topic, part, table.schema.name, table.schema.version
+
+
+@dataclass(frozen=True)
+class AvroEncoder:
+    """Makes Avro messages with the schemas that are registered; see `Encoder`."""
+
+    options: AvroOptions
+    ids: SchemaIds
+
+    def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Name the column: NOT NULL without a value, or an ENUM of the invalid value 0."""
+        schema, image, deletes = table.selected, rows.image, np.asarray(pc.equal(rows.op, Op.DELETE.value))
+        keys, wrong = {*schema.handle_key}, []
+        for column in schema.columns:
+            bad = _has_no_form(column, field(image, column.name))
+            if bad is not None:
+                text = f"column {column.name} holds nothing that Avro can say"
+                wrong.append((text, bad if column.name in keys else bad & ~deletes))
+        return first_named(wrong, len(rows.at))
+
+    def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Return the handle key's columns."""
+        keys, image = {*table.selected.handle_key}, rows.image
+        columns = [c for c in table.selected.columns if c.name in keys]
+        if not columns:
+            return nulls(len(rows.at), BYTES)
+        pieces = self._written(_types(key_schema, table.selected, self.options), columns, image)
+        return joined([pa.scalar(header(self.ids[schema_key(table, "key")]), BYTES), *pieces])
+
+    def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Return rows and the extension, null for a delete and for a schema that was not registered."""
+        schema_id, deletes = self.ids.get(schema_key(table, "value")), pc.equal(rows.op, Op.DELETE.value)
+        if schema_id is None or pc.all(deletes).as_py():
+            return nulls(len(rows.at), BYTES)
+        types = _types(value_schema, table.selected, self.options)
+        columns = value_columns(table.selected, self.options)
+        pieces = self._written(types, columns, rows.data)
+        for kind, value in zip(types[len(columns) :], self._extension(rows), strict=True):
+            pieces += written(kind, value)
+        message = joined([pa.scalar(header(schema_id), BYTES), *pieces])
+        return null_where(message, np.asarray(deletes))
+
+    def reduced(self, table: RoutedTable, rows: Rows, location: pa.Array | None) -> pa.Array:
+        """Return null: Avro has no form for the handle key alone."""
+        return nulls(len(rows.at), BYTES)
+
+    def _written(self, types: Sequence[Any], columns: Sequence[Column], row: pa.StructArray) -> list[pa.Array]:
+        pieces = []
+        for kind, column in zip(types, columns, strict=False):
+            pieces += written(kind, value_of(column.data_type, field(row, column.name), self.options))
+        return pieces
+
+    def _extension(self, rows: Rows) -> list[pa.Array]:
+        if not self.options.enable_tidb_extension:
+            return []
+        commit_ts = to_numpy(rows.commit_ts)
+        values = [rows.op, pa.array(commit_ts), pa.array(commit_ts >> LOGICAL_BITS)]
+        if not self.options.checksum:
+            return values
+        current, corrupted, version = (field(rows.checksum, name) for name in ("current", "corrupted", "version"))
+        there = ~valid(rows.checksum)
+        return [
+            *values,
+            pc.fill_null(null_where(current, there).cast(TEXT), ""),
+            pc.fill_null(null_where(corrupted, there), False),
+            pc.fill_null(null_where(version, there), 0),
+        ]
+
+
+@lru_cache(1024)
+def _types(schema_of: Any, schema: TableSchema, options: AvroOptions) -> tuple[Any, ...]:
+    """Return the types of a registered schema's fields."""
+    return tuple(f["type"] for f in json.loads(schema_of(schema, options))["fields"])
+
+
+def _has_no_form(column: Column, value: pa.Array) -> np.ndarray | None:
+    """Return which values of a column Avro cannot say, None where it can say all."""
+    missing = ~valid(value) if value.null_count and not column.nullable and not column.virtual else None
+    if column.data_type.kind is not Kind.ENUM or "" in column.data_type.elements:
+        return missing
+    invalid = np.asarray(pc.fill_null(pc.equal(value, ""), False))
+    return invalid if missing is None else invalid | missing
