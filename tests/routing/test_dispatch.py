@@ -5,26 +5,24 @@ from __future__ import annotations
 import base64
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from functools import reduce
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
 import pytest
 from golden_data import lines
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError
 from tidecast.config import ChangefeedConfig, load_config
-from tidecast.model import Column, DataType, Index, Kind, TableSchema, row_type
+from tidecast.model import Column, DataType, Index, Kind, TableSchema
 from tidecast.routing import Router
+from tidecast.values import BYTES, arrow_type, row_type
 
 Event = dict[str, Any]
 ZONE = "Asia/Shanghai"
@@ -60,19 +58,15 @@ def primary(*names: str) -> tuple[Index, ...]:
     return (Index("primary", True, True, False, names),)
 
 
-def inserted(rows: DataFrame) -> DataFrame:
-    """Return rows, in the column `data`, with the further columns that a dispatcher may read of an insert."""
-    return rows.withColumns({"op": F.lit("c"), "old": F.lit(None).cast(rows.schema["data"].dataType)})
+def rows_of(schema: TableSchema, rows: Sequence[tuple[Any, ...]]) -> pa.StructArray:
+    kinds = [*row_type(schema)]
+    values = zip(*rows, strict=True)
+    return pa.StructArray.from_arrays([pa.array(v, k.type) for v, k in zip(values, kinds, strict=True)], fields=kinds)
 
 
-def partition(
-    spark: SparkSession, router: Router, schema: TableSchema, row: tuple[Any, ...], partitions: int, ts: int | None = 1
-) -> int:
-    kind = T.StructType([T.StructField("data", row_type(schema)), T.StructField("commit_ts", T.LongType())])
-    frame = inserted(spark.createDataFrame([(row, ts)], kind))
-    found = frame.select(router.partition_for(schema, partitions).alias("p"))
-    assert found.schema["p"].dataType == T.IntegerType()
-    return int(found.collect()[0]["p"])
+def partition(router: Router, schema: TableSchema, row: tuple[Any, ...], partitions: int, ts: int | None = 1) -> int:
+    (found,) = router.partitions(schema, partitions).of(rows_of(schema, [row]), pa.array([ts], pa.int64()))
+    return int(found)
 
 
 # ---- topics
@@ -135,21 +129,21 @@ def test_two_avro_tables_cannot_share_a_topic_that_names_none(tmp_path: Path, to
     ],
 )
 def test_a_table_goes_to_one_partition(
-    spark: SparkSession, tmp_path: Path, database: str, name: str, partitions: int, expected: int
+    tmp_path: Path, database: str, name: str, partitions: int, expected: int
 ) -> None:
     for rule in ("default", "table", "", "no-such-rule"):
         router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "partition": rule})).routing)
-        assert partition(spark, router, table(name, *ints("a"), database=database), (1,), partitions) == expected
+        assert partition(router, table(name, *ints("a"), database=database), (1,), partitions) == expected
 
 
-def test_a_row_goes_where_its_key_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_row_goes_where_its_key_says(tmp_path: Path) -> None:
     router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "dispatcher": "Index-Value"})).routing)
     t1 = table("t1", *ints("a"), indexes=primary("a"))
     t2 = table("t2", *ints("a", "b"), indexes=primary("a", "b"))
-    assert [partition(spark, router, t1, (v,), 16) for v in (11, 22)] == [2, 11]
-    assert [partition(spark, router, t2, row, 16) for row in ((11, 22), (11, 0), (11, 33))] == [5, 14, 2]
+    assert [partition(router, t1, (v,), 16) for v in (11, 22)] == [2, 11]
+    assert [partition(router, t2, row, 16) for row in ((11, 22), (11, 0), (11, 33))] == [5, 14, 2]
     other = table("table1", *ints("a"), database="test_index_value", indexes=primary("a"))
-    assert partition(spark, router, other, (11,), 10) == 9
+    assert partition(router, other, (11,), 10) == 9
 
 
 @pytest.mark.parametrize(
@@ -161,39 +155,39 @@ def test_a_row_goes_where_its_key_says(spark: SparkSession, tmp_path: Path) -> N
         {"partition": "columns", "columns": ["col1", "col2"]},
     ],
 )
-def test_a_row_goes_where_an_index_or_columns_say(spark: SparkSession, tmp_path: Path, rule: dict[str, object]) -> None:
+def test_a_row_goes_where_an_index_or_columns_say(tmp_path: Path, rule: dict[str, object]) -> None:
     schema = table(
         "t1",
         *ints("COL2", "Col1", "id"),
         indexes=(*primary("id"), Index("index1", True, False, False, ("COL2", "Col1"))),
     )
     router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], **rule})).routing)
-    assert partition(spark, router, schema, (22, 11, 5), 16) == 5
+    assert partition(router, schema, (22, 11, 5), 16) == 5
 
 
-def test_ts_spreads_rows_by_commit_ts(spark: SparkSession, tmp_path: Path) -> None:
+def test_ts_spreads_rows_by_commit_ts(tmp_path: Path) -> None:
     router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], "partition": "ts"})).routing)
     for commit_ts in (464041517000163334, None):  # a row of Avro may have none, and leaves with 0
-        assert partition(spark, router, table("t", *ints("a")), (1,), 7, commit_ts) == (commit_ts or 0) % 7
+        assert partition(router, table("t", *ints("a")), (1,), 7, commit_ts) == (commit_ts or 0) % 7
 
 
-def test_null_and_what_is_no_number(session: SparkSession, tmp_path: Path) -> None:
+def test_null_and_what_is_no_number(tmp_path: Path) -> None:
     router = Router(
         config(tmp_path, dispatchers({"matcher": ["*.*"], "partition": "columns", "columns": ["d"]})).routing
     )
     schema = table("t", Column("d", DataType("double")))
     partitions = 1009
     zero, nan, infinite, null = (
-        partition(session, router, schema, (v,), partitions) for v in (0.0, float("nan"), float("-inf"), None)
+        partition(router, schema, (v,), partitions) for v in (0.0, float("nan"), float("-inf"), None)
     )
     assert zero == nan == infinite
     default = Router(config(tmp_path).routing)
-    assert null == partition(session, default, schema, (0.0,), partitions) != zero
+    assert null == partition(default, schema, (0.0,), partitions) != zero
 
 
 HASHED: list[tuple[DataType, object, bytes]] = [
     (DataType("tinyint"), -1, b"-1"),
-    (DataType("bigint", unsigned=True), Decimal(2**64 - 1), b"18446744073709551615"),
+    (DataType("bigint", unsigned=True), 2**64 - 1, b"18446744073709551615"),
     (DataType("year"), 0, b"0"),
     (DataType("bit", length=64), b"\xff" * 8, b"18446744073709551615"),
     (DataType("bit", length=12), b"\x0f\xff", b"4095"),
@@ -223,20 +217,18 @@ HASHED: list[tuple[DataType, object, bytes]] = [
 ]
 
 
-def test_every_kind_of_value_is_hashed_as_its_text(session: SparkSession, tmp_path: Path) -> None:
+def test_every_kind_of_value_is_hashed_as_its_text(tmp_path: Path) -> None:
     columns = tuple(Column(f"a.b`{n}", data_type) for n, (data_type, _, _) in enumerate(HASHED))
-    schema = table("t", *columns)
-    kind = T.StructType([T.StructField("data", row_type(schema))])
-    frame = inserted(session.createDataFrame([(tuple(value for _, value, _ in HASHED),)], kind))
+    schema, row = table("t", *columns), tuple(value for _, value, _ in HASHED)
     partitions = 2**31 - 1
-    found, wanted = [], []
-    for column, (_, _, text) in zip(columns, HASHED, strict=True):
+    wrong = {}
+    for column, (data_type, _, text) in zip(columns, HASHED, strict=True):
         rules = dispatchers({"matcher": ["*.*"], "partition": "columns", "columns": [column.name]})
-        router = Router(config(tmp_path, rules).routing, ZONE)
-        found.append(router.partition_for(schema, partitions))
-        wanted.append((crc32(b"testt") ^ crc32(column.name.encode() + text)) % partitions)
-    actual = list(frame.select(*(f.alias(str(n)) for n, f in enumerate(found))).collect()[0])
-    assert {d: (a, w) for (d, _, _), a, w in zip(HASHED, actual, wanted, strict=True) if a != w} == {}
+        found = partition(Router(config(tmp_path, rules).routing, ZONE), schema, row, partitions)
+        wanted = (crc32(b"testt") ^ crc32(column.name.encode() + text)) % partitions
+        if found != wanted:
+            wrong[data_type] = (found, wanted)
+    assert wrong == {}
 
 
 @pytest.mark.parametrize(
@@ -248,7 +240,6 @@ def test_every_kind_of_value_is_hashed_as_its_text(session: SparkSession, tmp_pa
         ({"partition": "columns", "columns": ["v"]}, "column v is a virtual generated one"),
     ],
 )
-@pytest.mark.usefixtures("spark")  # columns need a session
 def test_a_rule_that_does_not_fit_the_table_is_refused(tmp_path: Path, rule: dict[str, object], why: str) -> None:
     schema = table(
         "t",
@@ -258,7 +249,7 @@ def test_a_rule_that_does_not_fit_the_table_is_refused(tmp_path: Path, rule: dic
     )
     router = Router(config(tmp_path, dispatchers({"matcher": ["*.*"], **rule})).routing)
     with pytest.raises(ConfigError, match=why) as caught:
-        router.partition_for(schema, 3)
+        router.partitions(schema, 3)
     assert caught.value.code == "CDC:ErrDispatcherFailed"
     assert "test.t" in str(caught.value)
 
@@ -301,7 +292,7 @@ def to_utc(text: str) -> str:
     return local.astimezone(ZoneInfo("UTC")).strftime("%Y-%m-%d %H:%M:%S") + text[19:]
 
 
-def model_value(column: Column, kind: T.DataType, value: Any) -> Any:
+def model_value(column: Column, kind: pa.DataType, value: Any) -> Any:
     """Return a value of the events as the model holds it."""
     if isinstance(value, dict):
         value = base64.b64decode(value["b"]) if "b" in value else value["s"]
@@ -309,18 +300,14 @@ def model_value(column: Column, kind: T.DataType, value: Any) -> Any:
         return None
     if column.data_type.kind is Kind.TIMESTAMP:
         return to_utc(value)
-    if isinstance(kind, T.BinaryType):
+    if kind == BYTES:
         return value if isinstance(value, bytes) else value.encode()
-    readers: dict[type[T.DataType], Callable[[Any], Any]] = {
-        T.IntegerType: int,
-        T.LongType: int,
-        T.DecimalType: Decimal,
-        T.FloatType: float,
-        T.DoubleType: float,
-    }
-    read = readers.get(type(kind))
-    if read:
-        return read(value)
+    if pa.types.is_integer(kind):
+        return int(value)
+    if pa.types.is_floating(kind):
+        return float(value)
+    if pa.types.is_decimal(kind):
+        return Decimal(value)
     return value.decode() if isinstance(value, bytes) else value
 
 
@@ -336,7 +323,6 @@ def golden_rows(path: Path) -> dict[tuple[str, str, str], tuple[TableSchema, lis
     found = {}
     for key, events in rows.items():
         schema = schema_of(infos[key], key[0], key[1])
-        kinds = row_type(schema)
         found[key] = (
             schema,
             [
@@ -344,7 +330,7 @@ def golden_rows(path: Path) -> dict[tuple[str, str, str], tuple[TableSchema, lis
                     e["n"],
                     int(e["commit_ts"]),
                     tuple(
-                        model_value(c, kinds[c.name].dataType, (e.get("new") or e["old"]).get(c.name))
+                        model_value(c, arrow_type(c.data_type), (e.get("new") or e["old"]).get(c.name))
                         for c in schema.columns
                     ),
                 )
@@ -356,7 +342,7 @@ def golden_rows(path: Path) -> dict[tuple[str, str, str], tuple[TableSchema, lis
 
 @pytest.mark.parametrize("variant", ["simple-json", "avro"])
 def test_rows_go_to_the_partitions_that_ticdc_chose(
-    session: SparkSession, tmp_path: Path, golden: Callable[[str], Path], variant: str
+    tmp_path: Path, golden: Callable[[str], Path], variant: str
 ) -> None:
     suite = json.loads(golden("suite.json").read_text(encoding="utf-8"))
     options = next(f["options"] for f in suite["files"] if f.get("variant") == variant)
@@ -369,21 +355,11 @@ def test_rows_go_to_the_partitions_that_ticdc_chose(
         for m in lines(golden(f"{variant}.jsonl.gz"))
         if m["kind"] == "dml" and m["table"] in TABLES
     }
-    parts = []
+    actual: dict[int, tuple[str, int]] = {}
     for schema, rows in golden_rows(golden("events.jsonl.gz")).values():
-        kind = T.StructType(
-            [
-                T.StructField("n", T.LongType()),
-                T.StructField("commit_ts", T.LongType()),
-                T.StructField("data", row_type(schema)),
-            ]
-        )
-        chosen = router.partition_for(schema, count)
-        frame = inserted(session.createDataFrame(rows, kind))
-        parts.append(frame.select("n", F.lit(router.topic_for(schema)).alias("topic"), chosen.alias("p")))
-    actual = {
-        r["n"]: (r["topic"], r["p"]) for r in reduce(DataFrame.unionByName, parts).collect() if r["n"] in expected
-    }
+        numbers, times, values = zip(*rows, strict=True)
+        chosen = router.partitions(schema, count).of(rows_of(schema, values), pa.array(times, pa.int64()))
+        actual |= {n: (router.topic_for(schema), int(p)) for n, p in zip(numbers, chosen, strict=True)}
     assert len(expected) > 1200
     assert {n: (actual.get(n), e) for n, e in expected.items() if actual.get(n) != e} == {}
 

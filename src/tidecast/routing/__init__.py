@@ -2,6 +2,7 @@
 
 from tidecast.routing._event_filter import EventFilters, check_event_filters, filter_errors
 from tidecast.routing._matcher import ColumnMatcher, TableFilter, TableMatcher
+from tidecast.routing._partitions import Partitions
 from tidecast.routing._router import Router
 from tidecast.routing._rules import ColumnSelector, Dispatcher, EventFilter, Filter, RoutingRules
 from tidecast.routing._target import check_target, target_name
@@ -13,6 +14,7 @@ __all__ = [
     "EventFilter",
     "EventFilters",
     "Filter",
+    "Partitions",
     "Router",
     "RoutingRules",
     "TableFilter",

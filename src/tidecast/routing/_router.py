@@ -15,6 +15,7 @@ from tidecast.expressions import bit_number, decimal_text, enum_number, set_numb
 from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind, Op, TableSchema
 from tidecast.routing._matcher import ColumnMatcher, TableMatcher
+from tidecast.routing._partitions import Partitions
 from tidecast.routing._rules import Dispatcher, RoutingRules
 from tidecast.spark import active_java, reused
 
@@ -68,6 +69,17 @@ class Router:
         """Raise ConfigError (`CDC:ErrDispatcherFailed`) where a table's partition rule does not fit it."""
         rule = _rule(self._rules, schema)
         _PARTITION_COLUMNS.get(_partition_rule(rule), _no_columns)(schema, rule)
+
+    def partitions(self, schema: TableSchema, count: int) -> Partitions:
+        """Return how the rows of a table go to the partitions of its topic, of which there are `count`.
+
+        Raises ConfigError (`CDC:ErrDispatcherFailed`) where the rule does not fit the table.
+        """
+        rule = _rule(self._rules, schema)
+        kind, columns = _partition_rule(rule), None
+        if kind != "ts":
+            columns = tuple(map(schema.column, _PARTITION_COLUMNS.get(kind, _no_columns)(schema, rule)))
+        return Partitions(count, f"{schema.database}{schema.table}", columns, self._zone)
 
     def partition_for(self, schema: TableSchema, partitions: int) -> Column:
         """Return the partition of a row, as int.
