@@ -1,11 +1,11 @@
 """Bytes and events, a folder per protocol; the register of them; what every protocol is."""
 
-from tidecast.protocols._codec import Codec, CodecOptions, Message, RoutedTable
+from tidecast.protocols._codec import Codec, CodecOptions, ColumnCodec, Encoder, Message, RoutedTable
 from tidecast.protocols._decoded import (
+    CHECKSUM,
     Controls,
     Decoded,
     Decoder,
-    Encoder,
     Marks,
     Reader,
     Rejected,
@@ -25,8 +25,10 @@ from tidecast.protocols._register import (
 )
 
 __all__ = [
+    "CHECKSUM",
     "Codec",
     "CodecOptions",
+    "ColumnCodec",
     "Controls",
     "DecodeOptions",
     "Decoded",

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast.model import Ddl, TableSchema
+from tidecast.protocols._decoded import Rows
 
 Message = tuple[bytes | None, bytes]
 """Key and value of a message."""
@@ -55,6 +57,26 @@ class RoutedTable:
         return None if self.selected is self.schema else frozenset(c.name for c in self.selected.columns)
 
 
+class Encoder(Protocol):
+    """Makes the messages of rows. It can be pickled and sent to Spark's tasks.
+
+    Each method takes a table version on its way out, and its rows; `Rows.version` is not read, `Rows.old` and
+    `Rows.data` hold all columns of `RoutedTable.schema`. Each returns a column with a value per row.
+    """
+
+    def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Return why a row has no form in the protocol, as text; null for one that has."""
+
+    def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Return each row's key without its tail, large_binary; null where it has none."""
+
+    def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Return each row's value without its tail, large_binary; null where it has none."""
+
+    def reduced(self, table: RoutedTable, rows: Rows, location: pa.Array | None) -> pa.Array:
+        """Return each value with the handle key alone, and where the whole one lies."""
+
+
 class Codec(Protocol):
     """How a protocol writes events. Columns read those of a table's changes (see `tidecast.model.TableChanges`)."""
 
@@ -64,6 +86,10 @@ class Codec(Protocol):
     @property
     def schemas(self) -> int:
         """How many registered schemas the rows have needed so far."""
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """What makes messages of rows, with the schemas that were registered; None for a codec of columns."""
 
     def state(self) -> bytes:
         """Return what the codec of the changefeed's next run must know, empty for nothing."""
@@ -80,23 +106,11 @@ class Codec(Protocol):
     def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return the columns some of whose values the protocol's form damages, and how."""
 
-    def unencodable(self, table: RoutedTable) -> Column:
-        """Return why a row has no form in the protocol, null for one that has."""
-
-    def key(self, table: RoutedTable) -> Column:
-        """Return a row's key without its tail: binary."""
-
-    def value(self, table: RoutedTable) -> Column:
-        """Return a row's value without its tail: binary."""
-
     def tails(self, table: RoutedTable) -> Message:
         """Return the ends that all keys and all values of a table have in common, to be joined when they are written.
 
         Both are empty where a protocol has none, as it must where its values may be compressed or reduced.
         """
-
-    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
-        """Return the value with the handle key alone, and where the whole one lies."""
 
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
         """Return the messages of a schema change; none where the protocol does not tell it."""
@@ -108,10 +122,27 @@ class Codec(Protocol):
         """Return key and value of a watermark, None where the protocol has none."""
 
 
+class ColumnCodec(Codec, Protocol):
+    """A codec that makes messages of rows by Spark's expressions; it has no `encoder`."""
+
+    def unencodable(self, table: RoutedTable) -> Column:
+        """Return why a row has no form in the protocol, null for one that has."""
+
+    def key(self, table: RoutedTable) -> Column:
+        """Return a row's key without its tail: binary."""
+
+    def value(self, table: RoutedTable) -> Column:
+        """Return a row's value without its tail: binary."""
+
+    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
+        """Return the value with the handle key alone, and where the whole one lies."""
+
+
 class WithoutRegistry:
     """What is common to protocols whose messages bring their schemas: a row needs no other schema to leave."""
 
     schemas = 0
+    encoder: Encoder | None = None
 
     def __init__(self) -> None:
         self._build_ts = time.time_ns() // 1_000_000

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import Bootstrap, Ddl, Op, Reason, SchemaHistory, TableSchema
-from tidecast.protocols._codec import RoutedTable
 
 CHECKSUM = pa.struct({"version": pa.int32(), "corrupted": pa.bool_(), "current": pa.int64(), "previous": pa.int64()})
 """A row's checksum as its source carried it: TiCDC's four members, `current` of the new row, `previous` of the old.
@@ -67,11 +66,13 @@ class Rows:
 
     def take(self, kept: np.ndarray) -> Rows:
         """Return the rows that are kept. In: a boolean per row."""
-        if kept.all():
-            return self
-        chosen = pa.array(np.flatnonzero(kept))
+        return self if kept.all() else self.at_places(np.flatnonzero(kept))
+
+    def at_places(self, places: np.ndarray) -> Rows:
+        """Return the rows at some places among these, each as often as it is named."""
+        chosen = pa.array(places)
         columns = {f.name: getattr(self, f.name).take(chosen) for f in fields(self) if f.name not in ("version", "at")}
-        return replace(self, at=self.at[kept], **columns)
+        return replace(self, at=self.at[places], **columns)
 
     @property
     def image(self) -> pa.StructArray:
@@ -219,23 +220,3 @@ class Reader(Protocol):
 
     def controls(self, messages: pa.RecordBatch) -> Controls:
         """Read schema changes and bootstraps, and take note of their schemas."""
-
-
-class Encoder(Protocol):
-    """Makes the messages of rows. It can be pickled and sent to Spark's tasks.
-
-    Each method takes a table version on its way out, and its rows; `Rows.version` is not read, `Rows.old` and
-    `Rows.data` hold all columns of `RoutedTable.schema`. Each returns a column with a value per row.
-    """
-
-    def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
-        """Return why a row has no form in the protocol, as text; null for one that has."""
-
-    def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
-        """Return each row's key without its tail, large_binary; null where it has none."""
-
-    def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
-        """Return each row's value without its tail, large_binary; null where it has none."""
-
-    def reduced(self, table: RoutedTable, rows: Rows, location: pa.Array | None) -> pa.Array:
-        """Return each value with the handle key alone, and where the whole one lies."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.checksum import row_checksum
-from tidecast.model import CHECKSUM, RECORD, Reason, TableSchema
+from tidecast.model import CHECKSUM, HEADERS, RECORD, Reason, TableSchema
+from tidecast.protocols import ColumnCodec, Encoder
 from tidecast.publish._batch import Batch, OutgoingTable
 from tidecast.publish._fit import MessageSize
+from tidecast.publish._rows import SENT, RowPlan, messages_of, messages_of_frame, split_frame
 from tidecast.publish._split import MOVED, split_key_updates
-from tidecast.spark import ansi_enabled, reused
+from tidecast.spark import ansi_enabled, mapped, reused, union
 
 _SOURCE = T.StructType([*RECORD.fields, T.StructField("commit_ts", T.LongType())])
 
@@ -62,9 +67,61 @@ FITTED = T.StructType(
 """
 
 
+def sent_messages(
+    batch: Batch, tables: Sequence[OutgoingTable], encoder: Encoder, size: MessageSize
+) -> DataFrame | None:
+    """Return the messages of all rows: the columns of `FITTED`, None where there is no table.
+
+    The rows of a source that are just as it gave them are read in one pass; others come from their table's frame.
+    """
+    whole, frames = dict[str, RowPlan](), []
+    for number, outgoing in enumerate(tables):
+        plan = _plan(batch, number, outgoing, encoder, size)
+        changes, schema = outgoing.changes, outgoing.table.schema
+        by_values = batch.filters.reads_values(schema)
+        if batch.events.rows and callable(changes.source) and not by_values:
+            whole[changes.name] = plan
+            continue
+        frame = changes.frame
+        if by_values:
+            # Filters see what is left after the split: a delete and an insert, each by itself.
+            split = T.StructType([*frame.schema.fields, T.StructField(MOVED, T.BooleanType())])
+            frame = batch.filters.by_values(mapped(frame, partial(split_frame, plan), split), schema)
+        frames.append(mapped(frame, partial(messages_of_frame, plan), SENT))
+    if whole and batch.events.rows:
+        frames.append(batch.events.rows.map(partial(messages_of, whole), SENT))
+    return union(frames, batch.events.tasks).select(*_fitted_columns()) if frames else None
+
+
+def _plan(batch: Batch, number: int, outgoing: OutgoingTable, encoder: Encoder, size: MessageSize) -> RowPlan:
+    codec, changes, schema = batch.codec, outgoing.changes, outgoing.table.schema
+    return RowPlan(
+        number,
+        outgoing.table,
+        encoder,
+        batch.router.partitions(schema, outgoing.partitions),
+        size.fitting,
+        sum(map(len, filter(None, codec.tails(outgoing.table)))),
+        batch.filters.left_out(schema),
+        splits=changes.shows_before and not batch.config.output_raw_change_event,
+        carries=codec.checksums,
+        computes=not batch.events.checksums and not changes.of_key,
+        refuse_corrupted=size.refuses_corrupted,
+    )
+
+
+@reused()
+def _fitted_columns() -> tuple[Column | str, ...]:
+    """Return the columns of `FITTED`, of those of `SENT`."""
+    parts = {name: F.col(f"source_{name}") for name in _SOURCE.names}
+    parts["headers"] = F.from_json(parts["headers"], HEADERS)
+    source = F.struct(*(part.alias(name) for name, part in parts.items())).alias("source")
+    return (*(name for name in SENT.names if not name.startswith("source_")), source)
+
+
 def encode_rows(batch: Batch, number: int, outgoing: OutgoingTable, size: MessageSize) -> DataFrame:
     """Return the messages of one table version, the `number`-th of the batch (see `ENCODED`)."""
-    frame, table = outgoing.changes.frame, outgoing.table
+    frame, table, codec = outgoing.changes.frame, outgoing.table, cast("ColumnCodec", batch.codec)
     if batch.config.output_raw_change_event or not outgoing.changes.shows_before:
         frame = frame.withColumn(MOVED, F.lit(False))
     else:
@@ -75,17 +132,17 @@ def encode_rows(batch: Batch, number: int, outgoing: OutgoingTable, size: Messag
         frame = frame.withColumn("checksum", F.lit(None).cast(CHECKSUM))
     elif not batch.events.checksums and not outgoing.changes.of_key:
         frame = frame.withColumn("checksum", _computed(table.schema))
-    detail = F.coalesce("detail", batch.codec.unencodable(table))
+    detail = F.coalesce("detail", codec.unencodable(table))
     reason = F.coalesce("reason", F.when(detail.isNotNull(), Reason.NOT_IN_PROTOCOL))
     good = reason.isNull()
     routed = frame.select(
         "*",
         reason.alias("why"),
         F.when(~good, detail).alias("cause"),
-        F.when(good, batch.codec.key(table)).alias("message_key"),
-        F.when(good, batch.codec.value(table)).alias("message_value"),
+        F.when(good, codec.key(table)).alias("message_key"),
+        F.when(good, codec.value(table)).alias("message_value"),
     )
-    reduced, location = size.reduced(batch.codec, table)
+    reduced, location = size.reduced(codec, table)
     return routed.select(
         F.lit(number).alias("plan"),
         F.lit(table.topic).alias("topic"),

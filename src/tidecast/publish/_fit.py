@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import EncodeError
 from tidecast.config import ChangefeedConfig
-from tidecast.protocols import Codec, Message, RoutedTable, protocol_named
+from tidecast.protocols import ColumnCodec, Message, RoutedTable, protocol_named
+from tidecast.publish._fitting import Fitting
 from tidecast.spark import reused
 from tidecast.topics import TopicInfo, claim_location, compress, compressed, store_claims
 
@@ -39,7 +40,7 @@ class MessageSize:
         self._reducible = protocol.large_messages(config.codec_options())
         self._refuse_corrupted = config.integrity.corruption_handle_level == "error"
 
-    def reduced(self, codec: Codec, table: RoutedTable) -> tuple[Column, Column]:
+    def reduced(self, codec: ColumnCodec, table: RoutedTable) -> tuple[Column, Column]:
         """Return a row's reduced value and where the whole one will lie, null where the whole message surely fits.
 
         Reads the columns `message_key` and `message_value`, and those that the codec reads.
@@ -53,6 +54,16 @@ class MessageSize:
             return F.when(doubtful, codec.reduced(table, None)), F.lit(None).cast("string")
         location = F.when(doubtful, claim_location(self._storage, whole))
         return F.when(doubtful, codec.reduced(table, location)), location
+
+    @property
+    def fitting(self) -> Fitting:
+        """How messages of rows are made to fit."""
+        return Fitting(self.limit, self._compression, self._compressed, self._handle, self._storage)
+
+    @property
+    def refuses_corrupted(self) -> bool:
+        """Whether a row that its source found damaged ends the run."""
+        return self._refuse_corrupted
 
     def fit(self, encoded: DataFrame, tails: Message) -> DataFrame:
         """Choose the form of each message that fits: the whole one or the reduced one.

@@ -31,7 +31,7 @@ from tidecast.publish._control_events import (
     topic_lifetimes,
     watermark_frame,
 )
-from tidecast.publish._encode import encode_rows, unsendable_rows
+from tidecast.publish._encode import encode_rows, sent_messages, unsendable_rows
 from tidecast.publish._fit import MessageSize
 from tidecast.publish._order import joining, row_sequence
 from tidecast.publish._schema_events import SchemaEvents
@@ -233,7 +233,11 @@ class _Run:
         Rows are encoded once, and what follows need not plan so many tables again. The plans of several tables, each
         long, are made side by side, and Spark runs them together.
         """
-        tasks = self._batch.events.tasks
+        tasks, encoder = self._batch.events.tasks, self._batch.codec.encoder
+        if encoder is not None:
+            with filter_errors():
+                sent = sent_messages(self._batch, tables, encoder, self._size)
+                return sent and sent.localCheckpoint()
 
         def fitted(some: Sequence[tuple[int, OutgoingTable]]) -> DataFrame:
             frames = []

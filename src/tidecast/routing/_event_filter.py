@@ -144,6 +144,25 @@ class EventFilters:
                 return True
         return False
 
+    def left_out(self, schema: TableSchema) -> frozenset[str]:
+        """Return the operations whose rows are left out of a table, whatever their values."""
+        names = {name for matcher, f in self._filters if matcher.matches(*_named(schema)) for name in f.ignore_event}
+        return frozenset(op for op, name in _ROW_EVENTS.items() if names & {name, "all dml"})
+
+    def reads_values(self, schema: TableSchema) -> bool:
+        """Tell whether rows of a table are left out by their values."""
+        return bool(self._expressions_of(schema))
+
+    def by_values(self, frame: DataFrame, schema: TableSchema) -> DataFrame:
+        """Return the rows of a table that no value expression leaves out; in: see `tidecast.model.TableChanges`.
+
+        Raises ConfigError for an expression that is none (`CDC:ErrInvalidFilterExpression`), or that names a column
+        the table has not (`CDC:ErrExpressionColumnNotFound`).
+        """
+        for op, side, text in self._expressions_of(schema):
+            frame = self._without(frame, schema, op, side, text)
+        return frame
+
     def passing(self, changes: TableChanges) -> DataFrame:
         """Return the rows of a table's changes that no filter leaves out; rows that could not be read stay.
 
@@ -151,13 +170,9 @@ class EventFilters:
         the table has not (`CDC:ErrExpressionColumnNotFound`).
         """
         frame, schema = changes.frame, changes.schema
-        names = {name for matcher, f in self._filters if matcher.matches(*_named(schema)) for name in f.ignore_event}
-        ops = [op for op, name in _ROW_EVENTS.items() if names & {name, "all dml"}]
-        if ops:
+        if ops := self.left_out(schema):
             frame = frame.where(F.col("reason").isNotNull() | ~F.col("op").isin(*ops))
-        for op, side, text in self._expressions_of(schema):
-            frame = self._without(frame, schema, op, side, text)
-        return frame
+        return self.by_values(frame, schema)
 
     def check(self, schema: TableSchema) -> None:
         """Raise ConfigError for an expression that is not supported, or names a column the table has not."""

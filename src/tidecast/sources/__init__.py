@@ -1,7 +1,7 @@
 """Where row changes come from."""
 
 from tidecast.sources._database import DATABASE_SCHEMES, Database, database_errors, parse_database, read_database
-from tidecast.sources._passes import DEAD_LETTER, dead_letters, mapped
+from tidecast.sources._passes import DEAD_LETTER, dead_letters
 from tidecast.sources._progress import Progress, check_source_of, read_progress, source_name
 from tidecast.sources._stream import Batch, TopicStream
 from tidecast.sources._survey import Messages
@@ -31,7 +31,6 @@ __all__ = [
     "database_errors",
     "dead_letters",
     "decode_records",
-    "mapped",
     "messages_here",
     "messages_of",
     "parse_database",

@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.model import CHECKSUM, HEADERS, RECORD, row_type
+from tidecast.model import CHECKSUM, RECORD, row_type
 from tidecast.protocols import Decoded, Decoder, Rejected, Rows, TableVersion
-from tidecast.values import valid
+from tidecast.spark import handed_over, mapped
+from tidecast.values import for_spark, valid
 
 Read = tuple[Decoded, pa.RecordBatch]
 """What a batch of messages says, and the messages."""
@@ -26,35 +27,6 @@ Make = Callable[[Iterator[Read]], Iterable[pa.RecordBatch]]
 CAUSE = (T.StructField("reason", T.StringType()), T.StructField("detail", T.StringType()))
 DEAD_LETTER = T.StructType([*RECORD.fields, *CAUSE])
 """A message that cannot be handled, and why."""
-
-
-def mapped(
-    frame: DataFrame, make: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]], out: T.StructType
-) -> DataFrame:
-    """Return what a function makes of each batch of a frame. It is pickled, and sent to the tasks."""
-
-    def batches(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in source:
-            yield from make(batch)
-
-    return _handed_over(frame, batches, out)
-
-
-def _handed_over(
-    frame: DataFrame, batches: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]], out: T.StructType
-) -> DataFrame:
-    """Return what a function makes of the batches of each task; it sees headers as JSON, and returns them so.
-
-    Spark takes longer to hand over an array of structs than all other columns of a message together.
-    """
-    if "headers" in frame.columns:
-        frame = frame.withColumn("headers", F.to_json("headers"))
-    made = frame.mapInArrow(batches, T.StructType([_as_text(field) for field in out.fields]))
-    return made.withColumn("headers", F.from_json("headers", HEADERS)) if "headers" in out.names else made
-
-
-def _as_text(field: T.StructField) -> T.StructField:
-    return T.StructField("headers", T.StringType()) if field.name == "headers" else field
 
 
 @dataclass(frozen=True)
@@ -115,7 +87,7 @@ class Rereading:
         def batches(source: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             return make((reading.read(batch), batch) for batch in source)
 
-        return _handed_over(self.frame, batches, out)
+        return handed_over(self.frame, batches, out)
 
 
 def typed_rows(frame: DataFrame, reading: Reading, version: TableVersion) -> DataFrame:
@@ -154,17 +126,6 @@ def _typed(reading: Reading, name: str, messages: pa.RecordBatch) -> Iterator[pa
         for column in ("op", "commit_ts", "table_id", "old", "data", "checksum", "reason", "detail"):
             columns[column] = for_spark(getattr(rows, column))
         yield pa.RecordBatch.from_pydict(columns)
-
-
-def for_spark(column: pa.Array) -> pa.Array:
-    """Return a column in a type that Spark has: BIGINT UNSIGNED as decimal(20, 0), in structs as well."""
-    if column.type == pa.uint64():
-        return column.cast(pa.decimal128(20, 0))
-    if pa.types.is_struct(column.type):
-        there = pa.array(~valid(column)) if column.null_count else None
-        parts = [for_spark(column.field(n)) for n in range(column.type.num_fields)]
-        return pa.StructArray.from_arrays(parts, names=[f.name for f in column.type], mask=there)
-    return column
 
 
 def rejected_messages(frame: DataFrame, reading: Reading) -> DataFrame:

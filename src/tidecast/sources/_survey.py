@@ -20,12 +20,11 @@ from tidecast.sources._passes import (
     Make,
     Reading,
     Rereading,
-    mapped,
     rejected_messages,
     typed_rows,
     watermark_messages,
 )
-from tidecast.spark import union, with_looked_up
+from tidecast.spark import mapped, union, with_looked_up
 from tidecast.topics import Records
 
 _ROWS, _CONTROL, _WATERMARKS, _REJECTED, _UNKNOWN = "rows", "control", "watermarks", "rejected", "unknown"

@@ -1,6 +1,7 @@
 """Helpers for Spark plans, which know nothing of what the rows are."""
 
 from tidecast.spark._java import java_properties, java_version
+from tidecast.spark._mapped import handed_over, mapped
 from tidecast.spark._plans import (
     bad_names,
     block_collapse_project,
@@ -26,10 +27,12 @@ __all__ = [
     "called",
     "chunks",
     "evaluated_once",
+    "handed_over",
     "inheriting",
     "java_properties",
     "java_version",
     "let",
+    "mapped",
     "number_at",
     "parallel_map",
     "reused",

@@ -8,6 +8,7 @@ Source: Changefeed configuration, large messages.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -213,6 +214,17 @@ def claim_location(storage: str, value: Column) -> Column:
     uuid = F.concat(a, F.lit("-"), b, F.lit("-4"), c, F.lit("-a"), d, F.lit("-"), e)
     folder = _ACCESS.sub(r"\1", storage).rstrip("/")
     return F.concat(F.lit(f"{folder}/"), uuid, F.lit(_CLAIM_FILE))
+
+
+def claim_place(storage: str, value: bytes) -> str:
+    """Return where the whole of a message lies: a file named by its content, which a repeated run finds again.
+
+    All readers of the topic see it, so it has neither the password nor the parameters of the storage's URI.
+    """
+    digest = hashlib.sha256(value).hexdigest()
+    uuid = f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
+    folder = _ACCESS.sub(r"\1", storage).rstrip("/")
+    return f"{folder}/{uuid}{_CLAIM_FILE}"
 
 
 def _opened(storage: str) -> tuple[pafs.FileSystem, str]:

@@ -32,6 +32,7 @@ from tidecast.values._numbers import (
     set_mask,
 )
 from tidecast.values._reals import shortest_text
+from tidecast.values._spark_types import for_spark, from_spark
 from tidecast.values._zones import is_zone, shift_zone
 
 __all__ = [
@@ -50,6 +51,8 @@ __all__ = [
     "enum_number",
     "field",
     "fixed_bytes",
+    "for_spark",
+    "from_spark",
     "from_text",
     "gather",
     "is_zone",

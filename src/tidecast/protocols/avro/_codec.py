@@ -11,7 +11,7 @@ from tidecast.model import Ddl, TableSchema
 from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutTails, no_message
 from tidecast.protocols._protocol import missing_registry
 from tidecast.protocols.avro._control import encode_ddl, encode_watermark
-from tidecast.protocols.avro._encode import encode_key, encode_value, unencodable
+from tidecast.protocols.avro._encoder import AvroEncoder, check_decimals, schema_key
 from tidecast.protocols.avro._lossy import lossy_columns
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_schema
@@ -44,6 +44,11 @@ class AvroCodec(WithoutTails):
         """How many schemas the rows have needed so far."""
         return len(set(self._ids.values()))
 
+    @property
+    def encoder(self) -> AvroEncoder:
+        """What makes messages of rows, with the schemas that were registered."""
+        return AvroEncoder(self._options, dict(self._ids))
+
     def state(self) -> bytes:
         """Return nothing: the registry knows the schemas."""
         return b""
@@ -60,7 +65,8 @@ class AvroCodec(WithoutTails):
         self, table: RoutedTable, part: Literal["key", "value"], schema_of: Callable[[TableSchema, AvroOptions], str]
     ) -> None:
         text = schema_of(table.selected, self._options)
-        self._ids[_schema_key(table, part)] = self._registry.register(subject_for(table.topic, part), text)
+        check_decimals(table.selected, self._options)
+        self._ids[schema_key(table, part)] = self._registry.register(subject_for(table.topic, part), text)
 
     def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return the schemas of key and value."""
@@ -73,23 +79,6 @@ class AvroCodec(WithoutTails):
         """Return what a reader of Avro alone takes for something else."""
         return lossy_columns(table.selected, self._options)
 
-    def unencodable(self, table: RoutedTable) -> Column:
-        """Return why a row has no form in Avro."""
-        return unencodable(table.selected)
-
-    def key(self, table: RoutedTable) -> Column:
-        """Return a row's key: the handle key's columns."""
-        return encode_key(table.selected, self._ids[_schema_key(table, "key")], self._options)
-
-    def value(self, table: RoutedTable) -> Column:
-        """Return a row's value, null for a delete and for a schema that was not registered."""
-        schema_id = self._ids.get(_schema_key(table, "value"))
-        return no_message() if schema_id is None else encode_value(table.selected, schema_id, self._options)
-
-    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
-        """Return null: Avro has no form for the handle key alone."""
-        return no_message()
-
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
         """Return the message that `avro-enable-watermark` sends. Source: Avro protocol, DDL and watermark messages."""
         return [(None, encode_ddl(ddl))] if self._controls else []
@@ -101,10 +90,6 @@ class AvroCodec(WithoutTails):
     def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
         """Return the message that `avro-enable-watermark` sends."""
         return (no_message(), encode_watermark(commit_ts)) if self._controls else None
-
-
-def _schema_key(table: RoutedTable, part: str) -> tuple[str, str, str, int]:
-    return table.topic, part, table.schema.name, table.schema.version
 
 
 def wrong_options(options: CodecOptions) -> Iterator[str]:

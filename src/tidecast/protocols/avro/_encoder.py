@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidecast._errors import EncodeError
 from tidecast.model import LOGICAL_BITS, Column, Kind, Op, TableSchema
 from tidecast.protocols._codec import RoutedTable
 from tidecast.protocols._decoded import Rows, first_named
 from tidecast.protocols.avro._options import AvroOptions
-from tidecast.protocols.avro._schema import key_schema, value_columns, value_schema
+from tidecast.protocols.avro._schema import avro_form, key_schema, value_columns, value_schema
 from tidecast.protocols.avro._write_columns import value_of, written
 from tidecast.registry import SchemaId, header
 from tidecast.values import BYTES, TEXT, field, joined, null_where, nulls, to_numpy, valid
@@ -95,6 +96,19 @@ class AvroEncoder:
             pc.fill_null(null_where(corrupted, there), False),
             pc.fill_null(null_where(version, there), 0),
         ]
+
+
+def check_decimals(schema: TableSchema, options: AvroOptions) -> None:
+    """Raise EncodeError for a DECIMAL whose precision is not known, where its bytes need it."""
+    for column in schema.columns:
+        data_type = column.data_type
+        if data_type.kind is Kind.DECIMAL and not data_type.length and avro_form(data_type, options).avro == "bytes":
+            raise EncodeError(
+                "a decimal of unknown precision cannot be written in mode precise",
+                code="CDC:ErrAvroEncodeFailed",
+                where=f"{schema.name} column {column.name}",
+                hint="set avro-decimal-handling-mode=string",
+            )
 
 
 @lru_cache(1024)
