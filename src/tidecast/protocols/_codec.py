@@ -142,7 +142,6 @@ class WithoutRegistry:
     """What is common to protocols whose messages bring their schemas: a row needs no other schema to leave."""
 
     schemas = 0
-    encoder: Encoder | None = None
 
     def __init__(self) -> None:
         self._build_ts = time.time_ns() // 1_000_000

@@ -19,9 +19,10 @@ from tidecast.values._arrow import (
     to_numpy,
     valid,
 )
+from tidecast.values._avro import avro_bytes
 from tidecast.values._decimals import decimal_bytes, decimal_of_bytes, decimal_text
 from tidecast.values._from_text import from_text, real, unsigned, whole
-from tidecast.values._json import json_object, json_string, json_value
+from tidecast.values._json import PLAIN, Quoting, base64_text, json_object, json_string, json_value
 from tidecast.values._kinds import arrow_type, row_type
 from tidecast.values._numbers import (
     bit_bytes,
@@ -37,8 +38,12 @@ from tidecast.values._zones import is_zone, shift_zone
 
 __all__ = [
     "BYTES",
+    "PLAIN",
     "TEXT",
+    "Quoting",
     "arrow_type",
+    "avro_bytes",
+    "base64_text",
     "beginnings",
     "bit_bytes",
     "bit_number",

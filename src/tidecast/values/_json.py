@@ -4,44 +4,70 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidecast.values._arrow import TEXT, joined, null_where, valid
+from tidecast.values._arrow import TEXT, content_of, joined, null_where, valid
 from tidecast.values._decimals import decimal_text
 from tidecast.values._reals import shortest_text
 
-_ESCAPED = '["\\\\\x00-\x1f]'
 _QUOTE = pa.scalar('"', TEXT)
+_CONTROLS = bytes(range(0x20))
 
 
-def json_string(text: pa.Array, escaped: str = _ESCAPED, quote: Callable[[str], str] | None = None) -> pa.Array:
-    """Return texts as JSON strings; null stays null.
+class Quoting(NamedTuple):
+    """How texts become JSON strings: `quote` writes one that has any of the bytes `odd`, others stand as they are."""
 
-    `escaped` is a regular expression that finds texts with a character which is not written as it is; `quote` writes
-    such a text, by default as JSON asks for it and no more.
-    """
-    whole = null_where(joined([_QUOTE, text, _QUOTE], TEXT), ~valid(text))
-    odd = np.flatnonzero(np.asarray(pc.fill_null(pc.match_substring_regex(text, escaped), False)))
-    if not odd.size:
-        return whole
-    write = quote or _quoted
-    return pc.replace_with_mask(
-        whole, pa.array(_mask(odd, len(text))), pa.array([write(t) for t in text.take(pa.array(odd)).to_pylist()], TEXT)
-    )
+    odd: bytes
+    quote: Callable[[str], str]
 
 
 def _quoted(text: str) -> str:
     return orjson.dumps(text).decode()
 
 
-def _mask(rows: np.ndarray, count: int) -> np.ndarray:
-    mask = np.zeros(count, bool)
-    mask[rows] = True
-    return mask
+PLAIN = Quoting(_CONTROLS + b'"\\', _quoted)
+"""As JSON asks for it and no more."""
+
+
+def json_string(text: pa.Array, quoting: Quoting = PLAIN) -> pa.Array:
+    """Return texts as JSON strings; null stays null."""
+    whole = null_where(joined([_QUOTE, text, _QUOTE], TEXT), ~valid(text))
+    odd = _rows_with(text, quoting.odd)
+    if not odd.size:
+        return whole
+    mask = np.zeros(len(text), bool)
+    mask[odd] = True
+    written = pa.array([quoting.quote(t) for t in text.take(pa.array(odd)).to_pylist()], TEXT)
+    return pc.replace_with_mask(whole, pa.array(mask), written)
+
+
+def _rows_with(text: pa.Array, odd: bytes) -> np.ndarray:
+    """Return the rows whose text has any of some bytes."""
+    data, offsets = content_of(text)
+    found = _table(odd)[data[offsets[0] : offsets[-1]]]
+    if not found.any():
+        return np.zeros(0, np.int64)
+    rows = np.unique(np.searchsorted(offsets, np.flatnonzero(found) + offsets[0], side="right") - 1)
+    there: np.ndarray = rows[valid(text)[rows]]
+    return there
+
+
+@lru_cache(8)
+def _table(odd: bytes) -> np.ndarray:
+    table = np.zeros(256, bool)
+    table[[*odd]] = True
+    return table
+
+
+def base64_text(column: pa.Array) -> pa.Array:
+    """Return bytes in base64; null stays null."""
+    return pa.array([b if b is None else base64.b64encode(b).decode() for b in column.to_pylist()], TEXT)
 
 
 def json_value(column: pa.Array) -> pa.Array:
@@ -54,8 +80,7 @@ def json_value(column: pa.Array) -> pa.Array:
     elif kind == TEXT:
         text = json_string(column)
     else:
-        encoded = [b if b is None else f'"{base64.b64encode(b).decode()}"' for b in column.to_pylist()]
-        text = pa.array(encoded, TEXT)
+        text = json_string(base64_text(column))
     return pc.fill_null(text, "null")
 
 

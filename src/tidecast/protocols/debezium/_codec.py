@@ -26,6 +26,7 @@ class DebeziumCodec(WithoutRegistry):
     """Debezium: every message brings its own schema, unless told not to."""
 
     checksums = False
+    encoder = None
 
     def __init__(self, options: CodecOptions, registry: object, state: bytes) -> None:
         super().__init__()

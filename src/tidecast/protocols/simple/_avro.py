@@ -144,12 +144,12 @@ def row_message(row: RowMessage, zone: str) -> Column:
     """Return the message of a row: binary."""
     types = F.array(*(F.lit(_index(n)) for n in range(len(ROW_OPS))))
     pieces = [
-        F.lit(beginning(DML) + _long(VERSION) + _string(row.database) + _string(row.table)),
+        F.lit(beginning(DML) + long_bytes(VERSION) + string_bytes(row.database) + string_bytes(row.table)),
         _written(row.table_id, "long"),
         F.get(types, F.array_position(F.array(*map(F.lit, ROW_OPS)), row.type).cast("int") - 1),
         _written(row.commit_ts, "long"),
         _written(row.build_ts, "long"),
-        F.lit(_long(row.schema_version)),
+        F.lit(long_bytes(row.schema_version)),
         _claim_check(row.claim_check),
         F.lit(_PRESENT + _TRUE if row.handle_key_only else _NULL),
         _optional(row.checksum.isNotNull(), to_avro(row.checksum, json.dumps(_CHECKSUM))),
@@ -160,7 +160,7 @@ def row_message(row: RowMessage, zone: str) -> Column:
 
 def watermark_message(commit_ts: Column, build_ts: Column) -> Column:
     """Return the message of a watermark: binary."""
-    head = F.lit(beginning(WATERMARK) + _long(VERSION))
+    head = F.lit(beginning(WATERMARK) + long_bytes(VERSION))
     return _joined([head, _written(commit_ts, "long"), _written(build_ts, "long")])
 
 
@@ -173,14 +173,14 @@ def _map(columns: tuple[TableColumn, ...], side: str, zone: str) -> Column:
     """Return the entries of a map, ascending by name, from columns in that order."""
     if not columns:
         return F.lit(_NULL)
-    pieces = [F.lit(_long(len(columns)))]
+    pieces = [F.lit(long_bytes(len(columns)))]
     for column in columns:
         form = _FORMS.get(column.data_type.kind, _TEXT)
         if column.data_type.mysql_type == "bigint" and column.data_type.unsigned:
             form = _UNSIGNED_BIGINT
         value = F.col(side)[column.name]
-        name = _string(column.name)
-        inner = _string(zone) if column.data_type.kind is Kind.TIMESTAMP else b""
+        name = string_bytes(column.name)
+        inner = string_bytes(zone) if column.data_type.kind is Kind.TIMESTAMP else b""
         present = F.lit(name + _index(form.branch) + inner)
         pieces += [F.when(value.isNull(), F.lit(name + _NULL)).otherwise(present)]
         pieces.append(_written(form.value(column.data_type, value, zone), form.avro))
@@ -201,7 +201,7 @@ def _written(value: Column, avro_type: str) -> Column:
     return to_avro(value, json.dumps(avro_type))
 
 
-def _long(number: int) -> bytes:
+def long_bytes(number: int) -> bytes:
     """Return an int or long as Avro writes it."""
     left, out = (number << 1) ^ (number >> 63), bytearray()
     while left > 0x7F:
@@ -210,12 +210,12 @@ def _long(number: int) -> bytes:
     return bytes([*out, left])
 
 
-_index = _long
+_index = long_bytes
 
 
-def _string(text: str) -> bytes:
+def string_bytes(text: str) -> bytes:
     data = text.encode()
-    return _long(len(data)) + data
+    return long_bytes(len(data)) + data
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 
 from tidecast.model import Ddl, TableSchema
 from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry, WithoutTails, no_message
-from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_value, encode_watermark, unencodable
+from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_watermark
+from tidecast.protocols.simple._encoder import SimpleEncoder
 from tidecast.protocols.simple._options import SimpleOptions
 
 
@@ -23,35 +24,14 @@ class SimpleCodec(WithoutRegistry, WithoutTails):
             encoding_format="avro" if options.encoding_format == "avro" else "json", zone=options.zone
         )
 
+    @property
+    def encoder(self) -> SimpleEncoder:
+        """What makes messages of rows."""
+        return SimpleEncoder(self._options, self._build_ts)
+
     def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return nothing: Simple keeps every value."""
         return []
-
-    def unencodable(self, table: RoutedTable) -> Column:
-        """Return why a row has no form in Simple."""
-        return unencodable(table.schema)
-
-    def key(self, table: RoutedTable) -> Column:
-        """Return the empty key that TiCDC's producer makes of none."""
-        return F.lit(b"")
-
-    def value(self, table: RoutedTable) -> Column:
-        """Return a row's value."""
-        return self._value(table)
-
-    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
-        """Return the value with the handle key alone."""
-        return self._value(table, handle_key_only=True, claim_check=location)
-
-    def _value(self, table: RoutedTable, *, handle_key_only: bool = False, claim_check: Column | None = None) -> Column:
-        return encode_value(
-            table.schema,
-            self._options,
-            columns=table.columns,
-            handle_key_only=handle_key_only,
-            claim_check=claim_check,
-            build_ts=F.lit(self._build_ts),
-        )
 
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
         """Return the message of a schema change."""

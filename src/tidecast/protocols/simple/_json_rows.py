@@ -1,0 +1,146 @@
+"""Messages of rows as JSON, to the byte as Go writes it.
+
+Source: Simple protocol, JSON text, row values; Other documents, Go's encoding/json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidecast._go import MARKUP, to_json
+from tidecast.model import Column, DataType, Kind
+from tidecast.protocols.simple._message import ROW_OPS, VERSION
+from tidecast.protocols.simple._row_messages import RowMessages
+from tidecast.values import (
+    BYTES,
+    PLAIN,
+    TEXT,
+    Quoting,
+    base64_text,
+    bit_number,
+    decimal_text,
+    enum_number,
+    field,
+    joined,
+    json_string,
+    null_where,
+    set_mask,
+    shift_zone,
+    shortest_text,
+    spread,
+    valid,
+)
+
+Pieces = list[pa.Array | str]
+"""Texts to be put one behind the other: one per row, or one for all."""
+
+_GO = Quoting(PLAIN.odd + bytes({character.encode()[0] for character in MARKUP}), to_json)
+_TYPES = {op.value: kind for kind, op in ROW_OPS.items()}
+
+
+def json_messages(rows: RowMessages, zone: str) -> pa.Array:
+    """Return the messages of rows: large_binary."""
+    names = {"database": rows.database, "table": rows.table}
+    tail = {"buildTs": rows.build_ts} | ({"schemaVersion": rows.schema_version} if rows.schema_version else {})
+    pieces: Pieces = [
+        to_json({"version": VERSION} | {name: value for name, value in names.items() if value})[:-1],
+        _unless(rows.table_id == 0, [',"tableID":', _number(rows.table_id)]),
+        ',"type":"',
+        pa.array([*_TYPES.values()], TEXT).take(pc.index_in(rows.op, pa.array([*_TYPES], rows.op.type))),
+        '","commitTs":',
+        _number(rows.commit_ts),
+        f",{to_json(tail)[1:-1]}",
+    ]
+    if rows.location is not None:
+        there = valid(rows.location)
+        pieces.append(_unless(~there, [',"claimCheckLocation":', json_string(rows.location, _GO)]))
+    if rows.handle_key_only:
+        pieces.append(',"handleKeyOnly":true')
+    pieces.append(_checksum(rows.checksum))
+    if rows.columns:
+        for name, side in rows.sides.items():
+            pieces += _side(rows, name, side, zone)
+    return joined(_scalars([*pieces, "}"]), TEXT).cast(BYTES)
+
+
+def _scalars(pieces: Pieces) -> list[pa.Array | pa.Scalar]:
+    """Return pieces for Arrow, texts for all rows that follow each other as one."""
+    found: list[pa.Array | pa.Scalar] = []
+    text = ""
+    for piece in pieces:
+        if isinstance(piece, str):
+            text += piece
+        else:
+            found += [pa.scalar(text, TEXT), piece] if text else [piece]
+            text = ""
+    return [*found, pa.scalar(text, TEXT)] if text else found
+
+
+def _unless(absent: np.ndarray, pieces: Pieces) -> pa.Array:
+    """Return pieces as one, null where they are absent."""
+    return null_where(joined(_scalars(pieces), TEXT), absent)
+
+
+def _number(values: np.ndarray) -> pa.Array:
+    return pa.array(values).cast(TEXT)
+
+
+def _checksum(checksum: pa.StructArray) -> pa.Array:
+    if checksum.null_count == len(checksum):
+        return pa.nulls(len(checksum), TEXT)
+    pieces: Pieces = []
+    for name in ("version", "corrupted", "current", "previous"):
+        pieces += [f'{"," if pieces else ""}"{name}":', field(checksum, name).cast(TEXT)]
+    return _unless(~valid(checksum), [',"checksum":{', *pieces, "}"])
+
+
+def _side(rows: RowMessages, name: str, side: pa.StructArray, zone: str) -> Pieces:
+    """Return the pieces of a member that shows a row, for the messages that have it."""
+    shown = np.flatnonzero(valid(side))
+    if not shown.size:
+        return []
+    if shown.size == len(side):
+        return [f',"{name}":', *_object(rows.columns, side, zone)]
+    some = joined(_scalars([f',"{name}":', *_object(rows.columns, side.take(pa.array(shown)), zone)]), TEXT)
+    return [spread(some, shown, len(side))]
+
+
+def _object(columns: Any, side: pa.StructArray, zone: str) -> Pieces:
+    pieces: Pieces = []
+    for column in columns:
+        pieces += [f"{',' if pieces else '{'}{to_json(column.name)}:", *_value(column, field(side, column.name), zone)]
+    return [*pieces, "}"]
+
+
+def _value(column: Column, value: pa.Array, zone: str) -> Pieces:
+    """Return the pieces of a value."""
+    kind = column.data_type.kind
+    write = _WRITERS.get(kind)
+    if kind is Kind.TIMESTAMP:
+        text: Pieces = [f'{{"location":{to_json(zone)},"value":', json_string(shift_zone(value, "UTC", zone), _GO), "}"]
+    elif write is None:
+        return [pc.fill_null(json_string(value, _GO), "null")]
+    else:
+        text = ['"', write(column.data_type, value).cast(TEXT), '"']
+    if value.null_count:
+        return [pc.fill_null(_unless(~valid(value), text), "null")]
+    return text
+
+
+_WRITERS: dict[Kind, Callable[[DataType, pa.Array], pa.Array]] = {
+    Kind.INTEGER: lambda data_type, value: value,
+    Kind.YEAR: lambda data_type, value: value,
+    Kind.FLOAT: lambda data_type, value: shortest_text(value),
+    Kind.DOUBLE: lambda data_type, value: shortest_text(value),
+    Kind.DECIMAL: lambda data_type, value: decimal_text(value),
+    Kind.ENUM: enum_number,
+    Kind.SET: set_mask,
+    Kind.BIT: lambda data_type, value: bit_number(value),
+    Kind.BINARY: lambda data_type, value: base64_text(value),
+}
+"""The text of values that need no escapes, by kind; a number is written as its text."""
