@@ -24,6 +24,7 @@ from tidecast.values._decimals import decimal_bytes, decimal_of_bytes, decimal_t
 from tidecast.values._from_text import from_text, real, unsigned, whole
 from tidecast.values._json import PLAIN, Quoting, base64_text, json_object, json_string, json_value
 from tidecast.values._kinds import arrow_type, row_type
+from tidecast.values._moments import clock_micros, days_of, micros_of
 from tidecast.values._numbers import (
     bit_bytes,
     bit_number,
@@ -48,7 +49,9 @@ __all__ = [
     "bit_bytes",
     "bit_number",
     "by_distinct",
+    "clock_micros",
     "content_of",
+    "days_of",
     "decimal_bytes",
     "decimal_of_bytes",
     "decimal_text",
@@ -65,6 +68,7 @@ __all__ = [
     "json_object",
     "json_string",
     "json_value",
+    "micros_of",
     "null_where",
     "nulls",
     "numbers",

@@ -7,6 +7,7 @@ the rows that lost their value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -132,8 +133,15 @@ def by_distinct(array: pa.Array, make: Callable[[Any], object], kind: pa.DataTyp
     return made.take(encoded.indices)
 
 
-def joined(pieces: Iterable[pa.Array | pa.Scalar], kind: pa.DataType = BYTES) -> pa.Array:
-    """Return texts or bytes put together row by row; null counts as nothing."""
+def joined(pieces: Iterable[pa.Array | pa.Scalar | str | bytes], kind: pa.DataType = BYTES) -> pa.Array:
+    """Return texts or bytes put together row by row; null counts as nothing, and a constant as one for all rows.
+
+    One piece at least must be a column.
+    """
     nothing = pa.scalar("" if kind == TEXT else b"", kind)
+    found: list[pa.Array | pa.Scalar] = []
+    for constant, some in groupby(pieces, lambda piece: isinstance(piece, str | bytes)):
+        together = [*some]
+        found += [pa.scalar(nothing.as_py().join(together), kind)] if constant else together
     # Arrow leaves out a row in which all is null; a piece that never is keeps it.
-    return pc.binary_join_element_wise(*pieces, nothing, nothing, null_handling="skip")
+    return pc.binary_join_element_wise(*found, nothing, nothing, null_handling="skip")

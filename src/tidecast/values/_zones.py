@@ -35,13 +35,10 @@ def shift_zone(column: pa.Array, from_zone: str, to_zone: str) -> pa.Array:
     """
     if from_zone == to_zone:
         return column
-    canonical = np.asarray(pc.fill_null(pc.match_substring_regex(column, _CANONICAL), False))
+    parts, canonical = clock_parts(column)
     if not canonical.any():
         return column
-    data, offsets = content_of(column)
-    digits = data.take(offsets[:-1, None] + _DIGITS, mode="clip").astype(np.int64) - ord("0")
-    parts = {name: _number(digits[:, first:end]) for name, (first, end) in _PLACES.items()}
-    seconds, real = _seconds(**parts)
+    seconds, real = seconds_of(**parts)
     moves = canonical & real
     utc = _to_utc(np.where(moves, seconds, 0), from_zone)
     wall = utc + _offset_at(utc, to_zone)
@@ -57,6 +54,14 @@ def shift_zone(column: pa.Array, from_zone: str, to_zone: str) -> pa.Array:
 _MIN_DAY, _MAX_DAY = ((dt.date(year, month, day) - _EPOCH).days for year, month, day in ((1, 1, 1), (9999, 12, 31)))
 
 
+def clock_parts(text: pa.Array) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return year, month, day, hour, minute and second of wall clock times, and which texts show them."""
+    canonical = np.asarray(pc.fill_null(pc.match_substring_regex(text, _CANONICAL), False))
+    data, offsets = content_of(text)
+    digits = data.take(offsets[:-1, None] + _DIGITS, mode="clip").astype(np.int64) - ord("0")
+    return {name: _number(digits[:, first:end]) for name, (first, end) in _PLACES.items()}, canonical
+
+
 def is_zone(name: str) -> bool:
     """Tell whether times can be moved to and from a time zone."""
     try:
@@ -70,7 +75,7 @@ def _number(digits: np.ndarray) -> np.ndarray:
     return number
 
 
-def _seconds(
+def seconds_of(
     year: np.ndarray, month: np.ndarray, day: np.ndarray, hour: np.ndarray, minute: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return seconds since 1970 of a wall clock's time, and which times a calendar and a clock have."""

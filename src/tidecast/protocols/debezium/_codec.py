@@ -8,16 +8,14 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast.model import Ddl, TableSchema
-from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry, no_message
+from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry
 from tidecast.protocols.debezium._encode import (
-    encode_key,
-    encode_value,
     encode_watermark,
     key_tail,
-    unencodable,
     value_tail,
 )
 from tidecast.protocols.debezium._encode_ddl import DdlHistory, encode_ddl
+from tidecast.protocols.debezium._encoder import DebeziumEncoder
 from tidecast.protocols.debezium._lossy import lossy_columns
 from tidecast.protocols.debezium._options import DebeziumOptions
 
@@ -26,7 +24,6 @@ class DebeziumCodec(WithoutRegistry):
     """Debezium: every message brings its own schema, unless told not to."""
 
     checksums = False
-    encoder = None
 
     def __init__(self, options: CodecOptions, registry: object, state: bytes) -> None:
         super().__init__()
@@ -40,6 +37,11 @@ class DebeziumCodec(WithoutRegistry):
         self._history = DdlHistory(state)
         self._whole = options.compressed  # nothing can be joined to what is packed
 
+    @property
+    def encoder(self) -> DebeziumEncoder:
+        """What makes messages of rows."""
+        return DebeziumEncoder(self._options, self._build_ts, self._whole)
+
     def state(self) -> bytes:
         """Return the details that schema changes gave beyond their schemas."""
         return self._history.state()
@@ -48,28 +50,11 @@ class DebeziumCodec(WithoutRegistry):
         """Return what Debezium's forms do to values."""
         return lossy_columns(table.selected, self._options)
 
-    def unencodable(self, table: RoutedTable) -> Column:
-        """Return why a row has no form in Debezium."""
-        return unencodable(table.schema, columns=table.columns)
-
-    def key(self, table: RoutedTable) -> Column:
-        """Return a row's key: the handle key's columns, whatever the selector says."""
-        return encode_key(table.schema, self._options, tail=self._whole)
-
-    def value(self, table: RoutedTable) -> Column:
-        """Return a row's value."""
-        build_ts = F.lit(self._build_ts)
-        return encode_value(table.schema, self._options, columns=table.columns, build_ts=build_ts, tail=self._whole)
-
     def tails(self, table: RoutedTable) -> Message:
         """Return the schemas that messages bring, nothing where keys and values have them already."""
         if self._whole:
             return b"", b""
         return key_tail(table.schema, self._options), value_tail(table.schema, self._options, table.columns)
-
-    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
-        """Return null: Debezium has no form for the handle key alone."""
-        return no_message()
 
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
         """Return the message of a schema change, none where the statement changes no table's columns."""

@@ -15,14 +15,13 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-from tidecast.expressions import shift_zone
 from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, bit_width, spark_type
+from tidecast.model import DataType, Kind, bit_width
 from tidecast.protocols.debezium._json import Json
 from tidecast.protocols.debezium._options import DebeziumOptions
+from tidecast.values import arrow_type, shift_zone
 
 EPOCH_TEXT = "1970-01-01T00:00:00Z"
 EXACT_DIGITS = 15
@@ -145,38 +144,36 @@ _IN_SCHEMA: dict[Kind, Callable[[TableColumn, str], Json]] = {
 }
 
 
-def null_stand_in(column: TableColumn, options: DebeziumOptions) -> Column | None:
+def null_stand_in(column: TableColumn, options: DebeziumOptions) -> pa.Scalar | None:
     """Return the value of the model that is written where a row has NULL, None where null itself is.
 
     A column with a default shows it in the place of NULL. TiCDC takes TIMESTAMP defaults, which are in UTC, for local
     time; it writes 0 for TIME and for a BIGINT UNSIGNED beyond the signed range. It stops at a DATE: here that is
-    written as every other type.
+    written as every other type. Out: a scalar of `tidecast.values.arrow_type`.
     """
     if column.default is None:
         return None
-    default = str(column.default)
+    default, kind = str(column.default), arrow_type(column.data_type)
     match column.data_type.kind:
-        case Kind.INTEGER:
-            return F.lit(_integer(default)).cast(spark_type(column.data_type))
+        case Kind.INTEGER | Kind.YEAR:
+            return pa.scalar(_integer(default), kind)
         case Kind.FLOAT | Kind.DOUBLE:
-            return F.lit(_finite(default)).cast(spark_type(column.data_type))
+            return pa.scalar(_finite(default), kind)
         case Kind.DECIMAL:
-            return F.lit(_decimal(default)).cast(spark_type(column.data_type))
-        case Kind.YEAR:
-            return F.lit(_integer(default)).cast("int")
+            return pa.scalar(_decimal(default)).cast(kind)
         case Kind.BIT:
-            return F.lit(int(default).to_bytes(bit_width(column.data_type), "big"))
+            return pa.scalar(int(default).to_bytes(bit_width(column.data_type), "big"), kind)
         case Kind.BINARY:
-            return F.lit(default.encode())
+            return pa.scalar(default.encode(), kind)
         case Kind.TIME:
-            return F.lit("00:00:00")
+            return pa.scalar("00:00:00", kind)
         case Kind.DATETIME if is_now(default):
-            return F.lit("1970-01-01 00:00:00")
+            return pa.scalar("1970-01-01 00:00:00", kind)
         case Kind.TIMESTAMP:
             no_moment = is_now(default) or default < FIRST_TIMESTAMP
-            return None if no_moment else shift_zone(F.lit(default), options.zone, "UTC")
+            return None if no_moment else shift_zone(pa.array([default], kind), options.zone, "UTC")[0]
         case _:
-            return F.lit(default)
+            return pa.scalar(default, kind)
 
 
 def _integer(default: str) -> int:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from tidecast.expressions import has_any, shortest_text
 from tidecast.spark import called, sql_text
+from tidecast.values import Quoting
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
@@ -40,12 +41,20 @@ def dumps(value: Json) -> str:
 
 
 def _number(value: float) -> str:
-    shortest = Decimal(repr(value)).normalize()
-    if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_TO:
-        return format(shortest, "f")
+    plain = value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_TO
+    return format(Decimal(repr(value)).normalize(), "f") if plain else number_with_exponent(repr(value))
+
+
+QUOTING = Quoting(bytes({character.encode()[0] for character in _UNSAFE}), dumps)
+"""How texts of rows become strings."""
+
+
+def number_with_exponent(text: str) -> str:
+    """Return a number in the form `-1.5e-07`, from the text of one that is far from 1."""
+    shortest = Decimal(text).normalize()
     digits = "".join(map(str, shortest.as_tuple().digits))
     mantissa = ".".join(filter(None, (digits[0], digits[1:])))
-    return f"{'-' if value < 0 else ''}{mantissa}e{shortest.adjusted():+03d}"
+    return f"{'-' if shortest < 0 else ''}{mantissa}e{shortest.adjusted():+03d}"
 
 
 def string(text: Column) -> Column:

@@ -65,25 +65,12 @@ def json_messages(rows: RowMessages, zone: str) -> pa.Array:
     if rows.columns:
         for name, side in rows.sides.items():
             pieces += _side(rows, name, side, zone)
-    return joined(_scalars([*pieces, "}"]), TEXT).cast(BYTES)
-
-
-def _scalars(pieces: Pieces) -> list[pa.Array | pa.Scalar]:
-    """Return pieces for Arrow, texts for all rows that follow each other as one."""
-    found: list[pa.Array | pa.Scalar] = []
-    text = ""
-    for piece in pieces:
-        if isinstance(piece, str):
-            text += piece
-        else:
-            found += [pa.scalar(text, TEXT), piece] if text else [piece]
-            text = ""
-    return [*found, pa.scalar(text, TEXT)] if text else found
+    return joined([*pieces, "}"], TEXT).cast(BYTES)
 
 
 def _unless(absent: np.ndarray, pieces: Pieces) -> pa.Array:
     """Return pieces as one, null where they are absent."""
-    return null_where(joined(_scalars(pieces), TEXT), absent)
+    return null_where(joined(pieces, TEXT), absent)
 
 
 def _number(values: np.ndarray) -> pa.Array:
@@ -106,7 +93,7 @@ def _side(rows: RowMessages, name: str, side: pa.StructArray, zone: str) -> Piec
         return []
     if shown.size == len(side):
         return [f',"{name}":', *_object(rows.columns, side, zone)]
-    some = joined(_scalars([f',"{name}":', *_object(rows.columns, side.take(pa.array(shown)), zone)]), TEXT)
+    some = joined([f',"{name}":', *_object(rows.columns, side.take(pa.array(shown)), zone)], TEXT)
     return [spread(some, shown, len(side))]
 
 

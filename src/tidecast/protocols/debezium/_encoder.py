@@ -1,0 +1,102 @@
+"""Rows on Arrow columns to Debezium messages. Source: Debezium protocol, messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidecast.model import LOGICAL_BITS, Column, Op
+from tidecast.protocols._codec import RoutedTable
+from tidecast.protocols._decoded import Rows, first_named
+from tidecast.protocols.debezium._encode import key_tail, value_tail
+from tidecast.protocols.debezium._encode_source import source
+from tidecast.protocols.debezium._json import dumps
+from tidecast.protocols.debezium._options import DebeziumOptions
+from tidecast.protocols.debezium._value_columns import json_column
+from tidecast.values import BYTES, TEXT, field, joined, nulls, spread, to_numpy, valid
+
+Pieces = list[pa.Array | str]
+
+
+@dataclass(frozen=True)
+class DebeziumEncoder:
+    """Makes Debezium messages; see `Encoder`. `build_ts` is when they are made, in milliseconds since the epoch.
+
+    With `whole` they have the schemas with which they end; otherwise these must still be joined to them.
+    """
+
+    options: DebeziumOptions
+    build_ts: int
+    whole: bool
+
+    def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Name the column: NOT NULL without a value, where the schema says that there is one."""
+        keys, wrong = {*table.schema.handle_key}, []
+        for column in table.schema.columns:
+            shown = table.columns is None or column.name in table.columns or column.name in keys
+            if column.nullable or column.virtual or not shown:
+                continue
+            for side in (rows.old, rows.data):
+                value = field(side, column.name)
+                if value.null_count:
+                    missing = valid(side) & ~valid(value)
+                    wrong.append((f"column {column.name} is NOT NULL and has no value", missing))
+        return first_named(wrong, len(rows.at))
+
+    def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Return the handle key's columns, whatever the selector says; an empty object for a table without one."""
+        keys = {*table.schema.handle_key}
+        columns = [c for c in table.schema.columns if c.name in keys]
+        tail = key_tail(table.schema, self.options).decode() if self.whole else ""
+        return self._message([*self._object(columns, rows.image), tail], len(rows.at))
+
+    def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Return a row's message. An update whose old row is not known is written as one without old values."""
+        schema, options, allowed = table.schema, self.options, table.columns
+        columns = [c for c in schema.columns if not c.virtual and (allowed is None or c.name in allowed)]
+        before, middle, after = source(schema.database, schema.table, options)
+        commit_ts = to_numpy(rows.commit_ts)
+        creates, deletes = (np.asarray(pc.equal(rows.op, op.value)) for op in (Op.CREATE, Op.DELETE))
+        with_old = valid(rows.old) & (~creates if options.output_old_value else deletes)
+        nothing = np.where(creates, '","before":null', np.where(deletes, '","after":null', '"'))
+        pieces: Pieces = [
+            f'{{"source":{before}',
+            pa.array(commit_ts >> LOGICAL_BITS).cast(TEXT),
+            middle,
+            pa.array(commit_ts).cast(TEXT),
+            f'{after},"ts_ms":{self.build_ts},"transaction":null,"op":"',
+            rows.op.cast(TEXT),
+            pa.array(nothing, TEXT),
+            *self._side("before", columns, rows.old, with_old),
+            *self._side("after", columns, rows.data, ~deletes),
+            "}",
+            value_tail(schema, options, allowed).decode() if self.whole else "",
+        ]
+        return self._message(pieces, len(rows.at))
+
+    def reduced(self, table: RoutedTable, rows: Rows, location: pa.Array | None) -> pa.Array:
+        """Return null: Debezium has no form for the handle key alone."""
+        return nulls(len(rows.at), BYTES)
+
+    def _message(self, payload: Pieces, count: int) -> pa.Array:
+        return joined(['{"payload":', pa.array([""] * count, TEXT), *payload], TEXT).cast(BYTES)
+
+    def _side(self, name: str, columns: Sequence[Column], side: pa.StructArray, shown: np.ndarray) -> Pieces:
+        """Return the pieces of a member that shows a row, for the messages that have it."""
+        places = np.flatnonzero(shown)
+        if places.size == len(side):
+            return [f',"{name}":', *self._object(columns, side)]
+        some = side.take(pa.array(places))
+        texts = joined([f',"{name}":', pa.array([""] * len(some), TEXT), *self._object(columns, some)], TEXT)
+        return [spread(texts, places, len(side))]
+
+    def _object(self, columns: Sequence[Column], side: pa.StructArray) -> Pieces:
+        pieces: Pieces = []
+        for n, column in enumerate(columns):
+            pieces.append(f"{',' if n else '{'}{dumps(column.name)}:")
+            pieces.append(json_column(column, field(side, column.name), self.options))
+        return [*pieces, "}" if pieces else "{}"]

@@ -1,0 +1,61 @@
+"""MySQL's text of dates and times as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidecast.values._arrow import TEXT, content_of, null_where, to_numpy
+from tidecast.values._zones import clock_parts, seconds_of
+
+_DAY = 86_400
+_SECOND = 1_000_000
+_FRACTION = 20
+"""Where the digits after the point begin."""
+_CLOCK = r"^(?P<sign>-?)(?P<hours>\d{1,9}):(?P<minutes>\d{1,2}):(?P<seconds>\d{1,2})(?:\.(?P<fraction>\d{1,6}))?$"
+
+Years = Callable[[np.ndarray], np.ndarray]
+"""What is made of years before they are looked up in a calendar."""
+
+
+def days_of(date: pa.Array, years: Years) -> pa.Array:
+    """Return days since 1970 of dates, `YYYY-MM-DD`, as int64; null for a day that no calendar has."""
+    parts, real = clock_parts(pc.binary_join_element_wise(date, pa.scalar("00:00:00", TEXT), pa.scalar(" ", TEXT)))
+    seconds, there = seconds_of(**{**parts, "year": years(parts["year"])})
+    return _there(seconds // _DAY, there & real)
+
+
+def micros_of(moment: pa.Array, years: Years) -> pa.Array:
+    """Return microseconds since 1970 of wall clock times, `YYYY-MM-DD hh:mm:ss[.ffffff]`, as int64.
+
+    Null for a time that no calendar has.
+    """
+    parts, real = clock_parts(moment)
+    seconds, there = seconds_of(**{**parts, "year": years(parts["year"])})
+    data, offsets = content_of(moment)
+    places = offsets[:-1, None] + _FRACTION + np.arange(6)
+    digits = np.where(places < offsets[1:, None], data.take(places, mode="clip").astype(np.int64) - ord("0"), 0)
+    return _there(seconds * _SECOND + digits @ (10 ** np.arange(6)[::-1]), there & real)
+
+
+def clock_micros(time: pa.Array) -> pa.Array:
+    """Return the microseconds of TIME values, `[-]hhh:mm:ss[.ffffff]`, as int64; null for any other text."""
+    parts = pc.extract_regex(time, _CLOCK)
+    if parts.null_count == len(parts):
+        return pa.nulls(len(time), pa.int64())
+    sign, *texts, fraction = (parts.field(n) for n in range(parts.type.num_fields))
+    hours, minutes, seconds = (_whole(text) for text in texts)
+    size = ((hours * 60 + minutes) * 60 + seconds) * _SECOND + _whole(pc.utf8_rpad(fraction, 6, "0"))
+    negative = np.asarray(pc.fill_null(pc.equal(sign, "-"), False))
+    return null_where(pa.array(np.where(negative, -size, size)), np.asarray(parts.is_null()))
+
+
+def _whole(text: pa.Array) -> np.ndarray:
+    return to_numpy(pc.if_else(pc.equal(text, ""), "0", text).cast(pa.int64()))
+
+
+def _there(values: np.ndarray, real: np.ndarray) -> pa.Array:
+    return pa.array(values, mask=~real)
