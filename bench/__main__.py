@@ -11,7 +11,7 @@ from typing import Any
 
 from bench import bounds, counters, race
 
-RACES = ("avro_checksum", "simple", "debezium", "commands", "tricks")
+RACES = ("avro_checksum", "simple", "debezium", "commands")
 COUNTERS = "counters"
 
 

@@ -19,10 +19,11 @@ from pyspark.sql import functions as F
 
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
-from bench.topics import as_records
+from bench.simple import BUILD_TS
+from bench.topics import as_records, with_messages
 from tidecast.model import TableChanges
 from tidecast.protocols import debezium
-from tidecast.protocols.debezium import DebeziumOptions
+from tidecast.protocols.debezium import DebeziumEncoder, DebeziumOptions
 
 ONE_IN = 10
 """One in so many rows is read and written with its schema, too."""
@@ -46,10 +47,14 @@ def messages(changes: DataFrame, options: DebeziumOptions) -> DataFrame:
         "topic": F.lit("shop_orders"),
         "partition": F.lit(0),
         "offset": F.col("n"),
-        "key": debezium.encode_key(SCHEMA, options),
-        "value": debezium.encode_value(SCHEMA, options),
+        "key": F.col("key"),
+        "value": F.col("value"),
     }
-    return as_records(changes, **columns).cache()
+    return as_records(_made(changes, options), **columns).cache()
+
+
+def _made(changes: DataFrame, options: DebeziumOptions) -> DataFrame:
+    return with_messages(changes, SCHEMA, DebeziumEncoder(options, BUILD_TS, whole=True))
 
 
 def _written_by_spark() -> Column:
@@ -94,10 +99,7 @@ def contestants(changes: DataFrame) -> list[Contestant]:
         consume(records.select(parsed.alias("m")).select("m.payload.*"))
 
     plain = changes.select(_written_by_spark())
-    encoded = {
-        options: rows.select(debezium.encode_value(SCHEMA, options))
-        for options, rows in ((WITHOUT, changes), (WITH_SCHEMA, some))
-    }
+    encoded = {options: _made(rows, options) for options, rows in ((WITHOUT, changes), (WITH_SCHEMA, some))}
 
     def orjson_read() -> None:
         for value in values:

@@ -19,10 +19,10 @@ import tidecast
 from bench.orders import COMMIT_TS, SCHEMA, inserted_rows
 from bench.runs import workspace
 from bench.simple import BUILD_TS
-from bench.topics import add_file, as_records
+from bench.topics import add_file, as_records, with_messages
 from tidecast.model import CHECKSUM, Column, DataType, Ddl, TableSchema
 from tidecast.protocols import simple
-from tidecast.protocols.simple import SimpleOptions
+from tidecast.protocols.simple import SimpleEncoder, SimpleOptions
 
 _OPTIONS = SimpleOptions("avro")
 _URI = "protocol=simple&encoding-format=avro"
@@ -57,8 +57,8 @@ class Shop:
         self.tell(simple.encode_bootstrap(SCHEMA, _OPTIONS, BUILD_TS))
         nothing = {"table_id": F.lit(None).cast("bigint"), "checksum": F.lit(None).cast(CHECKSUM)}
         changes = inserted_rows(self._spark, rows).withColumns(nothing)
-        value = simple.encode_value(SCHEMA, _OPTIONS, build_ts=F.lit(BUILD_TS).cast("bigint"))
-        self._add(changes.select(value.alias("value"), (F.col("n") + self._messages).alias("offset")))
+        made = with_messages(changes, SCHEMA, SimpleEncoder(_OPTIONS, BUILD_TS))
+        self._add(made.select("value", (F.col("n") + self._messages).alias("offset")))
         self._messages += rows
 
     def tell(self, message: bytes) -> None:

@@ -20,12 +20,12 @@ from pyspark.sql.avro.functions import from_avro
 
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
-from bench.topics import as_records
+from bench.topics import as_records, with_messages
 from tidecast.expressions import MAX_LENGTH
 from tidecast.model import CHECKSUM, Kind, TableChanges
 from tidecast.model import Column as TableColumn
 from tidecast.protocols import simple
-from tidecast.protocols.simple import SimpleOptions
+from tidecast.protocols.simple import SimpleEncoder, SimpleOptions
 from tidecast.spark import union
 
 orjson: Any
@@ -90,10 +90,10 @@ MESSAGE = T.StructType(
 
 def messages(changes: DataFrame, options: SimpleOptions) -> DataFrame:
     """Return a table's bootstrap and its rows as a topic's records."""
-    value = simple.encode_value(SCHEMA, options, build_ts=F.lit(BUILD_TS).cast("bigint"))
     bootstrap = F.lit(simple.encode_bootstrap(SCHEMA, options, BUILD_TS))
     head = as_records(changes.sparkSession.range(1), offset=F.lit(-1), value=bootstrap)
-    rows = as_records(changes, topic=F.lit("shop"), partition=F.lit(0), offset=F.col("n"), value=value)
+    made = with_messages(changes, SCHEMA, SimpleEncoder(options, BUILD_TS))
+    rows = as_records(made, topic=F.lit("shop"), partition=F.lit(0), offset=F.col("n"), value=F.col("value"))
     return union([head, rows]).coalesce(1)
 
 
@@ -158,7 +158,7 @@ def contestants(changes: DataFrame) -> list[Contestant]:
     decoded = {name: table.frame.drop("key", "value") for name, table in tables.items()}
 
     def plan(name: str) -> DataFrame:
-        return changes.select(simple.encode_value(SCHEMA, SimpleOptions(name)))  # type: ignore[arg-type]
+        return with_messages(changes, SCHEMA, SimpleEncoder(SimpleOptions(name), BUILD_TS))  # type: ignore[arg-type]
 
     encoded = {name: plan(name) for name in records}
 

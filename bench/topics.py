@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from bench.orders import COMMIT_TS, SCHEMA, inserted_rows, table
 from tidecast.expressions import MAX_LENGTH
-from tidecast.model import RECORD
-from tidecast.protocols import avro
-from tidecast.protocols.avro import AvroOptions
-from tidecast.registry import header, open_registry
+from tidecast.model import RECORD, TableSchema
+from tidecast.protocols import Encoder, RoutedTable, Rows, avro
+from tidecast.protocols.avro import AvroEncoder, AvroOptions
+from tidecast.registry import SchemaId, header, open_registry
+from tidecast.spark import mapped
 
 OPTIONS = AvroOptions(enable_tidb_extension=True, checksum=True)
 FIRST = SCHEMA.table
@@ -76,10 +80,29 @@ def add_file(records: DataFrame, topic: Path, name: str) -> Path:
     return next(rough.glob("*.parquet")).rename(topic / f"{name}.parquet")
 
 
+def with_messages(changes: DataFrame, schema: TableSchema, encoder: Encoder) -> DataFrame:
+    """Return the numbers of rows, `n`, with the keys and values that an encoder makes of them."""
+    table = RoutedTable(schema, schema, "topic")
+    out = T.StructType([T.StructField("n", T.LongType()), *(f for f in RECORD if f.name in ("key", "value"))])
+
+    def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        rows = Rows.of_changes(schema, batch)
+        made = {"n": batch.column("n"), "key": encoder.key(table, rows), "value": encoder.value(table, rows)}
+        yield pa.RecordBatch.from_pydict(made)
+
+    return mapped(changes, encode, out)
+
+
+def avro_encoder(schema: TableSchema, key_id: SchemaId, value_id: SchemaId, options: AvroOptions) -> AvroEncoder:
+    """Return what writes Avro with these ids of its schemas."""
+    table = RoutedTable(schema, schema, "topic")
+    return AvroEncoder(options, {avro.schema_key(table, "key"): key_id, avro.schema_key(table, "value"): value_id})
+
+
 def _encoded(spark: SparkSession, columns: int, version: int, first: int, end: int) -> DataFrame:
     """Return offsets, keys and values of rows, whose schema has no number yet."""
     schema = table(columns, version=version)
     changes = inserted_rows(spark, end - first, schema, first)
-    key, value = avro.encode_key(schema, _NO_SCHEMA, OPTIONS), avro.encode_value(schema, _NO_SCHEMA, OPTIONS)
     changes = changes.withColumn("commit_ts", F.lit(COMMIT_TS) + F.col("n") * _TSO_STEP)
-    return changes.select(F.col("n").alias("offset"), key.alias("key"), value.alias("value"))
+    made = with_messages(changes, schema, avro_encoder(schema, _NO_SCHEMA, _NO_SCHEMA, OPTIONS))
+    return made.select(F.col("n").alias("offset"), "key", "value")

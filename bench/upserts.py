@@ -20,7 +20,7 @@ from pyspark.sql.avro.functions import from_avro
 import tidecast
 from bench.orders import COMMIT_TS, SCHEMA, inserted_rows
 from bench.runs import workspace
-from bench.topics import FIRST, HEADER, OPTIONS, add_file, as_records
+from bench.topics import FIRST, HEADER, OPTIONS, add_file, as_records, avro_encoder, with_messages
 from tidecast.checksum import row_checksum
 from tidecast.expressions import MAX_LENGTH
 from tidecast.model import RECORD
@@ -53,14 +53,15 @@ class Upserts:
             changes = changes.withColumn("data", F.col("data").withField("id", key))
         checksum = F.col("checksum").withField("current", row_checksum(SCHEMA, F.col("data")))
         changes = changes.withColumns({"checksum": checksum, "commit_ts": F.lit(COMMIT_TS) + n * _TSO_STEP})
+        messages = with_messages(changes, SCHEMA, avro_encoder(SCHEMA, self._key_id, self._value_id, OPTIONS))
         records = as_records(
-            changes,
+            messages,
             topic=F.lit(FIRST),
             partition=F.lit(0),
             offset=n,
             timestamp=F.current_timestamp(),
-            key=avro.encode_key(SCHEMA, self._key_id, OPTIONS),
-            value=avro.encode_value(SCHEMA, self._value_id, OPTIONS),
+            key=F.col("key"),
+            value=F.col("value"),
         )
         self.newest = add_file(records, self.topic, f"part-{self._rows:012}")
         self._rows += rows

@@ -24,7 +24,7 @@ from tidecast.model import (
 from tidecast.protocols import RoutedTable, codec_for
 from tidecast.publish import plan
 from tidecast.publish._batch import Batch, OutgoingTable
-from tidecast.publish._encode import ENCODED, FITTED, encode_rows
+from tidecast.publish._encode import FITTED, sent_messages
 from tidecast.publish._fit import MessageSize
 from tidecast.publish._select import select_tables
 from tidecast.registry import open_registry
@@ -65,9 +65,9 @@ def test_stages_have_the_columns_that_they_declare(handle: str, raw: bool, spark
     batch = Batch.of(events, settings, open_topics(settings.place), codec)
     size = MessageSize(settings, TopicInfo("topic", 1))
     routed = RoutedTable(SCHEMA, SCHEMA, "topic")
-    encoded = encode_rows(batch, 0, OutgoingTable(table, routed, 1), size)
-    assert encoded.schema.simpleString() == ENCODED.simpleString()
-    assert size.fit(encoded, codec.tails(routed)).schema.simpleString() == FITTED.simpleString()
+    sent = sent_messages(batch, [OutgoingTable(table, routed, 1)], codec.encoder, size)
+    assert sent is not None
+    assert sent.schema.simpleString() == FITTED.simpleString()
 
 
 RULES = """

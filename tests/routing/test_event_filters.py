@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Column as PySparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 from tidecast import ConfigError
 from tidecast.config import load_config
 from tidecast.model import CHECKSUM, Column, DataType, Ddl, Index, Op, TableChanges, TableSchema, row_type
+from tidecast.protocols import Rows
 from tidecast.publish._split import split_key_updates
 from tidecast.routing._event_filter import EventFilters, filter_errors
 from tidecast.routing._rules import EventFilter
@@ -368,10 +370,11 @@ def test_an_event_that_cannot_be_left_out_is_refused(tmp_path: Path, event: str,
 
 
 def test_a_key_update_becomes_a_delete_and_an_insert(changes: TableChanges) -> None:
-    rows = split_key_updates(changes.frame, TABLE).orderBy("offset", "moved").collect()
-    shown = [
-        (r["offset"], r["op"], r["moved"], r["old"] and r["old"]["id"], r["data"] and r["data"]["id"]) for r in rows
-    ]
+    (batch,) = changes.frame.orderBy("offset").toArrow().combine_chunks().to_batches()
+    rows, moved = split_key_updates(Rows.of_changes(TABLE, batch), TABLE)
+    offsets = batch.column("offset").take(pa.array(rows.at)).to_pylist()
+    sides = [[side and side["id"] for side in column.to_pylist()] for column in (rows.old, rows.data)]
+    shown = list(zip(offsets, rows.op.to_pylist(), moved.tolist(), *sides, strict=True))
     assert shown == [
         (0, "c", False, None, 1),
         (1, "c", False, None, 2),
@@ -382,6 +385,6 @@ def test_a_key_update_becomes_a_delete_and_an_insert(changes: TableChanges) -> N
         (4, "c", True, None, 2),
         (5, "d", False, 2, None),
     ]
-    sums = {(r["offset"], r["op"]): (r["checksum"]["current"], r["checksum"]["previous"]) for r in rows}
+    checksums = [(c["current"], c["previous"]) for c in rows.checksum.to_pylist()]
+    sums = dict(zip(zip(offsets, rows.op.to_pylist(), strict=True), checksums, strict=True))
     assert (sums[3, "d"], sums[3, "c"], sums[2, "u"]) == ((0, 6), (5, 0), (5, 6))
-    assert set(split_key_updates(changes.frame, TABLE).columns) == {*changes.frame.columns, "moved"}

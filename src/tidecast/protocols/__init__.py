@@ -1,6 +1,6 @@
 """Bytes and events, a folder per protocol; the register of them; what every protocol is."""
 
-from tidecast.protocols._codec import Codec, CodecOptions, ColumnCodec, Encoder, Message, RoutedTable
+from tidecast.protocols._codec import Codec, CodecOptions, Encoder, Message, RoutedTable
 from tidecast.protocols._decoded import (
     CHECKSUM,
     Controls,
@@ -28,7 +28,6 @@ __all__ = [
     "CHECKSUM",
     "Codec",
     "CodecOptions",
-    "ColumnCodec",
     "Controls",
     "DecodeOptions",
     "Decoded",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from tidecast.model import Ddl, TableSchema
 from tidecast.protocols._decoded import Rows
@@ -78,7 +76,7 @@ class Encoder(Protocol):
 
 
 class Codec(Protocol):
-    """How a protocol writes events. Columns read those of a table's changes (see `tidecast.model.TableChanges`)."""
+    """How a protocol writes events."""
 
     checksums: bool
     """Whether messages carry the row's checksum."""
@@ -88,8 +86,8 @@ class Codec(Protocol):
         """How many registered schemas the rows have needed so far."""
 
     @property
-    def encoder(self) -> Encoder | None:
-        """What makes messages of rows, with the schemas that were registered; None for a codec of columns."""
+    def encoder(self) -> Encoder:
+        """What makes messages of rows, with the schemas that were registered."""
 
     def state(self) -> bytes:
         """Return what the codec of the changefeed's next run must know, empty for nothing."""
@@ -118,24 +116,9 @@ class Codec(Protocol):
     def bootstrap(self, schema: TableSchema) -> Message | None:
         """Return the message that repeats a schema, None where the protocol has none."""
 
-    def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
-        """Return key and value of a watermark, None where the protocol has none."""
-
-
-class ColumnCodec(Codec, Protocol):
-    """A codec that makes messages of rows by Spark's expressions; it has no `encoder`."""
-
-    def unencodable(self, table: RoutedTable) -> Column:
-        """Return why a row has no form in the protocol, null for one that has."""
-
-    def key(self, table: RoutedTable) -> Column:
-        """Return a row's key without its tail: binary."""
-
-    def value(self, table: RoutedTable) -> Column:
-        """Return a row's value without its tail: binary."""
-
-    def reduced(self, table: RoutedTable, location: Column | None) -> Column:
-        """Return the value with the handle key alone, and where the whole one lies."""
+    @property
+    def watermark(self) -> Callable[[int], Message] | None:
+        """What makes the message of a watermark, of its TSO; None where the protocol has none. It can be pickled."""
 
 
 class WithoutRegistry:
@@ -167,8 +150,3 @@ class WithoutTails:
     def tails(self, table: RoutedTable) -> Message:
         """Return nothing."""
         return b"", b""
-
-
-def no_message() -> Column:
-    """Return the key or value of a message that has none: null."""
-    return F.lit(None).cast("binary")

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import Bootstrap, Ddl, Op, Reason, SchemaHistory, TableSchema
+from tidecast.values import from_spark, row_type
 
 CHECKSUM = pa.struct({"version": pa.int32(), "corrupted": pa.bool_(), "current": pa.int64(), "previous": pa.int64()})
 """A row's checksum as its source carried it: TiCDC's four members, `current` of the new row, `previous` of the old.
@@ -19,6 +20,15 @@ A text that is no number counts as -1, which no row has."""
 
 TAG = pa.string()
 """Short texts beside a row's values."""
+
+_CHANGES = {
+    "op": TAG,
+    "commit_ts": pa.int64(),
+    "table_id": pa.int64(),
+    "checksum": CHECKSUM,
+    "reason": TAG,
+    "detail": TAG,
+}
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,17 @@ class Rows:
     checksum: pa.StructArray
     reason: pa.Array
     detail: pa.Array
+
+    @classmethod
+    def of_changes(cls, schema: TableSchema, changes: pa.RecordBatch) -> Rows:
+        """Return the rows of a batch that has columns of `tidecast.model.TableChanges.frame`; others are null."""
+        names = {*changes.schema.names}
+        columns = {
+            name: changes.column(name) if name in names else pa.nulls(changes.num_rows, kind)
+            for name, kind in _CHANGES.items()
+        }
+        old, data = (from_spark(changes.column(name), row_type(schema)) for name in ("old", "data"))
+        return cls(TableVersion("", schema), np.arange(changes.num_rows), old=old, data=data, **columns)
 
     def take(self, kept: np.ndarray) -> Rows:
         """Return the rows that are kept. In: a boolean per row."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidecast.model import Ddl, Events, TableSchema, ddl_action
-from tidecast.protocols import Codec, Message
+from tidecast.protocols import Message
 from tidecast.publish._order import SEQUENCE
 from tidecast.routing import Router
-from tidecast.spark import small_table
+from tidecast.spark import mapped, small_table
 
 _LAST = (1 << 63) - 1
 _FIRST = -1
@@ -123,16 +125,19 @@ def topic_lifetimes(
 
 
 def watermark_frame(
-    events: Events, codec: Codec, lifetimes: Sequence[TopicLifetime], partitions: Callable[[str], Sequence[int]]
+    events: Events,
+    mark: Callable[[int], Message],
+    lifetimes: Sequence[TopicLifetime],
+    partitions: Callable[[str], Sequence[int]],
 ) -> tuple[DataFrame, int, int | None] | None:
     """Return the source's watermarks as messages to every topic that lives then, how many there are, and the highest.
 
-    None where the source or the protocol has none. Columns as `control_frame`. A source of several partitions has
-    passed a commit-ts when all of them have.
+    None where the source has none. `mark` makes a watermark's message. Columns as `control_frame`. A source of several
+    partitions has passed a commit-ts when all of them have.
     """
-    commit_ts = F.col("commit_ts")
-    if events.watermarks is None or (message := codec.watermark(commit_ts)) is None:
+    if events.watermarks is None:
         return None
+    commit_ts = F.col("commit_ts")
     source = events.watermarks
     at = F.col("offset") if events.ordered else commit_ts
     if not events.ordered:
@@ -141,8 +146,11 @@ def watermark_frame(
     once = source.select(at.alias("at"), commit_ts).groupBy("at").agg(F.max("commit_ts").alias("commit_ts"))
     few = once.limit(_FEW + 1).collect()
     if len(few) <= _FEW:  # what the source has is then read once, and not again when the messages leave
-        kinds = {"at": pa.int64(), "commit_ts": pa.int64()}
-        once = small_table(once.sparkSession, [(row["at"], row["commit_ts"]) for row in few], kinds)
+        rows = [(row["at"], row["commit_ts"], *mark(row["commit_ts"])) for row in few]
+        kinds = {"at": pa.int64(), "commit_ts": pa.int64(), "key": pa.binary(), "value": pa.binary()}
+        marked = small_table(once.sparkSession, rows, kinds)
+    else:
+        marked = mapped(once, partial(_marked, mark), _MARKED)
     table_topics = F.array(
         *(
             F.struct(
@@ -154,17 +162,33 @@ def watermark_frame(
             for lifetime in lifetimes
         )
     )
-    placed = once.select("*", F.explode(table_topics).alias("home")).where(
+    placed = marked.select("*", F.explode(table_topics).alias("home")).where(
         (F.coalesce("home.born", F.col("at")) <= F.col("at")) & (F.coalesce("home.gone", F.col("at") + 1) > F.col("at"))
     )
-    key, value = message
     sequence = F.struct("at", F.lit(True), F.lit(0 if events.ordered else _LAST), F.lit(0)).cast(SEQUENCE)
     frame = (
-        placed.select("at", "commit_ts", "home.topic", F.explode("home.partitions").alias("partition"))
+        placed.select("at", "key", "value", "home.topic", F.explode("home.partitions").alias("partition"))
         .distinct()
-        .select("topic", "partition", key.alias("key"), value.alias("value"), sequence.alias("sequence"))
+        .select("topic", "partition", "key", "value", sequence.alias("sequence"))
     )
     if len(few) <= _FEW:
         return frame, len(few), max((row["commit_ts"] for row in few), default=None)
     counted = once.agg(F.count("*").alias("count"), F.max("commit_ts").alias("highest")).collect()[0]
     return frame, counted["count"], counted["highest"]
+
+
+_MARKED = T.StructType(
+    [
+        T.StructField("at", T.LongType()),
+        T.StructField("commit_ts", T.LongType()),
+        T.StructField("key", T.BinaryType()),
+        T.StructField("value", T.BinaryType()),
+    ]
+)
+
+
+def _marked(mark: Callable[[int], Message], batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    messages = [mark(commit_ts) for commit_ts in batch.column("commit_ts").to_pylist()]
+    for n, name in enumerate(("key", "value")):
+        batch = batch.append_column(name, pa.array([message[n] for message in messages], pa.binary()))
+    yield batch

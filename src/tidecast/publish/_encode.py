@@ -3,67 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
-from typing import cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.checksum import row_checksum
-from tidecast.model import CHECKSUM, HEADERS, RECORD, Reason, TableSchema
-from tidecast.protocols import ColumnCodec, Encoder
+from tidecast.model import HEADERS, RECORD
+from tidecast.protocols import Encoder
 from tidecast.publish._batch import Batch, OutgoingTable
 from tidecast.publish._fit import MessageSize
-from tidecast.publish._rows import SENT, RowPlan, messages_of, messages_of_frame, split_frame
-from tidecast.publish._split import MOVED, split_key_updates
-from tidecast.spark import ansi_enabled, mapped, reused, union
+from tidecast.publish._rows import MOVED, SENT, RowPlan, messages_of, messages_of_frame, split_frame
+from tidecast.spark import mapped, reused, union
 
 _SOURCE = T.StructType([*RECORD.fields, T.StructField("commit_ts", T.LongType())])
+_OWN = tuple(field for field in SENT.fields if not field.name.startswith("source_"))
 
-_HELD = ("timestamp", "key", "value", "headers")
-"""What only dead letters tell of a record."""
-
-_PLACED = [
-    T.StructField("plan", T.IntegerType()),
-    T.StructField("topic", T.StringType()),
-    T.StructField("partition", T.IntegerType()),
-]
-_COMMON = [
-    T.StructField("source", _SOURCE),
-    T.StructField("op", T.StringType()),
-    T.StructField(MOVED, T.BooleanType()),
-    T.StructField("reason", T.StringType()),
-    T.StructField("detail", T.StringType()),
-    T.StructField("corrupted", T.BooleanType()),
-    T.StructField("key", T.BinaryType()),
-    T.StructField("whole", T.BinaryType()),
-]
-
-ENCODED = T.StructType(
-    [*_PLACED, T.StructField("reduced", T.BinaryType()), T.StructField("location", T.StringType()), *_COMMON]
-)
-"""A row as a message: `source` is the record that it came from, `plan` the number of its table version in the batch.
+FITTED = T.StructType([*_OWN, T.StructField("source", _SOURCE)])
+"""A row as a message: the columns of `SENT`, with those of the record that it came from in `source`.
 
 Of the record, what it held is there for rows that cannot go alone: all that is kept is moved about and sorted.
-
-`reason` and `detail` tell why it cannot go. `whole` is its value, `reduced` the one with the handle key alone and
-`location` where the whole one will lie, both null where the whole one surely fits.
-"""
-
-FITTED = T.StructType(
-    [
-        *_PLACED,
-        T.StructField("location", T.StringType()),
-        *_COMMON,
-        T.StructField("value", T.BinaryType()),
-        T.StructField("stop", T.IntegerType()),
-    ]
-)
-"""An encoded row in the form that fits, `value`; `whole` and `location` are there for a claim check alone.
-
-`stop` tells that the run ends here: the size that nothing fits, or 0 for a row that its source found damaged.
 """
 
 
@@ -117,70 +76,6 @@ def _fitted_columns() -> tuple[Column | str, ...]:
     parts["headers"] = F.from_json(parts["headers"], HEADERS)
     source = F.struct(*(part.alias(name) for name, part in parts.items())).alias("source")
     return (*(name for name in SENT.names if not name.startswith("source_")), source)
-
-
-def encode_rows(batch: Batch, number: int, outgoing: OutgoingTable, size: MessageSize) -> DataFrame:
-    """Return the messages of one table version, the `number`-th of the batch (see `ENCODED`)."""
-    frame, table, codec = outgoing.changes.frame, outgoing.table, cast("ColumnCodec", batch.codec)
-    if batch.config.output_raw_change_event or not outgoing.changes.shows_before:
-        frame = frame.withColumn(MOVED, F.lit(False))
-    else:
-        frame = split_key_updates(frame, table.schema)
-    # Filters see what is left after the split: a delete and an insert, each by itself.
-    frame = batch.filters.passing(replace(outgoing.changes, source=frame))
-    if not batch.codec.checksums:
-        frame = frame.withColumn("checksum", F.lit(None).cast(CHECKSUM))
-    elif not batch.events.checksums and not outgoing.changes.of_key:
-        frame = frame.withColumn("checksum", _computed(table.schema))
-    detail = F.coalesce("detail", codec.unencodable(table))
-    reason = F.coalesce("reason", F.when(detail.isNotNull(), Reason.NOT_IN_PROTOCOL))
-    good = reason.isNull()
-    routed = frame.select(
-        "*",
-        reason.alias("why"),
-        F.when(~good, detail).alias("cause"),
-        F.when(good, codec.key(table)).alias("message_key"),
-        F.when(good, codec.value(table)).alias("message_value"),
-    )
-    reduced, location = size.reduced(codec, table)
-    return routed.select(
-        F.lit(number).alias("plan"),
-        F.lit(table.topic).alias("topic"),
-        batch.router.partition_for(table.schema, outgoing.partitions).alias("partition"),
-        reduced.alias("reduced"),
-        location.alias("location"),
-        *_common_columns(),
-    )
-
-
-@reused()
-def _common_columns() -> tuple[Column, ...]:
-    """Return the columns of `ENCODED` that are the same for every table."""
-    stays = F.col("why").isNotNull()
-    record = (F.when(stays, F.col(name)).alias(name) if name in _HELD else name for name in _SOURCE.fieldNames())
-    return (
-        F.struct(*record).alias("source"),
-        F.col("op"),
-        F.col(MOVED),
-        F.col("why").alias("reason"),
-        F.col("cause").alias("detail"),
-        F.col("checksum.corrupted").alias("corrupted"),
-        F.col("message_key").alias("key"),
-        F.col("message_value").alias("whole"),
-    )
-
-
-@reused(ansi_enabled)
-def _computed(schema: TableSchema) -> Column:
-    """Return the checksum of a row whose source knows none, as a version 0 one; that of no row is 0."""
-    return F.struct(
-        F.lit(0).alias("version"),
-        F.lit(False).alias("corrupted"),
-        *(
-            F.when(F.col(side).isNotNull(), row_checksum(schema, F.col(side))).otherwise(0).alias(name)
-            for name, side in (("current", "data"), ("previous", "old"))
-        ),
-    )
 
 
 def unsendable_rows(fitted: DataFrame) -> DataFrame:

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidecast.topics import claim_place, compress
+from tidecast.protocols import Message
+from tidecast.topics import claim_location, compress
 from tidecast.values import BYTES, TEXT, null_where, nulls, spread, to_numpy, valid
 
 OVERHEAD = 36
@@ -66,7 +67,7 @@ class Fitting:
         lies = None
         if self.handle == "claim-check":
             chosen = whole.take(pa.array(large)).to_pylist()
-            lies = pa.array([claim_place(self.storage, one) for one in chosen], TEXT)
+            lies = pa.array([claim_location(self.storage, one) for one in chosen], TEXT)
         small = self._packed("value", reduced(large, lies))
         there = valid(small)
         if lies is not None:
@@ -75,6 +76,13 @@ class Fitting:
         small = spread(small, large, len(value))
         value = pc.if_else(pc.is_valid(small), small, value)
         return Fitted(packed_key, value, location, claimed, _size(packed_key, value) + joined)
+
+    def packed(self, message: Message) -> Message:
+        """Return a message that is no row's as it leaves."""
+        key, value = message
+        if key is not None and "key" in self.compressed:
+            key = compress(key, self.compression)
+        return key, compress(value, self.compression)
 
     def _packed(self, part: str, content: pa.Array) -> pa.Array:
         if self.compression == "none" or part not in self.compressed:

@@ -10,7 +10,7 @@ from pyspark.sql.window import Window
 
 from tidecast.model import Events, Op
 from tidecast.protocols import Message
-from tidecast.publish._split import MOVED
+from tidecast.publish._rows import MOVED
 from tidecast.spark import reused
 
 SEQUENCE = "struct<at:bigint,late:boolean,offset:bigint,partition:int>"

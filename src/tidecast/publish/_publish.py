@@ -8,8 +8,9 @@ Schema changes, bootstraps and watermarks leave among the rows, each where it st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +21,7 @@ from tidecast._errors import ConfigError
 from tidecast._policy import OnError
 from tidecast.config import ChangefeedConfig
 from tidecast.model import RECORD, Events
-from tidecast.protocols import check_writable, codec_for, protocol_named
+from tidecast.protocols import Message, check_writable, codec_for, protocol_named
 from tidecast.publish._batch import Batch, OutgoingTable, Stop, first_stop
 from tidecast.publish._bootstrap import Bootstraps
 from tidecast.publish._control_events import (
@@ -31,15 +32,16 @@ from tidecast.publish._control_events import (
     topic_lifetimes,
     watermark_frame,
 )
-from tidecast.publish._encode import encode_rows, sent_messages, unsendable_rows
+from tidecast.publish._encode import sent_messages, unsendable_rows
 from tidecast.publish._fit import MessageSize
+from tidecast.publish._fitting import Fitting
 from tidecast.publish._order import joining, row_sequence
 from tidecast.publish._schema_events import SchemaEvents
 from tidecast.publish._select import register_schemas, select_tables
 from tidecast.publish._stats import BatchStats, collect_stats
 from tidecast.registry import Registry
 from tidecast.routing import EventFilters, filter_errors
-from tidecast.spark import chunks, parallel_map, union
+from tidecast.spark import union
 from tidecast.storage import AnyPath
 from tidecast.topics import Counts, Topics, check_storage, refuse_dead_letters, write_dead_letters
 
@@ -214,12 +216,9 @@ class _Run:
         """Send what is due; see `tidecast.publish.announce`."""
         batch = self._batch
         controls = list(self._schemas.due(0))
-        columns = batch.codec.watermark(F.lit(watermark).cast("bigint")) if watermark is not None else None
-        if columns:
-            spark = batch.events.rejected.sparkSession
-            named = (part.alias(name) for part, name in zip(columns, "kv", strict=True))
-            key, value = spark.range(1).select(*named).collect()[0]
-            message = self._size.packed((bytes(key) if key is not None else None, bytes(value)))
+        mark = batch.codec.watermark
+        if watermark is not None and mark is not None:
+            message = self._size.packed(mark(watermark))
             for topic in {batch.config.default_topic, *topics}:
                 controls.append(Control(1, topic, batch.topics.partitions(topic), message))
         stop = self._send(None, controls, None)
@@ -228,27 +227,11 @@ class _Run:
         return bool(controls)
 
     def _encode(self, tables: list[OutgoingTable]) -> DataFrame | None:
-        """Return the messages of all tables (see `FITTED`), None where there is no table.
-
-        Rows are encoded once, and what follows need not plan so many tables again. The plans of several tables, each
-        long, are made side by side, and Spark runs them together.
-        """
-        tasks, encoder = self._batch.events.tasks, self._batch.codec.encoder
-        if encoder is not None:
-            with filter_errors():
-                sent = sent_messages(self._batch, tables, encoder, self._size)
-                return sent and sent.localCheckpoint()
-
-        def fitted(some: Sequence[tuple[int, OutgoingTable]]) -> DataFrame:
-            frames = []
-            for number, table in some:
-                tails = self._batch.codec.tails(table.table)
-                frames.append(self._size.fit(encode_rows(self._batch, number, table, self._size), tails))
-            return union(frames, tasks).localCheckpoint()
-
+        """Return the messages of all tables (see `FITTED`), made once; None where there is no table."""
+        batch = self._batch
         with filter_errors():
-            parts = parallel_map(fitted, chunks([*enumerate(tables)]))
-        return union(parts, tasks) if parts else None
+            sent = sent_messages(batch, tables, batch.codec.encoder, self._size)
+            return sent.localCheckpoint() if sent else None
 
     def _send(
         self,
@@ -298,11 +281,18 @@ class _Run:
             self._table_topics, batch.events.ddl, schemas, batch.passes, batch.router
         )
         lifetimes = [TopicLifetime(batch.config.default_topic), *lifetimes]
-        made = watermark_frame(batch.events, batch.codec, lifetimes, batch.topics.partitions)
+        if batch.codec.watermark is None:
+            return None
+        mark = partial(_packed, self._size.fitting, batch.codec.watermark)
+        made = watermark_frame(batch.events, mark, lifetimes, batch.topics.partitions)
         if made is None:
             return None
         frame, report.watermarks, report.watermark = made
-        return self._size.packed_rows(frame)
+        return frame
+
+
+def _packed(fitting: Fitting, mark: Callable[[int], Message], commit_ts: int) -> Message:
+    return fitting.packed(mark(commit_ts))
 
 
 def _counts(controls: Iterable[Control], stats: BatchStats, tables: Sequence[OutgoingTable]) -> Counts:

@@ -15,11 +15,11 @@ from pyspark.sql import types as T
 
 from tidecast.checksum import row_checksums
 from tidecast.model import Reason
-from tidecast.protocols import CHECKSUM, Decoded, Encoder, RoutedTable, Rows, TableVersion
+from tidecast.protocols import CHECKSUM, Decoded, Encoder, RoutedTable, Rows
 from tidecast.publish._fitting import Fitting
-from tidecast.publish._split_rows import split_key_updates
+from tidecast.publish._split import split_key_updates
 from tidecast.routing import Partitions
-from tidecast.values import field, for_spark, from_spark, null_where, nulls, row_type, spread, valid
+from tidecast.values import field, for_spark, null_where, nulls, spread, valid
 
 MOVED = "moved"
 """The column that marks the insert half of a split update: it leaves at the end of its table's transaction."""
@@ -152,7 +152,7 @@ class RowPlan:
 
 def split_frame(plan: RowPlan, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a frame with updates split. In: the columns of `TableChanges.frame`; out: `moved` as well."""
-    rows, moved = plan.split(rows_of_frame(plan, batch))
+    rows, moved = plan.split(Rows.of_changes(plan.table.schema, batch))
     records = batch.take(pa.array(rows.at))
     for name in ("op", "old", "data", "checksum"):
         records = records.set_column(records.schema.get_field_index(name), name, for_spark(getattr(rows, name)))
@@ -171,24 +171,6 @@ def messages_of(
 
 def messages_of_frame(plan: RowPlan, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield the messages of one table's rows. In: columns of `TableChanges.frame`, and `moved` if they are split."""
-    rows = rows_of_frame(plan, batch)
+    rows = Rows.of_changes(plan.table.schema, batch)
     split = np.asarray(batch.column(MOVED)) if MOVED in batch.schema.names else None
     yield plan.messages(*(plan.split(rows) if split is None else (rows, split)), batch)
-
-
-def rows_of_frame(plan: RowPlan, batch: pa.RecordBatch) -> Rows:
-    """Return the rows of one table. In: the columns of `TableChanges.frame`."""
-    kind = row_type(plan.table.schema)
-    old, data = (from_spark(batch.column(name), kind) for name in ("old", "data"))
-    return Rows(
-        TableVersion("", plan.table.schema),
-        np.arange(batch.num_rows),
-        batch.column("op"),
-        batch.column("commit_ts"),
-        batch.column("table_id"),
-        old,
-        data,
-        batch.column("checksum"),
-        batch.column("reason"),
-        batch.column("detail"),
-    )

@@ -2,50 +2,66 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
+from dataclasses import replace
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidecast.model import Op, TableSchema
-from tidecast.spark import reused
-
-MOVED = "moved"
-"""The column that marks the insert half of a split update: it leaves at the end of its table's transaction."""
-
-_WHOLE, _DELETE, _INSERT = 0, 1, 2
+from tidecast.protocols import Rows
+from tidecast.values import field, null_where, valid
 
 
-def split_key_updates(frame: DataFrame, schema: TableSchema) -> DataFrame:
-    """Return a table's changes with each update of a primary or unique key's column as a delete and an insert.
+def split_key_updates(rows: Rows, schema: TableSchema) -> tuple[Rows, np.ndarray]:
+    """Return rows with each update of a primary or unique key's column as a delete and an insert.
 
-    In: see `tidecast.model.TableChanges`. Out: the same, and `moved` boolean. An update whose old row is not known
-    stays one.
+    Out: besides, which rows are the insert of a split update: they leave at the end of their table's transaction. An
+    update whose old row is not known stays one.
     """
-    keys = {name for i in schema.indexes if i.unique or i.primary for name in i.columns}
-    kept = tuple(c.name for c in schema.columns if c.name in keys and not c.virtual)
-    if not kept:
-        return frame.withColumn(MOVED, F.lit(False))
-    part, columns = _halves(kept)
-    return frame.select("*", part).withColumns(columns).drop("part")
+    split = _moves_key(rows, schema)
+    count = len(split)
+    if not split.any():
+        return rows, split
+    places = np.repeat(np.arange(count), 1 + split)
+    halves = split[places]
+    inserts = halves & np.concatenate([[False], places[1:] == places[:-1]])
+    deletes = halves & ~inserts
+    both = rows.at_places(places)
+    op = pc.if_else(pa.array(deletes), Op.DELETE.value, pc.if_else(pa.array(inserts), Op.CREATE.value, both.op))
+    return (
+        replace(
+            both,
+            op=op,
+            old=null_where(both.old, inserts),
+            data=null_where(both.data, deletes),
+            checksum=_without(both.checksum, {"current": deletes, "previous": inserts}),
+        ),
+        inserts,
+    )
 
 
-@reused()
-def _halves(keys: tuple[str, ...]) -> tuple[Column, dict[str, Column]]:
-    """Return the parts that an update becomes, and the columns of each."""
-    old, data, op = F.col("old"), F.col("data"), F.col("op")
-    changed = [~old[name].eqNullSafe(data[name]) for name in keys]
-    split = (op == Op.UPDATE) & old.isNotNull() & data.isNotNull() & reduce(or_, changed)
-    halves = F.when(split, F.array(F.lit(_DELETE), F.lit(_INSERT))).otherwise(F.array(F.lit(_WHOLE)))
-    part, checksum, zero = F.col("part"), F.col("checksum"), F.lit(0).cast("bigint")
-    sums = F.when(part == _DELETE, checksum.withField("current", zero))
-    sums = sums.when(part == _INSERT, checksum.withField("previous", zero)).otherwise(checksum)
-    columns = {
-        "op": F.when(part == _DELETE, F.lit(Op.DELETE)).when(part == _INSERT, F.lit(Op.CREATE)).otherwise(op),
-        "old": F.when(part != _INSERT, old),
-        "data": F.when(part != _DELETE, data),
-        "checksum": sums,
-        MOVED: part == _INSERT,
-    }
-    return F.explode(halves).alias("part"), columns
+def _moves_key(rows: Rows, schema: TableSchema) -> np.ndarray:
+    keys = {name for index in schema.indexes if index.unique or index.primary for name in index.columns}
+    split = np.zeros(len(rows.at), bool)
+    if rows.old.null_count == len(rows.old) or rows.data.null_count == len(rows.data):
+        return split
+    for column in schema.columns:
+        if column.name in keys and not column.virtual:
+            old, data = field(rows.old, column.name), field(rows.data, column.name)
+            same = np.asarray(pc.fill_null(pc.equal(old, data), False)) | ~(valid(old) | valid(data))
+            split |= ~same
+    updates: np.ndarray = split & valid(rows.old) & valid(rows.data) & np.asarray(pc.equal(rows.op, Op.UPDATE.value))
+    return updates
+
+
+def _without(checksum: pa.StructArray, sides: dict[str, np.ndarray]) -> pa.StructArray:
+    """Return checksums that are 0 for the sides that rows do not have."""
+    parts = [
+        pc.if_else(pa.array(sides[f.name]), pa.scalar(0, f.type), field(checksum, f.name))
+        if f.name in sides
+        else field(checksum, f.name)
+        for f in checksum.type
+    ]
+    there = pa.array(~valid(checksum)) if checksum.null_count else None
+    return pa.StructArray.from_arrays(parts, fields=[*checksum.type], mask=there)

@@ -13,7 +13,7 @@ from tidecast._errors import CorruptedData, TidecastError
 from tidecast.model import Events
 from tidecast.publish._batch import Stop
 from tidecast.publish._fit import MessageSize
-from tidecast.publish._split import MOVED
+from tidecast.publish._rows import MOVED
 from tidecast.spark import reused
 
 

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from functools import reduce
-from zlib import crc32
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
-from tidecast.expressions import bit_number, decimal_text, enum_number, set_number, shift_zone, shortest_text
-from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind, Op, TableSchema
+from tidecast.model import TableSchema
 from tidecast.routing._matcher import ColumnMatcher, TableMatcher
 from tidecast.routing._partitions import Partitions
 from tidecast.routing._rules import Dispatcher, RoutingRules
-from tidecast.spark import active_java, reused
 
 _LONGEST_TOPIC = 249
 _FOREIGN = re.compile(r"[^A-Za-z0-9._\-]")
@@ -81,22 +73,6 @@ class Router:
             columns = tuple(map(schema.column, _PARTITION_COLUMNS.get(kind, _no_columns)(schema, rule)))
         return Partitions(count, f"{schema.database}{schema.table}", columns, self._zone)
 
-    def partition_for(self, schema: TableSchema, partitions: int) -> Column:
-        """Return the partition of a row, as int.
-
-        Reads the columns `op`, `old`, `data` and `commit_ts` of a table's changes (see `tidecast.model.TableChanges`).
-        A row is dispatched by what it is after the change, or was before its deletion.
-        Raises ConfigError (`CDC:ErrDispatcherFailed`) where the rule does not fit the table.
-        Source: Changefeed configuration, partitions.
-        """
-        rule = _rule(self._rules, schema)
-        kind = _partition_rule(rule)
-        if kind == "ts":
-            # A row without commit-ts leaves with 0, as messages have it.
-            return (F.coalesce("commit_ts", F.lit(0)) % partitions).cast("int")
-        columns = tuple(map(schema.column, _PARTITION_COLUMNS.get(kind, _no_columns)(schema, rule)))
-        return _hashed(f"{schema.database}{schema.table}", columns, self._zone, partitions)
-
     def partition_rule(self, schema: TableSchema) -> str:
         """Return the name of the rule by which a table's rows go to partitions, with what it is about."""
         rule = _rule(self._rules, schema)
@@ -126,20 +102,6 @@ class Router:
                 if name not in selected:
                     raise _column_selector_failed(schema, f"the columns dispatcher needs column {name}")
         return schema.selecting(selected)
-
-
-@reused(active_java)
-def _hashed(table: str, columns: tuple[TableColumn, ...], zone: str, partitions: int) -> Column:
-    """Return the partition of a row by the hash of its table's name and of some columns."""
-    row = F.when(F.col("op") == Op.DELETE, F.col("old")).otherwise(F.col("data"))
-    hashes = (_hash(column, row[column.name], zone) for column in columns)
-    return (reduce(Column.bitwiseXOR, hashes, F.lit(crc32(table.encode()))) % partitions).cast("int")
-
-
-def _hash(column: TableColumn, value: Column, zone: str) -> Column:
-    """Return the hash of a column's name and value; a null value has no part in the row's."""
-    text = _hashed_text(column.data_type, value, zone).cast("binary")
-    return F.coalesce(F.crc32(F.concat(F.lit(column.name.encode()), text)), F.lit(0).cast("bigint"))
 
 
 def _column_selector_failed(schema: TableSchema, why: str) -> ConfigError:
@@ -198,24 +160,3 @@ _PARTITION_COLUMNS: dict[str, Callable[[TableSchema, Dispatcher], tuple[str, ...
 
 def _dispatcher_failed(schema: TableSchema, why: str) -> ConfigError:
     return ConfigError(f"dispatch failed: {why}", code="CDC:ErrDispatcherFailed", where=f"table {schema.name}")
-
-
-def _hashed_text(data_type: DataType, value: Column, zone: str) -> Column:
-    """Return the text, or the bytes, of a value of the model that TiCDC hashes; null for null."""
-    match data_type.kind:
-        case Kind.FLOAT | Kind.DOUBLE:
-            finite = ~F.isnan(value) & (F.abs(value) != F.lit(float("inf")))
-            return F.when(finite, shortest_text(value, data_type.kind is Kind.FLOAT)).when(value.isNotNull(), "0")
-        case Kind.DECIMAL:
-            return decimal_text(value, data_type.length, data_type.decimal)
-        case Kind.BIT:
-            return bit_number(value)
-        case Kind.ENUM:
-            return enum_number(data_type, value).cast("string")
-        case Kind.SET:
-            return set_number(data_type, value)
-        case Kind.TIMESTAMP:
-            return shift_zone(value, "UTC", zone)
-        case Kind.BINARY:
-            return value
-    return value.cast("string")

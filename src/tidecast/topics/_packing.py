@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import lz4.frame
 import pyarrow as pa
 import pyarrow.fs as pafs
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -120,22 +120,6 @@ def compress(data: bytes, compression: str) -> bytes:
     return _PACK[compression](data) if compression != "none" else data
 
 
-def compressed(frame: DataFrame, columns: Iterable[str], compression: str) -> DataFrame:
-    """Return a frame whose binary columns are compressed; nulls stay null."""
-    if compression == "none":
-        return frame
-    names, change = tuple(columns), _PACK[compression]
-
-    def batches(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in source:
-            for name in names:
-                packed = (value if value is None else change(value) for value in batch[name].to_pylist())
-                batch = _with(batch, name, pa.array(packed, pa.binary()))
-            yield batch
-
-    return frame.mapInArrow(batches, frame.schema)
-
-
 def decompressed(frame: DataFrame, compression: str, parts: Sequence[str] = ("value",)) -> DataFrame:
     """Return messages with the keys or values, as `parts` names them, that they had before they were compressed.
 
@@ -204,19 +188,7 @@ def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
     return batch.set_column(batch.schema.get_field_index(name), name, values)
 
 
-def claim_location(storage: str, value: Column) -> Column:
-    """Return where the whole of a message lies: a file named by its content, which a repeated run finds again.
-
-    All readers of the topic see it, so it has neither the password nor the parameters of the storage's URI.
-    """
-    digest = F.sha2(value, 256)
-    a, b, c, d, e = (F.substring(digest, at, length) for at, length in ((1, 8), (9, 4), (14, 3), (18, 3), (21, 12)))
-    uuid = F.concat(a, F.lit("-"), b, F.lit("-4"), c, F.lit("-a"), d, F.lit("-"), e)
-    folder = _ACCESS.sub(r"\1", storage).rstrip("/")
-    return F.concat(F.lit(f"{folder}/"), uuid, F.lit(_CLAIM_FILE))
-
-
-def claim_place(storage: str, value: bytes) -> str:
+def claim_location(storage: str, value: bytes) -> str:
     """Return where the whole of a message lies: a file named by its content, which a repeated run finds again.
 
     All readers of the topic see it, so it has neither the password nor the parameters of the storage's URI.

@@ -18,7 +18,7 @@ def shortest_text(column: pa.Array) -> pa.Array:
     MySQL does not have, are `NaN`, `Infinity` and `-Infinity`.
     """
     text = column.cast(TEXT)
-    odd = np.flatnonzero(np.asarray(pc.fill_null(pc.match_substring_regex(text, "e|n|^-0$"), False)))
+    odd = np.flatnonzero(np.asarray(pc.fill_null(pc.match_substring_regex(text, "e|n"), False)))
     if not odd.size:
         return text
     written = text.to_pylist()
@@ -27,7 +27,7 @@ def shortest_text(column: pa.Array) -> pa.Array:
     return pa.array(written, TEXT)
 
 
-_NAMED = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "-0": "0"}
+_NAMED = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _written_out(text: str) -> str:

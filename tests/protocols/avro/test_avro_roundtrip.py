@@ -11,6 +11,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 from avro_events import decode_avro
+from encoding import encoded
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from known_schemas import KnownSchemas
@@ -19,8 +20,9 @@ from pyspark.sql import functions as F
 from strategies import fixed, plain, texts, utc_texts
 
 from tidecast.model import CHECKSUM, RECORD, Column, DataType, Index, TableSchema, row_type
-from tidecast.protocols import avro
-from tidecast.protocols.avro import AvroOptions
+from tidecast.protocols import RoutedTable, avro
+from tidecast.protocols.avro import AvroEncoder, AvroOptions
+from tidecast.spark import small_table
 
 UTF8 = ("utf8mb4", "utf8mb4_bin")
 OPTIONS = {
@@ -82,6 +84,8 @@ TABLE = TableSchema(
     (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("id",)),),
 )
 
+ROUTED = RoutedTable(TABLE, TABLE, "topic")
+
 rows = st.fixed_dictionaries({name: st.none() | values for name, (_, _, values) in COLUMNS.items()})
 
 
@@ -105,19 +109,18 @@ def test_rows_survive(options: AvroOptions, batch: list[dict[str, Any]], session
     )
     texts = {1: avro.key_schema(TABLE, options), 2: avro.value_schema(TABLE, options)}
     schemas = KnownSchemas(texts)
-    encoded = changes.select(
-        avro.encode_key(TABLE, 1, options).alias("key"), avro.encode_value(TABLE, 2, options).alias("value"), "id"
-    ).persist()
+    ids = {avro.schema_key(ROUTED, part): number for number, part in ((1, "key"), (2, "value"))}
+    messages = {
+        one.kept["id"]: one for one in encoded(changes, TABLE, lambda rows: AvroEncoder(options, ids), keep=("id",))
+    }
+    kinds = {"offset": pa.int64(), "key": pa.binary(), "value": pa.binary()}
+    given = small_table(session, [(n, one.key, one.value) for n, one in messages.items()], kinds)
     record = {f.name: F.lit(None).cast(f.dataType).alias(f.name) for f in RECORD.fields}
-    record |= {"key": F.col("key"), "value": F.col("value"), "offset": F.col("id").cast("bigint").alias("offset")}
-    try:
-        with decode_avro(encoded.select(*record.values()), schemas, ordered=True, zone=options.zone) as events:
-            (decoded,) = events.tables
-            assert decoded.schema.handle_key == ("id",)
-            found = decoded.frame.select("offset", "reason", "data.*").collect()
-        messages = {row["id"]: row for row in encoded.collect()}
-    finally:
-        encoded.unpersist()
+    record |= {name: F.col(name) for name in kinds}
+    with decode_avro(given.select(*record.values()), schemas, ordered=True, zone=options.zone) as events:
+        (decoded,) = events.tables
+        assert decoded.schema.handle_key == ("id",)
+        found = decoded.frame.select("offset", "reason", "data.*").collect()
     assert len(found) == len(given_rows)
     parsed = {part: fastavro.parse_schema(json.loads(text)) for part, text in texts.items()}
     for row in found:
@@ -131,7 +134,7 @@ def test_rows_survive(options: AvroOptions, batch: list[dict[str, Any]], session
                 said = Decimal(said)
             assert same(said, want), (name, said, want)
         message = messages[row["offset"]]
-        independent: Any = fastavro.schemaless_reader(io.BytesIO(bytes(message["value"])[5:]), parsed[2])
+        independent: Any = fastavro.schemaless_reader(io.BytesIO((message.value or b"")[5:]), parsed[2])
         assert independent["id"] == row["offset"]
         assert independent["v"] == expected["v"]
         assert independent["big"] == expected["big"]

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from encoding import encoded
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -520,8 +521,8 @@ def test_the_first_moments_of_a_timestamp_go_by_the_server_s_clock(spark: SparkS
         F.struct(F.date_format(F.timestamp_seconds("s"), "yyyy-MM-dd HH:mm:ss").alias("at")).alias("data"),
         F.lit(None).cast(row_type(table)).alias("old"),
     )
-    told = rows.select("s", debezium.encode_value(table, options).cast("string").alias("value")).collect()
-    shown = {row["s"]: json.loads(row["value"])["payload"]["after"]["at"] for row in told}
+    told = encoded(rows, table, lambda rows: debezium.DebeziumEncoder(options, 1, whole=True), keep=("s",))
+    shown = {one.kept["s"]: json.loads(one.value or b"")["payload"]["after"]["at"] for one in told}
     epoch = "1970-01-01T00:00:00Z"
     assert shown == {
         s: dt.datetime.fromtimestamp(s, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if s >= first else epoch for s in seconds

@@ -10,16 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from encoding import encoded
 from full import full
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from strategies import fixed
 
 from tidecast.model import RECORD, Column, DataType, Index, Kind, TableSchema, row_type
 from tidecast.protocols import debezium
-from tidecast.protocols.debezium import DebeziumOptions
+from tidecast.protocols.debezium import DebeziumEncoder, DebeziumOptions
+from tidecast.spark import small_table
 
 EXAMPLES = 500
 UTF8 = ("utf8mb4", "utf8mb4_bin")
@@ -159,23 +161,13 @@ def test_rows_survive_but_for_what_fidelity_names(
         F.lit(None).cast(row_type(TABLE)).alias("old"),
         F.col("c0").cast("bigint").alias("offset"),
     )
-    made = {"key": debezium.encode_key(TABLE, options), "value": debezium.encode_value(TABLE, options)}
-    made["offset"] = F.col("offset")
-    records = changes.select(
-        *(made.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD.fields),
-        debezium.unencodable(TABLE).alias("wrong"),
-    ).persist()
+    records, messages = records_of(changes, TABLE, options)
     known = [TABLE] if variant == "known" else []
-    try:
-        assert records.where("wrong is not null").count() == 0
-        with debezium.decode(records.drop("wrong"), ordered=True, zone=options.zone, schemas=known) as events:
-            (decoded,) = events.tables
-            assert decoded.schema.handle_key == ("id",)
-            assert [c.name for c in decoded.schema.columns] == [c.name for c in TABLE.columns]
-            found = decoded.frame.select("offset", "reason", "commit_ts", "data.*").collect()
-            messages = {row["offset"]: json.loads(bytes(row["value"])) for row in records.collect()}
-    finally:
-        records.unpersist()
+    with debezium.decode(records, ordered=True, zone=options.zone, schemas=known) as events:
+        (decoded,) = events.tables
+        assert decoded.schema.handle_key == ("id",)
+        assert [c.name for c in decoded.schema.columns] == [c.name for c in TABLE.columns]
+        found = decoded.frame.select("offset", "reason", "commit_ts", "data.*").collect()
     assert len(found) == len(rows)
     damaged: dict[str, tuple[Any, Any]] = {}
     kinds = {c.name: c.data_type.kind for c in TABLE.columns}
@@ -185,7 +177,7 @@ def test_rows_survive_but_for_what_fidelity_names(
         for name, got in zip(kinds, list(row)[3:], strict=True):
             if not same(kinds[name], got, want[name]):
                 damaged[name] = (got, want[name])
-        said = messages[row["offset"]]["payload"]["after"]
+        said = json.loads(messages[row["offset"]] or b"")["payload"]["after"]
         for name in ("id", "tiny", "big", "v", "w", "e", "j"):
             assert said[name] == want[name], name
         assert want["d"] is None or float(said["d"]) == want["d"]
@@ -204,17 +196,29 @@ def test_a_text_above_twenty_million_characters_is_read(schema: bool, spark: Spa
     table = replace(TABLE, columns=(id_, text))
     data = F.struct(F.lit(1).alias("id"), F.repeat(F.lit("x"), F.lit(20_000_001)).alias("t"))
     changes = spark.range(1).select(
+        F.lit(0).cast("bigint").alias("offset"),
         F.lit("c").alias("op"),
         F.lit(COMMIT_TS).alias("commit_ts"),
         data.alias("data"),
         F.lit(None).cast(row_type(table)).alias("old"),
     )
-    made = {"key": debezium.encode_key(table, options), "value": debezium.encode_value(table, options)}
-    made["offset"] = F.lit(0)
-    records = changes.select(*(made.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD.fields))
+    records, _ = records_of(changes, table, options)
     with debezium.decode(records, ordered=True, zone=options.zone, schemas=[] if schema else [table]) as events:
         (decoded,) = events.tables
         assert decoded.frame.select("reason", F.length("data.t")).collect() == [(None, 20_000_001)]
+
+
+def records_of(
+    changes: DataFrame, table: TableSchema, options: DebeziumOptions
+) -> tuple[DataFrame, dict[int, bytes | None]]:
+    """Return changes as records of a topic, and their values by offset."""
+    made = encoded(changes, table, lambda rows: DebeziumEncoder(options, 1, whole=True))
+    assert all(one.wrong is None for one in made)
+    kinds = {"offset": pa.int64(), "key": pa.binary(), "value": pa.binary()}
+    frame = small_table(changes.sparkSession, [(one.kept["offset"], one.key, one.value) for one in made], kinds)
+    there = {name: F.col(name) for name in kinds}
+    records = frame.select(*(there.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD.fields))
+    return records, {one.kept["offset"]: one.value for one in made}
 
 
 def same(kind: Kind, got: Any, want: Any) -> bool:

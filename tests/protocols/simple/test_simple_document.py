@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import numpy as np
 import pytest
+from encoding import Encoded, encoded
 from plans import explained
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidecast.model import CHECKSUM, RECORD, Column, DataType, Events, SchemaHistory, TableSchema, row_type
+from tidecast.model import RECORD, Events, SchemaHistory
 from tidecast.protocols import simple
-from tidecast.protocols.simple import SimpleOptions
+from tidecast.protocols.simple import SimpleEncoder, SimpleOptions
 from tidecast.protocols.simple._avro import DML, beginning
 
 OPTIONS = SimpleOptions()
@@ -35,6 +37,11 @@ def decode(spark: SparkSession, messages: list[str | bytes], *, ordered: bool = 
     return simple.decode(given.select(*columns), ordered=ordered)
 
 
+def text(message: Encoded) -> str:
+    assert message.value is not None
+    return message.value.decode()
+
+
 def built(messages: list[str], kind: str) -> list[tuple[int, str]]:
     """Return the messages of a type, with the time at which each was built."""
     decoded = ((json.loads(m), m) for m in messages)
@@ -50,13 +57,13 @@ def test_the_examples_come_back(examples: list[str], spark: SparkSession) -> Non
         assert simple.encode_bootstrap(shown.schema, OPTIONS, bootstrap_built).decode() == bootstrap
         ((watermark_built, watermark),) = built(examples, "WATERMARK")
         assert events.watermarks is not None
-        value = simple.encode_watermark(F.col("commit_ts"), OPTIONS, F.lit(watermark_built))
-        assert [bytes(r[0]).decode() for r in events.watermarks.select(value).collect()] == [watermark]
+        times = [r["commit_ts"] for r in events.watermarks.collect()]
+        assert [simple.encode_watermark(ts, OPTIONS, watermark_built)[1].decode() for ts in times] == [watermark]
         (table,) = events.tables
         assert (table.schema.name, table.schema.version) == ("simple.user", 447984074911121426)
-        build_ts = F.get_json_object(F.col("value").cast("string"), "$.buildTs").cast("bigint")
-        value = simple.encode_value(table.schema, OPTIONS, build_ts=build_ts)
-        rows = {r[0]: bytes(r[1]).decode() for r in table.frame.select("offset", value).collect()}
+        times = [json.loads(r["value"])["buildTs"] for r in table.frame.select("value").collect()]
+        made = encoded(table.frame, table.schema, lambda rows: SimpleEncoder(OPTIONS, np.array(times)))
+        rows = {one.kept["offset"]: text(one) for one in made}
     assert rows == {n: m for n, m in enumerate(examples) if json.loads(m)["type"] in ("INSERT", "UPDATE", "DELETE")}
     assert len(rows) == 3
 
@@ -199,27 +206,30 @@ def test_a_table_without_handle_key_shows_whole_rows(examples: list[str], spark:
     insert = next(m for m in examples if json.loads(m)["type"] == "INSERT")
     with decode(spark, [ddl, insert]) as events:
         (table,) = events.tables
-        value = simple.encode_value(table.schema, OPTIONS, handle_key_only=True, build_ts=F.lit(1708923662983))
-        (row,) = table.frame.select(value).collect()
+        encoder = SimpleEncoder(OPTIONS, 1708923662983)
+        (row,) = encoded(table.frame, table.schema, lambda rows: encoder, reduced=True)
     assert table.schema.handle_key == ()
-    assert bytes(row[0]).decode() == insert
+    assert text(row) == insert
 
 
 def test_a_claim_check_says_where_the_row_lies(examples: list[str], spark: SparkSession) -> None:
     with decode(spark, [*examples]) as events:
         (table,) = events.tables
         for options in (OPTIONS, SimpleOptions("avro")):
-            where = F.concat(F.lit("file:///claim/<"), F.col("offset").cast("string"))
-            value = simple.encode_value(table.schema, options, handle_key_only=True, claim_check=where)
-            (row,) = table.frame.where("op = 'c'").select("offset", value).collect()
-            text = bytes(row[1])
+            encoder = SimpleEncoder(options, 1)
+            (row,) = encoded(
+                table.frame.where("op = 'c'"),
+                table.schema,
+                lambda rows, encoder=encoder: encoder,  # type: ignore[misc]
+                reduced=True,
+                location=lambda kept: f"file:///claim/<{kept['offset']}",
+            )
+            assert row.value
             if options is OPTIONS:
-                assert (
-                    f'"claimCheckLocation":"file:///claim/\\u003c{row[0]}","handleKeyOnly":true,"data":{{"id":"1"}}}}'
-                    in text.decode()
-                )
+                end = ',"handleKeyOnly":true,"data":{"id":"1"}}'
+                assert f'"claimCheckLocation":"file:///claim/\\u003c{row.kept["offset"]}"{end}' in row.value.decode()
             else:
-                assert b"\x02\x20file:///claim/<1\x02\x01\x00\x02\x02\x04id\x02\x02\x00\x00" in text
+                assert b"\x02\x20file:///claim/<1\x02\x01\x00\x02\x02\x04id\x02\x02\x00\x00" in row.value
 
 
 def test_a_row_of_an_unknown_time_zone_is_set_aside(spark: SparkSession) -> None:
@@ -361,21 +371,3 @@ def test_messages_are_read_once_whoever_asks(examples: list[str], spark: SparkSe
         (table,) = events.tables
         plan = explained(table.good.where("op <> 'd'").select("data.id"))
     assert plan.count("from_json(") == 1
-
-
-def test_texts_that_are_no_text_alone_are_none_side_by_side(spark: SparkSession) -> None:
-    kind = DataType("varchar", "utf8mb4", length=9)
-    table = TableSchema("d", "t", 1, 5, tuple(Column(name, kind, nullable=True) for name in ("a", "b")), ())
-    halves = {"a": b"x\xe6", "b": b"\xb3\xa8"}  # of the character U+6CE8
-    data = F.struct(*(F.lit(half).cast("string").alias(name) for name, half in halves.items()))
-    columns = {
-        "op": F.lit("c"),
-        "old": F.lit(None).cast(row_type(table)),
-        "data": data,
-        "commit_ts": F.lit(6).cast("bigint"),
-        "table_id": F.lit(1).cast("bigint"),
-        "checksum": F.lit(None).cast(CHECKSUM),
-    }
-    changes = spark.range(1).select(*(column.alias(name) for name, column in columns.items()))
-    (message,) = changes.select(simple.encode_value(table, OPTIONS).alias("value")).collect()
-    assert json.loads(bytes(message["value"]))["data"] == {"a": "x\ufffd", "b": "\ufffd\ufffd"}

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from differences import assert_messages_equal
+from encoding import encoded
 from full import full
 from golden_data import ONE_OF_EACH, Line, Table, lines
 from golden_events import ZONE, Decoded, GoldenEvents
@@ -21,11 +22,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidecast.checksum import verify
-from tidecast.model import Ddl, Events, physical_ms, physical_ms_of
-from tidecast.protocols import simple
-from tidecast.protocols.simple import SimpleOptions
+from tidecast.model import LOGICAL_BITS, Ddl, Events, physical_ms
+from tidecast.protocols import Rows, simple
+from tidecast.protocols.simple import SimpleEncoder, SimpleOptions
 from tidecast.sources import read_records
-from tidecast.spark import union
+from tidecast.values import to_numpy
 
 BUILT_AFTER_MS = 250  # the golden messages were built that long after their commit
 
@@ -51,18 +52,14 @@ def value_of(message: Line) -> bytes:
     return base64.b64decode(message["value"])
 
 
-def encoded(events: Events, options: SimpleOptions, **how: Any) -> dict[int, bytes | str]:
+def messages_of(events: Events, options: SimpleOptions, **how: Any) -> dict[int, bytes | str]:
     """Return each row's message by its offset, or why it has none."""
-    build_ts = physical_ms_of(F.col("commit_ts")) + BUILT_AFTER_MS
-    frames = [
-        t.frame.select(
-            "offset",
-            F.coalesce("reason", simple.unencodable(t.schema)).alias("wrong"),
-            simple.encode_value(t.schema, options, build_ts=build_ts, **how).alias("value"),
-        )
-        for t in events.tables
-    ]
-    return {r["offset"]: r["wrong"] or bytes(r["value"]) for r in union(frames).collect()}
+
+    def encoder(rows: Rows) -> SimpleEncoder:
+        return SimpleEncoder(options, (to_numpy(rows.commit_ts) >> LOGICAL_BITS) + BUILT_AFTER_MS)
+
+    found = (one for t in events.tables for one in encoded(t.frame, t.schema, encoder, **how))
+    return {one.kept["offset"]: one.wrong or one.value or b"" for one in found}
 
 
 @pytest.mark.parametrize(("source", "target", "tables"), ROWS, ids=["json", "avro", "json-to-avro", "avro-to-json"])
@@ -72,7 +69,7 @@ def test_rows_come_back_byte_for_byte(
     read = source_of(decoded, source)
     own = {m["n"]: m for m in lines(golden(f"{target}.jsonl.gz")) if m["kind"] == "dml"}
     want = {n: m for n, m in own.items() if tables is None or (m["db"], m["table"]) in tables}
-    got = encoded(read.events if tables is None else read.only(tables), options_of(target))
+    got = messages_of(read.events if tables is None else read.only(tables), options_of(target))
     assert read.events.rejected.count() == 0
     assert_messages_equal(
         {read.numbers[offset]: value for offset, value in got.items()}, {n: value_of(m) for n, m in want.items()}, want
@@ -84,7 +81,7 @@ def test_rows_shrink_to_their_handle_keys(variant: str, golden: Callable[[str], 
     shrunk = {m["n"]: m for m in lines(golden(f"{variant}.jsonl.gz"))}
     source = decoded("simple-json")
     events = source.only({(m["db"], m["table"]) for m in shrunk.values()})
-    found = encoded(events, options_of(variant), handle_key_only=True)
+    found = messages_of(events, options_of(variant), reduced=True)
     got = {source.numbers[offset]: value for offset, value in found.items() if source.numbers[offset] in shrunk}
     assert_messages_equal(got, {n: value_of(m) for n, m in shrunk.items()}, shrunk)
 
@@ -106,7 +103,7 @@ def test_a_selector_keeps_columns_back(golden: Callable[[str], Path], decoded: G
         values = (json.loads(value_of(m)) for m in selected.values() if m["table"] == name)
         (shown,) = {frozenset(value.get("data") or value["old"]) for value in values}
         assert 0 < len(shown) < len(events.tables[0].schema.columns)
-        for offset, value in encoded(events, SimpleOptions(zone=ZONE), columns=shown).items():
+        for offset, value in messages_of(events, SimpleOptions(zone=ZONE), columns=shown).items():
             got[source.numbers[offset]] = value
     assert_messages_equal(got, {n: value_of(m) for n, m in selected.items()}, selected)
 
@@ -116,11 +113,12 @@ def test_schema_changes_bootstraps_and_watermarks_come_back(variant: str, decode
     source, options = source_of(decoded, variant), options_of(variant)
     events, messages = source.events, source.messages
     assert events.watermarks is not None
-    build_ts = physical_ms_of(F.col("commit_ts")) + BUILT_AFTER_MS
-    value = simple.encode_watermark(F.col("commit_ts"), options, build_ts).alias("value")
-    watermarks = events.watermarks.select("offset", value).collect()
+    watermarks = {r["offset"]: r["commit_ts"] for r in events.watermarks.collect()}
     got: dict[str, list[tuple[int | None, bytes]]] = {
-        "watermark": [(r["offset"], bytes(r["value"])) for r in watermarks],
+        "watermark": [
+            (offset, simple.encode_watermark(ts, options, physical_ms(ts) + BUILT_AFTER_MS)[1])
+            for offset, ts in watermarks.items()
+        ],
         "ddl": [
             (d.position, simple.encode_ddl(d, options, physical_ms(d.commit_ts) + BUILT_AFTER_MS)) for d in events.ddl
         ],

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from encoding import encoded
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,8 +17,8 @@ from strategies import drawn, fixed, plain, texts, utc_texts
 from tidecast.expressions import set_mask
 from tidecast.model import CHECKSUM, RECORD, Column, DataType, Index, TableSchema
 from tidecast.protocols import simple
-from tidecast.protocols.simple import SimpleOptions
-from tidecast.spark import union
+from tidecast.protocols.simple import SimpleEncoder, SimpleOptions
+from tidecast.spark import small_table, union
 
 EXAMPLES = 500
 UTF8 = ("utf8mb4", "utf8mb4_bin")
@@ -120,14 +121,12 @@ def changes_of(spark: SparkSession, table: TableSchema, rows: dict[int, Example]
 def messages_of(changes: DataFrame, table: TableSchema, options: SimpleOptions, first: int) -> DataFrame:
     """Return the table's bootstrap and its rows as records, their numbers counted from `first`."""
     bootstrap = simple.encode_bootstrap(table, options, 1)
-    known = {
-        "offset": (F.col("n") + first),
-        "value": F.when(simple.unencodable(table).isNull(), simple.encode_value(table, options)),
-    }
-    rows = changes.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
-    known = {"offset": F.lit(-first), "value": F.lit(bootstrap)}
-    head = changes.sparkSession.range(1)
-    return union([rows, head.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))])
+    made = encoded(changes, table, lambda rows: SimpleEncoder(options, 1), keep=("n",))
+    values = [(one.kept["n"] + first, None if one.wrong else one.value) for one in made]
+    known = {"offset": pa.int64(), "value": pa.binary()}
+    frame = small_table(changes.sparkSession, [(-first, bootstrap), *values], known)
+    there = {name: F.col(name) for name in known}
+    return frame.select(*(there.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD))
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from encoding import encoded as messages
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,8 +16,7 @@ from strategies import drawn, texts
 
 from tidecast._go import to_json
 from tidecast.model import CHECKSUM, Column, DataType, TableSchema, row_type
-from tidecast.protocols import simple
-from tidecast.protocols.simple import SimpleOptions, _read_json
+from tidecast.protocols.simple import SimpleEncoder, SimpleOptions, _read_json
 from tidecast.protocols.simple._avro import DML, beginning
 
 COMMIT_TS, BUILD_TS = 447984074911121426, 1708936343598
@@ -50,8 +50,8 @@ def inserts(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
 
 
 def encoded(changes: DataFrame, encoding: Any) -> list[bytes]:
-    value = simple.encode_value(TABLE, SimpleOptions(encoding), build_ts=F.lit(BUILD_TS))
-    return [bytes(row[0]) for row in changes.select(value).collect()]
+    encoder = SimpleEncoder(SimpleOptions(encoding), BUILD_TS)
+    return [one.value or b"" for one in messages(changes, TABLE, lambda rows: encoder, keep=())]
 
 
 def test_avro_joined_from_pieces_is_what_fastavro_writes(spark: SparkSession) -> None:

@@ -2,7 +2,7 @@
 
 from tidecast.protocols.avro._column import decode_column, read_table_schema
 from tidecast.protocols.avro._control import encode_ddl, encode_watermark
-from tidecast.protocols.avro._encode import encode_key, encode_value, unencodable
+from tidecast.protocols.avro._encoder import AvroEncoder, schema_key
 from tidecast.protocols.avro._lossy import lossy_columns
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._protocol import PROTOCOL
@@ -10,15 +10,14 @@ from tidecast.protocols.avro._schema import key_schema, value_schema
 
 __all__ = [
     "PROTOCOL",
+    "AvroEncoder",
     "AvroOptions",
     "decode_column",
     "encode_ddl",
-    "encode_key",
-    "encode_value",
     "encode_watermark",
     "key_schema",
     "lossy_columns",
     "read_table_schema",
-    "unencodable",
+    "schema_key",
     "value_schema",
 ]

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from pyspark.sql import Column
-
 from tidecast.model import Ddl, TableSchema
-from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutTails, no_message
+from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutTails
 from tidecast.protocols._protocol import missing_registry
 from tidecast.protocols.avro._control import encode_ddl, encode_watermark
 from tidecast.protocols.avro._encoder import AvroEncoder, check_decimals, schema_key
@@ -87,9 +85,10 @@ class AvroCodec(WithoutTails):
         """Return None: the registry has the schemas."""
         return None
 
-    def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
-        """Return the message that `avro-enable-watermark` sends."""
-        return (no_message(), encode_watermark(commit_ts)) if self._controls else None
+    @property
+    def watermark(self) -> Callable[[int], Message] | None:
+        """What makes the message that `avro-enable-watermark` sends."""
+        return encode_watermark if self._controls else None
 
 
 def wrong_options(options: CodecOptions) -> Iterator[str]:

@@ -5,10 +5,8 @@ Source: Avro protocol, DDL and watermark messages.
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-
 from tidecast.model import Ddl, ddl_action
+from tidecast.protocols._codec import Message
 from tidecast.protocols.avro._json import Json, dumps
 
 DDL, WATERMARK = b"\x01", b"\x02"
@@ -30,6 +28,6 @@ def encode_ddl(ddl: Ddl) -> bytes:
     return DDL + dumps(message).encode()
 
 
-def encode_watermark(commit_ts: Column) -> Column:
-    """Return the message of a watermark, bigint to binary: a byte 2 and eight bytes, the highest first."""
-    return F.concat(F.lit(WATERMARK), F.unhex(F.lpad(F.hex(commit_ts), 16, "0")))
+def encode_watermark(commit_ts: int) -> Message:
+    """Return the message of a watermark: a byte 2 and eight bytes, the highest first."""
+    return None, WATERMARK + commit_ts.to_bytes(WATERMARK_LENGTH - 1, "big")

@@ -56,7 +56,7 @@ class AvroEncoder:
         if not columns:
             return nulls(len(rows.at), BYTES)
         pieces = self._written(_types(key_schema, table.selected, self.options), columns, image)
-        return joined([pa.scalar(header(self.ids[schema_key(table, "key")]), BYTES), *pieces])
+        return joined([header(self.ids[schema_key(table, "key")]), *pieces])
 
     def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return rows and the extension, null for a delete and for a schema that was not registered."""
@@ -68,7 +68,7 @@ class AvroEncoder:
         pieces = self._written(types, columns, rows.data)
         for kind, value in zip(types[len(columns) :], self._extension(rows), strict=True):
             pieces += written(kind, value)
-        message = joined([pa.scalar(header(schema_id), BYTES), *pieces])
+        message = joined([header(schema_id), *pieces])
         return null_where(message, np.asarray(deletes))
 
     def reduced(self, table: RoutedTable, rows: Rows, location: pa.Array | None) -> pa.Array:

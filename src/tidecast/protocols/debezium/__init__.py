@@ -1,8 +1,9 @@
 """TiCDC's Debezium protocol: bytes to events, events to bytes."""
 
 from tidecast.protocols.debezium._decode import decode
-from tidecast.protocols.debezium._encode import encode_key, encode_value, encode_watermark, unencodable
+from tidecast.protocols.debezium._encode import encode_watermark
 from tidecast.protocols.debezium._encode_ddl import DdlHistory, encode_ddl
+from tidecast.protocols.debezium._encoder import DebeziumEncoder
 from tidecast.protocols.debezium._lossy import lossy_columns
 from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.protocols.debezium._protocol import PROTOCOL
@@ -10,12 +11,10 @@ from tidecast.protocols.debezium._protocol import PROTOCOL
 __all__ = [
     "PROTOCOL",
     "DdlHistory",
+    "DebeziumEncoder",
     "DebeziumOptions",
     "decode",
     "encode_ddl",
-    "encode_key",
-    "encode_value",
     "encode_watermark",
     "lossy_columns",
-    "unencodable",
 ]

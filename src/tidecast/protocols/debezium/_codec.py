@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from tidecast.model import Ddl, TableSchema
 from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry
@@ -65,8 +63,11 @@ class DebeziumCodec(WithoutRegistry):
         """Return None: messages bring their schemas."""
         return None
 
-    def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
-        """Return a watermark's message, None without TiDB's extension."""
-        if not self._options.enable_tidb_extension:
-            return None
-        return encode_watermark(commit_ts, self._options, build_ts=F.lit(self._build_ts))
+    @property
+    def watermark(self) -> Callable[[int], Message] | None:
+        """What makes a watermark's message; None without TiDB's extension."""
+        return (
+            partial(encode_watermark, options=self._options, build_ts=self._build_ts)
+            if self._options.enable_tidb_extension
+            else None
+        )

@@ -24,13 +24,14 @@ Pieces = list[pa.Array | str]
 
 @dataclass(frozen=True)
 class DebeziumEncoder:
-    """Makes Debezium messages; see `Encoder`. `build_ts` is when they are made, in milliseconds since the epoch.
+    """Makes Debezium messages; see `Encoder`. `build_ts` is when they are made, in milliseconds since the
+    epoch: a time for all, or one per row.
 
     With `whole` they have the schemas with which they end; otherwise these must still be joined to them.
     """
 
     options: DebeziumOptions
-    build_ts: int
+    build_ts: int | np.ndarray
     whole: bool
 
     def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
@@ -68,7 +69,9 @@ class DebeziumEncoder:
             pa.array(commit_ts >> LOGICAL_BITS).cast(TEXT),
             middle,
             pa.array(commit_ts).cast(TEXT),
-            f'{after},"ts_ms":{self.build_ts},"transaction":null,"op":"',
+            f'{after},"ts_ms":',
+            str(self.build_ts) if isinstance(self.build_ts, int) else pa.array(self.build_ts).cast(TEXT),
+            ',"transaction":null,"op":"',
             rows.op.cast(TEXT),
             pa.array(nothing, TEXT),
             *self._side("before", columns, rows.old, with_old),

@@ -9,23 +9,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Sequence
 from typing import Any
 
 import avro.errors
 import avro.io
 import avro.schema
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-from pyspark.sql.avro.functions import to_avro
 
-from tidecast.expressions import bit_number, decimal_text, enum_number, set_mask, shift_zone
-from tidecast.model import Column as TableColumn
-from tidecast.model import DataType, Kind
-from tidecast.protocols.simple._message import DDL_TYPES, ROW_OPS, VERSION, RowMessage
-from tidecast.spark import reused
+from tidecast.protocols.simple._message import DDL_TYPES, ROW_OPS
 
 _UINT64, _INT64_MAX = 1 << 64, (1 << 63) - 1
 _NULL, _PRESENT, _TRUE = b"\x00", b"\x02", b"\x01"
@@ -140,67 +131,6 @@ def read_message(data: bytes) -> dict[str, Any]:
     raise ValueError("no message of Simple")
 
 
-def row_message(row: RowMessage, zone: str) -> Column:
-    """Return the message of a row: binary."""
-    types = F.array(*(F.lit(_index(n)) for n in range(len(ROW_OPS))))
-    pieces = [
-        F.lit(beginning(DML) + long_bytes(VERSION) + string_bytes(row.database) + string_bytes(row.table)),
-        _written(row.table_id, "long"),
-        F.get(types, F.array_position(F.array(*map(F.lit, ROW_OPS)), row.type).cast("int") - 1),
-        _written(row.commit_ts, "long"),
-        _written(row.build_ts, "long"),
-        F.lit(long_bytes(row.schema_version)),
-        _claim_check(row.claim_check),
-        F.lit(_PRESENT + _TRUE if row.handle_key_only else _NULL),
-        _optional(row.checksum.isNotNull(), to_avro(row.checksum, json.dumps(_CHECKSUM))),
-        *(_optional(present, _map(tuple(row.columns), side, zone)) for side, present in row.sides.items()),
-    ]
-    return _joined(pieces)
-
-
-def watermark_message(commit_ts: Column, build_ts: Column) -> Column:
-    """Return the message of a watermark: binary."""
-    head = F.lit(beginning(WATERMARK) + long_bytes(VERSION))
-    return _joined([head, _written(commit_ts, "long"), _written(build_ts, "long")])
-
-
-def _claim_check(location: Column | None) -> Column:
-    return F.lit(_NULL) if location is None else _optional(location != "", _written(location, "string"))
-
-
-@reused()
-def _map(columns: tuple[TableColumn, ...], side: str, zone: str) -> Column:
-    """Return the entries of a map, ascending by name, from columns in that order."""
-    if not columns:
-        return F.lit(_NULL)
-    pieces = [F.lit(long_bytes(len(columns)))]
-    for column in columns:
-        form = _FORMS.get(column.data_type.kind, _TEXT)
-        if column.data_type.mysql_type == "bigint" and column.data_type.unsigned:
-            form = _UNSIGNED_BIGINT
-        value = F.col(side)[column.name]
-        name = string_bytes(column.name)
-        inner = string_bytes(zone) if column.data_type.kind is Kind.TIMESTAMP else b""
-        present = F.lit(name + _index(form.branch) + inner)
-        pieces += [F.when(value.isNull(), F.lit(name + _NULL)).otherwise(present)]
-        pieces.append(_written(form.value(column.data_type, value, zone), form.avro))
-    return _joined([*pieces, F.lit(_NULL)])
-
-
-def _optional(present: Column, written: Column) -> Column:
-    """Return a value of a union with null, whose bytes are `written`."""
-    return F.when(present, _joined([F.lit(_PRESENT), written])).otherwise(F.lit(_NULL))
-
-
-def _joined(pieces: Sequence[Column]) -> Column:
-    """Return bytes in a row, without those that are null: as strings, which Spark joins like that and never checks."""
-    return F.concat_ws("", *(piece.cast("string") for piece in pieces)).cast("binary")
-
-
-def _written(value: Column, avro_type: str) -> Column:
-    return to_avro(value, json.dumps(avro_type))
-
-
 def long_bytes(number: int) -> bytes:
     """Return an int or long as Avro writes it."""
     left, out = (number << 1) ^ (number >> 63), bytearray()
@@ -216,35 +146,3 @@ _index = long_bytes
 def string_bytes(text: str) -> bytes:
     data = text.encode()
     return long_bytes(len(data)) + data
-
-
-@dataclass(frozen=True)
-class _Form:
-    """How a kind of value is written: its branch of the union, the Avro type, and the value as Spark has that type."""
-
-    branch: int
-    avro: str
-    value: Callable[[DataType, Column, str], Column]
-
-
-def _int64(number: Column) -> Column:
-    """Return an unsigned number (decimal(20,0)) as the bigint of the same bits."""
-    wrapped = F.when(number > F.lit(Decimal(_INT64_MAX)), number - F.lit(Decimal(_UINT64))).otherwise(number)
-    return wrapped.try_cast("bigint")
-
-
-_TEXT = _Form(4, "string", lambda data_type, value, zone: value)
-_UNSIGNED_BIGINT = _Form(7, "long", lambda data_type, value, zone: _int64(value))
-_FORMS: dict[Kind, _Form] = {
-    **dict.fromkeys((Kind.INTEGER, Kind.YEAR), _Form(1, "long", lambda data_type, value, zone: value.cast("bigint"))),
-    Kind.ENUM: _Form(1, "long", lambda data_type, value, zone: enum_number(data_type, value)),
-    Kind.SET: _Form(1, "long", lambda data_type, value, zone: set_mask(data_type, value)),
-    Kind.FLOAT: _Form(2, "float", lambda data_type, value, zone: value),
-    Kind.DOUBLE: _Form(3, "double", lambda data_type, value, zone: value),
-    Kind.DECIMAL: _Form(
-        4, "string", lambda data_type, value, zone: decimal_text(value, data_type.length, data_type.decimal)
-    ),
-    Kind.BIT: _Form(4, "string", lambda data_type, value, zone: bit_number(value)),
-    Kind.BINARY: _Form(5, "bytes", lambda data_type, value, zone: value),
-    Kind.TIMESTAMP: _Form(6, "string", lambda data_type, value, zone: shift_zone(value, "UTC", zone)),
-}

@@ -28,7 +28,7 @@ from tidecast.values import (
 )
 from tidecast.values import TEXT as STRINGS
 
-Pieces = list[pa.Array | pa.Scalar]
+Pieces = list[pa.Array | bytes]
 
 _NULL, _PRESENT, _TRUE = b"\x00", b"\x02", b"\x01"
 _CHECKSUM = {"version": "int", "corrupted": "boolean", "current": "long", "previous": "long"}
@@ -40,17 +40,18 @@ def avro_messages(rows: RowMessages, zone: str) -> pa.Array:
     types = pa.array([long_bytes(number) for number in range(len(ROW_OPS))], BYTES)
     kinds = pc.index_in(rows.op, pa.array([op.value for op in ROW_OPS.values()], rows.op.type))
     pieces: Pieces = [
-        pa.scalar(head, BYTES),
+        head,
         *avro_bytes("long", pa.array(rows.table_id)),
         types.take(kinds),
         *avro_bytes("long", pa.array(rows.commit_ts)),
-        pa.scalar(long_bytes(rows.build_ts) + long_bytes(rows.schema_version), BYTES),
+        *([long_bytes(built)] if isinstance(built := rows.build_ts, int) else avro_bytes("long", pa.array(built))),
+        long_bytes(rows.schema_version),
     ]
     if rows.location is None:
-        pieces.append(pa.scalar(_NULL, BYTES))
+        pieces.append(_NULL)
     else:
         pieces += avro_bytes("string", rows.location, _branches(valid(rows.location)))
-    pieces.append(pa.scalar(_PRESENT + _TRUE if rows.handle_key_only else _NULL, BYTES))
+    pieces.append(_PRESENT + _TRUE if rows.handle_key_only else _NULL)
     members = [part for name, kind in _CHECKSUM.items() for part in avro_bytes(kind, field(rows.checksum, name))]
     pieces.append(_optional(valid(rows.checksum), joined(members)))
     pieces += [_side(rows, side, zone) for side in rows.sides.values()]
@@ -63,20 +64,20 @@ def _branches(there: np.ndarray) -> np.ndarray:
 
 def _optional(there: np.ndarray, content: pa.Array) -> pa.Array:
     """Return a value of a union with null."""
-    present = joined([pa.scalar(_PRESENT, BYTES), content])
+    present = joined([_PRESENT, content])
     return present if there.all() else pc.if_else(pa.array(there), present, pa.scalar(_NULL, BYTES))
 
 
-def _side(rows: RowMessages, side: pa.StructArray, zone: str) -> pa.Array:
+def _side(rows: RowMessages, side: pa.StructArray, zone: str) -> pa.Array | bytes:
     """Return a row as an optional map, its entries ascending by name."""
     shown = np.flatnonzero(valid(side))
     if not shown.size:
-        return pa.scalar(_NULL, BYTES)
+        return _NULL
     some = side if shown.size == len(side) else side.take(pa.array(shown))
-    pieces: Pieces = [pa.scalar(_PRESENT + (long_bytes(len(rows.columns)) if rows.columns else b""), BYTES)]
+    pieces: Pieces = [_PRESENT + (long_bytes(len(rows.columns)) if rows.columns else b"")]
     for column in rows.columns:
         pieces += _entry(column, field(some, column.name), zone)
-    whole = joined([*pieces, pa.scalar(_NULL, BYTES)])
+    whole = joined([*pieces, _NULL])
     return pc.fill_null(spread(whole, shown, len(side)), _NULL)
 
 
@@ -85,9 +86,9 @@ def _entry(column: Column, value: pa.Array, zone: str) -> Pieces:
     form = _UNSIGNED_BIGINT if value.type == pa.uint64() else _FORMS.get(column.data_type.kind, _TEXT)
     name = string_bytes(column.name)
     inner = string_bytes(zone) if column.data_type.kind is Kind.TIMESTAMP else b""
-    head = pa.scalar(name + long_bytes(form.branch) + inner, BYTES)
+    head: pa.Array | bytes = name + long_bytes(form.branch) + inner
     if value.null_count:
-        head = pc.if_else(pc.is_valid(value), head, pa.scalar(name + _NULL, BYTES))
+        head = pc.if_else(pc.is_valid(value), pa.scalar(head, BYTES), pa.scalar(name + _NULL, BYTES))
     return [head, *avro_bytes(form.avro, form.value(column.data_type, value, zone))]
 
 

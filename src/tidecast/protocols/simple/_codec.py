@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from tidecast.model import Ddl, TableSchema
-from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry, WithoutTails, no_message
+from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry, WithoutTails
 from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_watermark
 from tidecast.protocols.simple._encoder import SimpleEncoder
 from tidecast.protocols.simple._options import SimpleOptions
@@ -41,9 +39,10 @@ class SimpleCodec(WithoutRegistry, WithoutTails):
         """Return the message that repeats a schema."""
         return b"", encode_bootstrap(schema, self._options, self._build_ts)
 
-    def watermark(self, commit_ts: Column) -> tuple[Column, Column] | None:
-        """Return a watermark's message."""
-        return no_message(), encode_watermark(commit_ts, self._options, F.lit(self._build_ts))
+    @property
+    def watermark(self) -> Callable[[int], Message]:
+        """What makes a watermark's message."""
+        return partial(encode_watermark, options=self._options, build_ts=self._build_ts)
 
 
 def wrong_options(options: CodecOptions) -> Iterator[str]:

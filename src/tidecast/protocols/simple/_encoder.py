@@ -23,10 +23,11 @@ _WRITERS = {"json": json_messages, "avro": avro_messages}
 
 @dataclass(frozen=True)
 class SimpleEncoder:
-    """Makes Simple messages; see `Encoder`. `build_ts` is when they are made, in milliseconds since the epoch."""
+    """Makes Simple messages; see `Encoder`. `build_ts` is when they are made, in milliseconds since the epoch:
+    a time for all, or one per row."""
 
     options: SimpleOptions
-    build_ts: int
+    build_ts: int | np.ndarray
 
     def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Name the column: a number that is not finite, a BIT of more than 64 bits, an element that is none."""

@@ -46,7 +46,6 @@ _TYPES = {op.value: kind for kind, op in ROW_OPS.items()}
 def json_messages(rows: RowMessages, zone: str) -> pa.Array:
     """Return the messages of rows: large_binary."""
     names = {"database": rows.database, "table": rows.table}
-    tail = {"buildTs": rows.build_ts} | ({"schemaVersion": rows.schema_version} if rows.schema_version else {})
     pieces: Pieces = [
         to_json({"version": VERSION} | {name: value for name, value in names.items() if value})[:-1],
         _unless(rows.table_id == 0, [',"tableID":', _number(rows.table_id)]),
@@ -54,7 +53,9 @@ def json_messages(rows: RowMessages, zone: str) -> pa.Array:
         pa.array([*_TYPES.values()], TEXT).take(pc.index_in(rows.op, pa.array([*_TYPES], rows.op.type))),
         '","commitTs":',
         _number(rows.commit_ts),
-        f",{to_json(tail)[1:-1]}",
+        ',"buildTs":',
+        str(rows.build_ts) if isinstance(rows.build_ts, int) else _number(rows.build_ts),
+        f',"schemaVersion":{rows.schema_version}' if rows.schema_version else "",
     ]
     if rows.location is not None:
         there = valid(rows.location)

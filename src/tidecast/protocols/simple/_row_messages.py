@@ -16,7 +16,8 @@ class RowMessages:
     """The messages of some rows of a table version, each column with a value per row.
 
     `columns` are those that they show, by the bytes of their names. `op` is text (see `tidecast.model.Op`); `table_id`
-    and `commit_ts` are int64, `build_ts` is in milliseconds since the epoch. `checksum` (see
+    and `commit_ts` are int64, `build_ts` is in milliseconds since the epoch, one for all rows
+    or one per row. `checksum` (see
     `tidecast.protocols.CHECKSUM`) is null where a message has none, `location`, text, where it is whole; None for no
     message that is not. `sides` are the rows `data` and `old`, null where a message does not show one.
     """
@@ -29,7 +30,7 @@ class RowMessages:
     op: pa.Array
     table_id: np.ndarray
     commit_ts: np.ndarray
-    build_ts: int
+    build_ts: int | np.ndarray
     location: pa.Array | None
     checksum: pa.StructArray
     sides: Mapping[str, pa.StructArray]
