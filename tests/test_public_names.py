@@ -48,42 +48,42 @@ PUBLIC = {
     """,
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
-        MAX_DECIMAL_PRECISION Name Op RECORD Reason SchemaHistory SchemaKey Statement TableChanges TableSchema
-        RowSource bit_width checked compose ddl_action ddl_type filter_commit_ts is_tso latest_tso physical_ms
-        physical_ms_of read_statement row_type sanitize spark_type split_at_commit_ts to_datetime usual_length
-        with_commit_ts
+        LOGICAL_BITS MAX_DECIMAL_PRECISION Name Op RECORD Reason RowSource SchemaHistory SchemaKey Statement
+        TableChanges TableSchema bit_width checked compose ddl_action ddl_type filter_commit_ts is_tso
+        latest_tso physical_ms physical_ms_of read_statement row_type sanitize spark_type split_at_commit_ts
+        to_datetime usual_length with_commit_ts
     """,
     "tidecast.spark": """
-        active_java ansi_enabled bad_names block_collapse_project called chunks evaluated_once inheriting
-        java_properties java_version let number_at parallel_map reused small_table sql_column sql_name sql_text union
-        untraced with_looked_up
+        active_java ansi_enabled bad_names block_collapse_project called chunks evaluated_once handed_over
+        inheriting java_properties java_version let mapped number_at parallel_map reused small_table sql_column
+        sql_name sql_text union untraced with_looked_up
     """,
     "tidecast.expressions": """
         LONG_TEXTS MAX_LENGTH as_listed bit_bytes bit_number decimal_text enum_element enum_number from_text has_any
         is_parsed set_elements set_mask set_number shift_zone shortest_text signed trimmed unsigned_number unsigned_text
     """,
     "tidecast.values": """
-        BYTES TEXT arrow_type bit_bytes bit_number by_distinct content_of decimal_bytes decimal_of_bytes decimal_text
-        enum_element enum_number fixed_bytes from_text gather is_zone joined json_object json_string json_value
-        null_where nulls numbers real refused row_type set_elements set_mask shift_zone shortest_text spread
-        text_of_bytes to_numpy unsigned valid whole
+        BYTES PLAIN Quoting TEXT arrow_type avro_bytes base64_text beginnings bit_bytes bit_number by_distinct
+        clock_micros content_of days_of decimal_bytes decimal_of_bytes decimal_text enum_element enum_number
+        field fixed_bytes for_spark from_spark from_text gather is_zone joined json_object json_string
+        json_value micros_of null_where nulls numbers real refused row_type set_elements set_mask shift_zone
+        shortest_text spread text_of_bytes to_numpy unsigned valid whole
     """,
     "tidecast.protocols": """
-        Codec CodecOptions Controls DecodeOptions Decoded Decoder Description Encoder Marks Message Reader Rejected
-        RoutedTable Rows TableVersion WireProtocol all_protocols check_readable check_writable codec_for find_protocol
-        guess_protocol known_names protocol_named
+        CHECKSUM Codec CodecOptions Controls DecodeOptions Decoded Decoder Description Encoder Marks Message
+        Reader Rejected RoutedTable Rows TableVersion WireProtocol all_protocols check_readable check_writable
+        codec_for find_protocol guess_protocol known_names protocol_named
     """,
     "tidecast.protocols.avro": """
-        AvroOptions PROTOCOL decode_column encode_ddl encode_key encode_value encode_watermark key_schema
-        lossy_columns read_table_schema unencodable value_schema
+        AvroEncoder AvroOptions PROTOCOL decode_column encode_ddl encode_watermark key_schema lossy_columns
+        read_table_schema schema_key value_schema
     """,
     "tidecast.protocols.debezium": """
-        DdlHistory DebeziumOptions PROTOCOL decode encode_ddl encode_key encode_value encode_watermark lossy_columns
-        unencodable
+        DdlHistory DebeziumEncoder DebeziumOptions PROTOCOL decode encode_ddl encode_watermark lossy_columns
     """,
     "tidecast.protocols.simple": """
-        PROTOCOL SimpleOptions claim_check_location decode encode_bootstrap encode_ddl encode_value encode_watermark
-        table_schema unencodable
+        PROTOCOL SimpleEncoder SimpleOptions claim_check_location decode encode_bootstrap encode_ddl
+        encode_watermark table_schema
     """,
     "tidecast.checksum": """
         PlainVerdict Verdict Verdicts explain explained plain_explain plain_verdict row_checksum row_checksums verdict
@@ -99,21 +99,20 @@ PUBLIC = {
         sync_folder touch write_new
     """,
     "tidecast.topics": """
-        Counts FileTopics Int64 KafkaOptions Offsets Records Spans TopicInfo Topics DEAD_LETTERS DeadLetter DeadLetters
-        append_lines check_storage check_written claim_folder claim_location compress compressed count_rows
-        dead_letters_folder dead_letters_in decompressed
-        fetched_claims file_errors first_dead_letters kafka_errors
-        open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims write_dead_letters
+        Counts DEAD_LETTERS DeadLetter DeadLetters FileTopics Int64 KafkaOptions Offsets Records Spans TopicInfo
+        Topics append_lines check_storage check_written claim_folder claim_location compress count_rows
+        dead_letters_folder dead_letters_in decompressed fetched_claims file_errors first_dead_letters
+        kafka_errors open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims
+        write_dead_letters
     """,
     "tidecast.sources": """
         Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream check_source check_source_of
-        database_errors dead_letters decode_records mapped messages_here messages_of
-        parse_database read_database read_progress
-        read_records read_topic reader_of source_errors source_name subjects_of unpacked
+        database_errors dead_letters decode_records messages_here messages_of parse_database read_database
+        read_progress read_records read_topic reader_of source_errors source_name subjects_of unpacked
     """,
     "tidecast.routing": """
-        ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Router RoutingRules TableFilter
-        TableMatcher check_event_filters check_target filter_errors target_name
+        ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Partitions Router RoutingRules
+        TableFilter TableMatcher check_event_filters check_target filter_errors target_name
     """,
     "tidecast.config": """
         ChangefeedConfig build_config checked_replica_config completed_replica_config default_replica_config
