@@ -160,11 +160,16 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True)
 class Controls:
-    """What control messages say, in their order, each with its place in the batch; and those that cannot be read."""
+    """What control messages say, in their order, each with its place in the batch; and those that cannot be read.
+
+    A bootstrap has the places of all messages that are this one, and no position yet. `times` are the commit-ts of
+    schema changes, where bootstraps need them for their positions: one for each message, with its place.
+    """
 
     ddl: Sequence[tuple[int, Ddl]] = ()
-    bootstraps: Sequence[tuple[int, Bootstrap]] = ()
+    bootstraps: Sequence[tuple[Sequence[int], Bootstrap]] = ()
     rejected: Sequence[Rejected] = ()
+    times: Sequence[tuple[int, int]] = ()
 
 
 @dataclass(frozen=True)
