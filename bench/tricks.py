@@ -29,7 +29,7 @@ from tidecast.protocols.debezium import _decode_envelope as envelope
 from tidecast.protocols.debezium._decode_schema import fields_of
 from tidecast.protocols.debezium._decode_values import json_type
 from tidecast.protocols.debezium._unknown_fields import _listed, unknown_fields
-from tidecast.protocols.simple import SimpleOptions, _avro, _json, _read_json
+from tidecast.protocols.simple import SimpleOptions, _avro, _json
 from tidecast.runtime import spark_session
 from tidecast.spark import block_collapse_project, called, evaluated_once, java_version, let
 
@@ -121,7 +121,7 @@ def _plans(changes: DataFrame) -> Iterator[Pair]:
 def _messages(changes: DataFrame) -> Iterator[Pair]:
     table_id, build_ts = F.lit(1).cast("bigint").alias("table_id"), F.lit(1708936343598)
     rows = changes.withColumn("table_id", table_id)
-    avro, text = (simple.encode_value(SCHEMA, SimpleOptions(form), build_ts=build_ts) for form in ("avro", "json"))
+    avro = simple.encode_value(SCHEMA, SimpleOptions("avro"), build_ts=build_ts)
     some = rows.where(F.col("n") % FEW == 0).select(avro.alias("m")).toArrow()["m"].to_pylist()
     schema, head = fastavro.parse_schema(_avro.DML), len(_avro.beginning(_avro.DML))
     read = [fastavro.schemaless_reader(io.BytesIO(one[head:]), schema) for one in some]
@@ -136,15 +136,6 @@ def _messages(changes: DataFrame) -> Iterator[Pair]:
     values = [_json._value(c.data_type, F.col("data")[c.name], "UTC") for c in columns]
     joined, spark = _json._row(columns, "data", F.lit(True), "", "UTC"), _json._any_row(columns, values, "data", "UTC")
     yield _pair("JSON joined from pieces, beside to_json", rows, joined, spark)
-
-    messages = rows.select(text.alias("m")).cache()
-    body, whole = (
-        block_collapse_project(messages.select(F.lit(0).alias("n"), m.alias("b")), "n")
-        .select(_read_json.row(SCHEMA, ["data"], F.col("b")).alias("row"))
-        .select("row.data")
-        for m in (_read_json.body(SCHEMA, F.col("m")), F.col("m").cast("string"))
-    )
-    yield "Simple: heads cut off", lambda: consume(body), lambda: consume(whole), 1
 
     options = DebeziumOptions(enable_tidb_extension=True, disable_schema=True)
     encoded = rows.select("op", debezium.encode_value(SCHEMA, options).alias("value")).cache()

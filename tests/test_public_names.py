@@ -82,7 +82,7 @@ PUBLIC = {
         unencodable
     """,
     "tidecast.protocols.simple": """
-        PROTOCOL SimpleOptions claim_check_location decode encode_bootstrap encode_ddl encode_value encode_watermark
+        PROTOCOL SimpleOptions claim_check_location encode_bootstrap encode_ddl encode_value encode_watermark
         table_schema unencodable
     """,
     "tidecast.checksum": """

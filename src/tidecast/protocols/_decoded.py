@@ -26,9 +26,11 @@ class TableVersion:
     """A table version as a source shows it; see `tidecast.model.TableChanges` for its members.
 
     `name` tells it from all others of the source. Two batches of one source give one version the same name.
-    `checksums` tells whether the protocol's rows may carry one. `key_begins` and `value_begins` are what keys and
-    values of its rows surely begin with, empty for those that are null or empty; None where nothing is sure.
-    `value_holds` are bytes that values of its rows surely hold, each of them or else a backslash and `u`.
+    `shows_before` tells that an update may show the row before it. `checksums` tells that rows may carry one where only
+    their schema tells it; a decoder whose rows tell it themselves does so without `values`, too. `key_begins` and
+    `value_begins` are what keys and values of its rows surely begin with, empty for those that are null or empty; None
+    where nothing is sure. `value_holds` are bytes that values of its rows surely hold, each of them or else a backslash
+    and `u`.
     """
 
     name: str

@@ -12,6 +12,7 @@ import pytest
 from plans import explained
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from simple_events import decode_simple
 
 from tidecast.model import CHECKSUM, RECORD, Column, DataType, Events, SchemaHistory, TableSchema, row_type
 from tidecast.protocols import simple
@@ -32,7 +33,7 @@ def decode(spark: SparkSession, messages: list[str | bytes], *, ordered: bool = 
     given = spark.createDataFrame(values, "n bigint, bytes binary")
     known = {"offset": F.col("n"), "value": F.col("bytes"), "partition": F.lit(0), "topic": F.lit("t")}
     columns = [known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORD]
-    return simple.decode(given.select(*columns), ordered=ordered)
+    return decode_simple(given.select(*columns), ordered=ordered)
 
 
 def built(messages: list[str], kind: str) -> list[tuple[int, str]]:

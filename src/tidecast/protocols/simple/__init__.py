@@ -1,7 +1,6 @@
-"""TiCDC's Simple protocol: bytes to events, and events to bytes."""
+"""TiCDC's Simple protocol: read, and events to bytes."""
 
 from tidecast.protocols.simple._claim import claim_check_location
-from tidecast.protocols.simple._decode import decode
 from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_value, encode_watermark, unencodable
 from tidecast.protocols.simple._options import SimpleOptions
 from tidecast.protocols.simple._protocol import PROTOCOL
@@ -11,7 +10,6 @@ __all__ = [
     "PROTOCOL",
     "SimpleOptions",
     "claim_check_location",
-    "decode",
     "encode_bootstrap",
     "encode_ddl",
     "encode_value",

@@ -53,5 +53,5 @@ class SimpleReader:
         """Read the schema changes and bootstraps among messages. In: their `offset`, too."""
         places = self.decoder.decode(messages, values=False).control.tolist()
         values = messages.column("value").to_pylist()
-        offsets = messages.column("offset").to_pylist()
+        offsets = messages.column("offset").fill_null(0).to_pylist()
         return self._schemas.read([(place, values[place]) for place in places], offsets, ordered=self._ordered)
