@@ -204,7 +204,7 @@ def test_what_is_odd_is_left_to_spark(spark: SparkSession) -> None:
     with pytest.raises(TakesSpark, match="twice"):
         inspect_plain(twice, "canal-json", DecodeOptions())
     (said,) = tidecast.inspect(hex=twice.hex(), protocol="canal-json", tz="UTC", spark=spark)
-    assert (said.type, said.problem) == ("TIDB_WATERMARK", None)
+    assert (said.type, said.problem) == ("WATERMARK", None)
 
 
 @pytest.mark.parametrize("number", ["1e9999999999999999999", "1" * 1500, "0." + "1" * 1500])
