@@ -26,7 +26,9 @@ from tidecast.model import CHECKSUM, Kind, TableChanges
 from tidecast.model import Column as TableColumn
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleEncoder, SimpleOptions
+from tidecast.sources import decode_records
 from tidecast.spark import union
+from tidecast.topics import Records
 
 orjson: Any
 try:
@@ -144,11 +146,11 @@ def contestants(changes: DataFrame) -> list[Contestant]:
     bare_text = changes.select(_written_by_spark().cast("binary"))
 
     def find(name: str) -> TableChanges:
-        (table,) = simple.decode(records[name], ordered=True).tables
+        (table,) = decode_records(Records(records[name], ordered=True), "simple").tables
         return table
 
     def find_anew(name: str) -> None:
-        simple.decode(records[name].where("offset >= -1"), ordered=True).release()
+        decode_records(Records(records[name].where("offset >= -1"), ordered=True), "simple").release()
 
     tables = {name: find(name) for name in records}
     for name, table in tables.items():

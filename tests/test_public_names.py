@@ -64,10 +64,10 @@ PUBLIC = {
     """,
     "tidecast.values": """
         BYTES PLAIN Quoting TEXT arrow_type avro_bytes base64_text beginnings bit_bytes bit_number by_distinct
-        clock_micros content_of days_of decimal_bytes decimal_of_bytes decimal_text enum_element enum_number
-        field fixed_bytes for_spark from_spark from_text gather is_zone joined json_object json_string
-        json_value micros_of null_where nulls numbers real refused row_type set_elements set_mask shift_zone
-        shortest_text spread text_of_bytes to_numpy unsigned valid whole
+        bytes_of_base64 clock_micros content_of days_of decimal_bytes decimal_of_bytes decimal_text enum_element
+        enum_number field fixed_bytes for_spark from_spark from_text gather is_zone joined json_object
+        json_string json_value micros_of null_where nulls numbers real refused row_type set_elements set_mask
+        shift_zone shortest_text spread text_of_bytes to_numpy unsigned valid whole
     """,
     "tidecast.protocols": """
         CHECKSUM Codec CodecOptions Controls DecodeOptions Decoded Decoder Description Encoder Marks Message
@@ -82,8 +82,8 @@ PUBLIC = {
         DdlHistory DebeziumEncoder DebeziumOptions PROTOCOL decode encode_ddl encode_watermark lossy_columns
     """,
     "tidecast.protocols.simple": """
-        PROTOCOL SimpleEncoder SimpleOptions claim_check_location decode encode_bootstrap encode_ddl
-        encode_watermark table_schema
+        PROTOCOL SimpleEncoder SimpleOptions claim_check_location encode_bootstrap encode_ddl encode_watermark
+        table_schema
     """,
     "tidecast.checksum": """
         PlainVerdict Verdict Verdicts explain explained plain_explain plain_verdict row_checksum row_checksums verdict

@@ -196,16 +196,19 @@ def test_a_row_whose_table_nothing_tells(spark: SparkSession, golden: Callable[[
     assert variant.plainly(message)["problem"].startswith("unknown-table: no schema of orc.t_all before commit-ts ")
 
 
+WATERMARK = '"database":"","table":"","isDdl":false,"type":"TIDB_WATERMARK","es":1,"ts":1,"_tidb":{"watermarkTs":1}}'
+
+
 def test_what_is_odd_is_left_to_spark(spark: SparkSession) -> None:
-    twice = b'{"version":1,"version":1,"type":"WATERMARK","commitTs":1,"buildTs":1}'
+    twice = f'{{"id":0,"id":0,{WATERMARK}'.encode()
     with pytest.raises(TakesSpark, match="twice"):
-        inspect_plain(twice, "simple", DecodeOptions())
-    (said,) = tidecast.inspect(hex=twice.hex(), protocol="simple", tz="UTC", spark=spark)
-    assert (said.type, said.commit_ts, said.problem) == ("WATERMARK", 1, None)
+        inspect_plain(twice, "canal-json", DecodeOptions())
+    (said,) = tidecast.inspect(hex=twice.hex(), protocol="canal-json", tz="UTC", spark=spark)
+    assert (said.type, said.problem) == ("WATERMARK", None)
 
 
 @pytest.mark.parametrize("number", ["1e9999999999999999999", "1" * 1500, "0." + "1" * 1500])
 def test_numbers_beyond_all_bounds_are_left_to_spark(number: str) -> None:
-    message = f'{{"version":1,"type":"WATERMARK","commitTs":1,"buildTs":1,"more":{number}}}'
+    message = f'{{"id":0,"more":{number},{WATERMARK}'
     with pytest.raises(TakesSpark):
-        inspect_plain(message.encode(), "simple", DecodeOptions())
+        inspect_plain(message.encode(), "canal-json", DecodeOptions())

@@ -31,12 +31,12 @@ from growing_topic import table as table_of
 from known_schemas import KnownSchemas
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
+from simple_events import decode_simple
 
 import tidecast
 from tidecast._errors import ConfigError, CorruptedData, DecodeError, TableRefused, TerminalError
 from tidecast._policy import DdlPolicy, OnDdl
 from tidecast.model import Column, DataType, Ddl, Events, Index, TableSchema
-from tidecast.protocols import simple
 from tidecast.replica import Replicated, TableReport, parse_target, replicate
 from tidecast.replica._applied_versions import AppliedVersions
 from tidecast.replica._columns import fill
@@ -135,7 +135,7 @@ def topic(tmp: Path, messages: list[Line]) -> Path:
 
 def simple_events(spark: SparkSession, file: Path) -> Events:
     records = FileTopics(file, "orc").read(spark)
-    return simple.decode(records.frame, ordered=records.ordered, zone=ZONE)
+    return decode_simple(records.frame, ordered=records.ordered, zone=ZONE)
 
 
 def avro_events(spark: SparkSession, file: Path, schemas: str) -> Events:

@@ -101,10 +101,15 @@ def _counted(*columns: pa.Array) -> Iterator[tuple[int, tuple[object, ...]]]:
 
 
 def list_verdicts(
-    batches: Iterable[tuple[Decoded, pa.RecordBatch]], only: Verdict | None = None
+    batches: Iterable[tuple[Decoded, pa.RecordBatch]], only: Verdict | None = None, of: frozenset[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the verdict on each row, or on the rows with one of them: the columns of `VERDICTS`."""
+    """Yield the verdict on each row, or on the rows with one of them: the columns of `VERDICTS`.
+
+    `of` names table versions, None for all.
+    """
     for rows, messages in ((rows, messages) for decoded, messages in batches for rows in decoded.rows):
+        if of is not None and rows.version.name not in of:
+            continue
         schema, found = rows.version.schema, verdicts_on(rows)
         keys = [rows.image.field(rows.image.type.get_field_index(name)) for name in schema.handle_key]
         record = messages.take(pa.array(rows.at))

@@ -90,7 +90,7 @@ def verify(
     if isinstance(source, Events):
         options = {"schema_registry": schema_registry, "tz": tz, "mismatches": mismatches}
         GivenEvents.check(source, **options, dead_letters=dead_letters, spark=spark)
-        return source.rows.map(list_verdicts, VERDICTS) if source.rows else checksum.verify(source)
+        return _listed(source)
     mismatches_in = folder(mismatches, "--mismatches")
     dead_letters_in = folder(dead_letters, "--dead-letters")
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
@@ -128,6 +128,14 @@ def verify(
         return report
 
 
+def _listed(events: Events) -> DataFrame:
+    """Return the verdict on each row: in one pass where the tables' rows are just as their source gave them."""
+    if not events.rows or not all(callable(table.source) for table in events.tables):
+        return checksum.verify(events)
+    of = frozenset(table.name for table in events.tables)
+    return events.rows.map(partial(list_verdicts, of=of), VERDICTS)
+
+
 def _verified(source: TopicSource, mismatches_in: AnyPath | None, dead_letters_in: AnyPath | None) -> Verified:
     """Verify a source in one pass, and in another one for each kind of thing that is wrong with it."""
     records, protocol = read_records(source.session, source.uri)
@@ -152,6 +160,9 @@ def _verified_here(source: TopicSource, batches: list[pa.RecordBatch]) -> Verifi
     """Verify messages in this process."""
     options = DecodeOptions(registry=source.registry, zone=source.zone, subjects=subjects_of(source.uri))
     reader = reader_of(source.protocol, options)
+    if reader.marks:
+        for whole in pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else ():
+            reader.controls(whole)
     decoded = [reader.decoder.decode(batch) for batch in batches]
     if reader.learn([name for one in decoded for name, _ in one.unknown]):
         decoded = [reader.decoder.decode(batch) for batch in batches]

@@ -36,9 +36,11 @@ class TableVersion:
     """A table version as a source shows it; see `tidecast.model.TableChanges` for its members.
 
     `name` tells it from all others of the source. Two batches of one source give one version the same name.
-    `checksums` tells whether the protocol's rows may carry one. `key_begins` and `value_begins` are what keys and
-    values of its rows surely begin with, empty for those that are null or empty; None where nothing is sure.
-    `value_holds` are bytes that values of its rows surely hold, each of them or else a backslash and `u`.
+    `shows_before` tells that an update may show the row before it. `checksums` tells that rows may carry one where only
+    their schema tells it; a decoder whose rows tell it themselves does so without `values`, too. `key_begins` and
+    `value_begins` are what keys and values of its rows surely begin with, empty for those that are null or empty; None
+    where nothing is sure. `value_holds` are bytes that values of its rows surely hold, each of them or else a backslash
+    and `u`.
     """
 
     name: str
@@ -181,11 +183,16 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True)
 class Controls:
-    """What control messages say, in their order, each with its place in the batch; and those that cannot be read."""
+    """What control messages say, in their order, each with its place in the batch; and those that cannot be read.
+
+    A bootstrap has the places of all messages that are this one, and no position yet. `times` are the commit-ts of
+    schema changes, where bootstraps need them for their positions: one for each message, with its place.
+    """
 
     ddl: Sequence[tuple[int, Ddl]] = ()
-    bootstraps: Sequence[tuple[int, Bootstrap]] = ()
+    bootstraps: Sequence[tuple[Sequence[int], Bootstrap]] = ()
     rejected: Sequence[Rejected] = ()
+    times: Sequence[tuple[int, int]] = ()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from operator import and_
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -46,9 +47,19 @@ class Reading:
             decoded = self.decoder.decode(messages, values=values)
         else:
             decoded = _around(self.decoder, messages, packed, values=values)
+        decoded = _with_details(decoded, messages)
         for step in self.steps:
             decoded = replace(decoded, rows=[kept for r in decoded.rows if len((kept := step(r, messages)).at)])
         return decoded
+
+
+def _with_details(decoded: Decoded, messages: pa.RecordBatch) -> Decoded:
+    """Return what messages say; a rejected one without a detail has what its unpacking told, if there is something."""
+    if "detail" not in messages.schema.names or messages.column("detail").null_count == messages.num_rows:
+        return decoded
+    given = messages.column("detail")
+    rejected = [replace(r, detail=pc.coalesce(r.detail, given.take(pa.array(r.at)))) for r in decoded.rejected]
+    return replace(decoded, rejected=rejected)
 
 
 def _packed(messages: pa.RecordBatch) -> np.ndarray | None:

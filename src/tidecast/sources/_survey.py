@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import or_
 
@@ -15,6 +16,7 @@ from pyspark.sql import types as T
 
 from tidecast.model import RECORD, Events, Op, TableChanges
 from tidecast.protocols import Decoder, Marks, Reader, Rejected, TableVersion
+from tidecast.sources._bootstraps import Starts, between, bootstraps_of, placed
 from tidecast.sources._passes import (
     DEAD_LETTER,
     Make,
@@ -28,6 +30,7 @@ from tidecast.spark import mapped, union, with_looked_up
 from tidecast.topics import Records
 
 _ROWS, _CONTROL, _WATERMARKS, _REJECTED, _UNKNOWN = "rows", "control", "watermarks", "rejected", "unknown"
+_BETWEEN = "between"
 _SAMPLE = T.StructType([f for f in RECORD.fields if f.name not in ("timestamp", "headers")])
 _COUNTS = T.StructType(
     [
@@ -37,10 +40,13 @@ _COUNTS = T.StructType(
         T.StructField("first", T.LongType()),
         T.StructField("first_upsert", T.LongType()),
         T.StructField("highest", T.LongType()),
+        T.StructField("updates", T.BooleanType()),
+        T.StructField("checksums", T.BooleanType()),
         T.StructField("sample", _SAMPLE),
     ]
 )
-"""What a batch has of one kind: of each table version, of each name of unknown rows; each control message by itself."""
+"""What a batch has of one kind: of each table version, of each name of unknown rows, between bootstraps (see
+`tidecast.sources._bootstraps`); each control message by itself."""
 
 
 _SEEN = ("topic", "partition", "offset", "key", "value", "reason", "detail")
@@ -52,13 +58,13 @@ class Messages:
 
     def __init__(self, records: Records, reader: Reader) -> None:
         self._records, self._reader = records, reader
-        self._told = _control_messages(records.frame, reader.marks) if reader.marks else None
+        self._told = _control_messages(records.frame, reader, reader.marks) if reader.marks else None
         self._controls = reader.controls(self._told) if self._told is not None else None
 
     def rows(self) -> Rereading:
         """Return the messages, and how their rows are read. One pass before makes sure that all schemas are known."""
         frame = self._records.frame
-        self._twice(lambda rows: _grouped(rows, None), _seen(frame, self._reader), _unknown)
+        self._twice(lambda rows: _grouped(rows, _Counting()), _seen(frame, self._reader), _unknown)
         return Rereading(frame, Reading(self._reader.decoder))
 
     def counted(self, make: Make, out: T.StructType) -> list[Row]:
@@ -94,8 +100,10 @@ class Messages:
         """Return the events. What they hold of rows is planned when it is asked for."""
         frame, reader = self._records.frame, self._reader
         position = "offset" if self._records.ordered else reader.position
-        found = self._twice(lambda rows: _grouped(rows, position), _seen(frame, reader), _unknown)
         told, controls = self._told, self._controls
+        starts = bootstraps_of(told, controls) if told and controls and not self._records.ordered else {}
+        counting = _Counting(position, controls is None, starts)
+        found = self._twice(lambda rows: _grouped(rows, counting), _seen(frame, reader), _unknown)
         if told is None or controls is None:
             told = _batch_of([row["sample"] for row in found if row["kind"] == _CONTROL])
             controls = reader.controls(told)
@@ -108,17 +116,18 @@ class Messages:
         if controls.rejected:
             unread.append(_broken(frame, told, controls.rejected))
         highest = [row["highest"] for row in found if row["kind"] == _WATERMARKS]
+        before = {bytes(row["name"]): row["highest"] for row in found if row["kind"] == _BETWEEN}
         return Events(
             tables=tuple(sorted(tables, key=lambda t: (t.rows_from is not None, t.rows_from or 0))),
             rejected=union(unread) if unread else frame.sparkSession.createDataFrame([], DEAD_LETTER),
             ddl=tuple(change for _, change in controls.ddl),
-            bootstraps=tuple(schema for _, schema in controls.bootstraps),
+            bootstraps=placed(told, controls, starts, before),
             watermarks=watermark_messages(frame, reading) if highest and reader.position else None,
             watermark=max(highest, default=None),
             ordered=self._records.ordered,
             position=position,
             has_commit_ts=reader.has_commit_ts,
-            checksums=any(version.checksums for version, _ in versions),
+            checksums=any(version.checksums or row["checksums"] for version, row in versions),
             history=reader.history,
             rows=Rereading(frame, reading),
         )
@@ -152,20 +161,34 @@ def _unknown(row: Row) -> bytes | None:
     return bytes(row["name"]) if row["kind"] == _UNKNOWN else None
 
 
-def _grouped(rows: Rereading, position: str | None) -> DataFrame:
+@dataclass(frozen=True)
+class _Counting:
+    """What is counted of messages: first rows by a `position`, `controls` each by itself, and what is between `starts`.
+
+    These are the offsets of bootstraps in each partition, where their positions are wanted.
+    """
+
+    position: str | None = None
+    controls: bool = True
+    starts: Starts = field(default_factory=dict)
+
+
+def _grouped(rows: Rereading, counting: _Counting) -> DataFrame:
     """Return what messages have: the rows of `_COUNTS`, one for each kind and name, and for each control message."""
     alone = F.when(F.col("kind") == _CONTROL, F.struct("sample.topic", "sample.partition", "sample.offset"))
-    counted = mapped(rows.frame, partial(_counts, rows.reading, position), _COUNTS)
+    counted = mapped(rows.frame, partial(_counts, rows.reading, counting), _COUNTS)
     return counted.groupBy("kind", "name", alone.alias("place")).agg(
         F.sum("rows").alias("rows"),
         F.min("first").alias("first"),
         F.min("first_upsert").alias("first_upsert"),
         F.max("highest").alias("highest"),
+        F.max("updates").alias("updates"),
+        F.max("checksums").alias("checksums"),
         F.first("sample", ignorenulls=True).alias("sample"),
     )
 
 
-def _counts(reading: Reading, position: str | None, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _counts(reading: Reading, counting: _Counting, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield what one batch has."""
     decoded = reading.read(messages, values=False)
     offsets, weights = (np.asarray(messages.column(name)) for name in ("offset", "weight"))
@@ -178,12 +201,21 @@ def _counts(reading: Reading, position: str | None, messages: pa.RecordBatch) ->
 
     for rows in decoded.rows:
         # Where rows have no order, by offset: that there are some.
-        places = np.asarray(rows.commit_ts) if position == "commit_ts" else offsets[rows.at]
+        places = np.asarray(rows.commit_ts) if counting.position == "commit_ts" else offsets[rows.at]
         upserts = places[np.asarray(pc.not_equal(rows.op, Op.DELETE.value))]
-        first = {"first": int(places.min()), "first_upsert": int(upserts.min()) if upserts.size else None}
-        count(_ROWS, rows.at, rows.version.name.encode(), **first)
-    for place in decoded.control:
+        count(
+            _ROWS,
+            rows.at,
+            rows.version.name.encode(),
+            first=int(places.min()),
+            first_upsert=int(upserts.min()) if upserts.size else None,
+            updates=pc.any(pc.equal(rows.op, Op.UPDATE.value)).as_py(),
+            checksums=rows.checksum.null_count < len(rows.at),
+        )
+    for place in decoded.control if counting.controls else ():
         count(_CONTROL, np.array([place]))
+    for name, place, highest in between(counting.starts, decoded, messages) if counting.starts else ():
+        count(_BETWEEN, np.array([place]), name, highest=highest)
     for part in decoded.rejected:
         count(_REJECTED, part.at)
     for name, at in decoded.unknown:
@@ -195,7 +227,7 @@ def _counts(reading: Reading, position: str | None, messages: pa.RecordBatch) ->
         shown = messages.take(pa.array(samples)).select([n for n in _SAMPLE.names if n in messages.schema.names])
         sample = pa.StructArray.from_arrays(shown.columns, names=shown.schema.names)
         names = [f.name for f in _COUNTS.fields if f.name != "sample"]
-        kinds = [pa.string(), pa.binary(), *[pa.int64()] * 4]
+        kinds = [pa.string(), pa.binary(), *[pa.int64()] * 4, *[pa.bool_()] * 2]
         columns = [pa.array([one.get(n) for one in counted], kind) for n, kind in zip(names, kinds, strict=True)]
         yield pa.RecordBatch.from_arrays([*columns, sample], names=[*names, "sample"])
 
@@ -222,18 +254,25 @@ def _changes(frame: DataFrame, reading: Reading, version: TableVersion, row: Row
         row["first"],
         row["first_upsert"],
         version.keyspace,
-        version.shows_before,
+        version.shows_before and row["updates"],
         version.of_key,
         version.name,
     )
 
 
-def _control_messages(frame: DataFrame, marks: Marks) -> pa.RecordBatch:
-    """Return the messages that marks find."""
+def _control_messages(frame: DataFrame, reader: Reader, marks: Marks) -> pa.RecordBatch:
+    """Return the control messages. Marks find few others, which do not leave the tasks."""
     tests = [F.col("value").startswith(F.lit(mark)) for mark in marks.begins]
     tests += [F.col("value").contains(F.lit(mark)) for mark in marks.holds]
-    found = frame.where(reduce(or_, tests)).select(*_SAMPLE.names)
-    return _batch_of(found.collect())
+    causes = [name for name in ("reason", "detail") if name in frame.columns]
+    found = frame.where(reduce(or_, tests)).select(*_SAMPLE.names, *causes)
+    return _batch_of(mapped(found, partial(_controls, Reading(reader.decoder)), _SAMPLE).collect())
+
+
+def _controls(reading: Reading, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    at = reading.read(messages, values=False).control
+    if at.size:
+        yield messages.take(pa.array(at)).select(_SAMPLE.names)
 
 
 def _broken(frame: DataFrame, told: pa.RecordBatch, rejected: Sequence[Rejected]) -> DataFrame:

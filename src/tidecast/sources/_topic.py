@@ -19,7 +19,7 @@ from tidecast.protocols import DecodeOptions, Reader, check_readable, protocol_n
 from tidecast.registry import Registry, subject_for
 from tidecast.runtime import check_avro_limits, check_executors, unknown_zone
 from tidecast.sources._survey import Messages
-from tidecast.sources._unpack import check_compression, unpacked
+from tidecast.sources._unpack import check_compression, is_packed, unpacked
 from tidecast.storage import path_of, path_uri
 from tidecast.topics import FileTopics, Offsets, Records, file_errors, kafka_errors, open_topics
 from tidecast.values import is_zone
@@ -128,8 +128,9 @@ def messages_here(uri: str) -> list[pa.RecordBatch] | None:
     See `FileTopics.here` for the columns.
     """
     place = parse_place(uri)
-    topics = open_topics(place)
-    if protocol_named(protocol_of(uri)).reader is None or not isinstance(topics, FileTopics):
+    topics, protocol = open_topics(place), protocol_of(uri)
+    readable = protocol_named(protocol).reader is not None and not is_packed(protocol, place.params)
+    if not readable or not isinstance(topics, FileTopics):
         return None
     here: list[pa.RecordBatch] | None = topics.here(_FEW_BYTES)
     return here

@@ -26,6 +26,13 @@ def check_compression(params: Mapping[str, str]) -> str:
     return compression
 
 
+def is_packed(protocol: str, params: Mapping[str, str]) -> bool:
+    """Tell whether a source's messages may have to be unpacked."""
+    spec = protocol_named(protocol)
+    compressed = bool(spec.compressed) and check_compression(params) != "none"
+    return compressed or bool(params.get("claim-check-storage-uri") and spec.claim_check_location)
+
+
 def unpacked(records: Records, protocol: str, params: Mapping[str, str]) -> Records:
     """Return messages with their keys and values decompressed and fetched from the claim check's storage.
 

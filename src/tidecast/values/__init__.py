@@ -21,7 +21,7 @@ from tidecast.values._arrow import (
 )
 from tidecast.values._avro import avro_bytes
 from tidecast.values._decimals import decimal_bytes, decimal_of_bytes, decimal_text
-from tidecast.values._from_text import from_text, real, unsigned, whole
+from tidecast.values._from_text import bytes_of_base64, from_text, real, unsigned, whole
 from tidecast.values._json import PLAIN, Quoting, base64_text, json_object, json_string, json_value
 from tidecast.values._kinds import arrow_type, row_type
 from tidecast.values._moments import clock_micros, days_of, micros_of
@@ -49,6 +49,7 @@ __all__ = [
     "bit_bytes",
     "bit_number",
     "by_distinct",
+    "bytes_of_base64",
     "clock_micros",
     "content_of",
     "days_of",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import a2b_base64
 from collections.abc import Callable
 from decimal import Context, Decimal, InvalidOperation
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import DataType, Kind
-from tidecast.values._arrow import TEXT, null_where, to_numpy, valid
+from tidecast.values._arrow import BYTES, TEXT, null_where, to_numpy, valid
 from tidecast.values._kinds import arrow_type
 from tidecast.values._numbers import bit_bytes, enum_element, set_elements
 
@@ -59,6 +60,18 @@ def real(text: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return the nearest floats or doubles of numbers' text; null for another text, and beyond the type's range."""
     value = _matching(text, _REAL).cast(kind)
     return null_where(value, valid(value) & ~np.isfinite(to_numpy(value)))
+
+
+def bytes_of_base64(text: pa.Array) -> pa.Array:
+    """Return bytes from their text in base64; null for a text that is none, such as one without its padding."""
+    return pa.array([None if t is None else _unpacked(t) for t in text.to_pylist()], BYTES)
+
+
+def _unpacked(text: str) -> bytes | None:
+    try:
+        return a2b_base64(text, strict_mode=True)
+    except ValueError:
+        return None
 
 
 def _matching(text: pa.Array, pattern: str) -> pa.Array:

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
+from decoded_batches import Message, Said, batch, damaged, said
 from differences import assert_messages_equal
 from golden_data import Line, lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidecast.checksum import verdicts
-from tidecast.protocols import Decoded
 from tidecast.protocols.avro._columns import AvroDecoder
 from tidecast.registry import CONFLUENT, RegisteredSchema, header
 
 ZONE = "Asia/Shanghai"
-Message = tuple[bytes | None, bytes | None]
-Said = dict[int, tuple[Any, ...]]
-"""What is said of each message, by its place."""
 
 
 def decoder(schemas: Path) -> AvroDecoder:
@@ -39,41 +32,6 @@ def messages_of(file: Path) -> tuple[list[Line], list[Message]]:
 
     found = lines(file)
     return found, [(part(line, "key"), part(line, "value")) for line in found]
-
-
-def batch(messages: Sequence[Message]) -> pa.RecordBatch:
-    columns = zip(*messages, strict=True) if messages else ((), ())
-    return pa.RecordBatch.from_arrays([pa.array(c, pa.binary()) for c in columns], names=["key", "value"])
-
-
-def said(decoded: Decoded, first: int = 0) -> Said:
-    """Return what is said of each message; each must be in one part, and in that once."""
-    found: Said = {}
-
-    def say(at: np.ndarray, *columns: Sequence[Any]) -> None:
-        for place, *words in zip((at + first).tolist(), *columns, strict=True):
-            assert place not in found
-            found[place] = tuple(words)
-
-    for rows in decoded.rows:
-        schema = rows.version.schema
-        judged = verdicts(schema, op=rows.op, old=rows.old, data=rows.data, checksum=rows.checksum, reason=rows.reason)
-        good = np.asarray(rows.reason.is_null())
-        images = [row if kept else None for row, kept in zip(rows.image.to_pylist(), good, strict=True)]
-        columns = (rows.op, rows.commit_ts, judged.verdict, judged.actual, rows.reason, rows.detail)
-        texts = [
-            [value if kept else None for value, kept in zip(c.to_pylist(), good | (n > 3), strict=True)]
-            for n, c in enumerate(columns)
-        ]
-        say(rows.at, [rows.version.name] * len(rows.at), images, *texts)
-    for part in decoded.rejected:
-        say(part.at, part.reason.to_pylist(), part.detail.to_pylist())
-    say(decoded.control, ["control"] * len(decoded.control))
-    at, times = decoded.watermarks
-    say(at, ["watermark"] * len(at), times.tolist())
-    for name, at in decoded.unknown:
-        say(at, [name] * len(at))
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -130,22 +88,6 @@ def test_any_split_into_batches_says_the_same(
     assert parts == said(sums.decode(whole))
 
 
-def damaged(r: random.Random, message: bytes) -> bytes:
-    """Return a message with flipped bits, without its end or its middle, or with more behind or within it."""
-    kind, at = r.randrange(5), r.randrange(len(message))
-    match kind:
-        case 0:
-            return message[:at]
-        case 1:
-            return message[:at] + bytes([message[at] ^ 1 << r.randrange(8)]) + message[at + 1 :]
-        case 2:
-            return message + r.randbytes(r.randrange(1, 9))
-        case 3:
-            return message[:at] + r.randbytes(r.randrange(1, 12)) + message[at:]
-        case _:
-            return message[:5] + r.randbytes(r.randrange(40))
-
-
 def test_damaged_messages_change_nothing_about_their_neighbours(
     golden: Callable[[str], Path], sums: AvroDecoder
 ) -> None:
@@ -158,7 +100,7 @@ def test_damaged_messages_change_nothing_about_their_neighbours(
         for n, (key, value) in enumerate(messages):
             if r.random() < 0.4:
                 hurt.add(n)
-                mixed.append((key, damaged(r, value)) if value else (damaged(r, key or b"?"), value))
+                mixed.append((key, damaged(r, value, 5)) if value else (damaged(r, key or b"?", 5), value))
             else:
                 mixed.append((key, value))
         found = said(sums.decode(batch(mixed)))

@@ -20,6 +20,7 @@ from golden_data import ONE_OF_EACH, Line, Table, lines
 from golden_events import ZONE, Decoded, GoldenEvents
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from simple_events import decode_simple
 
 from tidecast.checksum import verify
 from tidecast.model import LOGICAL_BITS, Ddl, Events, physical_ms
@@ -182,7 +183,7 @@ def test_partitions_without_an_order_have_the_same_schemas(
     records, _ = read_records(spark, f"file://{path}?protocol=simple")
     schemas = {s.key: s for s in decoded(variant).events.history or ()}
     head = in_partitions(records.frame.where(F.col("offset").isin(few)))
-    with simple.decode(head, ordered=False, zone=ZONE) as events:
+    with decode_simple(head, ordered=False, zone=ZONE) as events:
         assert {s.key: s for s in events.history or ()} == schemas != {}
         checked = verify(events).select("verdict", "corrupted").collect()
     assert any(c.virtual for t in events.tables for c in t.schema.columns)
@@ -194,7 +195,7 @@ def test_messages_of_all_partitions_count_once(golden: Callable[[str], Path], sp
     messages = lines(path)
     records, _ = read_records(spark, f"file://{path}?protocol=simple")
     head = records.frame.where(F.col("partition").isNull() & (F.col("offset") < 60))
-    with simple.decode(head, ordered=True) as once, simple.decode(in_partitions(head), ordered=False) as thrice:
+    with decode_simple(head, ordered=True) as once, decode_simple(in_partitions(head), ordered=False) as thrice:
         assert thrice.watermarks is None or once.watermarks is not None
     assert [d.sql for d in once.ddl] == [d.sql for d in thrice.ddl] != []
     assert len(once.bootstraps) == len(thrice.bootstraps) > 0

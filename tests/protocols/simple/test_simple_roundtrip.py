@@ -12,6 +12,7 @@ from encoding import encoded
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from simple_events import decode_simple
 from strategies import drawn, fixed, plain, texts, utc_texts
 
 from tidecast.expressions import set_mask
@@ -145,7 +146,7 @@ def test_rows_of_every_type_survive_in_both_encodings(tables: list[TableSchema],
         rows = {n: example for n, example in enumerate(examples) if example[0] == number}
         changes = changes_of(spark, table, rows)
         parts += [messages_of(changes, table, options, first) for first, options in forms.items()]
-    with simple.decode(union(parts), ordered=True) as events:
+    with decode_simple(union(parts), ordered=True) as events:
         assert events.rejected.count() == 0
         found = {
             row["offset"]: (changes.schema, row)
@@ -170,7 +171,7 @@ def test_a_text_above_twenty_million_characters_is_read(spark: SparkSession) -> 
     table = table_of(0, ['v"\\'])
     row: dict[str, Any] = {'v"\\': "x" * 20_000_001}
     messages = messages_of(changes_of(spark, table, {0: (0, "c", None, row)}), table, SimpleOptions(zone=ZONE), 1)
-    with simple.decode(messages, ordered=True) as events:
+    with decode_simple(messages, ordered=True) as events:
         (changes,) = events.tables
         assert changes.good.select(F.length(F.col("data").getItem('v"\\'))).collect() == [(20_000_001,)]
 

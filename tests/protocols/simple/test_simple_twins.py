@@ -1,4 +1,4 @@
-"""Rows' messages that Spark joins from pieces, and cuts their heads off: as plain Python writes and reads them."""
+"""Rows' messages that Spark joins from pieces: as plain Python writes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strategies import drawn, texts
 
 from tidecast._go import to_json
 from tidecast.model import CHECKSUM, Column, DataType, TableSchema, row_type
-from tidecast.protocols.simple import SimpleEncoder, SimpleOptions, _read_json
+from tidecast.protocols.simple import SimpleEncoder, SimpleOptions
 from tidecast.protocols.simple._avro import DML, beginning
 
 COMMIT_TS, BUILD_TS = 447984074911121426, 1708936343598
@@ -85,29 +85,3 @@ def shown(value: Any) -> str | None:
         case float():
             return repr(value).removesuffix(".0")
     return None if value is None else str(value)
-
-
-MORE = st.fixed_dictionaries(
-    {}, optional={"checksum": st.none() | st.just({"version": 0}), "old": st.just({"t": "no"})}
-)
-HEADS = st.fixed_dictionaries(
-    {
-        "tableID": st.sampled_from([7, 8, 77]),
-        "type": st.sampled_from(["INSERT", "UPDATE"]),
-        "commitTs": st.sampled_from([COMMIT_TS, 6]),
-        "buildTs": st.sampled_from([BUILD_TS, 1]),
-        "schemaVersion": st.sampled_from([9, 8]),
-    }
-)
-TRAPS = texts | st.sampled_from([',"schemaVersion":9,"data":{"t":"no"}', '","data":{"t":"no"},"x":"', "{"])
-
-
-def test_rows_without_their_heads_are_what_python_reads(spark: SparkSession) -> None:
-    parts = drawn(st.tuples(HEADS, MORE, TRAPS, st.booleans()), 200)
-    names = {name: HEAD[name] for name in ("version", "database", "table")}
-    told = [names | head | more | {"data": {"t": text}} for head, more, text, _ in parts]
-    turned = [one if first else dict(reversed(one.items())) for one, (*_, first) in zip(told, parts, strict=True)]
-    frame = spark.createDataFrame([(to_json(one).encode(),) for one in turned], "value binary").coalesce(1)
-    read = frame.select(_read_json.row(TABLE, ["data", "old"], _read_json.body(TABLE, F.col("value"))).alias("row"))
-    sides = read.select("row.data.t", F.col("row.old.t").alias("old"), "row.data.é").collect()
-    assert [tuple(side) for side in sides] == [(one["data"]["t"], one.get("old", {}).get("t"), None) for one in told]

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import InvalidSchema, Op, Reason, checked, latest_tso
+from tidecast.protocols._avro_reader import Reader
 from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
 from tidecast.protocols.avro._read_columns import column_of, read_field
 from tidecast.protocols.avro._read_schema import WriterSchema, read_schema
-from tidecast.protocols.avro._reader import Reader
 from tidecast.protocols.avro._schema import CHECKSUM as CHECKSUM_FIELD
 from tidecast.protocols.avro._schema import CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP
 from tidecast.registry import Framing, RegisteredSchema

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import DataType, Kind, bit_width
+from tidecast.protocols._avro_reader import Reader
 from tidecast.protocols.avro._read_schema import Field, avro_type, branches
-from tidecast.protocols.avro._reader import Reader
 from tidecast.values import (
     BYTES,
     arrow_type,

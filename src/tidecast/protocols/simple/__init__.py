@@ -1,7 +1,6 @@
-"""TiCDC's Simple protocol: bytes to events, and events to bytes."""
+"""TiCDC's Simple protocol: read, and events to bytes."""
 
 from tidecast.protocols.simple._claim import claim_check_location
-from tidecast.protocols.simple._decode import decode
 from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_watermark
 from tidecast.protocols.simple._encoder import SimpleEncoder
 from tidecast.protocols.simple._options import SimpleOptions
@@ -13,7 +12,6 @@ __all__ = [
     "SimpleEncoder",
     "SimpleOptions",
     "claim_check_location",
-    "decode",
     "encode_bootstrap",
     "encode_ddl",
     "encode_watermark",

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
 
-from tidecast.protocols.simple import _read_avro
+from tidecast.expressions import MAX_LENGTH
+from tidecast.protocols.simple._avro import DML, MARK, beginning
 
 _MEMBER = "claimCheckLocation"
+_FIELDS = [field["name"] for field in DML["fields"]]
+_HEAD = json.dumps(DML | {"fields": DML["fields"][: _FIELDS.index(_MEMBER) + 1]})
+"""A row's message up to the location; to read that, Spark need not see the rest."""
 
 
 def claim_check_location(value: Column) -> Column:
     """Return the location that a message in JSON or Avro names (binary to string), null where it is whole."""
-    text = value.cast("string")
+    text, head = value.cast("string"), beginning(DML)
     in_json = F.when(text.contains(f'"{_MEMBER}"'), F.get_json_object(text, f"$.{_MEMBER}"))
-    in_avro = _read_avro.fields(_read_avro.head(value), value)[_MEMBER]
-    return F.when(_read_avro.is_avro(value), in_avro).otherwise(in_json)
+    record = from_avro(F.substring(value, len(head) + 1, MAX_LENGTH), _HEAD, {"mode": "PERMISSIVE"})
+    in_avro = F.when(value.startswith(F.lit(head)), record[_MEMBER])
+    return F.when(value.startswith(F.lit(MARK)), in_avro).otherwise(in_json)
