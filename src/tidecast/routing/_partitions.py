@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +62,7 @@ def _hashes(column: Column, value: pa.Array, zone: str) -> np.ndarray:
     if hashed.type != BYTES:
         hashed = hashed.cast(TEXT).cast(BYTES)
     start, content = zlib.crc32(column.name.encode()), pc.fill_null(hashed, b"").to_pylist()
-    found = np.fromiter((zlib.crc32(one, start) for one in content), np.int64, len(content))
+    found = np.fromiter(map(zlib.crc32, content, repeat(start)), np.int64, len(content))
     return np.where(valid(value), found, 0)
 
 
