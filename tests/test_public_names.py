@@ -86,8 +86,8 @@ PUBLIC = {
         table_schema
     """,
     "tidecast.checksum": """
-        PlainVerdict Verdict Verdicts explain explained plain_explain plain_verdict row_checksum row_checksums verdict
-        verdicts verify with_verdict
+        PlainVerdict Verdict Verdicts explain explained plain_explain plain_verdict row_checksum row_checksums
+        verdict verdicts
     """,
     "tidecast.registry": """
         CONFLUENT FRAMINGS Framing RegisteredSchema Registry SchemaId bounded_json check_glue_url framing_of
@@ -109,6 +109,7 @@ PUBLIC = {
         Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream check_source check_source_of
         database_errors dead_letters decode_records messages_here messages_of parse_database read_database
         read_progress read_records read_topic reader_of source_errors source_name subjects_of unpacked
+        verdicts_on with_verdict
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Partitions Router RoutingRules

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ from typing import Any
 from pyspark.sql import Row, SparkSession
 
 import tidecast
-from tidecast.checksum import with_verdict
 from tidecast.model import Kind, TableSchema
+from tidecast.sources import with_verdict
 from tidecast.spark import parallel_map
 
 Said = dict[str, Any]
@@ -47,7 +46,7 @@ def _messages(spark: SparkSession, kit: Path, case: Said, folder: Path) -> Itera
     messages.write_text("".join(without))
     uri, options = _place(kit, case, messages)
     with tidecast.read(spark, uri, **options) as events:
-        checked = parallel_map(lambda t: with_verdict(replace(t, source=t.good)).collect(), events.tables)
+        checked = parallel_map(lambda t: with_verdict(t).where("reason IS NULL").collect(), events.tables)
         for changes, rows in zip(events.tables, checked, strict=True):
             for row in rows:
                 yield _row(changes.schema, row)

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError
-from tidecast.checksum import with_verdict
 from tidecast.model import MAX_DECIMAL_PRECISION, DataType, Kind, Op, TableChanges, spark_type
+from tidecast.sources import with_verdict
 from tidecast.spark import parallel_map, union, untraced
 
 _SOURCE = {
@@ -120,6 +120,6 @@ def _rows(changes: TableChanges, columns: Mapping[str, _Column]) -> DataFrame:
         image = F.when(deleted, F.col("old")[names[key]]).otherwise(F.col("data")[names[key]])
         return image.cast(column.type)
 
-    checked = with_verdict(replace(changes, source=changes.good))
+    checked = with_verdict(changes).where(F.col("reason").isNull())
     values = {column.name: value(key, column) for key, column in columns.items()}
     return untraced(checked, {**values, **{name: F.col(source) for name, source in _SOURCE.items()}})

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as T
 
-from tidecast.checksum import Verdict, Verdicts, verdicts
-from tidecast.model import Kind
+from tidecast.checksum import Verdict
+from tidecast.model import Kind, TableSchema
 from tidecast.protocols import Decoded, Rejected, Rows
-from tidecast.sources import dead_letters
+from tidecast.sources import dead_letters, verdicts_on
 from tidecast.values import TEXT, json_object, valid
 
 COUNTS = T.StructType(
@@ -52,13 +52,6 @@ VERDICTS = T.StructType(
     ]
 )
 """The verdict on each row; see `tidecast.verify`."""
-
-
-def verdicts_on(rows: Rows) -> Verdicts:
-    """Return the verdict on each row of a table version."""
-    return verdicts(
-        rows.version.schema, op=rows.op, old=rows.old, data=rows.data, checksum=rows.checksum, reason=rows.reason
-    )
 
 
 def count_verdicts(batches: Iterable[tuple[Decoded, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
@@ -130,6 +123,11 @@ def list_verdicts(
             names=VERDICTS.names,
         )
         yield batch if only is None else batch.filter(pc.equal(found.verdict, str(only)))
+
+
+def list_verdicts_of(schema: TableSchema, changes: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the verdict on each row of a table: the columns of `VERDICTS`. In: those of `TableChanges.frame`."""
+    return list_verdicts([(Decoded([Rows.of_changes(schema, changes)]), changes)])
 
 
 def list_unread(batches: Iterable[tuple[Decoded, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:

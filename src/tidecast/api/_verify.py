@@ -13,10 +13,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast import checksum
 from tidecast._progress import Progress, no_progress
 from tidecast.api._source import GivenEvents, TopicSource, folder, row_count
-from tidecast.api._verdicts import COUNTS, VERDICTS, count_verdicts, list_unread, list_verdicts
+from tidecast.api._verdicts import COUNTS, VERDICTS, count_verdicts, list_unread, list_verdicts, list_verdicts_of
 from tidecast.checksum import Verdict
 from tidecast.model import Events, Kind
 from tidecast.protocols import DecodeOptions, protocol_named
@@ -30,6 +29,7 @@ from tidecast.sources import (
     source_errors,
     subjects_of,
 )
+from tidecast.spark import mapped, union
 from tidecast.storage import AnyPath
 from tidecast.topics import append_lines, write_dead_letters
 
@@ -82,10 +82,17 @@ def verify(
 ) -> DataFrame | Verified:
     """Check the checksum of every row.
 
-    Given events, return a DataFrame of their rows with the verdict (see `tidecast.checksum.verify`). Given a
-    source's URI, read it, count the verdicts and return them; `mismatches` is a folder that gets each mismatch as
-    a JSON line, `dead_letters` one for the messages that could not be read. `tz` is the sender's time zone. With
+    Given events, return a DataFrame of their rows with the verdict on each: `database`, `table`, `topic` string,
+    `partition` int, `offset` bigint, `op` string, `commit_ts` bigint, `key` string (the handle key's columns as JSON),
+    `verdict` string (see `Verdict`), `expected`, `actual` bigint and `corrupted` boolean: the source itself found the
+    row damaged.
+    Given a source's URI, read it, count the verdicts and return them; `mismatches` is a folder that gets each mismatch
+    as a JSON line, `dead_letters` one for the messages that could not be read. `tz` is the sender's time zone. With
     events each of these options is a ConfigError.
+
+    The row before a change counts where the source carried a checksum of it, and a row does not match if either does
+    not. A delete is called one unless it carries a checksum that its row does not fit. A row without a checksum, or
+    with 0, is not checked. Source: Avro protocol, row checksum.
     """
     if isinstance(source, Events):
         options = {"schema_registry": schema_registry, "tz": tz, "mismatches": mismatches}
@@ -104,7 +111,7 @@ def verify(
     with checked.events(progress) as events:
         progress("verifying rows", 0, row_count(events))
         report = Verified()
-        rows = checksum.verify(events)  # twice where there are mismatches: keeping every row would cost more
+        rows = _listed(events)  # twice where there are mismatches: keeping every row would cost more
         for row in rows.groupBy("database", "table", "verdict", "corrupted").count().collect():
             table = f"{row['database']}.{row['table']}"
             report.tables.setdefault(table, Counter())[row["verdict"]] += row["count"]
@@ -131,7 +138,8 @@ def verify(
 def _listed(events: Events) -> DataFrame:
     """Return the verdict on each row: in one pass where the tables' rows are just as their source gave them."""
     if not events.rows or not all(callable(table.source) for table in events.tables):
-        return checksum.verify(events)
+        parts = [mapped(t.frame, partial(list_verdicts_of, t.schema), VERDICTS) for t in events.tables]
+        return union(parts, events.tasks) if parts else events.rejected.sparkSession.createDataFrame([], VERDICTS)
     of = frozenset(table.name for table in events.tables)
     return events.rows.map(partial(list_verdicts, of=of), VERDICTS)
 

@@ -4,7 +4,6 @@ from tidecast.checksum._plain import PlainVerdict, plain_explain, plain_verdict
 from tidecast.checksum._row import explain, row_checksum
 from tidecast.checksum._rows import Verdicts, explained, row_checksums, verdicts
 from tidecast.checksum._verdict import Verdict, verdict
-from tidecast.checksum._verify import verify, with_verdict
 
 __all__ = [
     "PlainVerdict",
@@ -18,6 +17,4 @@ __all__ = [
     "row_checksums",
     "verdict",
     "verdicts",
-    "verify",
-    "with_verdict",
 ]

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from tidecast._errors import ConfigError
 from tidecast._policy import OnUnrepresentable
-from tidecast.checksum import with_verdict
 from tidecast.model import Ddl, Events, TableChanges, TableSchema
 from tidecast.replica._changes import sent_row
 from tidecast.replica._columns import as_text
 from tidecast.replica._settings import Settings
+from tidecast.sources import with_verdict
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tidecast.sources._topic import (
     subjects_of,
 )
 from tidecast.sources._unpack import unpacked
+from tidecast.sources._verified import verdicts_on, with_verdict
 
 __all__ = [
     "DATABASE_SCHEMES",
@@ -43,4 +44,6 @@ __all__ = [
     "source_name",
     "subjects_of",
     "unpacked",
+    "verdicts_on",
+    "with_verdict",
 ]

@@ -101,11 +101,25 @@ class Rereading:
         return handed_over(self.frame, batches, out)
 
 
-def typed_rows(frame: DataFrame, reading: Reading, version: TableVersion) -> DataFrame:
-    """Return the rows of one table version, with the columns of `tidecast.model.TableChanges.frame`."""
-    row = row_type(version.schema)
-    out = T.StructType(
-        [
+@dataclass(frozen=True)
+class TypedRows:
+    """The rows of one table version as `tidecast.model.TableChanges.frame` has them; see there for the columns."""
+
+    frame: DataFrame
+    reading: Reading
+    version: TableVersion
+
+    def __call__(self) -> DataFrame:
+        """Return the rows."""
+        return self._made(None)
+
+    def more(self, field: T.StructField, make: Callable[[Rows], pa.Array]) -> DataFrame:
+        """Return the rows with one more column, which a function makes of them."""
+        return self._made((field, make))
+
+    def _made(self, more: More | None) -> DataFrame:
+        row = row_type(self.version.schema)
+        out = [
             *RECORD.fields,
             T.StructField("op", T.StringType()),
             T.StructField("commit_ts", T.LongType()),
@@ -114,8 +128,18 @@ def typed_rows(frame: DataFrame, reading: Reading, version: TableVersion) -> Dat
             T.StructField("data", row),
             T.StructField("checksum", CHECKSUM),
             *CAUSE,
+            *([more[0]] if more else []),
         ]
-    )
+        typed = partial(_typed, self.reading, self.version.name, more)
+        return mapped(_likely_of(self.frame, self.version), typed, T.StructType(out))
+
+
+More = tuple[T.StructField, Callable[[Rows], pa.Array]]
+"""A further column, and what makes it of rows."""
+
+
+def _likely_of(frame: DataFrame, version: TableVersion) -> DataFrame:
+    """Return the messages that may be rows of a table version."""
     for part, begins in (("key", version.key_begins), ("value", version.value_begins)):
         if begins:
             frame = frame.where(F.col(part).startswith(F.lit(begins)))
@@ -125,10 +149,10 @@ def typed_rows(frame: DataFrame, reading: Reading, version: TableVersion) -> Dat
         value = F.col("value")
         held = [value.contains(F.lit(part)) for part in version.value_holds]
         frame = frame.where(reduce(and_, held) | value.contains(F.lit(b"\\u")))
-    return mapped(frame, partial(_typed, reading, version.name), out)
+    return frame
 
 
-def _typed(reading: Reading, name: str, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _typed(reading: Reading, name: str, more: More | None, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     for rows in reading.read(messages).rows:
         if rows.version.name != name:
             continue
@@ -136,6 +160,8 @@ def _typed(reading: Reading, name: str, messages: pa.RecordBatch) -> Iterator[pa
         columns = {f.name: record.column(f.name) for f in RECORD.fields}
         for column in ("op", "commit_ts", "table_id", "old", "data", "checksum", "reason", "detail"):
             columns[column] = for_spark(getattr(rows, column))
+        if more:
+            columns[more[0].name] = more[1](rows)
         yield pa.RecordBatch.from_pydict(columns)
 
 

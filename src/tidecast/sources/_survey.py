@@ -22,8 +22,8 @@ from tidecast.sources._passes import (
     Make,
     Reading,
     Rereading,
+    TypedRows,
     rejected_messages,
-    typed_rows,
     watermark_messages,
 )
 from tidecast.spark import mapped, union, with_looked_up
@@ -249,7 +249,7 @@ def _version(decoder: Decoder, sample: Row) -> TableVersion:
 def _changes(frame: DataFrame, reading: Reading, version: TableVersion, row: Row) -> TableChanges:
     return TableChanges(
         version.schema,
-        partial(typed_rows, frame, reading, version),
+        TypedRows(frame, reading, version),
         row["rows"],
         row["first"],
         row["first_upsert"],

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from simple_events import decode_simple
 
-from tidecast.checksum import verify
+from tidecast import verify
 from tidecast.model import LOGICAL_BITS, Ddl, Events, physical_ms
 from tidecast.protocols import Rows, simple
 from tidecast.protocols.simple import SimpleEncoder, SimpleOptions
