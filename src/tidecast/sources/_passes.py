@@ -125,7 +125,8 @@ def typed_rows(frame: DataFrame, reading: Reading, version: TableVersion) -> Dat
         value = F.col("value")
         held = [value.contains(F.lit(part)) for part in version.value_holds]
         frame = frame.where(reduce(and_, held) | value.contains(F.lit(b"\\u")))
-    return mapped(frame, partial(_typed, reading, version.name), out)
+    alone = replace(reading, decoder=reading.decoder.of(version))
+    return mapped(frame, partial(_typed, alone, version.name), out)
 
 
 def _typed(reading: Reading, name: str, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
