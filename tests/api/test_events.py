@@ -181,7 +181,7 @@ def test_a_row_is_checked_once_however_often_its_verdict_is_read(spark: SparkSes
     events = events_of(replace(made, source=spark.range(1).select(*read)))
     for rows, verdict in ((tidecast.verify(events), "verdict"), (events.table("d.t"), "_verdict")):
         wrong = rows.where(f"{verdict} = 'mismatch' OR {verdict} = 'none'").select(verdict)
-            assert explained(wrong).count("MapInArrow") == 1
+        assert explained(wrong).count("MapInArrow") == 1
 
 
 @pytest.mark.parametrize(

@@ -305,6 +305,23 @@ def test_a_batch_of_large_messages_goes_on_in_pieces() -> None:
     assert sizes == [3, 3, 1]  # 16 MiB end a piece
 
 
+def test_each_dead_letter_comes_once_whatever_is_wrong_with_it(
+    source: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    written = Path(source[7 : source.index("?")]).read_text().splitlines()
+    create, row, *_ = (base64.b64decode(json.loads(line)["value"]) for line in written)
+    broken = json.dumps(json.loads(create) | {"tableSchema": {"schema": "shop"}}).encode()
+    values = [compress(create, "lz4"), compress(row, "lz4")[:-5], compress(broken, "lz4"), compress(row, "lz4")]
+    topic = tmp_path / "topic.jsonl"
+    records = ({"partition": 0, "value": base64.b64encode(value).decode()} for value in values)
+    topic.write_text("".join(json.dumps(record) + "\n" for record in records))
+    uri = f"file://{topic}?protocol=simple&large-message-handle-compression=lz4"
+    with tidecast.read(spark, uri, tz="UTC") as events:
+        dead_letters = [(r["offset"], r["reason"]) for r in events.dead_letters().orderBy("offset").collect()]
+        assert [changes.rows for changes in events.tables] == [1]
+    assert dead_letters == [(1, "undecodable"), (2, "bad-message")]
+
+
 def test_a_claim_of_too_many_bytes_is_a_dead_letter(source: str, tmp_path: Path, spark: SparkSession) -> None:
     claims = tmp_path / "claims"
     config = f'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "file://{claims}"'

@@ -177,6 +177,13 @@ class Decoder(Protocol):
         part either way.
         """
 
+    def of(self, version: TableVersion) -> Decoder:
+        """Return a decoder of the rows of one table version, with no more schemas than these take.
+
+        A task for each of thousands of tables would else bring the schemas of all. What it says of other messages means
+        nothing.
+        """
+
     def only(self, names: frozenset[bytes]) -> Decoder:
         """Return a decoder that passes over all messages but the rows which were unknown by one of these names."""
 

@@ -130,7 +130,8 @@ class TypedRows:
             *CAUSE,
             *([more[0]] if more else []),
         ]
-        typed = partial(_typed, self.reading, self.version.name, more)
+        alone = replace(self.reading, decoder=self.reading.decoder.of(self.version))
+        typed = partial(_typed, alone, self.version.name, more)
         return mapped(_likely_of(self.frame, self.version), typed, T.StructType(out))
 
 

@@ -285,5 +285,7 @@ def _broken(frame: DataFrame, told: pa.RecordBatch, rejected: Sequence[Rejected]
     ]
     kinds = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
     why = {"reason": pa.string(), "detail": pa.string()}
+    if "reason" in frame.columns:  # of those that could not be unpacked, which are told elsewhere
+        frame = frame.where(F.col("reason").isNull())
     caused = with_looked_up(frame, {name: F.col(name) for name in kinds}, causes, kinds | why)
     return caused.where(F.col("reason").isNotNull()).select(*DEAD_LETTER.names)

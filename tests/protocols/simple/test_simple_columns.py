@@ -172,6 +172,18 @@ def test_rows_without_their_schema_say_which(golden: Golden) -> None:
     assert {*found.values()} == {("unknown-table", detail) for detail in details}
 
 
+def test_a_decoder_of_one_version_reads_its_rows_alone(both: tuple[list[Message], SimpleDecoder]) -> None:
+    messages, decoder = both
+    whole = batch(messages)
+    read = decoder.decode(whole).rows
+    for rows in read[::20]:
+        alone = decoder.of(rows.version)
+        (mine,) = [found for found in alone.decode(whole).rows if found.version.name == rows.version.name]
+        assert len(alone.schemas) == 1 < len(decoder.schemas)
+        assert (mine.at.tolist(), mine.data, mine.old) == (rows.at.tolist(), rows.data, rows.old)
+    assert len(read) > 100
+
+
 @settings(max_examples=10, deadline=None)
 @given(cuts=st.lists(st.integers(0, 400), max_size=6), seed=st.integers(0, 9))
 def test_any_split_into_batches_says_the_same(

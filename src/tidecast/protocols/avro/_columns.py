@@ -41,6 +41,11 @@ class AvroDecoder:
     zone: str = "UTC"
     asked: frozenset[bytes] | None = None
 
+    def of(self, version: TableVersion) -> AvroDecoder:
+        """See `Decoder.of`."""
+        heads = {version.key_begins, version.value_begins}
+        return replace(self, schemas={head: schema for head, schema in self.schemas.items() if head in heads})
+
     def only(self, names: frozenset[bytes]) -> AvroDecoder:
         """See `Decoder.only`."""
         return replace(self, asked=names)

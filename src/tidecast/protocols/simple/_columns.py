@@ -37,6 +37,11 @@ class SimpleDecoder:
     schemas: Mapping[SchemaKey, TableSchema]
     zone: str = "UTC"
 
+    def of(self, version: TableVersion) -> SimpleDecoder:
+        """See `Decoder.of`."""
+        key = version.schema.key
+        return replace(self, schemas={key: self.schemas[key]})
+
     def only(self, names: frozenset[bytes]) -> SimpleDecoder:
         """Return a decoder that has nothing to read: no row is unknown. See `Decoder.only`."""
         return replace(self, schemas={})
