@@ -218,8 +218,8 @@ class Reader(Protocol):
 
     `head` is what keys and values of rows begin with that tell their version in so many bytes; None for none.
     `keyless` is what values begin with that tell all of their row but which columns are its key; None for none.
-    `position` is by what rows of several partitions have one order: `commit_ts`, or None. `has_commit_ts` tells whether
-    every row has one. `marks` tell the messages that must be read before any row; None where rows need none of them.
+    `position` is by what rows of several partitions have one order, if all have it: `commit_ts`, or None. `marks` tell
+    the messages that must be read before any row; None where rows need none of them.
     """
 
     @property
@@ -232,10 +232,6 @@ class Reader(Protocol):
 
     @property
     def position(self) -> str | None:
-        """See above."""
-
-    @property
-    def has_commit_ts(self) -> bool:
         """See above."""
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
 
@@ -37,8 +37,12 @@ _COUNTS = T.StructType(
         T.StructField("kind", T.StringType()),
         T.StructField("name", T.BinaryType()),
         T.StructField("rows", T.LongType()),
-        T.StructField("first", T.LongType()),
-        T.StructField("first_upsert", T.LongType()),
+        T.StructField("offset", T.LongType()),
+        T.StructField("upsert_offset", T.LongType()),
+        T.StructField("commit_ts", T.LongType()),
+        T.StructField("upsert_commit_ts", T.LongType()),
+        T.StructField("version", T.LongType()),
+        T.StructField("untimed", T.BooleanType()),
         T.StructField("highest", T.LongType()),
         T.StructField("updates", T.BooleanType()),
         T.StructField("checksums", T.BooleanType()),
@@ -46,8 +50,11 @@ _COUNTS = T.StructType(
     ]
 )
 """What a batch has of one kind: of each table version, of each name of unknown rows, between bootstraps (see
-`tidecast.sources._bootstraps`); each control message by itself."""
+`tidecast.sources._bootstraps`); each control message by itself. Of rows: the first offset and commit-ts, of all and of
+those that are no deletes, the lowest number that their version has, and whether some have no commit-ts."""
 
+
+_LOWEST = ("offset", "upsert_offset", "commit_ts", "upsert_commit_ts", "version")
 
 _SEEN = ("topic", "partition", "offset", "key", "value", "reason", "detail")
 """What is needed of a message to tell what it is: the columns that there are of these."""
@@ -99,17 +106,18 @@ class Messages:
     def survey(self) -> Events:
         """Return the events. What they hold of rows is planned when it is asked for."""
         frame, reader = self._records.frame, self._reader
-        position = "offset" if self._records.ordered else reader.position
         told, controls = self._told, self._controls
         starts = bootstraps_of(told, controls) if told and controls and not self._records.ordered else {}
-        counting = _Counting(position, controls is None, starts)
+        counting = _Counting(controls is None, starts)
         found = self._twice(lambda rows: _grouped(rows, counting), _seen(frame, reader), _unknown)
         if told is None or controls is None:
             told = _batch_of([row["sample"] for row in found if row["kind"] == _CONTROL])
             controls = reader.controls(told)
         reading = Reading(reader.decoder)
-        versions = [(_version(reader.decoder, row["sample"]), row) for row in found if row["kind"] == _ROWS]
-        tables = [_changes(frame, reading, version, row) for version, row in versions]
+        versions = [(_version(reader.decoder, row), row) for row in found if row["kind"] == _ROWS]
+        timed = not any(row["untimed"] for _, row in versions)
+        position = "offset" if self._records.ordered else reader.position if timed else None
+        tables = [_changes(frame, reading, version, row, position or "offset") for version, row in versions]
         unread = []
         if any(row["kind"] in (_REJECTED, _UNKNOWN) for row in found):
             unread.append(rejected_messages(frame, reading))
@@ -120,13 +128,13 @@ class Messages:
         return Events(
             tables=tuple(sorted(tables, key=lambda t: (t.rows_from is not None, t.rows_from or 0))),
             rejected=union(unread) if unread else frame.sparkSession.createDataFrame([], DEAD_LETTER),
-            ddl=tuple(change for _, change in controls.ddl),
+            ddl=tuple(change if position else replace(change, position=None) for _, change in controls.ddl),
             bootstraps=placed(told, controls, starts, before),
             watermarks=watermark_messages(frame, reading) if highest and reader.position else None,
             watermark=max(highest, default=None),
             ordered=self._records.ordered,
             position=position,
-            has_commit_ts=reader.has_commit_ts,
+            has_commit_ts=timed,
             checksums=any(version.checksums or row["checksums"] for version, row in versions),
             history=reader.history,
             rows=Rereading(frame, reading),
@@ -163,12 +171,11 @@ def _unknown(row: Row) -> bytes | None:
 
 @dataclass(frozen=True)
 class _Counting:
-    """What is counted of messages: first rows by a `position`, `controls` each by itself, and what is between `starts`.
+    """What is counted of messages beside rows: `controls` each by itself, and what is between `starts`.
 
     These are the offsets of bootstraps in each partition, where their positions are wanted.
     """
 
-    position: str | None = None
     controls: bool = True
     starts: Starts = field(default_factory=dict)
 
@@ -179,11 +186,11 @@ def _grouped(rows: Rereading, counting: _Counting) -> DataFrame:
     counted = mapped(rows.frame, partial(_counts, rows.reading, counting), _COUNTS)
     return counted.groupBy("kind", "name", alone.alias("place")).agg(
         F.sum("rows").alias("rows"),
-        F.min("first").alias("first"),
-        F.min("first_upsert").alias("first_upsert"),
+        *(F.min(name).alias(name) for name in _LOWEST),
         F.max("highest").alias("highest"),
         F.max("updates").alias("updates"),
         F.max("checksums").alias("checksums"),
+        F.max("untimed").alias("untimed"),
         F.first("sample", ignorenulls=True).alias("sample"),
     )
 
@@ -200,15 +207,17 @@ def _counts(reading: Reading, counting: _Counting, messages: pa.RecordBatch) -> 
         samples.append(int(at[0]))
 
     for rows in decoded.rows:
-        # Where rows have no order, by offset: that there are some.
-        places = np.asarray(rows.commit_ts) if counting.position == "commit_ts" else offsets[rows.at]
-        upserts = places[np.asarray(pc.not_equal(rows.op, Op.DELETE.value))]
+        places = {"offset": pa.array(offsets[rows.at]), "commit_ts": rows.commit_ts}
+        upsert = pc.not_equal(rows.op, Op.DELETE.value)
+        first = {name: pc.min(values).as_py() for name, values in places.items()}
+        first |= {f"upsert_{name}": pc.min(values.filter(upsert)).as_py() for name, values in places.items()}
         count(
             _ROWS,
             rows.at,
             rows.version.name.encode(),
-            first=int(places.min()),
-            first_upsert=int(upserts.min()) if upserts.size else None,
+            **first,
+            version=rows.version.schema.version,
+            untimed=rows.commit_ts.null_count > 0,
             updates=pc.any(pc.equal(rows.op, Op.UPDATE.value)).as_py(),
             checksums=rows.checksum.null_count < len(rows.at),
         )
@@ -227,7 +236,7 @@ def _counts(reading: Reading, counting: _Counting, messages: pa.RecordBatch) -> 
         shown = messages.take(pa.array(samples)).select([n for n in _SAMPLE.names if n in messages.schema.names])
         sample = pa.StructArray.from_arrays(shown.columns, names=shown.schema.names)
         names = [f.name for f in _COUNTS.fields if f.name != "sample"]
-        kinds = [pa.string(), pa.binary(), *[pa.int64()] * 4, *[pa.bool_()] * 2]
+        kinds = [pa.string(), pa.binary(), *[pa.int64()] * 6, pa.bool_(), pa.int64(), *[pa.bool_()] * 2]
         columns = [pa.array([one.get(n) for one in counted], kind) for n, kind in zip(names, kinds, strict=True)]
         yield pa.RecordBatch.from_arrays([*columns, sample], names=[*names, "sample"])
 
@@ -240,19 +249,19 @@ def _batch_of(samples: Sequence[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _version(decoder: Decoder, sample: Row) -> TableVersion:
-    """Return the table version of a row that a task has seen."""
-    (rows,) = decoder.decode(_batch_of([sample]), values=False).rows
-    return rows.version
+def _version(decoder: Decoder, row: Row) -> TableVersion:
+    """Return the table version of rows that tasks have seen. Its number may be that of the first of them."""
+    (rows,) = decoder.decode(_batch_of([row["sample"]]), values=False).rows
+    return replace(rows.version, schema=replace(rows.version.schema, version=row["version"]))
 
 
-def _changes(frame: DataFrame, reading: Reading, version: TableVersion, row: Row) -> TableChanges:
+def _changes(frame: DataFrame, reading: Reading, version: TableVersion, row: Row, position: str) -> TableChanges:
     return TableChanges(
         version.schema,
         TypedRows(frame, reading, version),
         row["rows"],
-        row["first"],
-        row["first_upsert"],
+        row[position],
+        row[f"upsert_{position}"],
         version.keyspace,
         version.shows_before and row["updates"],
         version.of_key,

@@ -20,12 +20,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from simple_events import decoded as decode
 from strategies import fixed, plain, texts
 
 import tidecast
 from tidecast._errors import ConfigError
 from tidecast.model import Events, InvalidSchema, Kind
-from tidecast.protocols import canal_json, check_writable, guess_protocol
+from tidecast.protocols import check_writable, guess_protocol
 from tidecast.protocols.canal_json import PROTOCOL
 from tidecast.protocols.canal_json._schema import table_schema
 from tidecast.sources import read_records
@@ -49,7 +50,7 @@ def topic(path: Path, values: Iterable[bytes]) -> Path:
 def reading(spark: SparkSession, path: Path, **params: str) -> Iterator[Events]:
     query = "".join(f"&{name}={value}" for name, value in params.items())
     records, _ = read_records(spark, f"file://{path}?protocol=canal-json{query}")
-    with canal_json.decode(records.frame, ordered=True, zone=ZONE) as events:
+    with decode(records.frame, "canal-json", ordered=True, zone=ZONE) as events:
         yield events
 
 
@@ -140,7 +141,7 @@ def test_partitions_without_the_extension_have_no_order(spark: SparkSession, tmp
     for tidb in (True, False):
         path = topic(tmp_path / f"{tidb}.jsonl", shop(tidb=tidb))
         records, _ = read_records(spark, f"file://{path}?protocol=canal-json")
-        with canal_json.decode(records.frame, ordered=False, zone=ZONE) as events:
+        with decode(records.frame, "canal-json", ordered=False, zone=ZONE) as events:
             (table,) = events.tables
             assert (events.position, events.has_commit_ts) == (("commit_ts", True) if tidb else (None, False))
             assert events.ddl[0].position == (events.ddl[0].commit_ts if tidb else None)

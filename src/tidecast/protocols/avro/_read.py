@@ -20,7 +20,6 @@ class AvroReader:
     """Knows the schemas of the registry that messages have asked for."""
 
     position: str | None = None
-    has_commit_ts = False
     marks: Marks | None = None
     history: SchemaHistory | None = None
 

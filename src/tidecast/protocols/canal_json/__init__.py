@@ -1,6 +1,5 @@
 """TiCDC's Canal-JSON protocol: bytes to events."""
 
-from tidecast.protocols.canal_json._decode import decode
 from tidecast.protocols.canal_json._protocol import PROTOCOL
 
-__all__ = ["PROTOCOL", "decode"]
+__all__ = ["PROTOCOL"]

@@ -1,137 +1,216 @@
-"""Each message's members, and why one cannot be used. Source: Canal-JSON protocol, members, rows."""
+"""What each message says, and why one cannot be used. Source: Canal-JSON protocol, members, rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import orjson
 
-from tidecast.model import RECORD, Op, Reason, compose, is_tso, physical_ms
-from tidecast.protocols._json_object import is_sound, parse_object
-from tidecast.protocols._rejected import CAUSE, cause_columns, given_causes
-from tidecast.protocols.canal_json._message import DDL_TYPES, MEMBERS, ROW_OPS
-from tidecast.protocols.canal_json._message import WATERMARK as WATERMARK_TYPE
-from tidecast.spark import block_collapse_project, evaluated_once
+from tidecast.model import Op, Reason, compose, latest_tso, physical_ms
+from tidecast.protocols.canal_json._message import DDL_TYPES, ROW_OPS, WATERMARK
 
-DDL, WATERMARK = "ddl", "watermark"
-"""What stands for an operation in messages that are no rows."""
+Texts = Mapping[str, Any]
+"""A row: the text of each column, or None; see `texts_of`."""
+Problem = tuple[Reason, str | None]
+"""Why a message cannot be used: a reason and a detail."""
 
 _LAST_MS = physical_ms((1 << 63) - 1)
+_INT64 = range(-(1 << 63), 1 << 63)
+_MEMBERS: dict[str, type] = {
+    "database": str,
+    "table": str,
+    "pkNames": list,
+    "isDdl": bool,
+    "type": str,
+    "es": int,
+    "sql": str,
+    "sqlType": dict,
+    "mysqlType": dict,
+    "data": list,
+    "old": list,
+    "_tidb": dict,
+}
+_TIDB: dict[str, type] = {"commitTs": int, "watermarkTs": int, "onlyHandleKey": bool, "claimCheckLocation": str}
+_LISTED = {"pkNames": str, "data": dict, "old": dict}
+"""What lists hold, beside null."""
 
 
-def parse(records: DataFrame) -> DataFrame:
-    """Return the records with what their messages say, and why one cannot be used.
+@dataclass(frozen=True)
+class Said:
+    """What a message says. `op` is None for a watermark and for a schema change, which has `sql`.
 
-    `rows` is an array of struct `row`, `old`: maps from column to text, of which a message of TiCDC's has one. `keys`
-    is the primary key, `columns` the columns in the table's order, `types` their types, sorted by name; `shape` is a
-    number for all three. `since` is when it happened: the commit-ts, or the first one of its millisecond.
+    `since` is when it happened: the commit-ts, or the first one of its millisecond. `columns` are in the table's order,
+    `types` by column, sorted by name. A message of TiCDC's has one of `rows`; `old` are what an update shows of the
+    rows before it.
     """
-    heads = records.select(
-        *RECORD.fieldNames(),
-        *cause_columns(given_causes(records)),
-        evaluated_once(parse_object(F.col("value"), MEMBERS)).alias("m"),
-    )
-    m, tidb = F.col("m"), F.col("m._tidb")
-    kind, row = m["type"], m["type"].isin(*ROW_OPS)
-    change = F.coalesce(m["isDdl"], F.lit(False)) | kind.isin(*DDL_TYPES)
-    op = F.element_at(F.create_map(*(F.lit(x) for pair in ROW_OPS.items() for x in pair)), kind)
-    op = F.when(change, DDL).when(kind == WATERMARK_TYPE, WATERMARK).otherwise(op)
-    commit_ts = F.when(kind == WATERMARK_TYPE, tidb["watermarkTs"]).otherwise(tidb["commitTs"])
-    columns = F.coalesce(F.map_keys(m["sqlType"]), F.map_keys(F.get(m["data"], 0)))
-    types = F.array_sort(F.map_entries(m["mysqlType"]))
-    keys = F.coalesce(m["pkNames"], F.array().cast("array<string>"))
-    before = F.when(kind == "UPDATE", m["old"])
-    rows = F.transform(m["data"], lambda one, at: F.struct(one.alias("row"), F.get(before, at).alias("old")))
-    messages = heads.select(
-        *RECORD.fieldNames(),
-        *CAUSE,
-        is_sound(m, F.col("value")).alias("sound"),
-        kind.alias("type"),
-        (change | row | (kind == WATERMARK_TYPE)).alias("known"),
-        op.alias("op"),
-        m["database"].alias("database"),
-        m["table"].alias("table"),
-        commit_ts.alias("commit_ts"),
-        F.coalesce(commit_ts, F.when(m["es"].between(0, _LAST_MS), m["es"] * compose(1))).alias("since"),
-        m["sql"].alias("sql"),
-        (F.coalesce(tidb["onlyHandleKey"], F.lit(False)) | tidb["claimCheckLocation"].isNotNull()).alias("reduced"),
-        # One that was damaged there would leave its whole batch without commit-ts.
-        (tidb.isNotNull() & tidb["commitTs"].isNull()).alias("undated"),
-        keys.alias("keys"),
-        columns.alias("columns"),
-        types.alias("types"),
-        rows.alias("rows"),
-        (F.size(m["data"]) == F.size(before)).alias("paired"),
-    )
-    messages = block_collapse_project(messages, "op")
-    problem = F.struct("reason", "detail")
-    cause = F.when(F.col("reason").isNotNull(), problem)
-    for wrong, reason, detail in _problems():
-        cause = cause.when(wrong, F.struct(F.lit(str(reason)).alias("reason"), detail.alias("detail")))
-    checked = (*CAUSE, "sound", "known", "reduced", "undated", "paired")
-    columns_left = [name for name in messages.columns if name not in checked]
-    return messages.select(
-        *columns_left,
-        F.xxhash64("keys", "columns", "types").alias("shape"),
-        evaluated_once(cause).alias("cause"),
-    ).select(*columns_left, "shape", "cause.reason", "cause.detail")
+
+    kind: str
+    op: Op | None
+    database: str
+    table: str
+    commit_ts: int | None
+    since: int
+    sql: str | None = None
+    keys: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    types: tuple[tuple[str, str | None], ...] = ()
+    rows: Sequence[Texts | None] = ()
+    old: Sequence[Texts | None] = field(default=())
+
+    @property
+    def version(self) -> tuple[object, ...]:
+        """What the rows of a table version have in common."""
+        return self.database, self.table, self.keys, self.columns, self.types
 
 
-def _problems() -> Iterator[tuple[Column, Reason, Column]]:
+def parse(value: bytes | None) -> Said | Problem:
+    """Return what a message says, or why it cannot be used."""
+    members = _members(value or b"")
+    if members is None:
+        return Reason.BAD_JSON, None
+    said = _said(members)
+    return next((problem for wrong, *problem in _problems(members, said) if wrong), said)  # type: ignore[return-value]
+
+
+def _members(value: bytes) -> dict[str, Any] | None:
+    """Return the members of a message, None where it is not one JSON object of Canal's form."""
+    try:
+        members = orjson.loads(value)
+        if type(members) is not dict or not _fits(members, _MEMBERS):
+            return None
+        tidb = members.get("_tidb")
+        if tidb is not None and not _fits(tidb, _TIDB):
+            return None
+        for name, kind in _LISTED.items():
+            if not {type(one) for one in members.get(name) or ()} <= {kind, type(None)}:
+                return None
+        exact = _shown_exactly(value, members)
+    except (ValueError, RecursionError):
+        return None
+    return exact
+
+
+def _fits(members: Mapping[str, Any], kinds: Mapping[str, type]) -> bool:
+    return all(
+        (found := members.get(name)) is None or (type(found) is kind and (kind is not int or found in _INT64))
+        for name, kind in kinds.items()
+    )
+
+
+def _shown_exactly(value: bytes, members: dict[str, Any]) -> dict[str, Any]:
+    """Return members with rows as they are written: numbers with all their digits, and no column twice."""
+    rows = [row for name in ("data", "old") for row in members.get(name) or () if row]
+    objects = (members, members.get("sqlType"), members.get("mysqlType"), members.get("_tidb"), *rows)
+    odd = any(not {*map(type, row.values())} <= {str, type(None)} for row in rows)
+    if not odd and value.count(b'":') == sum(map(len, filter(None, objects))):
+        return members
+    read: dict[str, Any] = json.loads(value, parse_float=_Number, parse_int=_Number, object_pairs_hook=_object)
+    return members | {name: read[name] for name in ("data", "old", "sqlType", "mysqlType") if name in read}
+
+
+class _Number(str):
+    """The text of a number."""
+
+
+class _Object(dict[str, Any]):
+    """An object that may show a column twice."""
+
+    twice = False
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> _Object:
+    found = _Object(pairs)
+    found.twice = len(found) < len(pairs)
+    return found
+
+
+def shows_twice(row: Texts) -> bool:
+    """Tell whether a row shows a column twice."""
+    return isinstance(row, _Object) and row.twice
+
+
+def text_of(value: Any) -> str | None:
+    """Return the text that a row shows of a value: a text as it is, anything else as JSON writes it."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _said(members: Mapping[str, Any]) -> Said:
+    kind, tidb = members.get("type") or "", members.get("_tidb") or {}
+    change = bool(members.get("isDdl")) or kind in DDL_TYPES
+    commit_ts, es = tidb.get("watermarkTs" if kind == WATERMARK else "commitTs"), members.get("es")
+    since = commit_ts if commit_ts is not None else es * compose(1) if es is not None and 0 <= es <= _LAST_MS else -1
+    data = members.get("data") or []
+    shown = members.get("sqlType")
+    columns = shown if shown is not None else (data[0] if data else None) or {}
+    types = members.get("mysqlType") or {}
+    return Said(
+        kind,
+        None if change else ROW_OPS.get(kind),
+        members.get("database") or "",
+        members.get("table") or "",
+        commit_ts,
+        since,
+        members.get("sql") or "" if change else None,
+        tuple(members.get("pkNames") or ()),
+        (*columns,),
+        tuple(sorted((name, text_of(text)) for name, text in types.items())),
+        data,
+        members.get("old") or [] if kind == "UPDATE" else [],
+    )
+
+
+def _problems(members: Mapping[str, Any], said: Said) -> Iterator[tuple[bool, Reason, str | None]]:
     """Yield what may be wrong with a message, the first of which is its cause."""
-    nothing = F.lit(None).cast("string")
-    row, op = F.col("op").isin(*ROW_OPS.values()), F.col("op")
-    commit_ts, since, rows = F.col("commit_ts"), F.col("since"), F.col("rows")
-    yield ~F.col("sound"), Reason.BAD_JSON, nothing
-    yield ~F.coalesce(F.col("known"), F.lit(False)), Reason.BAD_MESSAGE, nothing
-    yield (op == WATERMARK) & commit_ts.isNull(), Reason.BAD_MESSAGE, F.lit("a watermark without watermarkTs")
-    yield ~is_tso(commit_ts), Reason.BAD_VALUE, F.format_string("commitTs %d is no time", commit_ts)
-    yield ~F.coalesce(is_tso(since), F.lit(False)), Reason.BAD_VALUE, F.lit("es is no time")
-    yield (op == DDL) & (F.coalesce("sql", F.lit("")) == ""), Reason.BAD_MESSAGE, F.lit("a schema change without sql")
-    yield row & F.col("reduced"), Reason.INCOMPLETE, nothing
-    yield row & F.col("undated"), Reason.BAD_MESSAGE, F.lit("_tidb without commitTs")
-    named = F.coalesce(F.octet_length("database") > 0, F.lit(False)) & F.coalesce(
-        F.octet_length("table") > 0, F.lit(False)
-    )
-    yield row & ~named, Reason.BAD_MESSAGE, F.lit("a row without its database and table")
-    yield row & ~F.coalesce(F.size(rows) > 0, F.lit(False)), Reason.BAD_MESSAGE, F.lit("the row is missing")
-    paired = F.coalesce(F.col("paired"), F.lit(False))
-    yield (op == Op.UPDATE) & ~paired, Reason.BAD_MESSAGE, F.lit("the old row is missing")
-    typed = F.size("columns") == F.size("types")
-    typed &= F.size(F.array_except("columns", F.transform("types", lambda entry: entry["key"]))) == 0
+    row, change, watermark = said.op is not None, said.sql is not None, said.kind == WATERMARK
+    tidb = members.get("_tidb")
+    yield not (row or change or watermark), Reason.BAD_MESSAGE, None
+    watermark = watermark and not change
+    yield watermark and said.commit_ts is None, Reason.BAD_MESSAGE, "a watermark without watermarkTs"
     yield (
-        row & ~F.coalesce(typed & (F.size("types") > 0), F.lit(False)),
+        said.commit_ts is not None and not 0 <= said.commit_ts < latest_tso(),
+        Reason.BAD_VALUE,
+        f"commitTs {said.commit_ts} is no time",
+    )
+    yield not 0 <= said.since < latest_tso(), Reason.BAD_VALUE, "es is no time"
+    yield change and not said.sql, Reason.BAD_MESSAGE, "a schema change without sql"
+    if not row:
+        return
+    reduced = tidb is not None and (tidb.get("onlyHandleKey") or tidb.get("claimCheckLocation") is not None)
+    yield bool(reduced), Reason.INCOMPLETE, None
+    # One that was damaged there would leave its whole batch without commit-ts.
+    yield tidb is not None and tidb.get("commitTs") is None, Reason.BAD_MESSAGE, "_tidb without commitTs"
+    yield not (said.database and said.table), Reason.BAD_MESSAGE, "a row without its database and table"
+    yield not said.rows, Reason.BAD_MESSAGE, "the row is missing"
+    yield (
+        said.op is Op.UPDATE and len(said.old) != len(said.rows),
         Reason.BAD_MESSAGE,
-        F.lit("the columns of sqlType are not those of mysqlType"),
+        "the old row is missing",
+    )
+    typed = {name for name, _ in said.types}
+    yield (
+        not said.types or len(said.columns) != len(said.types) or not typed.issuperset(said.columns),
+        Reason.BAD_MESSAGE,
+        "the columns of sqlType are not those of mysqlType",
     )
     yield (
-        row & (F.size(rows) > 1) & ~_have_distinct_keys(rows),
+        len(said.rows) > 1 and not _have_distinct_keys(said),
         Reason.BAD_MESSAGE,
-        F.lit("several rows that may be the same one"),
+        "several rows that may be the same one",
     )
 
 
-def _have_distinct_keys(rows: Column) -> Column:
+def _have_distinct_keys(said: Said) -> bool:
     """Tell whether all rows of a message have different keys, before and after it: their order does not last."""
-
-    def key(row: Column) -> Column:
-        return F.transform("keys", lambda name: F.try_element_at(row, name))
-
-    keys = F.transform(rows, lambda one: key(one["row"]))
-    moved = F.exists(
-        rows,
-        lambda one: F.exists(
-            F.coalesce(F.map_entries(one["old"]), F.array()),
-            lambda entry: (
-                F.array_contains(F.col("keys"), entry["key"])
-                & ~entry["value"].eqNullSafe(F.try_element_at(one["row"], entry["key"]))
-            ),
-        ),
+    keys = {tuple(text_of((row or {}).get(name)) for name in said.keys) for row in said.rows}
+    moved = any(
+        name in old and text_of(old[name]) != text_of((row or {}).get(name))
+        for row, old in zip(said.rows, said.old, strict=False)
+        if old
+        for name in said.keys
     )
-    return (F.size("keys") > 0) & (F.size(F.array_distinct(keys)) == F.size(rows)) & ~moved
-
-
-def is_row() -> Column:
-    """Tell of a parsed message whether it is a good one with rows."""
-    return F.col("reason").isNull() & F.col("op").isin(*ROW_OPS.values())
+    return bool(said.keys) and len(keys) == len(said.rows) and not moved

@@ -25,7 +25,6 @@ class SimpleReader:
     head: tuple[bytes, int] | None = None
     keyless: bytes | None = b""
     position: str | None = "commit_ts"
-    has_commit_ts = True
     marks: Marks | None = Marks(
         begins=(beginning(BOOTSTRAP), beginning(DDL)),
         holds=(*_MEMBERS, *_LETTERS),

@@ -1,0 +1,199 @@
+"""Batches of Canal-JSON messages to rows on Arrow columns. Source: Canal-JSON protocol, rows, values and types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidecast.model import DataType, InvalidSchema, Kind, Op, Reason
+from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols.canal_json._parse import Said, Texts, parse, shows_twice, text_of
+from tidecast.protocols.canal_json._schema import table_schema
+from tidecast.values import BYTES, TEXT, from_text, null_where, nulls, refused, row_type, shift_zone
+
+_DECIMAL, _WHOLE = r"^-?[0-9]+(\.[0-9]{1,%d})?$", r"^-?[0-9]+$"
+_LONGEST_SCALE = 30
+_PLAIN = re.compile(r"[\w .$-]+", re.ASCII)
+"""Names that JSON shows as they are, or escapes with a `u`."""
+
+
+@dataclass(frozen=True)
+class CanalDecoder:
+    """Reads Canal-JSON messages, which tell their tables themselves. `zone` is that of TIMESTAMP text.
+
+    A message may hold several rows, which then have the same place.
+    """
+
+    zone: str = "UTC"
+
+    def of(self, version: TableVersion) -> CanalDecoder:
+        """See `Decoder.of`."""
+        return self
+
+    def only(self, names: frozenset[bytes]) -> CanalDecoder:
+        """See `Decoder.only`: no row is ever unknown."""
+        return self
+
+    def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
+        """Return what messages say."""
+        said = [parse(value) for value in messages.column("value").to_pylist()]
+        rejected: list[Rejected] = []
+        wrong = [(place, one) for place, one in enumerate(said) if not isinstance(one, Said)]
+        if wrong:
+            at = np.array([place for place, _ in wrong])
+            reasons, details = zip(*(one for _, one in wrong), strict=True)
+            rejected.append(Rejected(at, pa.array(map(str, reasons), TAG), pa.array(details, TAG)))
+        known = [(place, one) for place, one in enumerate(said) if isinstance(one, Said)]
+        versions: dict[tuple[object, ...], list[tuple[int, Said]]] = {}
+        for place, one in known:
+            if one.op is not None:
+                versions.setdefault(one.version, []).append((place, one))
+        rows: list[Rows] = []
+        for mine in versions.values():
+            version = _version(mine[0][1].version, min(one.since for _, one in mine))
+            if isinstance(version, TableVersion):
+                rows.append(self._rows(version, mine, values=values))
+            else:
+                rejected.append(Rejected.of(np.array([place for place, _ in mine]), Reason.FOREIGN_SCHEMA, version))
+        marks = [(place, one.commit_ts) for place, one in known if one.op is None and one.sql is None]
+        return Decoded(
+            rows,
+            rejected,
+            np.array([place for place, one in known if one.sql is not None], np.int64),
+            (np.array([place for place, _ in marks], np.int64), np.array([ts for _, ts in marks], np.int64)),
+        )
+
+    def _rows(self, version: TableVersion, messages: Sequence[tuple[int, Said]], *, values: bool) -> Rows:
+        several = [len(one.rows) for _, one in messages]
+        at = np.repeat([place for place, _ in messages], several)
+        said = [one for (_, one), count in zip(messages, several, strict=True) for _ in range(count)]
+        count = len(at)
+        row, text = nulls(count, row_type(version.schema)), nulls(count, TAG)
+        places = Rows(
+            version,
+            at,
+            pa.array([str(one.op) for one in said], TAG),
+            pa.array([one.commit_ts for one in said], pa.int64()),
+            nulls(count, pa.int64()),
+            row,
+            row,
+            nulls(count, CHECKSUM),
+            text,
+            text,
+        )
+        return self._with_values(places, messages) if values else places
+
+    def _with_values(self, rows: Rows, messages: Sequence[tuple[int, Said]]) -> Rows:
+        schema = rows.version.schema
+        names = [column.name for column in schema.columns]
+        shown = [row for _, one in messages for row in one.rows]
+        before = [old for _, one in messages for old in (one.old or [None] * len(one.rows))]
+        ops = rows.op.to_pylist()
+        problems = [_problem(names, *one) for one in zip(ops, shown, before, strict=True)]
+        sides: dict[str, pa.StructArray] = {}
+        bad: list[tuple[str, np.ndarray]] = []
+        for side, taken in (("old", _old), ("data", _new)):
+            texts = [
+                None if why or row is None else taken(op, row, old)
+                for why, op, row, old in zip(problems, ops, shown, before, strict=True)
+            ]
+            columns = []
+            for column in schema.columns:
+                raw = pa.array([None if row is None else text_of(row.get(column.name)) for row in texts], TEXT)
+                value = self._value(column.data_type, raw)
+                if (lost := refused(raw, value)) is not None:
+                    bad.append((f"{side} {column.name}", lost))
+                columns.append(value)
+            there = pa.array([row is None for row in texts], pa.bool_())
+            sides[side] = pa.StructArray.from_arrays(columns, fields=[*row_type(schema)], mask=there)
+        reason, detail = with_names(np.zeros(len(ops), bool), "", bad)
+        why = pa.array(problems, TAG)
+        return Rows(
+            rows.version,
+            rows.at,
+            rows.op,
+            rows.commit_ts,
+            rows.table_id,
+            sides["old"],
+            sides["data"],
+            rows.checksum,
+            pc.if_else(pc.is_valid(why), str(Reason.BAD_VALUE), reason),
+            pc.coalesce(why, detail),
+        )
+
+    def _value(self, data_type: DataType, text: pa.Array) -> pa.Array:
+        """Return values of the model from their texts; null for one that is not of its type."""
+        if data_type.kind is Kind.TIMESTAMP:
+            return shift_zone(text, self.zone, "UTC")
+        read = _READERS.get(data_type.kind)
+        return read(data_type, text) if read else from_text(data_type, text)
+
+
+def _new(op: str, row: Texts, old: Texts | None) -> Texts | None:
+    return None if op == Op.DELETE else row
+
+
+def _old(op: str, row: Texts, old: Texts | None) -> Texts | None:
+    """Return the row before a change; an update shows no column that it leaves alone, or all of them."""
+    if op == Op.DELETE:
+        return row
+    return {**row, **old} if op == Op.UPDATE and old is not None else None
+
+
+def _problem(names: Sequence[str], op: str, row: Texts | None, old: Texts | None) -> str | None:
+    """Return what is wrong with the columns of a row and of the row before it, None where nothing is."""
+    if row is None or (op == Op.UPDATE and old is None):
+        return "the row is missing"
+    known = {*names}
+    for shown, whole in ((row, True), (old or {}, False)):
+        if strange := [name for name in shown if name not in known]:
+            return f"columns without a type: {', '.join(strange)}"
+        if whole and (missing := [name for name in names if name not in shown]):
+            return f"columns are missing: {', '.join(missing)}"
+        if shows_twice(shown):
+            return "a column comes twice"
+    return None
+
+
+@lru_cache(4096)
+def _version(shape: tuple[object, ...], since: int) -> TableVersion | str:
+    """Return the table version that messages show, or why there can be none like it."""
+    database, table, keys, columns, types = shape
+    assert isinstance(database, str)
+    assert isinstance(table, str)
+    try:
+        schema = table_schema((database, table), since, columns, dict(types), keys)  # type: ignore[call-overload,arg-type]
+    except InvalidSchema as error:
+        return str(error)
+    quoted = tuple(f'"{text}"'.encode() for text in (database, table) if _PLAIN.fullmatch(text))
+    return TableVersion(orjson.dumps(shape).decode(), schema, value_holds=quoted)
+
+
+def _binary(data_type: DataType, text: pa.Array) -> pa.Array:
+    """Bytes are characters up to U+00FF."""
+    return pa.array(_latin(text.to_pylist()), BYTES)
+
+
+def _latin(texts: Sequence[str | None]) -> Iterator[bytes | None]:
+    for text in texts:
+        try:
+            yield None if text is None else text.encode("latin-1")
+        except UnicodeEncodeError:
+            yield None
+
+
+def _decimal(data_type: DataType, text: pa.Array) -> pa.Array:
+    scale = data_type.decimal if data_type.length else _LONGEST_SCALE
+    plain = pc.match_substring_regex(text, _DECIMAL % scale if scale else _WHOLE)
+    plain = pc.and_(plain, pc.invert(pc.match_substring(text, "\n")))
+    return from_text(data_type, null_where(text, ~np.asarray(pc.fill_null(plain, True))))
+
+
+_READERS: Mapping[Kind, Callable[[DataType, pa.Array], pa.Array]] = {Kind.BINARY: _binary, Kind.DECIMAL: _decimal}

@@ -1,0 +1,52 @@
+"""The driver's part of reading Canal-JSON: it reads schema changes. Source: Canal-JSON protocol, members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tidecast.model import Ddl, SchemaHistory
+from tidecast.protocols._decoded import Controls, Marks
+from tidecast.protocols._protocol import DecodeOptions
+from tidecast.protocols.canal_json._columns import CanalDecoder
+from tidecast.protocols.canal_json._parse import Said, parse
+
+
+class CanalReader:
+    """Knows no schemas: messages bring their tables. What a schema change makes shows in the rows that follow."""
+
+    head: tuple[bytes, int] | None = None
+    keyless: bytes | None = b""
+    position: str | None = "commit_ts"
+    marks: Marks | None = None
+    history: SchemaHistory | None = None
+
+    def __init__(self, options: DecodeOptions) -> None:
+        self._zone, self._ordered = options.zone, options.ordered
+
+    @property
+    def decoder(self) -> CanalDecoder:
+        """See `Reader.decoder`."""
+        return CanalDecoder(self._zone)
+
+    def learn(self, names: Sequence[bytes]) -> bool:
+        """Return False: rows need no schemas."""
+        return False
+
+    def controls(self, messages: pa.RecordBatch) -> Controls:
+        """Read schema changes, each once, however often it was sent. In: their `offset`, too."""
+        offsets = messages.column("offset").fill_null(0).to_pylist()
+        found: dict[tuple[object, ...], tuple[int, int, Ddl]] = {}
+        for place, value in enumerate(messages.column("value").to_pylist()):
+            said = parse(value)
+            if not isinstance(said, Said) or said.sql is None:
+                continue
+            named = (said.database, said.table) if said.database else None
+            position = offsets[place] if self._ordered else said.commit_ts
+            change = Ddl(said.kind, said.sql, said.since, position=position, named=named)
+            key = (said.kind, said.sql, said.since, named)
+            if key not in found or (offsets[place], place) < found[key][:2]:
+                found[key] = (offsets[place], place, change)
+        told = sorted(found.values(), key=lambda one: (one[2].commit_ts, one[0]))
+        return Controls([(place, change) for _, place, change in told])
