@@ -21,9 +21,10 @@ from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
 from bench.simple import BUILD_TS
 from bench.topics import as_records, with_messages
-from tidecast.model import TableChanges
-from tidecast.protocols import debezium
+from tidecast.model import SchemaHistory, TableChanges
 from tidecast.protocols.debezium import DebeziumEncoder, DebeziumOptions
+from tidecast.sources import decode_records
+from tidecast.topics import Records
 
 ONE_IN = 10
 """One in so many rows is read and written with its schema, too."""
@@ -87,7 +88,10 @@ def contestants(changes: DataFrame) -> list[Contestant]:
 
     def find_tables(records: DataFrame) -> TableChanges:
         known = [] if records is whole else [SCHEMA]
-        (table,) = debezium.decode(records, ordered=True, schemas=known).tables
+        history = SchemaHistory()
+        for schema in known:
+            history.add(schema)
+        (table,) = decode_records(Records(records, ordered=True), "debezium", history=history).tables
         return table
 
     read_bare, read_some, read_one, read_whole = map(find_tables, (bare, bare_some, bare_one, whole))

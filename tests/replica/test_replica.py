@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfo
 import golden_data
 import pytest
 from avro_events import decode_avro
+from decoded_events import decode_simple
 from deltalake import DeltaTable
 from differences import assert_rows_equal
 from full import full
@@ -31,7 +32,6 @@ from growing_topic import table as table_of
 from known_schemas import KnownSchemas
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
-from simple_events import decode_simple
 
 import tidecast
 from tidecast._errors import ConfigError, CorruptedData, DecodeError, TableRefused, TerminalError

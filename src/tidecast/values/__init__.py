@@ -24,7 +24,7 @@ from tidecast.values._decimals import decimal_bytes, decimal_of_bytes, decimal_t
 from tidecast.values._from_text import bytes_of_base64, from_text, real, unsigned, whole
 from tidecast.values._json import PLAIN, Quoting, base64_text, json_object, json_string, json_value
 from tidecast.values._kinds import arrow_type, row_type
-from tidecast.values._moments import clock_micros, days_of, micros_of
+from tidecast.values._moments import clock_micros, clock_text, date_text, days_of, micros_of, moment_text
 from tidecast.values._numbers import (
     bit_bytes,
     bit_number,
@@ -51,7 +51,9 @@ __all__ = [
     "by_distinct",
     "bytes_of_base64",
     "clock_micros",
+    "clock_text",
     "content_of",
+    "date_text",
     "days_of",
     "decimal_bytes",
     "decimal_of_bytes",
@@ -70,6 +72,7 @@ __all__ = [
     "json_string",
     "json_value",
     "micros_of",
+    "moment_text",
     "null_where",
     "nulls",
     "numbers",

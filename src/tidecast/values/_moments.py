@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidecast.values._arrow import TEXT, content_of, null_where, to_numpy
-from tidecast.values._zones import clock_parts, seconds_of
+from tidecast.values._arrow import TEXT, content_of, null_where, to_numpy, valid
+from tidecast.values._zones import clock_parts, seconds_of, wall_clock
 
 _DAY = 86_400
-_SECOND = 1_000_000
+_HOUR, _SECOND = 3600, 1_000_000
+_DATE = len("YYYY-MM-DD")
 _FRACTION = 20
 """Where the digits after the point begin."""
 _CLOCK = r"^(?P<sign>-?)(?P<hours>\d{1,9}):(?P<minutes>\d{1,2}):(?P<seconds>\d{1,2})(?:\.(?P<fraction>\d{1,6}))?$"
@@ -59,3 +60,27 @@ def _whole(text: pa.Array) -> np.ndarray:
 
 def _there(values: np.ndarray, real: np.ndarray) -> pa.Array:
     return pa.array(values, mask=~real)
+
+
+def date_text(days: pa.Array) -> pa.Array:
+    """Return days since 1970 (int64) as dates, `YYYY-MM-DD`; null beyond four-digit years."""
+    text = wall_clock(to_numpy(days), np.zeros(len(days), np.int64), end=_DATE)
+    return null_where(text, ~valid(days))
+
+
+def moment_text(seconds: pa.Array, fraction: pa.Array) -> pa.Array:
+    """Return seconds since 1970 (int64) as wall clock times with these fractions; null beyond four-digit years."""
+    days, rest = np.divmod(to_numpy(seconds), _DAY)
+    return pc.binary_join_element_wise(wall_clock(days, rest), fraction, pa.scalar("", TEXT))
+
+
+def clock_text(micros: pa.Array, fraction: pa.Array) -> pa.Array:
+    """Return microseconds (int64) as TIME values, `[-]hhh:mm:ss`, with these fractions."""
+    number = to_numpy(micros)
+    seconds = np.abs(number) // _SECOND
+    hours, rest = np.divmod(seconds, _HOUR)
+    clock = wall_clock(np.zeros(len(number), np.int64), rest, first=_DATE + len(" hh"))
+    sign = pc.if_else(pa.array(number < 0), pa.scalar("-", TEXT), pa.scalar("", TEXT))
+    text = pa.array(hours).cast(TEXT)
+    padded = pc.if_else(pc.less(pc.binary_length(text), 2), pc.utf8_lpad(text, 2, "0"), text)
+    return pc.binary_join_element_wise(sign, padded, clock, fraction, pa.scalar("", TEXT))

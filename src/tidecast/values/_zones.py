@@ -44,13 +44,12 @@ def shift_zone(column: pa.Array, from_zone: str, to_zone: str) -> pa.Array:
     wall = utc + _offset_at(utc, to_zone)
     days, rest = np.divmod(wall, _DAY)
     moves &= (days >= _MIN_DAY) & (days <= _MAX_DAY)
-    head = _written(days, rest)
-    ends = (np.arange(len(head)) + 1) * _TO_SECONDS
-    moved = gather(head.ravel(), ends - _TO_SECONDS, np.full(len(head), _TO_SECONDS), None).cast(TEXT)
-    whole = joined([moved, pc.utf8_slice_codeunits(column, _TO_SECONDS)], TEXT)
+    whole = joined([wall_clock(days, rest), pc.utf8_slice_codeunits(column, _TO_SECONDS)], TEXT)
     return pc.if_else(pa.array(moves), whole, column)
 
 
+_FIRST_DAY = -719_528
+"""The first day of the year 0."""
 _MIN_DAY, _MAX_DAY = ((dt.date(year, month, day) - _EPOCH).days for year, month, day in ((1, 1, 1), (9999, 12, 31)))
 
 
@@ -87,9 +86,18 @@ def seconds_of(
     return ((first + day - 1) * _DAY + hour * 3600 + minute * 60 + second), real
 
 
+def wall_clock(days: np.ndarray, seconds: np.ndarray, first: int = 0, end: int = _TO_SECONDS) -> pa.Array:
+    """Return days since 1970 and seconds of the day as text, or some characters of it; null beyond four-digit years."""
+    count = len(days)
+    starts = np.arange(count) * _TO_SECONDS + first
+    there = (days >= _FIRST_DAY) & (days <= _MAX_DAY)
+    length = np.where(there, end - first, 0)
+    return gather(_written(days, seconds).ravel(), starts, length, there).cast(TEXT)
+
+
 def _written(days: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Return days since 1970 and seconds of the day as the bytes of their text, 19 a row."""
-    date = np.clip(days, _MIN_DAY, _MAX_DAY).astype("datetime64[D]")
+    date = np.clip(days, _FIRST_DAY, _MAX_DAY).astype("datetime64[D]")
     month = date.astype("datetime64[M]")
     months = month.astype(np.int64)
     year = months // 12 + 1970

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from canal_json_reader import Change, changes
+from decoded_events import decoded as decode
 from differences import assert_messages_equal
 from golden_data import lines
 from golden_events import ZONE, Decoded, GoldenEvents
@@ -20,7 +21,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from simple_events import decoded as decode
 from strategies import fixed, plain, texts
 
 import tidecast

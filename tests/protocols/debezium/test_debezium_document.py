@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from decoded_events import decoded as decode
 from encoding import encoded
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -62,7 +63,7 @@ def read(spark: SparkSession, *messages: tuple[Any, Any], indent: int | None = N
     def text(message: Any) -> str | None:
         return message if message is None or isinstance(message, str) else json.dumps(message, indent=indent)
 
-    return debezium.decode(records(spark, [(text(k), text(v)) for k, v in messages]), ordered=True, **options)
+    return decode(records(spark, [(text(k), text(v)) for k, v in messages]), "debezium", ordered=True, **options)
 
 
 ROW_KEY = {"payload": {"tiny": 1}, "schema": {"type": "struct", "fields": [TINY], "optional": False}}
@@ -95,7 +96,7 @@ def test_rows_of_partitions_without_a_commit_ts_begin_at_an_offset(spark: SparkS
     """Debezium's own connector has none; where rows begin nowhere, there would be none to publish or to apply."""
     undated = ROW_VALUE | {"payload": ROW_VALUE["payload"] | {"source": {"db": "test", "table": "table1"}}}
     messages = records(spark, [(None, None), (json.dumps(ROW_KEY), json.dumps(undated))])
-    with debezium.decode(messages, ordered=False) as events:
+    with decode(messages, "debezium", ordered=False) as events:
         (table,) = events.tables
     assert (events.position, table.rows, table.rows_from, table.upserts_from) == (None, 1, 1, 1)
 

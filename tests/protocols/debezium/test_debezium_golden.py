@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from decoded_events import decoded as decode
 from differences import assert_messages_equal
 from encoding import Encoded, encoded
 from full import FULL, full
@@ -167,7 +168,7 @@ def test_messages_survive_reading_and_writing(
         records, _ = read_records(spark, f"file://{path}?protocol=debezium")
         frame = records.frame.where(records.frame["offset"].isin(*want))
         known = [table.schema for table in decoded("simple-json").events.tables]
-        events = debezium.decode(frame, ordered=True, zone=ZONE, schemas=known)
+        events = decode(frame, "debezium", ordered=True, zone=ZONE, schemas=known)
     else:
         want, events = dict(enumerate(decoded(variant, tables).messages)), decoded(variant, tables).events
     with events:

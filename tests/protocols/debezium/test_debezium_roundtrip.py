@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from decoded_events import decoded as decode
 from encoding import encoded
 from full import full
 from hypothesis import HealthCheck, given, settings
@@ -163,7 +164,7 @@ def test_rows_survive_but_for_what_fidelity_names(
     )
     records, messages = records_of(changes, TABLE, options)
     known = [TABLE] if variant == "known" else []
-    with debezium.decode(records, ordered=True, zone=options.zone, schemas=known) as events:
+    with decode(records, "debezium", ordered=True, zone=options.zone, schemas=known) as events:
         (decoded,) = events.tables
         assert decoded.schema.handle_key == ("id",)
         assert [c.name for c in decoded.schema.columns] == [c.name for c in TABLE.columns]
@@ -203,7 +204,7 @@ def test_a_text_above_twenty_million_characters_is_read(schema: bool, spark: Spa
         F.lit(None).cast(row_type(table)).alias("old"),
     )
     records, _ = records_of(changes, table, options)
-    with debezium.decode(records, ordered=True, zone=options.zone, schemas=[] if schema else [table]) as events:
+    with decode(records, "debezium", ordered=True, zone=options.zone, schemas=[] if schema else [table]) as events:
         (decoded,) = events.tables
         assert decoded.frame.select("reason", F.length("data.t")).collect() == [(None, 20_000_001)]
 

@@ -6,18 +6,15 @@ import json
 from typing import Any
 
 import pyarrow as pa
-import pytest
+from decoded_batches import batch
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from strategies import drawn, texts
 
 from tidecast.model import Column, DataType, TableSchema
-from tidecast.protocols._json_object import CLOSING
 from tidecast.protocols.debezium import DebeziumOptions, _json
-from tidecast.protocols.debezium import _decode_envelope as envelope
-from tidecast.protocols.debezium._decode_schema import fields_of
-from tidecast.protocols.debezium._unknown_fields import unknown_fields
+from tidecast.protocols.debezium._columns import DebeziumDecoder
+from tidecast.protocols.debezium._known import Known
+from tidecast.protocols.debezium._parse import _cut
 from tidecast.protocols.debezium._value_columns import json_column
 from tidecast.values import arrow_type
 
@@ -50,28 +47,13 @@ def first_object(text: str) -> Any:
         return {"payload": {}}
 
 
-def test_the_parts_of_a_message_are_those_that_python_reads(spark: SparkSession) -> None:
-    parts = drawn(st.tuples(PAYLOADS, SCHEMAS, LAYOUTS), 300)
-    frame = spark.createDataFrame([(message(*part),) for part in parts], "value binary").coalesce(1)
-    cut = envelope.payload("value"), envelope.schema("value"), envelope.members("value")
-    for row, (payload, schema, layout) in zip(frame.select(*cut).collect(), parts, strict=True):
-        found = [first_object(row[0]), row[1] and first_object("{" + bytes(row[1]).decode()), row[2]]
-        marked = json.loads(f'{{"payload":0{CLOSING}') | {"payload": payload}
-        assert found == [marked, schema, list(payload)], message(payload, schema, layout)
-
-
-@pytest.mark.parametrize("schema", [None, {"type": "struct", "fields": ["é", ',"schema":{']}], ids=["bare", "schema"])
-def test_rows_without_their_heads_are_those_that_python_reads(spark: SparkSession, schema: Json | None) -> None:
-    payloads = drawn(PAYLOADS, 200)
-    messages = [message(payload, schema, "payload first") for payload in payloads]
-    head = messages[0].index(b',"op":"')
-    shown = None if schema is None else messages[0][messages[0].rindex(b',"schema":{') + len(',"schema":{') :]
-    frame = spark.createDataFrame([(one,) for one in messages], "value binary").coalesce(1)
-    for row, payload in zip(frame.select(envelope.without_head("value", head, shown)).collect(), payloads, strict=True):
-        found = first_object(row[0])["payload"]
-        assert {name: found.get(name) for name in ("op", "before", "after")} == {
-            k: v for k, v in payload.items() if k != "source"
-        }
+def test_the_parts_of_a_message_are_those_that_python_reads() -> None:
+    for payload, schema, layout in drawn(st.tuples(PAYLOADS, SCHEMAS, LAYOUTS), 300):
+        whole = message(payload, schema, layout)
+        found = _cut(whole)
+        assert found is not None, whole
+        assert found[0] == payload, whole
+        assert (found[1] and first_object("{" + found[1].decode())) == schema, whole
 
 
 TABLE = TableSchema(
@@ -83,46 +65,24 @@ TABLE = TableSchema(
     (),
 )
 MEMBERS = st.sampled_from(["n", "a,b", "é", "z"])
-VALUES = {"n": st.integers(0, 9) | st.none()}
 ROWS = st.sets(MEMBERS, min_size=2).flatmap(
-    lambda names: st.fixed_dictionaries(
-        {
-            name: VALUES.get(name, st.none() | texts | st.sampled_from([",", ",,\x01", "comma,", ',"n":null']))
-            for name in names
-        }
-    )
+    lambda names: st.fixed_dictionaries({name: st.integers(0, 9) if name == "n" else texts for name in names})
 )
 
 
-def test_the_columns_that_commas_tell_of_are_those_that_python_lists(spark: SparkSession) -> None:
-    changes = drawn(st.tuples(st.sampled_from("cud"), ROWS, ROWS, st.booleans()), 300)
+def test_a_column_that_the_table_lacks_is_named() -> None:
+    changes = drawn(st.tuples(st.sampled_from("cud"), ROWS, ROWS), 300)
     sides = {
         "c": lambda old, new: {"before": None, "after": new},
         "u": lambda old, new: {"before": old, "after": new},
         "d": lambda old, new: {"after": None, "before": old},
     }
-    payloads = [{"source": {}, "op": op} | sides[op](old, new) for op, old, new, _ in changes]
-    messages = [
-        json.dumps({"payload": payload}, separators=(",", ":"), ensure_ascii=escaped)
-        .replace("comma,", "comma\\u002c" if escaped else "comma,")
-        .encode()
-        for payload, (*_, escaped) in zip(payloads, changes, strict=True)
-    ]
-    row = "n int, `a,b` string, `é` string"
-    head = messages[0].index(b',"op":"')
-    frame = spark.createDataFrame(list(zip(messages, (c[0] for c in changes), strict=True)), "value binary, op string")
-    cut = frame.coalesce(1).select(
-        "op", envelope.without_head("value", head, None).alias("m"), envelope.has_head("value", head).alias("headed")
-    )
-    read = F.from_json("m", f"payload struct<before: struct<{row}>, after: struct<{row}>>")["payload"]
-    typed = cut.select("op", "m", "headed", read["before"].alias("before"), read["after"].alias("after"))
-    found = typed.select(
-        unknown_fields(
-            F.col("m"), F.col("headed"), {"before": F.col("before"), "after": F.col("after")}, fields_of(TABLE)
-        )
-    ).collect()
+    source = {"db": "d", "table": "t", "commit_ts": 5}
+    payloads = [{"source": source, "op": op} | sides[op](old, new) for op, old, new in changes]
+    messages = batch([(None, json.dumps({"payload": payload}).encode()) for payload in payloads])
+    (rows,) = DebeziumDecoder(Known(False).with_version(TABLE, 1)).decode(messages).rows
     strange = [any("z" in (payload[side] or ()) for side in ("before", "after")) for payload in payloads]
-    assert [one[0] for one in found] == ["column z is not in the table" if z else None for z in strange]
+    assert rows.detail.to_pylist() == ["column z is not in the table" if z else None for z in strange]
 
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('\\"\n\x01\x7f\u2028'), max_size=9)

@@ -10,11 +10,11 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
+from decoded_events import decode_simple
 from encoding import Encoded, encoded
 from plans import explained
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from simple_events import decode_simple
 
 from tidecast.model import RECORD, Events, SchemaHistory
 from tidecast.protocols import simple

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from decoded_events import decode_simple
 from differences import assert_messages_equal
 from encoding import encoded
 from full import full
@@ -20,7 +21,6 @@ from golden_data import ONE_OF_EACH, Line, Table, lines
 from golden_events import ZONE, Decoded, GoldenEvents
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from simple_events import decode_simple
 
 from tidecast import verify
 from tidecast.model import LOGICAL_BITS, Ddl, Events, physical_ms

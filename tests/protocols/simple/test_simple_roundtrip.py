@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from decoded_events import decode_simple
 from encoding import encoded
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from simple_events import decode_simple
 from strategies import drawn, fixed, plain, texts, utc_texts
 
 from tidecast.expressions import set_mask

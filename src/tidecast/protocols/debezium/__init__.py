@@ -1,6 +1,5 @@
 """TiCDC's Debezium protocol: bytes to events, events to bytes."""
 
-from tidecast.protocols.debezium._decode import decode
 from tidecast.protocols.debezium._encode import encode_watermark
 from tidecast.protocols.debezium._encode_ddl import DdlHistory, encode_ddl
 from tidecast.protocols.debezium._encoder import DebeziumEncoder
@@ -13,7 +12,6 @@ __all__ = [
     "DdlHistory",
     "DebeziumEncoder",
     "DebeziumOptions",
-    "decode",
     "encode_ddl",
     "encode_watermark",
     "lossy_columns",

@@ -1,0 +1,219 @@
+"""Values in messages as columns of the model. Source: Debezium protocol, column types, the real consumer."""
+
+from __future__ import annotations
+
+import base64
+from binascii import Error as NoBase64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
+from types import NoneType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidecast.model import MAX_DECIMAL_PRECISION, Kind, bit_width
+from tidecast.protocols.debezium._decode_schema import Field
+from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds
+from tidecast.values import (
+    BYTES,
+    TEXT,
+    arrow_type,
+    clock_text,
+    date_text,
+    decimal_of_bytes,
+    moment_text,
+    null_where,
+    nulls,
+    shortest_text,
+    to_numpy,
+    valid,
+)
+
+_INT64, _UINT64 = 1 << 63, 1 << 64
+_EXACT = Context(prec=400)
+_NUMBERS = frozenset([int, float])
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A column of rows: its values, and which rows have one of another form than the column's, or one that is bad."""
+
+    values: pa.Array
+    strange: np.ndarray | None = None
+    bad: np.ndarray | None = None
+
+
+def readable(field: Field) -> bool:
+    """Tell whether a field's values can be read: the bytes of a decimal need to tell how many digits it has."""
+    data_type = field.column.data_type
+    return data_type.kind is not Kind.DECIMAL or field.form.type != "bytes" or data_type.length > 0
+
+
+def read_column(field: Field, raw: Sequence[Any]) -> Cells:
+    """Return the values of a column, null where a row has none. In: what JSON shows of them."""
+    kind = arrow_type(field.column.data_type)
+    if field.column.virtual or {*map(type, raw)} <= {NoneType}:
+        return Cells(nulls(len(raw), kind))
+    wanted, read = _READERS.get(field.column.data_type.kind, _TEXTS)
+    types = wanted(field)
+    strange = None
+    if not {*map(type, raw)} <= types | {NoneType}:
+        strange = np.array([value is not None and type(value) not in types for value in raw], bool)
+        raw = [None if wrong else value for wrong, value in zip(strange, raw, strict=True)]
+    values = read(field, raw)
+    there = np.array([value is not None for value in raw], bool)
+    lost = there & ~valid(values)
+    return Cells(values, strange, lost if lost.any() else None)
+
+
+def _integers(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return whole numbers, null beyond a type's range."""
+    try:
+        return pa.array(values, kind)
+    except (OverflowError, pa.ArrowInvalid):
+        low, high = (-_INT64, _INT64) if kind == pa.int64() else (-(1 << 31), 1 << 31)
+        low, high = (0, _UINT64) if kind == pa.uint64() else (low, high)
+        return pa.array([v if v is None or low <= v < high else None for v in values], kind)
+
+
+def _integer(field: Field, raw: Sequence[Any]) -> pa.Array:
+    kind = arrow_type(field.column.data_type)
+    if kind == pa.uint64():
+        raw = [value + _UINT64 if value is not None and -_INT64 <= value < 0 else value for value in raw]
+    return _integers(raw, kind)
+
+
+def _real(field: Field, raw: Sequence[Any]) -> pa.Array:
+    return pa.array([v if v is None else float(v) for v in raw], pa.float64()).cast(
+        arrow_type(field.column.data_type), safe=False
+    )
+
+
+def _decimal(field: Field, raw: Sequence[Any]) -> pa.Array:
+    data_type = field.column.data_type
+    if field.form.type == "bytes":
+        return decimal_of_bytes(_bytes(raw), data_type.length, data_type.decimal)
+    if 0 < data_type.length <= MAX_DECIMAL_PRECISION:
+        rounded = [_rounded(value, data_type.length, data_type.decimal) for value in raw]
+        return pa.array(rounded, arrow_type(data_type))
+    text = shortest_text(pa.array([v if v is None else float(v) for v in raw], pa.float64()))
+    if not (data_type.length and data_type.decimal):
+        return text
+    return pa.array([t if t is None else _padded(t, data_type.decimal) for t in text.to_pylist()], TEXT)
+
+
+def _padded(number: str, scale: int) -> str:
+    """Return a number's text with at least `scale` digits of fraction."""
+    whole, _, fraction = number.partition(".")
+    return f"{whole}.{fraction.ljust(scale, '0')}"
+
+
+def _unit(scale: int) -> Decimal:
+    return Decimal(1).scaleb(-scale)
+
+
+def _rounded(value: float | None, digits: int, scale: int) -> Decimal | None:
+    """Return the decimal that was rounded to a double, which may have taken a digit more."""
+    if value is None:
+        return None
+    number = Decimal(repr(value)).quantize(_unit(scale), ROUND_HALF_UP, _EXACT)
+    limit = Decimal(10**digits - 1).scaleb(-scale, _EXACT)
+    if abs(number) <= limit:
+        return number
+    if digits < MAX_DECIMAL_PRECISION and abs(number) >= Decimal(10 ** (digits + 1)).scaleb(-scale, _EXACT):
+        return None
+    return limit.copy_sign(number)
+
+
+def _bytes(raw: Sequence[Any]) -> pa.Array:
+    return pa.array(map(_of_base64, raw), BYTES)
+
+
+def _of_base64(text: str | None) -> bytes | None:
+    try:
+        return None if text is None else base64.b64decode(text, validate=True)
+    except (NoBase64, ValueError):
+        return None
+
+
+def _bit(field: Field, raw: Sequence[Any]) -> pa.Array:
+    if field.form.type == "boolean":
+        return pa.array([v if v is None else bytes([v]) for v in raw], BYTES)
+    width = bit_width(field.column.data_type)
+    bits = _bytes(raw).to_pylist()
+    return pa.array([None if b is None or len(b) > width else b.ljust(width, b"\0")[::-1] for b in bits], BYTES)
+
+
+def _date(field: Field, raw: Sequence[Any]) -> pa.Array:
+    return date_text(_integers(raw, pa.int64()))
+
+
+def _datetime(field: Field, raw: Sequence[Any]) -> pa.Array:
+    coarse = in_milliseconds(field.column.data_type)
+    unit, width = (1000, 3) if coarse else (1_000_000, 6)
+    number = _integers(raw, pa.int64())
+    seconds, part = np.divmod(to_numpy(number), unit)
+    fraction = _fraction(part, width, field, always=field.digits or not coarse)
+    return null_where(moment_text(pa.array(seconds), fraction), ~valid(number))
+
+
+def _time(field: Field, raw: Sequence[Any]) -> pa.Array:
+    number = _integers(raw, pa.int64())
+    number = null_where(number, to_numpy(number) == -_INT64)
+    part = np.abs(to_numpy(number)) % 1_000_000
+    return null_where(clock_text(number, _fraction(part, 6, field, always=field.digits)), ~valid(number))
+
+
+def _fraction(part: np.ndarray, width: int, field: Field, *, always: bool) -> pa.Array:
+    """Return the fraction of a second with its point: as many digits as the column has, or all if they are unknown."""
+    shown = field.column.data_type.decimal
+    if always and not shown:
+        return pa.array([""] * len(part), TEXT)
+    digits = pc.utf8_lpad(pa.array(part).cast(TEXT), width, "0")
+    text = pc.binary_join_element_wise(".", pc.utf8_slice_codeunits(digits, 0, shown) if always else digits, "")
+    return text if always else pc.if_else(pa.array(part == 0), pa.scalar("", TEXT), text)
+
+
+def _timestamp(field: Field, raw: Sequence[Any]) -> pa.Array:
+    text, digits = pa.array(raw, TEXT), field.column.data_type.decimal
+    length = to_numpy(pc.binary_length(text))
+    instant = np.asarray(pc.fill_null(pc.ends_with(text, "Z"), True))
+    instant &= ((length >= len(EPOCH_TEXT)) & (length <= len(EPOCH_TEXT) + 7)) | ~valid(text)
+    zero = "0000-00-00 00:00:00" + ("." + "0" * digits if digits else "")
+    told = pc.utf8_rtrim(pc.replace_substring(text, "T", " "), "Z")
+    return null_where(pc.if_else(pc.equal(text, EPOCH_TEXT), pa.scalar(zero, TEXT), told), ~instant)
+
+
+_Reader = tuple[Callable[[Field], frozenset[type]], Callable[[Field, Sequence[Any]], pa.Array]]
+
+
+def _in(*types: type) -> Callable[[Field], frozenset[type]]:
+    return lambda field: frozenset(types)
+
+
+def _of_bit(field: Field) -> frozenset[type]:
+    return frozenset([bool if field.form.type == "boolean" else str])
+
+
+def _of_decimal(field: Field) -> frozenset[type]:
+    return frozenset([str]) if field.form.type == "bytes" else _NUMBERS
+
+
+_TEXTS: _Reader = (_in(str), lambda field, raw: pa.array(raw, TEXT))
+_READERS: dict[Kind, _Reader] = {
+    Kind.INTEGER: (_in(int), _integer),
+    Kind.YEAR: (_in(int), _integer),
+    Kind.FLOAT: (lambda field: _NUMBERS, _real),
+    Kind.DOUBLE: (lambda field: _NUMBERS, _real),
+    Kind.DECIMAL: (_of_decimal, _decimal),
+    Kind.BINARY: (_in(str), lambda field, raw: _bytes(raw)),
+    Kind.BIT: (_of_bit, _bit),
+    Kind.DATE: (_in(int), _date),
+    Kind.DATETIME: (_in(int), _datetime),
+    Kind.TIMESTAMP: (_in(str), _timestamp),
+    Kind.TIME: (_in(int), _time),
+}
+"""The types in which JSON shows values, and what reads them; those of any other kind are texts."""

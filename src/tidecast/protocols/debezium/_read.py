@@ -1,0 +1,68 @@
+"""The driver's part of reading Debezium: it reads schema changes. Source: Debezium protocol, tableChanges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tidecast.model import SchemaHistory
+from tidecast.protocols._decoded import Controls, Marks
+from tidecast.protocols._protocol import DecodeOptions
+from tidecast.protocols.debezium._columns import DebeziumDecoder
+from tidecast.protocols.debezium._controls import changes_of, read_changes
+from tidecast.protocols.debezium._known import Known
+from tidecast.protocols.debezium._parse import Said, parse
+
+_LETTERS = tuple(b"\\u00%d" % n for n in (6, 4))
+"""What a message holds instead where its writer escapes letters."""
+
+
+class DebeziumReader:
+    """Knows the tables that schema changes have shown."""
+
+    head: tuple[bytes, int] | None = None
+    keyless: bytes | None = None
+    position: str | None = "commit_ts"
+    marks: Marks | None = Marks(holds=(b'"ddl"', *_LETTERS))
+
+    def __init__(self, options: DecodeOptions) -> None:
+        self._zone = options.zone
+        self.history: SchemaHistory | None = SchemaHistory() if options.history is None else options.history
+        known = Known(options.ordered)
+        for schema in self.history:
+            known = known.with_version(schema, schema.version)
+        self._known = known
+
+    @property
+    def decoder(self) -> DebeziumDecoder:
+        """See `Reader.decoder`."""
+        return DebeziumDecoder(self._known)
+
+    def learn(self, names: Sequence[bytes]) -> bool:
+        """Return False: messages alone tell of schemas."""
+        return False
+
+    def controls(self, messages: pa.RecordBatch) -> Controls:
+        """Read schema changes. In: `offset`, and the place of each message in `topic` and `partition`, too."""
+        names = messages.schema.names
+        offsets = messages.column("offset").fill_null(0).to_pylist()
+        partitions = zip(
+            *(
+                messages.column(name).to_pylist() if name in names else [None] * len(offsets)
+                for name in ("topic", "partition")
+            ),
+            strict=True,
+        )
+        said = map(parse, *(messages.column(name).to_pylist() for name in ("key", "value")))
+        told = [
+            (place, offset, partition, one)
+            for place, (offset, partition, one) in enumerate(zip(offsets, partitions, said, strict=True))
+            if isinstance(one, Said) and one.op is None
+        ]
+        found, self._known = read_changes(changes_of(told, ordered=self._known.ordered), self._known, self._zone)
+        assert self.history is not None
+        for _, change in found.ddl:
+            if change.schema:
+                self.history.add(change.schema, change)
+        return found
