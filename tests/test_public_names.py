@@ -64,10 +64,11 @@ PUBLIC = {
     """,
     "tidecast.values": """
         BYTES PLAIN Quoting TEXT arrow_type avro_bytes base64_text beginnings bit_bytes bit_number by_distinct
-        bytes_of_base64 clock_micros content_of days_of decimal_bytes decimal_of_bytes decimal_text enum_element
-        enum_number field fixed_bytes for_spark from_spark from_text gather is_zone joined json_object
-        json_string json_value micros_of null_where nulls numbers real refused row_type set_elements set_mask
-        shift_zone shortest_text spread text_of_bytes to_numpy unsigned valid whole
+        bytes_of_base64 clock_micros clock_text content_of date_text days_of decimal_bytes decimal_of_bytes
+        decimal_text enum_element enum_number field fixed_bytes for_spark from_spark from_text gather is_zone
+        joined json_object json_string json_value micros_of moment_text null_where nulls numbers real refused
+        row_type set_elements set_mask shift_zone shortest_text spread text_of_bytes to_numpy unsigned valid
+        whole
     """,
     "tidecast.protocols": """
         CHECKSUM Codec CodecOptions Controls DecodeOptions Decoded Decoder Description Encoder Marks Message
@@ -79,7 +80,7 @@ PUBLIC = {
         read_table_schema schema_key value_schema
     """,
     "tidecast.protocols.debezium": """
-        DdlHistory DebeziumEncoder DebeziumOptions PROTOCOL decode encode_ddl encode_watermark lossy_columns
+        DdlHistory DebeziumEncoder DebeziumOptions PROTOCOL encode_ddl encode_watermark lossy_columns
     """,
     "tidecast.protocols.simple": """
         PROTOCOL SimpleEncoder SimpleOptions claim_check_location encode_bootstrap encode_ddl encode_watermark

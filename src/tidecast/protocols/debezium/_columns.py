@@ -209,6 +209,9 @@ def _with_values(rows: Rows, fields: Sequence[Field], payloads: Sequence[Mapping
         there = np.array([type(side) is dict for side in shown], bool)
         blame(~there & np.array([side is not None for side in shown], bool), _STRANGE)
         sides = [side if type(side) is dict else _NOTHING for side in shown]
+        if strict:
+            for flags, words in _unknown(sides, fields):
+                blame(flags, words)
         cells = [read_column(f, [side.get(f.column.name) for side in sides]) for f in fields]
         for f, cell in zip(fields, cells, strict=True):
             if cell.strange is not None:
@@ -217,8 +220,6 @@ def _with_values(rows: Rows, fields: Sequence[Field], payloads: Sequence[Mapping
                 bad.append((cell.bad, f"column {f.column.name} has a bad value"))
         images[name] = [cell.values for cell in cells]
         missing[name] = ~there
-        if strict:
-            bad += _unknown(sides, fields)
     absent = np.where(deletes, missing["before"], missing["after"])
     blame(absent, "the row is missing")
     for flags, words in bad:

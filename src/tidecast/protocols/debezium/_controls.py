@@ -49,7 +49,7 @@ def changes_of(
     found: dict[tuple[Any, ...], Change] = {}
     for place, offset, partition, said in messages:
         shown = said.payload.get("tableChanges")
-        text = None if shown is None else json.dumps(shown)
+        text = None if shown is None else _text(shown)
         alone = (partition, offset) if said.commit_ts is None else None
         key = (said.database, said.table, said.commit_ts, said.payload["ddl"], text, alone)
         known = found.get(key)
@@ -62,6 +62,17 @@ def changes_of(
         return (change.offset,) if ordered else (change.said.commit_ts or 0, change.offset)
 
     return sorted(found.values(), key=order)
+
+
+def _text(shown: Any) -> str:
+    try:
+        return json.dumps(shown)
+    except RecursionError:
+        return _TOO_DEEP
+
+
+_TOO_DEEP = "{"
+"""Stands for what is nested too deep, and cannot be read either."""
 
 
 def read_changes(changes: Sequence[Change], known: Known, zone: str) -> tuple[Controls, Known]:
@@ -77,7 +88,7 @@ def read_changes(changes: Sequence[Change], known: Known, zone: str) -> tuple[Co
         statement = read_statement(sql)
         try:
             schema = _shown(said, one.changes, statement, zone)
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             why = str(error) if isinstance(error, InvalidSchema) else _BROKEN
             broken.append(Rejected.of(np.array(one.places), Reason.BAD_MESSAGE, why))
             continue

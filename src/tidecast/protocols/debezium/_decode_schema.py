@@ -108,7 +108,7 @@ def read_block(text: bytes, known: Iterable[TableSchema]) -> tuple[TableSchema |
             twice = column["field"] in fields
             fields[column["field"]] = replace(field, column=replace(field.column, virtual=twice))
         return None, tuple(fields.values())
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
         return None
 
 

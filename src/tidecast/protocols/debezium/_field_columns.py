@@ -24,6 +24,7 @@ from tidecast.values import (
     clock_text,
     date_text,
     decimal_of_bytes,
+    joined,
     moment_text,
     null_where,
     nulls,
@@ -173,7 +174,7 @@ def _fraction(part: np.ndarray, width: int, field: Field, *, always: bool) -> pa
     if always and not shown:
         return pa.array([""] * len(part), TEXT)
     digits = pc.utf8_lpad(pa.array(part).cast(TEXT), width, "0")
-    text = pc.binary_join_element_wise(".", pc.utf8_slice_codeunits(digits, 0, shown) if always else digits, "")
+    text = joined([".", pc.utf8_slice_codeunits(digits, 0, shown) if always else digits], TEXT)
     return text if always else pc.if_else(pa.array(part == 0), pa.scalar("", TEXT), text)
 
 

@@ -131,7 +131,14 @@ def _parsed(message: bytes) -> tuple[Json, bytes | None] | None:
     found = members if payload is None else payload
     if type(found) is not dict:
         return None
-    return found, orjson.dumps(schema)[1:] + b"}" if type(schema) is dict else None
+    return found, _shape(schema) if type(schema) is dict else None
+
+
+def _shape(schema: Json) -> bytes:
+    try:
+        return orjson.dumps(schema)[1:] + b"}"
+    except TypeError:  # nested too deep to be one of Debezium's
+        return b"}}"
 
 
 def _loaded(text: bytes) -> Json | None:

@@ -1,0 +1,145 @@
+"""Debezium decoded in batches, in process: every golden message, any split into batches, and damaged messages."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from decoded_batches import Message, Said, batch, damaged, said
+from differences import assert_messages_equal
+from golden_data import Line, lines
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidecast.protocols import DecodeOptions, RoutedTable
+from tidecast.protocols.debezium import DebeziumEncoder, DebeziumOptions
+from tidecast.protocols.debezium._columns import DebeziumDecoder
+from tidecast.protocols.debezium._read import DebeziumReader
+from tidecast.values import to_numpy
+
+ZONE = "Asia/Shanghai"
+CLOCK = 250
+"""The golden encoder's clock is that many milliseconds after the commit."""
+Golden = Callable[[str], Path]
+
+
+def with_offsets(messages: list[Message], first: int = 0) -> pa.RecordBatch:
+    offsets = pa.array(np.arange(first, first + len(messages)))
+    return batch(messages).append_column("offset", offsets)
+
+
+def messages_of(file: Path) -> tuple[list[Line], list[Message]]:
+    found = lines(file)
+    return found, [(base64.b64decode(one["key"]), base64.b64decode(one["value"])) for one in found]
+
+
+def decoder_of(messages: list[Message]) -> DebeziumDecoder:
+    """Return a decoder that knows the tables of messages."""
+    reader = DebeziumReader(DecodeOptions(ordered=True, zone=ZONE))
+    reader.controls(with_offsets(messages))
+    return reader.decoder
+
+
+@pytest.fixture(scope="module")
+def rich(golden: Golden) -> tuple[list[Message], DebeziumDecoder]:
+    _, messages = messages_of(golden("debezium-ext.jsonl.gz"))
+    return messages, decoder_of(messages)
+
+
+OPTIONS = {
+    "debezium": DebeziumOptions(zone=ZONE),
+    "debezium-ext": DebeziumOptions(enable_tidb_extension=True, zone=ZONE),
+    "debezium-noschema": DebeziumOptions(disable_schema=True, zone=ZONE),
+}
+
+
+@pytest.mark.parametrize("variant", OPTIONS)
+def test_what_is_read_is_written_byte_for_byte(variant: str, golden: Golden) -> None:
+    """But for the defaults that stand for NULL, which are read as what they are."""
+    told, messages = messages_of(golden(f"{variant}.jsonl.gz"))
+    decoded = decoder_of(messages).decode(with_offsets(messages))
+    got: dict[int, tuple[str, str]] = {}
+    for rows in decoded.rows:
+        assert rows.reason.null_count == len(rows.at), rows.detail
+        encoder = DebeziumEncoder(OPTIONS[variant], (to_numpy(rows.commit_ts) >> 18) + CLOCK, whole=True)
+        table = RoutedTable(rows.version.schema, rows.version.schema, "topic")
+        parts = (part.to_pylist() for part in (encoder.key(table, rows), encoder.value(table, rows)))
+        got |= {at: (key.decode(), value.decode()) for at, key, value in zip(rows.at.tolist(), *parts, strict=True)}
+    want = {n: m for n, m in enumerate(told) if m["kind"] == "dml"}
+    assert decoded.rejected == []
+    sent = {n: tuple((part or b"").decode() for part in messages[n]) for n in want}
+    assert_messages_equal(got, sent, want)
+
+
+def every(decoder: DebeziumDecoder, messages: list[Message], cuts: list[int]) -> Said:
+    found: Said = {}
+    for first, end in pairwise([0, *sorted(cuts), len(messages)]):
+        found |= said(decoder.decode(with_offsets(messages[first:end], first)), first)
+    return found
+
+
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_any_split_into_batches_says_the_same(data: st.DataObject, rich: tuple[list[Message], DebeziumDecoder]) -> None:
+    messages, decoder = rich
+    some = messages[:400]
+    cuts = data.draw(st.lists(st.integers(0, len(some)), max_size=6))
+    assert every(decoder, some, cuts) == every(decoder, some, [])
+
+
+def test_a_damaged_message_says_nothing_of_its_neighbours(rich: tuple[list[Message], DebeziumDecoder]) -> None:
+    messages, decoder = rich
+    r = random.Random(7)
+    some = [r.choice(messages) for _ in range(2_000)]
+    hurt = {place for place in range(len(some)) if r.random() < 0.5}
+    both = [
+        (key, damaged(r, value, 200)) if place in hurt and value else (key, value)
+        for place, (key, value) in enumerate(some)
+    ]
+    whole, found = every(decoder, some, []), every(decoder, both, [])
+    assert {place: found[place] for place in found if place not in hurt} == {
+        place: whole[place] for place in whole if place not in hurt
+    }
+    left = {place for place, (key, value) in enumerate(both) if key is not None and not value}
+    assert found.keys() == {*range(len(both))} - left
+    assert found == every(decoder, both, [700, 1400])
+
+
+def test_rows_are_in_the_same_part_without_their_values(rich: tuple[list[Message], DebeziumDecoder]) -> None:
+    messages, decoder = rich
+    whole, places = (decoder.decode(with_offsets(messages), values=values) for values in (True, False))
+    assert [(r.version.name, r.at.tolist()) for r in whole.rows] == [
+        (r.version.name, r.at.tolist()) for r in places.rows
+    ]
+    assert [r.commit_ts for r in whole.rows] == [r.commit_ts for r in places.rows]
+    assert (whole.control == places.control).all()
+
+
+@pytest.mark.parametrize("number", ["18446744073709551616", "1e400", "-9223372036854775809", "1.5", "true", '"7"'])
+def test_a_number_that_its_column_cannot_hold_is_no_other_number(
+    number: str, rich: tuple[list[Message], DebeziumDecoder]
+) -> None:
+    messages, decoder = rich
+    rows = next(
+        r
+        for r in decoder.decode(with_offsets(messages)).rows
+        if any(c.data_type.mysql_type == "bigint" for c in r.version.schema.columns)
+    )
+    column = next(c.name for c in rows.version.schema.columns if c.data_type.mysql_type == "bigint")
+    at = next(int(n) for n, op in zip(rows.at, rows.op.to_pylist(), strict=True) if op == "c")
+    key, value = messages[at]
+    members = json.loads(value or b"")
+    shown = json.dumps(members["payload"]["after"][column])
+    assert value is not None
+    wrong = value.replace(f'"{column}":{shown}'.encode(), f'"{column}":{number}'.encode(), 1)
+    assert wrong != value
+    found = every(decoder, [(key, wrong)], [])
+    (reasons,) = found.values()
+    assert "bad-value" in reasons or "bad-json" in reasons
