@@ -41,26 +41,21 @@ PUBLIC = {
     "tidecast.functions": """
         from_ticdc_avro row_checksum
     """,
-    "tidecast.plain": """
-        PlainMessage PlainRow Problem TakesSpark Value check_commit_ts checked_decimal checked_integer float_from
-        float_of from_text in_utc is_narrow is_uint64 member need object_of real_of real_text shortest_text
-        takes_spark value_text zone_named
-    """,
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
         LOGICAL_BITS MAX_DECIMAL_PRECISION Name Op RECORD Reason RowSource SchemaHistory SchemaKey Statement
         TableChanges TableSchema bit_width checked compose ddl_action ddl_type filter_commit_ts is_tso
-        latest_tso physical_ms physical_ms_of read_statement row_type sanitize spark_type split_at_commit_ts
-        to_datetime usual_length with_commit_ts
+        latest_tso physical_ms read_statement row_type sanitize spark_type split_at_commit_ts to_datetime
+        usual_length with_commit_ts
     """,
     "tidecast.spark": """
-        active_java ansi_enabled bad_names block_collapse_project called chunks evaluated_once handed_over
-        inheriting java_properties java_version let mapped number_at parallel_map reused small_table sql_column
-        sql_name sql_text union untraced with_looked_up
+        active_java ansi_enabled called evaluated_once handed_over inheriting java_properties java_version let
+        mapped number_at parallel_map reused small_table sql_column sql_name sql_text union untraced
+        with_looked_up
     """,
     "tidecast.expressions": """
-        LONG_TEXTS MAX_LENGTH as_listed bit_bytes bit_number decimal_text enum_element enum_number from_text has_any
-        is_parsed set_elements set_mask set_number shift_zone shortest_text signed trimmed unsigned_number unsigned_text
+        LONG_TEXTS MAX_LENGTH as_listed bit_bytes bit_number decimal_text enum_element enum_number from_text
+        is_parsed set_elements set_mask set_number shift_zone shortest_text signed unsigned_number
     """,
     "tidecast.values": """
         BYTES PLAIN Quoting TEXT arrow_type avro_bytes base64_text beginnings bit_bytes bit_number by_distinct
@@ -87,8 +82,7 @@ PUBLIC = {
         table_schema
     """,
     "tidecast.checksum": """
-        PlainVerdict Verdict Verdicts explain explained plain_explain plain_verdict row_checksum row_checksums
-        verdict verdicts
+        Verdict Verdicts explain explained row_checksum row_checksums verdict verdicts
     """,
     "tidecast.registry": """
         CONFLUENT FRAMINGS Framing RegisteredSchema Registry SchemaId bounded_json check_glue_url framing_of
@@ -107,10 +101,10 @@ PUBLIC = {
         write_dead_letters
     """,
     "tidecast.sources": """
-        Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream check_source check_source_of
-        database_errors dead_letters decode_records messages_here messages_of parse_database read_database
-        read_progress read_records read_topic reader_of source_errors source_name subjects_of unpacked
-        verdicts_on with_verdict
+        Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream batch_of check_source
+        check_source_of database_errors dead_letters decode_records messages_here messages_of parse_database
+        read_database read_progress read_records read_topic reader_of source_errors source_name subjects_of
+        unpacked verdicts_on with_verdict
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Partitions Router RoutingRules

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from strategies import drawn, fixed
 
-from tidecast.expressions import decimal_text, from_text, has_any, shift_zone, unsigned_number
+from tidecast.expressions import decimal_text, from_text, shift_zone, unsigned_number
 from tidecast.model import DataType
 
 
@@ -170,10 +170,3 @@ def test_decimals_are_as_python_formats_them(session: SparkSession) -> None:
 
 
 ODD = st.characters(exclude_categories=["Cs"]) | st.sampled_from("\x00\n\\]^-\"'\xff\u0100\u2028\U0001f600")
-
-
-def test_characters_are_found_as_python_finds_them(spark: SparkSession) -> None:
-    said = drawn(st.text(ODD, max_size=6), 300)
-    characters = {*drawn(ODD, 12)}
-    found = texts(spark, said, T.StringType(), has_any(F.col("x"), characters))
-    assert found == [not characters.isdisjoint(text) for text in said]

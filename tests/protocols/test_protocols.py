@@ -35,7 +35,7 @@ OPTIONS = {
 
 
 def test_every_folder_is_in_the_register() -> None:
-    ours = [p.name for p in all_protocols() if p.decode or p.codec]
+    ours = [p.name for p in all_protocols() if p.reader or p.codec]
     assert [name.replace("-", "_") for name in ours] == FOLDERS
 
 

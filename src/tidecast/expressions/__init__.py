@@ -12,10 +12,9 @@ from tidecast.expressions._numbers import (
     set_number,
     signed,
     unsigned_number,
-    unsigned_text,
 )
 from tidecast.expressions._real_text import shortest_text
-from tidecast.expressions._text import LONG_TEXTS, MAX_LENGTH, decimal_text, has_any, trimmed
+from tidecast.expressions._text import LONG_TEXTS, MAX_LENGTH, decimal_text
 from tidecast.expressions._zones import shift_zone
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "enum_element",
     "enum_number",
     "from_text",
-    "has_any",
     "is_parsed",
     "set_elements",
     "set_mask",
@@ -36,7 +34,5 @@ __all__ = [
     "shift_zone",
     "shortest_text",
     "signed",
-    "trimmed",
     "unsigned_number",
-    "unsigned_text",
 ]

@@ -9,8 +9,9 @@ import pyarrow as pa
 from tidecast.checksum import Verdict, verdicts
 from tidecast.checksum import explained as checksum_bytes
 from tidecast.inspection._inspected import ColumnShown, Inspected, Place, RowShown, explained, problem_text
-from tidecast.plain import Value, value_text
+from tidecast.inspection._value_text import Value, value_text
 from tidecast.protocols import Decoded, DecodeOptions, Rejected, Rows, protocol_named
+from tidecast.values import valid
 
 
 def inspect_alone(value: bytes, protocol: str, options: DecodeOptions) -> Inspected:
@@ -23,11 +24,21 @@ def inspect_alone(value: bytes, protocol: str, options: DecodeOptions) -> Inspec
     decoded = reader.decoder.decode(message)
     if decoded.unknown and reader.learn([name for name, _ in decoded.unknown]):
         decoded = reader.decoder.decode(message)
-    rows = next((shown for rows in decoded.rows for shown in rows_shown(rows)), None)
-    problem = next(iter(problems(decoded).values()), None)
+    rows = shown_by_place(decoded).get(0)
+    problem = problems(decoded).get(0)
     if decoded.control.size and (wrong := reader.controls(message).rejected):
         problem = problem_text(wrong[0].reason[0].as_py(), wrong[0].detail[0].as_py())
     return explained(Place(), None, value, protocol, None if problem else rows, problem)
+
+
+def shown_by_place(decoded: Decoded) -> dict[int, RowShown]:
+    """Return the rows that can be read, by where their messages stand in the batch; of a message the first one."""
+    found: dict[int, RowShown] = {}
+    for rows in decoded.rows:
+        good = rows.take(~valid(rows.reason))
+        for at, shown in zip(good.at.tolist(), rows_shown(good), strict=True):
+            found.setdefault(at, shown)
+    return found
 
 
 def problems(decoded: Decoded) -> dict[int, str]:

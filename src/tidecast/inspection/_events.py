@@ -14,18 +14,18 @@ from tidecast._errors import ConfigError
 from tidecast._progress import Progress
 from tidecast._uri import parse_place, redact_uri
 from tidecast.api import TopicSource
-from tidecast.checksum import explain, verdict
-from tidecast.inspection._inspected import ColumnShown, Inspected, Place, RowShown, explained, problem_text
+from tidecast.inspection._alone import problems, shown_by_place
+from tidecast.inspection._inspected import Inspected, Place, explained, problem_text
 from tidecast.inspection._wanted import Wanted
 from tidecast.model import RECORD, Events, Kind, Reason, SchemaHistory, TableChanges
-from tidecast.protocols import guess_protocol
-from tidecast.registry import Registry
+from tidecast.protocols import Decoded, guess_protocol
 from tidecast.runtime import spark_session
-from tidecast.sources import decode_records, read_records, source_errors
+from tidecast.sources import batch_of, decode_records, read_records, source_errors
 from tidecast.spark import union
 from tidecast.topics import Offsets, Records, Spans, open_topics
 
 _SHOWN = [*RECORD.fieldNames()[:4], "key", "value"]
+_CAUSE = ("reason", "detail")
 _BINARY = (Kind.BINARY, Kind.BIT)
 
 
@@ -51,23 +51,6 @@ def checked_source(
     """Return a source, whose URI need not name its protocol; see `TopicSource.check`."""
     guess = partial(_guessed, protocol, spark)
     return TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark, guess=guess)
-
-
-def inspect_message(
-    value: bytes,
-    protocol: str,
-    *,
-    registry: Registry | None,
-    zone: str,
-    progress: Progress,
-    spark: SparkSession | None,
-) -> list[Inspected]:
-    """Explain one message."""
-    records = Records(_single_message(spark or spark_session(), value), ordered=True)
-    chosen = records.frame.select(_SHOWN).collect()
-    with decode_records(records, protocol, registry=registry, zone=zone) as events:
-        progress("explaining", 0, 0)
-        return _explain_all(chosen, events, protocol)
 
 
 def _guessed(protocol: str | None, spark: SparkSession | None, uri: str) -> str:
@@ -172,7 +155,8 @@ class Search:
         """Return the first messages at places that are wanted, or the last of them, in their order."""
         last = self.wanted.last
         order = [F.col(n) for n in (["offset"] if ordered else ["timestamp", "topic", "partition", "offset"])]
-        at_places = messages.where(_is_at(self.wanted)).select(_SHOWN)
+        causes = [name for name in _CAUSE if name in messages.columns]
+        at_places = messages.where(_is_at(self.wanted)).select(*_SHOWN, *causes)
         rows = at_places.orderBy(*(c.desc() if last else c for c in order)).limit(self.wanted.limit).collect()
         return rows[::-1] if last else rows
 
@@ -225,28 +209,22 @@ def _lacks_schema(message: Inspected) -> bool:
 
 def _explain_all(chosen: Sequence[Row], events: Events, protocol: str) -> list[Inspected]:
     """Explain messages of a source, whose events are `events`."""
-    offsets = sorted({row["offset"] for row in chosen})
-    rows = {_place(r): _row(r) for r in _explained(events, offsets)}
-    dead_letters = events.dead_letters().where(F.col("offset").isin(offsets)).collect()
-    problems = {_place(r): problem_text(r["reason"], r["detail"]) for r in dead_letters}
+    if not chosen:
+        return []
+    assert events.rows is not None
+    messages = batch_of(chosen)
+    decoded: Decoded = events.rows.read(messages)
+    rows = shown_by_place(decoded)
+    wrong = problems(decoded)
+    if decoded.control.size:  # one of these may be broken, which the driver found out
+        offsets = [row["offset"] for row in chosen]
+        found = events.rejected.where(F.col("offset").isin(offsets)).collect()
+        causes = {_place(row): problem_text(row["reason"], row["detail"]) for row in found}
+        wrong |= {n: causes[place] for n, row in enumerate(chosen) if (place := _place(row)) in causes}
     return [
-        explained(
-            _place(row),
-            _bytes(row["key"]),
-            _bytes(row["value"]),
-            protocol,
-            rows.get(_place(row)),
-            problems.get(_place(row)),
-        )
-        for row in chosen
+        explained(_place(row), _bytes(row["key"]), _bytes(row["value"]), protocol, rows.get(n), wrong.get(n))
+        for n, row in enumerate(chosen)
     ]
-
-
-def _single_message(spark: SparkSession, value: bytes) -> DataFrame:
-    """Return one message as the first record of no topic."""
-    given = {"offset": 0, "value": bytearray(value)}
-    record = (F.lit(given.get(f.name)).cast(f.dataType).alias(f.name) for f in RECORD.fields)
-    return spark.range(1).select(*record)
 
 
 def _place(row: Row) -> Place:
@@ -255,53 +233,6 @@ def _place(row: Row) -> Place:
 
 def _bytes(content: bytearray | None) -> bytes | None:
     return None if content is None else bytes(content)
-
-
-def _row(row: Row) -> RowShown:
-    verification = row["verification"]
-    return RowShown(
-        row["op"],
-        row["table"],
-        row["commit_ts"],
-        [ColumnShown(**c.asDict()) for c in row["columns"]],
-        verification["verdict"],
-        verification["expected"],
-        verification["actual"],
-        verification["corrupted"],
-    )
-
-
-def _explained(events: Events, offsets: Sequence[int]) -> list[Row]:
-    parts = [_explain(t, offsets) for t in events.tables]
-    return union(parts).collect() if parts else []
-
-
-def _explain(changes: TableChanges, offsets: Sequence[int]) -> DataFrame:
-    schema = changes.schema
-    checked = dict(explain(schema, F.col("data")))
-    shown = F.array(
-        *(
-            F.struct(
-                F.lit(c.name).alias("name"),
-                F.lit(str(c.data_type)).alias("type"),
-                _text(c.data_type.kind, F.col("old")[c.name]).alias("old"),
-                _text(c.data_type.kind, F.col("data")[c.name]).alias("new"),
-                checked.get(c.name, F.lit(None).cast("string")).alias("checked"),
-            )
-            for c in schema.columns
-        )
-    )
-    verification = verdict(schema, F.col("data"), F.col("checksum"))
-    return changes.good.where(F.col("offset").isin(list(offsets))).select(
-        "topic",
-        "partition",
-        "offset",
-        F.lit(schema.name).alias("table"),
-        "op",
-        "commit_ts",
-        shown.alias("columns"),
-        verification.alias("verification"),
-    )
 
 
 def _text(kind: Kind, value: Column) -> Column:

@@ -14,10 +14,8 @@ from tidecast._progress import Progress, no_progress
 from tidecast._secrets import resolved_uri
 from tidecast.inspection._alone import inspect_alone
 from tidecast.inspection._inspected import Inspected
-from tidecast.inspection._plain import inspect_plain
 from tidecast.inspection._wanted import Wanted, commit_ts_range, key_of
 from tidecast.model import Reason
-from tidecast.plain import TakesSpark
 from tidecast.protocols import DecodeOptions, check_readable, guess_protocol, protocol_named
 from tidecast.registry import open_registry
 from tidecast.runtime import check_zone, local_zone
@@ -48,7 +46,7 @@ def inspect(
     a row of the `table` (`database.table`), with the `key` (`COLUMN=VALUE`, or JSON as `verify` shows it; of the row
     before or after its change) and with the `commit_ts` (a TSO or a time, or `FROM..TO`), as far as each is given. Of
     Kafka no more is read than that takes. The `protocol` need not be given, where it is TiCDC's: the first message
-    tells it. One message that is sound takes no Spark. Raises ConfigError for a wrong URI, option or text, and for
+    tells it. One message takes no Spark. Raises ConfigError for a wrong URI, option or text, and for
     places that the source does not have; Unreachable and RegistryError.
     """
     wanted = Wanted(
@@ -81,14 +79,8 @@ def inspect(
     protocol_named(name).check_registry(registry)
     progress("reading", 0, 0)
     options = DecodeOptions(ordered=True, registry=registry, zone=zone)
-    try:
-        one = inspect_alone if protocol_named(name).reader else inspect_plain
-        found = [one(value, name, options)]
-    except TakesSpark:
-        from tidecast.inspection._events import inspect_message
-
-        found = inspect_message(value, name, registry=registry, zone=zone, progress=progress, spark=spark)
-    return [replace(one, problem=_with_hint(one.problem)) for one in found]
+    found = inspect_alone(value, name, options)
+    return [replace(found, problem=_with_hint(found.problem))]
 
 
 def follow(

@@ -10,7 +10,7 @@ from tidecast.model._history import InvalidSchema, SchemaHistory, checked
 from tidecast.model._names import sanitize
 from tidecast.model._schema import Column, Index, SchemaKey, TableSchema
 from tidecast.model._ts_range import filter_commit_ts, split_at_commit_ts
-from tidecast.model._tso import is_tso, physical_ms_of
+from tidecast.model._tso import is_tso
 from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, bit_width, spark_type, usual_length
 
 __all__ = [
@@ -47,7 +47,6 @@ __all__ = [
     "is_tso",
     "latest_tso",
     "physical_ms",
-    "physical_ms_of",
     "read_statement",
     "row_type",
     "sanitize",

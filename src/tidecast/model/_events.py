@@ -137,6 +137,9 @@ class RowSource(Protocol):
         tasks.
         """
 
+    def read(self, messages: pa.RecordBatch) -> Any:
+        """Return what some of the messages say, a `tidecast.protocols.Decoded`, read in this process."""
+
 
 @dataclass(frozen=True)
 class Events:

@@ -5,12 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidecast._tso import LOGICAL_BITS, latest_tso
-
-
-def physical_ms_of(tso: Column) -> Column:
-    """Return the wall-clock part of a TSO column (bigint), in milliseconds since the epoch."""
-    return F.shiftright(tso, LOGICAL_BITS)
+from tidecast._tso import latest_tso
 
 
 def is_tso(tso: Column) -> Column:

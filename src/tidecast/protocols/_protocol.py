@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 
 from tidecast._errors import ConfigError
-from tidecast.model import Events, SchemaHistory
-from tidecast.plain import PlainMessage, takes_spark
+from tidecast.model import SchemaHistory
 from tidecast.protocols._codec import Codec, CodecOptions
 from tidecast.protocols._decoded import Reader
 from tidecast.registry import Registry
@@ -21,15 +20,13 @@ class DecodeOptions:
 
     `ordered`: see `tidecast.model.Events`. `registry` is there for a protocol that needs one. `zone` is that of
     TIMESTAMP text which names none. `history` is what earlier batches have shown of schemas, None for the first.
-    `kept` says that Spark had better keep messages that are read more than once. `subjects` tells whether a subject of
-    the registry is likely to be of the messages.
+    `subjects` tells whether a subject of the registry is likely to be of the messages.
     """
 
     ordered: bool = False
     registry: Registry | None = None
     zone: str = "UTC"
     history: SchemaHistory | None = None
-    kept: bool = True
     subjects: Callable[[str], bool] = lambda subject: True
 
 
@@ -61,10 +58,6 @@ def _none_too_large(options: CodecOptions) -> bool:
     return False
 
 
-def _never_plain(value: bytes, options: DecodeOptions) -> PlainMessage:
-    takes_spark("the protocol has no reader in Python")
-
-
 def _nothing_like(value: bytes) -> bool:
     return False
 
@@ -74,9 +67,8 @@ class WireProtocol:
     """One of TiCDC's protocols of messages.
 
     `name` is TiCDC's spelling, `title` that of texts for people, `aliases` are further names in URIs. It is read
-    where it has a `reader`, or `decode`, from the columns of `tidecast.model.RECORD`, and written where it has `codec`.
+    where it has a `reader`, from the columns of `tidecast.model.RECORD`, and written where it has a `codec`.
     `describe` explains one message by its key and value; `looks_like` tells whether a value is one of this protocol's.
-    `read_plain` reads a value without Spark, or raises `tidecast.plain.TakesSpark`.
     `wrong_options` are TiCDC's objections to a changefeed's options, in its words.
 
     What it can do: `needs_registry`; `reads_avro`, whether messages may be Avro; `one_table_per_topic`;
@@ -89,12 +81,10 @@ class WireProtocol:
     name: str
     title: str
     aliases: tuple[str, ...] = ()
-    decode: Callable[[DataFrame, DecodeOptions], Events] | None = None
     reader: Callable[[DecodeOptions], Reader] | None = None
     codec: CodecFactory | None = None
     describe: Callable[[bytes | None, bytes | None], Description] = lambda key, value: Description()
     looks_like: Callable[[bytes], bool] = _nothing_like
-    read_plain: Callable[[bytes, DecodeOptions], PlainMessage] = _never_plain
     wrong_options: Callable[[CodecOptions], Iterable[str]] = _nothing_wrong
     needs_registry: bool = False
     reads_avro: bool = False

@@ -33,7 +33,7 @@ def all_protocols() -> tuple[WireProtocol, ...]:
 
 def known_names(*, readable: bool = False) -> list[str]:
     """Return the names that a URI may have for a protocol, or for one that is read here."""
-    return sorted(n for p in all_protocols() if p.decode or p.reader or not readable for n in (p.name, *p.aliases))
+    return sorted(n for p in all_protocols() if p.reader or not readable for n in (p.name, *p.aliases))
 
 
 def find_protocol(name: str) -> WireProtocol | None:

@@ -4,7 +4,7 @@ from tidecast.sources._database import DATABASE_SCHEMES, Database, database_erro
 from tidecast.sources._passes import DEAD_LETTER, dead_letters
 from tidecast.sources._progress import Progress, check_source_of, read_progress, source_name
 from tidecast.sources._stream import Batch, TopicStream
-from tidecast.sources._survey import Messages
+from tidecast.sources._survey import Messages, batch_of
 from tidecast.sources._topic import (
     check_source,
     decode_records,
@@ -27,6 +27,7 @@ __all__ = [
     "Messages",
     "Progress",
     "TopicStream",
+    "batch_of",
     "check_source",
     "check_source_of",
     "database_errors",

@@ -100,6 +100,10 @@ class Rereading:
 
         return handed_over(self.frame, batches, out)
 
+    def read(self, messages: pa.RecordBatch) -> Decoded:
+        """Return what some of the messages say, read in this process."""
+        return self.reading.read(messages)
+
 
 @dataclass(frozen=True)
 class TypedRows:

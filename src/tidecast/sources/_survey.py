@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
@@ -111,7 +111,7 @@ class Messages:
         counting = _Counting(controls is None, starts)
         found = self._twice(lambda rows: _grouped(rows, counting), _seen(frame, reader), _unknown)
         if told is None or controls is None:
-            told = _batch_of([row["sample"] for row in found if row["kind"] == _CONTROL])
+            told = batch_of(_sorted(row["sample"] for row in found if row["kind"] == _CONTROL))
             controls = reader.controls(told)
         reading = Reading(reader.decoder)
         versions = [(_version(reader.decoder, row), row) for row in found if row["kind"] == _ROWS]
@@ -241,17 +241,21 @@ def _counts(reading: Reading, counting: _Counting, messages: pa.RecordBatch) -> 
         yield pa.RecordBatch.from_arrays([*columns, sample], names=[*names, "sample"])
 
 
-def _batch_of(samples: Sequence[Row]) -> pa.RecordBatch:
-    """Return messages that the driver has got, in the order of their offsets."""
-    kinds = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "key": pa.binary()}
-    ordered = sorted(samples, key=lambda row: (row["offset"], row["partition"] or 0))
-    columns = {n: pa.array([row[n] for row in ordered], kind) for n, kind in (kinds | {"value": pa.binary()}).items()}
-    return pa.RecordBatch.from_pydict(columns)
+def batch_of(samples: Sequence[Row]) -> pa.RecordBatch:
+    """Return messages that the driver has got, in their order."""
+    kinds = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+    kinds |= {"key": pa.binary(), "value": pa.binary(), "reason": pa.string(), "detail": pa.string()}
+    shown = [name for name in kinds if not samples or name in samples[0]]
+    return pa.RecordBatch.from_pydict({name: pa.array([row[name] for row in samples], kinds[name]) for name in shown})
+
+
+def _sorted(messages: Iterable[Row]) -> list[Row]:
+    return sorted(messages, key=lambda row: (row["offset"], row["partition"] or 0))
 
 
 def _version(decoder: Decoder, row: Row) -> TableVersion:
     """Return the table version of rows that tasks have seen. Its number may be that of the first of them."""
-    (rows,) = decoder.decode(_batch_of([row["sample"]]), values=False).rows
+    (rows,) = decoder.decode(batch_of([row["sample"]]), values=False).rows
     return replace(rows.version, schema=replace(rows.version.schema, version=row["version"]))
 
 
@@ -275,7 +279,7 @@ def _control_messages(frame: DataFrame, reader: Reader, marks: Marks) -> pa.Reco
     tests += [F.col("value").contains(F.lit(mark)) for mark in marks.holds]
     causes = [name for name in ("reason", "detail") if name in frame.columns]
     found = frame.where(reduce(or_, tests)).select(*_SAMPLE.names, *causes)
-    return _batch_of(mapped(found, partial(_controls, Reading(reader.decoder)), _SAMPLE).collect())
+    return batch_of(_sorted(mapped(found, partial(_controls, Reading(reader.decoder)), _SAMPLE).collect()))
 
 
 def _controls(reading: Reading, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -8,16 +8,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.errors import DateTimeException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
 from tidecast._uri import parse_place, redact_uri
 from tidecast.model import Events, SchemaHistory
 from tidecast.protocols import DecodeOptions, Reader, check_readable, protocol_named
 from tidecast.registry import Registry, subject_for
-from tidecast.runtime import check_avro_limits, check_executors, unknown_zone
+from tidecast.runtime import check_executors, unknown_zone
 from tidecast.sources._survey import Messages
 from tidecast.sources._unpack import check_compression, is_packed, unpacked
 from tidecast.storage import path_of, path_uri
@@ -84,18 +82,9 @@ def decode_records(
     subjects: Callable[[str], bool] = _any_subject,
 ) -> Events:
     """Return the events of messages in a protocol; `history` is what earlier messages have shown of schemas."""
-    wire = protocol_named(check_readable(protocol))
-    if not wire.reader:
-        check_spark_zone(records.frame.sparkSession, zone)
-    options = DecodeOptions(records.ordered, registry, zone, history, kept=records.kept, subjects=subjects)
-    if wire.reader:
-        check_executors(records.frame.sparkSession)
-        events = _surveyed(records, reader_of(protocol, options))
-    else:
-        if wire.reads_avro:
-            check_avro_limits(records.frame.sparkSession)
-        assert wire.decode is not None
-        events = wire.decode(records.frame, options)
+    options = DecodeOptions(records.ordered, registry, zone, history, subjects)
+    check_executors(records.frame.sparkSession)
+    events = _surveyed(records, reader_of(check_readable(protocol), options))
     return replace(events, tasks=1 if records.few else None)
 
 
@@ -156,13 +145,3 @@ def _surveyed(records: Records, reader: Reader) -> Events:
     except BaseException:  # a registry that does not answer is asked again, with the messages read anew
         kept.frame.unpersist()
         raise
-
-
-def check_spark_zone(spark: SparkSession, zone: str) -> None:
-    """Refuse a time zone that Spark does not know: it would tell in the middle of the rows, or never."""
-    # From a row of values, which Spark computes while it plans: no job.
-    one = spark.sql("SELECT * FROM VALUES (timestamp'2000-01-01') AS one(t)")
-    try:
-        one.select(F.from_utc_timestamp("t", zone)).collect()
-    except DateTimeException:
-        raise unknown_zone(zone) from None

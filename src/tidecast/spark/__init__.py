@@ -3,9 +3,6 @@
 from tidecast.spark._java import java_properties, java_version
 from tidecast.spark._mapped import handed_over, mapped
 from tidecast.spark._plans import (
-    bad_names,
-    block_collapse_project,
-    chunks,
     evaluated_once,
     inheriting,
     number_at,
@@ -22,10 +19,7 @@ from tidecast.spark._sql import called, let, sql_column, sql_name, sql_text
 __all__ = [
     "active_java",
     "ansi_enabled",
-    "bad_names",
-    "block_collapse_project",
     "called",
-    "chunks",
     "evaluated_once",
     "handed_over",
     "inheriting",

@@ -15,8 +15,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from tidecast.spark._reuse import reused
-
 _AT_ONCE = 4
 _THERE = "_tidecast there"
 
@@ -39,11 +37,6 @@ def inheriting(make: Callable[[_Item], _Made]) -> Callable[[_Item], _Made]:
     return made
 
 
-def chunks(items: Sequence[_Item]) -> list[Sequence[_Item]]:
-    """Return items in as many parts as `parallel_map` makes at a time."""
-    return [items[n::_AT_ONCE] for n in range(min(_AT_ONCE, len(items)))]
-
-
 def evaluated_once(column: Column) -> Column:
     """Return a column whose expression Spark evaluates once a row, however often later steps speak of it.
 
@@ -53,22 +46,6 @@ def evaluated_once(column: Column) -> Column:
     expressions where they are.
     """
     return F.when(F.spark_partition_id() >= 0, column)
-
-
-def block_collapse_project(frame: DataFrame, name: str) -> DataFrame:
-    """Return a frame whose columns Spark computes there and then, instead of as parts of what is made of them.
-
-    Spark copies an expression into a later `select` that reads it once, as into the struct of a row, and then has to
-    build the struct for whoever reads a field of it. Made of columns that are settled, a struct whose fields alone
-    are read is never built. In a row of 60 plain texts that gains nothing; it can go when rows of decoded messages
-    take no longer without it. `name` is a column that is cheap to compute and that later steps read.
-    """
-    return frame.withColumn(name, _there(name))
-
-
-@reused()
-def _there(name: str) -> Column:
-    return evaluated_once(F.col(name))
 
 
 def untraced(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
@@ -98,15 +75,6 @@ def union(frames: Sequence[DataFrame], tasks: int | None = None) -> DataFrame:
     spark = frames[0].sparkSession
     tasks = tasks or int(spark.conf.get("spark.sql.shuffle.partitions") or len(frames))
     return spark.sql(statement, **named).coalesce(tasks)
-
-
-def bad_names(values: Iterable[tuple[str, Column]]) -> Column:
-    """Return the names of the values that are not of their column's type, joined by commas; empty where all are.
-
-    In: for each a name, and whether it is bad. These had better be made of columns that are there, as Spark derives
-    from two columns of one step with equal parts what holds for them, and doubles it with each such part.
-    """
-    return F.concat_ws(", ", *(F.when(bad, name) for name, bad in values))
 
 
 def small_table(spark: SparkSession, rows: Sequence[tuple[object, ...]], kinds: Mapping[str, pa.DataType]) -> DataFrame:
