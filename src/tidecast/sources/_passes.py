@@ -32,13 +32,9 @@ DEAD_LETTER = T.StructType([*RECORD.fields, *CAUSE])
 
 @dataclass(frozen=True)
 class Reading:
-    """How messages become rows, as tasks do it: a decoder, and the rows of which each passes every one of `steps`.
-
-    A step takes rows and the messages that they came in, and returns the rows that go on.
-    """
+    """How messages become rows, as tasks do it."""
 
     decoder: Decoder
-    steps: tuple[Callable[[Rows, pa.RecordBatch], Rows], ...] = ()
 
     def read(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say. Those that have a `reason` already, as they could not be unpacked, are rejected."""
@@ -47,10 +43,7 @@ class Reading:
             decoded = self.decoder.decode(messages, values=values)
         else:
             decoded = _around(self.decoder, messages, packed, values=values)
-        decoded = _with_details(decoded, messages)
-        for step in self.steps:
-            decoded = replace(decoded, rows=[kept for r in decoded.rows if len((kept := step(r, messages)).at)])
-        return decoded
+        return _with_details(decoded, messages)
 
 
 def _with_details(decoded: Decoded, messages: pa.RecordBatch) -> Decoded:
