@@ -18,7 +18,7 @@ from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.api._verdicts import COUNTS, VERDICTS, count_verdicts, list_unread, list_verdicts, list_verdicts_of
 from tidecast.checksum import Verdict
 from tidecast.model import Events
-from tidecast.protocols import DecodeOptions, protocol_named
+from tidecast.protocols import DecodeOptions, Rejected, protocol_named
 from tidecast.runtime import settings_of_command
 from tidecast.sources import (
     DEAD_LETTER,
@@ -125,7 +125,7 @@ def _verified(source: TopicSource, mismatches_in: AnyPath | None, dead_letters_i
         records, protocol, registry=source.registry, zone=source.zone, subjects=subjects_of(source.uri)
     )
     report = _report(messages.counted(count_verdicts, COUNTS), source)
-    unread = report.dead_letters
+    unread = _with(report, messages.broken)
     rows = messages.rows() if not report.ok or (dead_letters_in and unread) else None
     if not report.ok and rows:
         wrong = _mismatches(rows.map(partial(list_verdicts, only=Verdict.MISMATCH), VERDICTS)).persist()
@@ -134,7 +134,8 @@ def _verified(source: TopicSource, mismatches_in: AnyPath | None, dead_letters_i
             append_lines(wrong, mismatches_in, expected=report.verdicts[Verdict.MISMATCH])
         wrong.unpersist()
     if dead_letters_in and unread and rows:
-        report.dead_letters = write_dead_letters(rows.map(list_unread, DEAD_LETTER), dead_letters_in)
+        letters = [rows.map(list_unread, DEAD_LETTER), *([messages.broken_messages()] if messages.broken else [])]
+        report.dead_letters = write_dead_letters(union(letters), dead_letters_in)
     return report
 
 
@@ -142,14 +143,16 @@ def _verified_here(source: TopicSource, batches: list[pa.RecordBatch]) -> Verifi
     """Verify messages in this process."""
     options = DecodeOptions(registry=source.registry, zone=source.zone, subjects=subjects_of(source.uri))
     reader = reader_of(source.protocol, options)
+    broken: list[Rejected] = []
     if reader.marks:
         for whole in pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else ():
-            reader.controls(whole)
+            broken += reader.controls(whole).rejected
     decoded = [reader.decoder.decode(batch) for batch in batches]
     if reader.learn([name for one in decoded for name, _ in one.unknown]):
         decoded = [reader.decoder.decode(batch) for batch in batches]
     pairs = [*zip(decoded, batches, strict=True)]
     report = _report((row for part in count_verdicts(pairs) for row in part.to_pylist()), source)
+    _with(report, broken)
     if not report.ok:
         wrong = (row for part in list_verdicts(pairs, Verdict.MISMATCH) for row in part.to_pylist())
         report.mismatches = [
@@ -159,6 +162,14 @@ def _verified_here(source: TopicSource, batches: list[pa.RecordBatch]) -> Verifi
             for r in islice(wrong, SHOWN_MISMATCHES)
         ]
     return report
+
+
+def _with(report: Verified, broken: Iterable[Rejected]) -> Mapping[str, int]:
+    """Count control messages that cannot be used, too; return the dead letters."""
+    report.dead_letters = Counter(report.dead_letters) + Counter(
+        reason for part in broken for reason in part.reason.to_pylist()
+    )
+    return report.dead_letters
 
 
 def _report(rows: Iterable[Row | dict[str, Any]], source: TopicSource) -> Verified:

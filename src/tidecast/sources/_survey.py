@@ -68,6 +68,16 @@ class Messages:
         self._told = _control_messages(records.frame, reader, reader.marks) if reader.marks else None
         self._controls = reader.controls(self._told) if self._told is not None else None
 
+    @property
+    def broken(self) -> Sequence[Rejected]:
+        """Control messages that can be read, but not used, of a source that has its schemas in it."""
+        return self._controls.rejected if self._controls is not None else ()
+
+    def broken_messages(self) -> DataFrame:
+        """Return those messages as dead letters."""
+        assert self._told is not None
+        return _broken(self._records.frame, self._told, self.broken)
+
     def rows(self) -> Rereading:
         """Return the messages, and how their rows are read. One pass before makes sure that all schemas are known."""
         frame = self._records.frame
@@ -85,12 +95,14 @@ class Messages:
         key, keyless = F.col("key"), self._reader.keyless
         if keyless is not None:  # a column of nulls takes Spark less to hand over
             key = F.when(~F.coalesce(F.col("value").startswith(F.lit(keyless)), F.lit(False)), key)
-        causes = [name for name in ("reason", "detail") if name in frame.columns]
+        seen: list[str] = [name for name in ("reason", "detail") if name in frame.columns]
+        if self._reader.marks:  # the version of a row may go by its place
+            seen.append("offset")
 
         def count(rows: Rereading) -> DataFrame:
             return rows.map(make, out).groupBy(*by).agg(F.sum("rows").alias("rows"))
 
-        return self._twice(count, frame.select(key.alias("key"), "value", *causes), lambda row: row["unknown"])
+        return self._twice(count, frame.select(key.alias("key"), "value", *seen), lambda row: row["unknown"])
 
     def _twice(
         self, count: Callable[[Rereading], DataFrame], frame: DataFrame, unknown: Callable[[Row], bytes | None]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from encoding import encoded
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import tidecast
 from tidecast.model import RECORD, Column, DataType, Events, Index, Kind, Reason, TableSchema, row_type
 from tidecast.protocols import debezium
 
@@ -530,3 +533,22 @@ def test_the_first_moments_of_a_timestamp_go_by_the_server_s_clock(spark: SparkS
     }
     named = [damage for _, damage in debezium.lossy_columns(table, options)]
     assert ("the first hours of 1970 become the zero value" in named) == (first > 1)
+
+
+def test_verify_counts_a_schema_change_that_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
+    key, change = shown("tiny", sql="ALTER TABLE `t` MODIFY `tiny` TINYINT", commit_ts=1)
+    change["payload"]["tableChanges"] = "none"
+    frame = records(spark, [(json.dumps(key), json.dumps(change)), (json.dumps(ROW_KEY), json.dumps(ROW_VALUE))])
+    frame.coalesce(1).write.parquet(str(tmp_path / "topic"))
+    source = f"file://{tmp_path}/topic?protocol=debezium"
+    letters = str(tmp_path / "letters")
+    by_spark = tidecast.verify(source, tz="UTC", spark=spark, dead_letters=letters)
+    for report in (by_spark, tidecast.verify(source, tz="UTC")):
+        assert (dict(report.dead_letters), dict(report.verdicts)) == ({"bad-message": 1}, {"none": 1})
+    (letter,) = (json.loads(line) for file in (tmp_path / "letters").rglob("*.json*") for line in lines_of(file))
+    assert letter["detail"] == "tableChanges is not of Debezium's form"
+
+
+def lines_of(file: Path) -> list[str]:
+    data = file.read_bytes()
+    return (gzip.decompress(data) if file.suffix == ".gz" else data).decode().splitlines()

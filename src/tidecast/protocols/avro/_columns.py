@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tidecast.model import InvalidSchema, Op, Reason, checked, latest_tso
 from tidecast.protocols._avro_reader import Reader
 from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
-from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
+from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH, schema_change
 from tidecast.protocols.avro._read_columns import column_of, read_field
 from tidecast.protocols.avro._read_schema import WriterSchema, read_schema
 from tidecast.protocols.avro._schema import CHECKSUM as CHECKSUM_FIELD
@@ -78,11 +78,15 @@ class AvroDecoder:
                 rows.append(_places(version, at))
         if self.asked is not None:
             return Decoded(rows, refused, unknown=unknown)
-        times = np.flatnonzero(watermark)
+        times, changes = np.flatnonzero(watermark), np.flatnonzero(control)
+        told = [schema_change(value) is not None for value in contents.take(pa.array(changes)).to_pylist()]
+        sound = np.array(told, bool)
+        if not sound.all():
+            refused.append(Rejected.of(changes[~sound], Reason.BAD_MESSAGE, "not a schema change"))
         return Decoded(
             rows,
             [*rejected, *refused],
-            np.flatnonzero(control),
+            changes[sound],
             (times, _watermarks(contents, times)),
             unknown,
         )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from tidecast.model import Ddl, Reason, SchemaHistory, ddl_type, read_statement
-from tidecast.protocols._decoded import Controls, Marks, Rejected
+from tidecast.model import SchemaHistory
+from tidecast.protocols._decoded import Controls, Marks
 from tidecast.protocols._protocol import DecodeOptions, missing_registry
 from tidecast.protocols.avro._columns import AvroDecoder
-from tidecast.protocols.avro._control import DDL
+from tidecast.protocols.avro._control import schema_change
 from tidecast.registry import RegisteredSchema, header
 
 
@@ -52,28 +50,5 @@ class AvroReader:
 
     def controls(self, messages: pa.RecordBatch) -> Controls:
         """Read the schema changes that `avro-enable-watermark` sends."""
-        ddl, broken = [], []
-        for place, value in enumerate(messages.column("value").to_pylist()):
-            change = _schema_change(value)
-            if change is None:
-                broken.append(place)
-            else:
-                ddl.append((place, change))
-        bad = [Rejected.of(np.array(broken), Reason.BAD_MESSAGE, "not a schema change")] if broken else []
-        return Controls(ddl, rejected=bad)
-
-
-def _schema_change(value: bytes) -> Ddl | None:
-    """Return the schema change of a message: a byte 1 and a JSON object; None for one that tells no commit-ts."""
-    try:
-        members = json.loads(value[len(DDL) :])
-        commit_ts, sql = members["commitTs"], members.get("query") or ""
-        named = (members.get("schema"), members.get("table"))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    texts = (sql, *(name for name in named if name is not None))
-    if type(commit_ts) is not int or not 0 <= commit_ts < 1 << 63 or not all(isinstance(t, str) for t in texts):
-        return None
-    statement = read_statement(sql)
-    kind = ddl_type(statement) if statement else "QUERY"  # the message has TiDB's number of it
-    return Ddl(kind, sql, commit_ts, named=named if all(named) else None)
+        told = enumerate(map(schema_change, messages.column("value").to_pylist()))
+        return Controls([(place, change) for place, change in told if change is not None])
