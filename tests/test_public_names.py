@@ -103,8 +103,8 @@ PUBLIC = {
     "tidecast.sources": """
         Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream batch_of check_source
         check_source_of database_errors dead_letters decode_records messages_here messages_of parse_database
-        read_database read_progress read_records read_topic reader_of source_errors source_name subjects_of
-        unpacked verdicts_on with_verdict
+        read_database read_progress read_records read_topic reader_of records_here source_errors source_name
+        subjects_of unpacked verdicts_on with_verdict
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Partitions Router RoutingRules

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import json
 import random
 import subprocess
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 
 import tidecast
 from tidecast.inspection._alone import inspect_alone
+from tidecast.model import RECORD
 from tidecast.protocols import DecodeOptions
 from tidecast.registry import Registry, open_registry
 
@@ -186,3 +188,35 @@ def test_a_member_that_nobody_reads_may_come_twice() -> None:
     twice = f'{{"id":0,"id":0,{WATERMARK}'.encode()
     (said,) = tidecast.inspect(hex=twice.hex(), protocol="canal-json", tz="UTC")
     assert (said.type, said.problem) == ("WATERMARK", None)
+
+
+@pytest.mark.parametrize("name", ["avro-checksum", "simple-json"])
+def test_a_small_source_is_explained_here_as_spark_does(
+    name: str, spark: SparkSession, golden: Callable[[str], Path], tmp_path: Path
+) -> None:
+    variant = Variant(name, golden, tmp_path)
+    few = [m for m in variant.messages if m["kind"] != "dml" or (m["db"], m["table"]) in FEW | NUMBERS][:300]
+    rows = [
+        ("t", m["partition"], n, dt.datetime.fromtimestamp(n, dt.UTC), b"", value(m), None) for n, m in enumerate(few)
+    ]
+    topic = tmp_path / "topic"
+    spark.createDataFrame(rows, RECORD).coalesce(1).write.parquet(str(topic))
+    source = f"file://{topic}?protocol={variant.protocol}"
+    tables = sorted({f"{m['db']}.{m['table']}" for m in few if m["kind"] == "dml"})
+    last = max(m["commit_ts"] for m in few if m["kind"] == "dml")
+    asked: list[dict[str, Any]] = [
+        {"limit": 20},
+        {"last": 3},
+        {"partition": 1, "limit": 5},
+        {"offset": len(few) // 2},
+        {"table": tables[0], "limit": 4},
+        {"key": ["id=2"], "limit": 3},
+        {"commit_ts": last, "limit": 5},
+        {"table": "no.table"},
+    ]
+    for options in asked:
+        here, by_spark = (
+            [asdict(one) for one in tidecast.inspect(source, schema_registry=variant._url, tz=ZONE, spark=s, **options)]
+            for s in (None, spark)
+        )
+        assert here == by_spark, options

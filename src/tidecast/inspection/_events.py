@@ -15,12 +15,21 @@ from tidecast._progress import Progress
 from tidecast._uri import parse_place, redact_uri
 from tidecast.api import TopicSource
 from tidecast.inspection._alone import problems, shown_by_place
+from tidecast.inspection._here import inspect_here
 from tidecast.inspection._inspected import Inspected, Place, explained, problem_text
 from tidecast.inspection._wanted import Wanted
 from tidecast.model import RECORD, Events, Kind, Reason, SchemaHistory, TableChanges
-from tidecast.protocols import Decoded, guess_protocol
-from tidecast.runtime import spark_session
-from tidecast.sources import batch_of, decode_records, read_records, source_errors
+from tidecast.protocols import Decoded, DecodeOptions, guess_protocol
+from tidecast.runtime import settings_of_command, spark_session
+from tidecast.sources import (
+    batch_of,
+    decode_records,
+    messages_here,
+    read_records,
+    records_here,
+    source_errors,
+    subjects_of,
+)
 from tidecast.spark import union
 from tidecast.topics import Offsets, Records, Spans, open_topics
 
@@ -41,6 +50,10 @@ def inspect_topic(
 ) -> list[Inspected]:
     """Explain the messages of a source that are wanted; see `tidecast.inspect`."""
     checked = checked_source(source, protocol=protocol, schema_registry=schema_registry, tz=tz, spark=spark)
+    if spark is None and not settings_of_command() and (batches := messages_here(checked.uri)):
+        progress("reading", 0, 0)
+        options = DecodeOptions(registry=checked.registry, zone=checked.zone, subjects=subjects_of(checked.uri))
+        return inspect_here(batches, checked.protocol, options, wanted)
     with source_errors(checked.uri):
         return Search(checked, wanted, progress).run()
 
@@ -58,12 +71,17 @@ def _guessed(protocol: str | None, spark: SparkSession | None, uri: str) -> str:
     if protocol:
         return protocol
     with source_errors(uri):
-        records = open_topics(parse_place(uri)).read(spark or spark_session()).frame
-        first = records.where(F.octet_length("value") > 0).select("value").head()
+        here = records_here(uri) if spark is None else None
+        if here is not None:
+            first = next((value for batch in here for value in batch.column("value").to_pylist() if value), None)
+        else:
+            records = open_topics(parse_place(uri)).read(spark or spark_session()).frame
+            row = records.where(F.octet_length("value") > 0).select("value").head()
+            first = row and bytes(row["value"])
     if first is None:
         hint = "write ?protocol=… behind the source"
         raise ConfigError("no message tells the protocol", where=redact_uri(uri), hint=hint)
-    return guess_protocol(bytes(first["value"])).name
+    return guess_protocol(first).name
 
 
 @dataclass(frozen=True)

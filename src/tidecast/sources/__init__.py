@@ -13,6 +13,7 @@ from tidecast.sources._topic import (
     read_records,
     read_topic,
     reader_of,
+    records_here,
     source_errors,
     subjects_of,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "read_records",
     "read_topic",
     "reader_of",
+    "records_here",
     "source_errors",
     "source_name",
     "subjects_of",

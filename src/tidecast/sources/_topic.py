@@ -117,11 +117,13 @@ def messages_here(uri: str) -> list[pa.RecordBatch] | None:
     See `FileTopics.here` for the columns.
     """
     place = parse_place(uri)
-    topics, protocol = open_topics(place), protocol_of(uri)
-    readable = protocol_named(protocol).reader is not None and not is_packed(protocol, place.params)
-    if not readable or not isinstance(topics, FileTopics):
-        return None
-    here: list[pa.RecordBatch] | None = topics.here(_FEW_BYTES)
+    return None if is_packed(protocol_of(uri), place.params) else records_here(uri)
+
+
+def records_here(uri: str) -> list[pa.RecordBatch] | None:
+    """Return the records of a source as they lie in it, if it is few files on this machine; else None."""
+    topics = open_topics(parse_place(uri))
+    here: list[pa.RecordBatch] | None = topics.here(_FEW_BYTES) if isinstance(topics, FileTopics) else None
     return here
 
 

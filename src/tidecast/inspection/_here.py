@@ -1,0 +1,118 @@
+"""Messages of small files on this machine explained in the command's own process, without Spark."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidecast.inspection._alone import problems, shown_by_place
+from tidecast.inspection._inspected import Inspected, Place, RowShown, explained, problem_text
+from tidecast.inspection._value_text import value_text
+from tidecast.inspection._wanted import Wanted
+from tidecast.protocols import Decoded, DecodeOptions, Rows
+from tidecast.sources import reader_of
+from tidecast.values import field, valid
+
+
+def inspect_here(
+    batches: Sequence[pa.RecordBatch], protocol: str, options: DecodeOptions, wanted: Wanted
+) -> list[Inspected]:
+    """Explain the messages of a source that are wanted. In: all of its messages (see `RECORD`)."""
+    (messages,) = pa.Table.from_batches(batches).combine_chunks().to_batches() or [batches[0]]
+    said = _Said.of(messages, protocol, options)
+    chosen = [place for place in _in_order(messages, options.ordered) if _is_at(messages, place, wanted)]
+    if wanted.of_rows:
+        rows = {*_wanted_rows(said.decoded, wanted)}
+        chosen = [place for place in chosen if place in rows]
+    chosen = chosen[-wanted.limit :] if wanted.last else chosen[: wanted.limit]
+    return [said.explained(messages, place, protocol) for place in chosen if wanted.limit]
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What messages say, their rows as they are shown, and why some cannot be read, by their places."""
+
+    decoded: Decoded
+    broken: Mapping[int, str]
+
+    @classmethod
+    def of(cls, messages: pa.RecordBatch, protocol: str, options: DecodeOptions) -> _Said:
+        """Read messages, their schemas first."""
+        reader = reader_of(protocol, options)
+        controls = reader.controls(messages) if reader.marks else None
+        decoded = reader.decoder.decode(messages)
+        if decoded.unknown and reader.learn([name for name, _ in decoded.unknown]):
+            decoded = reader.decoder.decode(messages)
+        broken = {
+            int(at): problem_text(reason, detail)
+            for part in (controls.rejected if controls else ())
+            for at, reason, detail in zip(part.at, part.reason.to_pylist(), part.detail.to_pylist(), strict=True)
+        }
+        return cls(decoded, broken)
+
+    def explained(self, messages: pa.RecordBatch, place: int, protocol: str) -> Inspected:
+        """Return what is told of one message."""
+        alone = _only(self.decoded, place)
+        row: RowShown | None = shown_by_place(alone).get(place)
+        problem = problems(alone).get(place) or self.broken.get(place)
+        (shown,) = messages.slice(place, 1).select(["topic", "partition", "offset", "key", "value"]).to_pylist()
+        where = Place(shown["topic"], shown["partition"], shown["offset"])
+        return explained(where, shown["key"], shown["value"], protocol, row, problem)
+
+
+def _only(decoded: Decoded, place: int) -> Decoded:
+    """Return what one message says, of what a batch does."""
+    rows = [r.take(r.at == place) for r in decoded.rows if (r.at == place).any()]
+    return Decoded(rows, [r for r in decoded.rejected if (r.at == place).any()])
+
+
+def _in_order(messages: pa.RecordBatch, ordered: bool) -> Iterator[int]:
+    names = ["offset"] if ordered else ["timestamp", "topic", "partition", "offset"]
+    keys = [(name, "ascending") for name in names]
+    numbered = pa.Table.from_batches([messages.select(names)]).append_column("n", pa.array(np.arange(len(messages))))
+    return iter(numbered.sort_by(keys).column("n").to_pylist())
+
+
+def _is_at(messages: pa.RecordBatch, place: int, wanted: Wanted) -> bool:
+    """Tell whether a message lies at a place that is wanted; one without a partition went to all of them."""
+    topic, partition, offset = (messages.column(name)[place].as_py() for name in ("topic", "partition", "offset"))
+    return (
+        wanted.topic in (None, topic)
+        and (wanted.partition is None or partition in (None, wanted.partition))
+        and wanted.offset in (None, offset)
+    )
+
+
+def _wanted_rows(decoded: Decoded, wanted: Wanted) -> Iterator[int]:
+    """Yield the places of messages with a row that is wanted."""
+    for rows in decoded.rows:
+        names = {c.name for c in rows.version.schema.columns}
+        if wanted.table not in (None, rows.version.schema.name) or not wanted.key.keys() <= names:
+            continue
+        mine = np.ones(len(rows.at), bool)
+        if wanted.commit_ts is not None:
+            first, last = wanted.commit_ts
+            mine &= np.array([ts is not None and first <= ts <= last for ts in rows.commit_ts.to_pylist()], bool)
+        if wanted.key:
+            mine &= _has_key(rows, rows.old, wanted.key) | _has_key(rows, rows.data, wanted.key)
+        yield from rows.at[mine].tolist()
+
+
+def _has_key(rows: Rows, side: pa.StructArray, key: Mapping[str, str | None]) -> np.ndarray:
+    """Tell which rows have these values, as they are shown here; of bytes, also as `verify` shows them."""
+    found = valid(side)
+    for name, text in key.items():
+        data_type = rows.version.schema.column(name).data_type
+        values = field(side, name).to_pylist()
+        found &= np.array([text in _texts(data_type, value) for value in values], bool)
+    return found
+
+
+def _texts(data_type: Any, value: Any) -> tuple[str | None, ...]:
+    shown = value_text(data_type, value)
+    return (shown, base64.b64encode(value).decode()) if isinstance(value, bytes) else (shown,)
