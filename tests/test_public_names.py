@@ -136,8 +136,8 @@ PUBLIC = {
         Feature Report check features_of write
     """,
     "tidecast.runtime": """
-        ICEBERG_JARS Java MASTER MYSQL_JARS QUICK REMOTE RunningTasks SPARK_JARS check_avro_limits check_executors
-        check_zone command_settings configure_spark fetch_jars find_java is_iceberg local_zone outside_settings
+        ICEBERG_JARS Java MASTER MYSQL_JARS QUICK REMOTE RunningTasks SPARK_JARS check_executors check_zone
+        command_settings configure_spark fetch_jars find_java is_iceberg local_zone outside_settings
         read_jar_list running_session settings_of_command spark_session unknown_zone without_secrets
     """,
     "tidecast.cli": """

@@ -26,11 +26,9 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 import tidecast
 from tidecast._atomic import locked
 from tidecast._errors import MissingRuntime, root_cause
-from tidecast.model import RECORD
 from tidecast.runtime import (
     ICEBERG_JARS,
     SPARK_JARS,
-    check_avro_limits,
     configure_spark,
     fetch_jars,
     find_java,
@@ -39,8 +37,6 @@ from tidecast.runtime import (
 from tidecast.runtime._avro_limits import AVRO_LIMITS
 from tidecast.runtime._outside import outside_settings
 from tidecast.runtime._session import settings_of
-from tidecast.sources import decode_records
-from tidecast.topics import Records
 
 ROOT = Path(__file__).parents[2]
 SMALL_NAME = "org.apache.commons:commons-pool2:2.12.0"
@@ -308,37 +304,6 @@ def test_the_session_is_set_up_as_promised(spark: SparkSession) -> None:
     assert spark.conf.get("spark.jars") == ",".join(map(str, fetch_jars({**SPARK_JARS, **ICEBERG_JARS})))
     java = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
     assert all("-Dorg.apache.avro.limits.bytes.maxLength=134217728" in str(spark.conf.get(name)) for name in java)
-
-
-def test_a_session_without_limits_for_avro_is_told_once(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
-    def java(*method: str) -> str | None:
-        arguments = ", ".join(f"'{text}'" for text in ("java.lang.System", *method))
-        return spark.sql(f"SELECT java_method({arguments})").collect()[0][0]  # type: ignore[no-any-return]
-
-    limit = "org.apache.avro.limits.string.maxLength"
-    checked = "spark.tidecast.avroLimitsChecked"
-    spark.conf.unset(checked)
-    check_avro_limits(spark)
-    assert not caplog.records
-    before = java("clearProperty", limit)
-    try:
-        spark.conf.unset(checked)
-        check_avro_limits(spark)
-        check_avro_limits(spark)
-    finally:
-        java("setProperty", limit, str(before))
-    (found,) = (r.getMessage() for r in caplog.records)
-    assert f"not set: {limit})" in found
-    assert f"spark.executor.extraJavaOptions: -D{limit.replace('string', 'bytes')}=134217728" in found
-
-
-def test_a_protocol_without_avro_needs_no_limits_for_it(other_session: SparkSession) -> None:
-    records = Records(other_session.createDataFrame([], RECORD))
-    asked = []
-    for protocol in ("canal-json", "debezium", "simple"):
-        decode_records(records, protocol).release()
-        asked.append(other_session.conf.get("spark.tidecast.avroLimitsChecked", None))
-    assert asked == [None, None, "true"]
 
 
 def test_delta_kafka_and_avro_are_there(spark: SparkSession, tmp_path: Path) -> None:

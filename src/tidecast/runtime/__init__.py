@@ -1,6 +1,5 @@
 """The ground that everything stands on: a Java, the connectors, a Spark session, the system's time zone."""
 
-from tidecast.runtime._avro_limits import check_avro_limits
 from tidecast.runtime._executors import check_executors
 from tidecast.runtime._iceberg import is_iceberg
 from tidecast.runtime._jars import ICEBERG_JARS, MYSQL_JARS, SPARK_JARS, fetch_jars, read_jar_list
@@ -20,7 +19,6 @@ __all__ = [
     "SPARK_JARS",
     "Java",
     "RunningTasks",
-    "check_avro_limits",
     "check_executors",
     "check_zone",
     "command_settings",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import socketserver
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -111,13 +112,25 @@ class Service:
             return None
 
         threading.Thread(target=watch, name="watch", daemon=True).start()
-        try:
-            yield
-        finally:
-            ended.set()
+        with _without_traces():
+            try:
+                yield
+            finally:
+                ended.set()
         if lost.is_set():
             raise TerminalError(
                 "Spark's Java has died, and the server ends with it",
                 hint="start it again, and every changefeed goes on from its checkpoint; "
                 "TIDECAST_SPARK_LOG=warn shows what Java says of its end",
             )
+
+
+@contextmanager
+def _without_traces() -> Iterator[None]:
+    """Keep PySpark's server for accumulators from printing a stack trace where Java's end cuts off what it reads."""
+    before = socketserver.BaseServer.handle_error
+    socketserver.BaseServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        socketserver.BaseServer.handle_error = before  # type: ignore[method-assign]
