@@ -57,9 +57,7 @@ def letter(offset: int, reason: str, value: str, **more: object) -> str:
 @pytest.fixture
 def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of tables that have dead letters."""
-    monkeypatch.setattr(
-        "tidecast.inspection._events.inspect_message", lambda *_, **__: pytest.fail("Spark was started")
-    )
+    monkeypatch.setattr("tidecast.inspection._events.spark_session", lambda *_, **__: pytest.fail("Spark was started"))
     folder = tmp_path / "tables" / "_dead_letters"
     folder.mkdir(parents=True)
     (folder / "part-b.jsonl").write_text(letter(9, "bad-json", "{", key="aw==") + letter(7, "bad-json", "{no"))
