@@ -19,11 +19,11 @@ from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
 from bench.suite import KnownSchemas
 from bench.topics import HEADER, as_records, avro_encoder, with_messages
-from tidecast.checksum import Verdict, verdict
-from tidecast.expressions import MAX_LENGTH
+from tidecast.checksum import Verdict
 from tidecast.model import TableChanges
 from tidecast.protocols import avro
-from tidecast.sources import decode_records
+from tidecast.sources import decode_records, with_verdict
+from tidecast.spark import MAX_LENGTH
 from tidecast.topics import Records
 
 OPTIONS = avro.AvroOptions(
@@ -82,7 +82,7 @@ def contestants(changes: DataFrame) -> list[Contestant]:
         return table
 
     table = find_tables()
-    verified = table.frame.withColumn("verification", verdict(table.schema, F.col("data"), F.col("checksum")))
+    verified = with_verdict(table)
     wrong = verified.where(F.col("verification.verdict") != Verdict.MATCH).count()
     assert wrong == 0, f"{wrong} rows do not match their own checksum"
 

@@ -20,9 +20,9 @@ from bench.race import Contestant, chosen, consume, parser, race, report, tell
 from bench.runs import SINKS, Runs, anew, workspace
 from bench.simple import MESSAGE
 from bench.topics import FIRST, HEADER, OPTIONS, write_topics
-from tidecast.expressions import MAX_LENGTH
 from tidecast.model import RECORD
 from tidecast.protocols.avro import value_schema
+from tidecast.spark import MAX_LENGTH
 
 
 @dataclass

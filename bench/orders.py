@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast.checksum import row_checksum
+from tidecast.functions import row_checksum
 from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Index, Op, TableSchema, row_type
 
@@ -99,7 +99,7 @@ def inserted_rows(spark: SparkSession, count: int, schema: TableSchema = SCHEMA,
     checksum = F.struct(
         F.lit(2).alias("version"),
         F.lit(False).alias("corrupted"),
-        row_checksum(schema, F.col("data")).alias("current"),
+        row_checksum("data", schema).alias("current"),
         F.lit(0).cast("bigint").alias("previous"),
     )
     nothing = F.lit(None).cast(row_type(schema))

@@ -21,13 +21,12 @@ from pyspark.sql.avro.functions import from_avro
 from bench.orders import SCHEMA
 from bench.race import Contestant, consume, run
 from bench.topics import as_records, with_messages
-from tidecast.expressions import MAX_LENGTH
 from tidecast.model import CHECKSUM, Kind, TableChanges
 from tidecast.model import Column as TableColumn
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleEncoder, SimpleOptions
 from tidecast.sources import decode_records
-from tidecast.spark import union
+from tidecast.spark import MAX_LENGTH, union
 from tidecast.topics import Records
 
 orjson: Any

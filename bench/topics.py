@@ -12,12 +12,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from bench.orders import COMMIT_TS, SCHEMA, inserted_rows, table
-from tidecast.expressions import MAX_LENGTH
 from tidecast.model import RECORD, TableSchema
 from tidecast.protocols import Encoder, RoutedTable, Rows, avro
 from tidecast.protocols.avro import AvroEncoder, AvroOptions
 from tidecast.registry import SchemaId, header, open_registry
-from tidecast.spark import mapped
+from tidecast.spark import MAX_LENGTH, mapped
 
 OPTIONS = AvroOptions(enable_tidb_extension=True, checksum=True)
 FIRST = SCHEMA.table

@@ -21,11 +21,11 @@ import tidecast
 from bench.orders import COMMIT_TS, SCHEMA, inserted_rows
 from bench.runs import workspace
 from bench.topics import FIRST, HEADER, OPTIONS, add_file, as_records, avro_encoder, with_messages
-from tidecast.checksum import row_checksum
-from tidecast.expressions import MAX_LENGTH
+from tidecast.functions import row_checksum
 from tidecast.model import RECORD
 from tidecast.protocols import avro
 from tidecast.registry import open_registry
+from tidecast.spark import MAX_LENGTH
 
 _HOT, _HOT_SHARE, _CENT = 5, 80, 100
 _TSO_STEP = 1 << 18
@@ -51,7 +51,7 @@ class Upserts:
             hot, any_ = (F.pmod(F.xxhash64(n, F.lit(2)), F.lit(keys)) for keys in (self._keys // _HOT, self._keys))
             key = F.when(chance < _HOT_SHARE, hot * _HOT).otherwise(any_) + 1
             changes = changes.withColumn("data", F.col("data").withField("id", key))
-        checksum = F.col("checksum").withField("current", row_checksum(SCHEMA, F.col("data")))
+        checksum = F.col("checksum").withField("current", row_checksum("data", SCHEMA))
         changes = changes.withColumns({"checksum": checksum, "commit_ts": F.lit(COMMIT_TS) + n * _TSO_STEP})
         messages = with_messages(changes, SCHEMA, avro_encoder(SCHEMA, self._key_id, self._value_id, OPTIONS))
         records = as_records(

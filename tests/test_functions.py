@@ -75,6 +75,7 @@ def test_messages_that_are_not_of_the_schema_are_null(
         "cut": from_ticdc_avro(F.substring(whole, F.lit(1), length - 1), text, tz=ZONE),
         "longer": from_ticdc_avro(F.concat(whole, F.lit(b"\0")), text, tz=ZONE),
         "unframed": from_ticdc_avro(F.concat(F.lit(b"\1"), F.substring(whole, F.lit(2), length)), text, tz=ZONE),
+        "headless": from_ticdc_avro(F.substring(whole, 1, 3), text, tz=ZONE),
         "nothing": from_ticdc_avro(F.lit(None).cast("binary"), text, tz=ZONE),
     }
     (found,) = spark.range(1).select(*(case.isNotNull().alias(name) for name, case in cases.items())).collect()

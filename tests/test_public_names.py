@@ -49,13 +49,8 @@ PUBLIC = {
         usual_length with_commit_ts
     """,
     "tidecast.spark": """
-        active_java ansi_enabled called evaluated_once handed_over inheriting java_properties java_version let
-        mapped number_at parallel_map reused small_table sql_column sql_name sql_text union untraced
-        with_looked_up
-    """,
-    "tidecast.expressions": """
-        LONG_TEXTS MAX_LENGTH as_listed bit_bytes bit_number decimal_text enum_element enum_number from_text
-        is_parsed set_elements set_mask set_number shift_zone shortest_text signed unsigned_number
+        LONG_TEXTS MAX_LENGTH evaluated_once handed_over inheriting mapped number_at parallel_map reused
+        small_table sql_column sql_name sql_text union untraced with_looked_up
     """,
     "tidecast.values": """
         BYTES PLAIN Quoting TEXT arrow_type avro_bytes base64_text beginnings bit_bytes bit_number by_distinct
@@ -82,7 +77,7 @@ PUBLIC = {
         table_schema
     """,
     "tidecast.checksum": """
-        Verdict Verdicts explain explained row_checksum row_checksums verdict verdicts
+        Verdict Verdicts explained row_checksums verdicts
     """,
     "tidecast.registry": """
         CONFLUENT FRAMINGS Framing RegisteredSchema Registry SchemaId bounded_json check_glue_url framing_of
@@ -108,7 +103,7 @@ PUBLIC = {
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Partitions Router RoutingRules
-        TableFilter TableMatcher check_event_filters check_target filter_errors target_name
+        RowFilter TableFilter TableMatcher check_event_filters check_target filter_errors target_name
     """,
     "tidecast.config": """
         ChangefeedConfig build_config checked_replica_config completed_replica_config default_replica_config

@@ -25,20 +25,6 @@ def test_the_same_arguments_give_what_was_built_before() -> None:
     assert built == [("a", False), ("b", True), ("b", False)]
 
 
-def test_what_a_result_depends_on_is_asked_for_at_each_use() -> None:
-    settings = {"ansi": False}
-
-    @reused(lambda: settings["ansi"])
-    def build(name: str) -> str:
-        return f"{name} {settings['ansi']}"
-
-    assert build("a") == "a False"
-    settings["ansi"] = True
-    assert build("a") == "a True"
-    settings["ansi"] = False
-    assert build("a") == "a False"
-
-
 def test_a_failure_is_not_kept() -> None:
     @reused()
     def build(name: str) -> str:

@@ -229,3 +229,8 @@ def test_spans_are_gathered_from_between_others(parts: list[tuple[bytes, bytes, 
 def test_rows_in_which_all_is_null_are_joined_to_nothing() -> None:
     one, other = column([None, "a", None], TEXT), column([None, None, "b"], TEXT)
     assert joined([one, other], TEXT).to_pylist() == ["", "a", "b"]
+
+
+def test_the_empty_set_is_no_element() -> None:
+    kind = DataType("set", "utf8mb4", elements=("", "a"))
+    assert set_mask(kind, pa.array(["", "a", ",a"], TEXT)).to_pylist() == [0, 2, 3]

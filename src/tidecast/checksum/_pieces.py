@@ -5,6 +5,7 @@ Each maker returns one binary column, or several that follow each other; null fo
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 
@@ -73,7 +74,14 @@ def _vector(data_type: DataType, value: pa.Array) -> Pieces:
     return (found if lost is None else pc.if_else(pa.array(lost), _NEVER, found),)
 
 
+_NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_NUMBERS = re.compile(rf"\[(?:{_NUMBER}(?:,{_NUMBER})*+)?\]", re.ASCII)
+"""A vector as TiDB shows it: JSON has blanks, texts and booleans, too, which are no number of it."""
+
+
 def _vector_bytes(text: str) -> bytes | None:
+    if not _NUMBERS.fullmatch(text):
+        return None
     try:
         parts = orjson.loads(text)
         return struct.pack(f"<I{len(parts)}f", len(parts), *parts)

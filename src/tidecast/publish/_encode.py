@@ -13,7 +13,7 @@ from tidecast.model import HEADERS, RECORD
 from tidecast.protocols import Encoder
 from tidecast.publish._batch import Batch, OutgoingTable
 from tidecast.publish._fit import MessageSize
-from tidecast.publish._rows import MOVED, SENT, RowPlan, messages_of, messages_of_frame, split_frame
+from tidecast.publish._rows import SENT, RowPlan, messages_of, messages_of_frame
 from tidecast.spark import mapped, reused, union
 
 _SOURCE = T.StructType([*RECORD.fields, T.StructField("commit_ts", T.LongType())])
@@ -36,17 +36,11 @@ def sent_messages(
     whole, frames = dict[str, RowPlan](), []
     for number, outgoing in enumerate(tables):
         plan = _plan(batch, number, outgoing, encoder, size)
-        changes, schema = outgoing.changes, outgoing.table.schema
-        by_values = batch.filters.reads_values(schema)
-        if batch.events.rows and callable(changes.source) and not by_values:
+        changes = outgoing.changes
+        if batch.events.rows and callable(changes.source):
             whole[changes.name] = plan
             continue
-        frame = changes.frame
-        if by_values:
-            # Filters see what is left after the split: a delete and an insert, each by itself.
-            split = T.StructType([*frame.schema.fields, T.StructField(MOVED, T.BooleanType())])
-            frame = batch.filters.by_values(mapped(frame, partial(split_frame, plan), split), schema)
-        frames.append(mapped(frame, partial(messages_of_frame, plan), SENT))
+        frames.append(mapped(changes.frame, partial(messages_of_frame, plan), SENT))
     if whole and batch.events.rows:
         frames.append(batch.events.rows.map(partial(messages_of, whole), SENT))
     return union(frames, batch.events.tasks).select(*_fitted_columns()) if frames else None
@@ -61,7 +55,7 @@ def _plan(batch: Batch, number: int, outgoing: OutgoingTable, encoder: Encoder, 
         batch.router.partitions(schema, outgoing.partitions),
         size.fitting,
         sum(map(len, filter(None, codec.tails(outgoing.table)))),
-        batch.filters.left_out(schema),
+        batch.filters.of_rows(schema),
         splits=changes.shows_before and not batch.config.output_raw_change_event,
         carries=codec.checksums,
         computes=not batch.events.checksums and not changes.of_key,

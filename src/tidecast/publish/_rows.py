@@ -18,8 +18,8 @@ from tidecast.model import Reason
 from tidecast.protocols import CHECKSUM, Decoded, Encoder, RoutedTable, Rows
 from tidecast.publish._fitting import Fitting
 from tidecast.publish._split import split_key_updates
-from tidecast.routing import Partitions
-from tidecast.values import field, for_spark, null_where, nulls, spread, valid
+from tidecast.routing import Partitions, RowFilter
+from tidecast.values import field, null_where, nulls, spread, valid
 
 MOVED = "moved"
 """The column that marks the insert half of a split update: it leaves at the end of its table's transaction."""
@@ -65,10 +65,10 @@ fits, or 0 for a row that its source found damaged.
 class RowPlan:
     """How the rows of one table version leave.
 
-    `number` is that of the version in the batch, `tails` how many bytes will be joined to a message. `left_out` are the
-    operations that a filter takes out. `splits` tells whether updates of a key are split here; `carries` whether
-    messages carry checksums, and `computes` whether these are computed here, as the source knows none.
-    `refuse_corrupted` ends the run at a row that the source found damaged.
+    `number` is that of the version in the batch, `tails` how many bytes will be joined to a message. `filter` tells
+    which rows do not leave: it sees a split update as what it became. `splits` tells whether updates of a key are split
+    here; `carries` whether messages carry checksums, and `computes` whether these are computed here, as the source
+    knows none. `refuse_corrupted` ends the run at a row that the source found damaged.
     """
 
     number: int
@@ -77,23 +77,19 @@ class RowPlan:
     partitions: Partitions
     fitting: Fitting
     tails: int = 0
-    left_out: frozenset[str] = frozenset()
+    filter: RowFilter | None = None
     splits: bool = False
     carries: bool = False
     computes: bool = False
     refuse_corrupted: bool = False
 
-    def split(self, rows: Rows) -> tuple[Rows, np.ndarray]:
-        """Return rows whose updates are split, and which are the insert of one."""
-        if self.splits:
-            return split_key_updates(rows, self.table.schema)
-        return rows, np.zeros(len(rows.at), bool)
-
-    def messages(self, rows: Rows, moved: np.ndarray, records: pa.RecordBatch) -> pa.RecordBatch:
+    def messages(self, rows: Rows, records: pa.RecordBatch) -> pa.RecordBatch:
         """Return the messages of rows: the columns of `SENT`. In: `records` are what `Rows.at` speaks of."""
-        if self.left_out:
-            named = np.asarray(pc.is_in(rows.op, pa.array([*self.left_out], rows.op.type)))
-            kept = valid(rows.reason) | ~named
+        moved = np.zeros(len(rows.at), bool)
+        if self.splits:
+            rows, moved = split_key_updates(rows, self.table.schema)
+        if self.filter:
+            kept = self.filter.kept(rows.op, rows.old, rows.data, rows.reason)
             rows, moved = rows.take(kept), moved[kept]
         count = len(rows.at)
         rows = replace(rows, checksum=self._checksums(rows))
@@ -150,15 +146,6 @@ class RowPlan:
         return pa.StructArray.from_arrays([zero, pc.not_equal(zero, 0), *sums], fields=[*CHECKSUM])
 
 
-def split_frame(plan: RowPlan, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a frame with updates split. In: the columns of `TableChanges.frame`; out: `moved` as well."""
-    rows, moved = plan.split(Rows.of_changes(plan.table.schema, batch))
-    records = batch.take(pa.array(rows.at))
-    for name in ("op", "old", "data", "checksum"):
-        records = records.set_column(records.schema.get_field_index(name), name, for_spark(getattr(rows, name)))
-    yield records.append_column(MOVED, pa.array(moved))
-
-
 def messages_of(
     plans: Mapping[str, RowPlan], batches: Iterable[tuple[Decoded, pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
@@ -166,11 +153,9 @@ def messages_of(
     for decoded, records in batches:
         for rows in decoded.rows:
             if plan := plans.get(rows.version.name):
-                yield plan.messages(*plan.split(rows), records)
+                yield plan.messages(rows, records)
 
 
 def messages_of_frame(plan: RowPlan, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of one table's rows. In: columns of `TableChanges.frame`, and `moved` if they are split."""
-    rows = Rows.of_changes(plan.table.schema, batch)
-    split = np.asarray(batch.column(MOVED)) if MOVED in batch.schema.names else None
-    yield plan.messages(*(plan.split(rows) if split is None else (rows, split)), batch)
+    """Yield the messages of one table's rows. In: columns of `TableChanges.frame`."""
+    yield plan.messages(Rows.of_changes(plan.table.schema, batch), batch)

@@ -1,6 +1,6 @@
 """Which tables, events and columns leave, and to which topic and partition: rules as expressions."""
 
-from tidecast.routing._event_filter import EventFilters, check_event_filters, filter_errors
+from tidecast.routing._event_filter import EventFilters, RowFilter, check_event_filters, filter_errors
 from tidecast.routing._matcher import ColumnMatcher, TableFilter, TableMatcher
 from tidecast.routing._partitions import Partitions
 from tidecast.routing._router import Router
@@ -17,6 +17,7 @@ __all__ = [
     "Partitions",
     "Router",
     "RoutingRules",
+    "RowFilter",
     "TableFilter",
     "TableMatcher",
     "check_event_filters",

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidecast._errors import ConfigError, TidecastError
 from tidecast._go import parse_regexp
 from tidecast._time_limit import check_time
-from tidecast.model import Ddl, Op, TableChanges, TableSchema, ddl_action
+from tidecast.model import Ddl, Op, TableSchema, ddl_action
 from tidecast.routing._matcher import TableMatcher
 from tidecast.routing._rules import EventFilter
 from tidecast.routing._values import OUT_OF_RANGE
-from tidecast.routing._where import check_condition, parse_condition, read_condition
+from tidecast.routing._where import condition_of, parse_condition
+from tidecast.values import valid
 
 _ROW_EVENTS = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete"}
 _ALIASES = {"create database": "create schema", "drop database": "drop schema"}
@@ -111,6 +114,37 @@ def _expressions(one: EventFilter) -> Iterator[tuple[Op, str, str]]:
             yield op, side, text
 
 
+@dataclass(frozen=True)
+class RowFilter:
+    """Which rows of a table are left out: those of some operations, and those of which a value expression is true.
+
+    `expressions` have the operation, the side of the row and the text. `zone` is the time zone in which they see
+    TIMESTAMP values.
+    """
+
+    schema: TableSchema
+    operations: frozenset[str] = frozenset()
+    expressions: tuple[tuple[Op, str, str], ...] = ()
+    zone: str = "UTC"
+
+    def kept(self, op: pa.Array, old: pa.StructArray, data: pa.StructArray, reason: pa.Array) -> np.ndarray:
+        """Return a boolean per row; the columns are those of `tidecast.protocols.Rows`.
+
+        Rows that could not be read stay. Raises ValueError where a number has no place in its type of MySQL.
+        """
+        unread, kept = valid(reason), np.ones(len(op), bool)
+        if self.operations:
+            kept = ~np.asarray(pc.is_in(op, pa.array([*self.operations], op.type)))
+        for of, side, text in self.expressions:
+            at = np.flatnonzero(kept & ~unread & np.asarray(pc.equal(op, of.value)))
+            rows = (data if side == "data" else old).take(pa.array(at))
+            there = valid(rows)
+            holds = condition_of(text, self.schema).holds(rows.filter(pa.array(there)), self.zone)
+            kept[at[there][holds]] = False
+        found: np.ndarray = kept | unread
+        return found
+
+
 class EventFilters:
     """The event filters of a changefeed; those whose matcher matches a table all apply to it.
 
@@ -144,50 +178,28 @@ class EventFilters:
                 return True
         return False
 
-    def left_out(self, schema: TableSchema) -> frozenset[str]:
-        """Return the operations whose rows are left out of a table, whatever their values."""
-        names = {name for matcher, f in self._filters if matcher.matches(*_named(schema)) for name in f.ignore_event}
-        return frozenset(op for op, name in _ROW_EVENTS.items() if names & {name, "all dml"})
+    def of_rows(self, schema: TableSchema) -> RowFilter | None:
+        """Return which rows of a table are left out, None where none are.
 
-    def reads_values(self, schema: TableSchema) -> bool:
-        """Tell whether rows of a table are left out by their values."""
-        return bool(self._expressions_of(schema))
-
-    def by_values(self, frame: DataFrame, schema: TableSchema) -> DataFrame:
-        """Return the rows of a table that no value expression leaves out; in: see `tidecast.model.TableChanges`.
-
-        Raises ConfigError for an expression that is none (`CDC:ErrInvalidFilterExpression`), or that names a column
-        the table has not (`CDC:ErrExpressionColumnNotFound`).
+        Raises ConfigError for an expression that is not supported (`CDC:ErrInvalidFilterExpression`), or that names a
+        column the table has not (`CDC:ErrExpressionColumnNotFound`).
         """
-        for op, side, text in self._expressions_of(schema):
-            frame = self._without(frame, schema, op, side, text)
-        return frame
-
-    def passing(self, changes: TableChanges) -> DataFrame:
-        """Return the rows of a table's changes that no filter leaves out; rows that could not be read stay.
-
-        Raises ConfigError for an expression that is none (`CDC:ErrInvalidFilterExpression`), or that names a column
-        the table has not (`CDC:ErrExpressionColumnNotFound`).
-        """
-        frame, schema = changes.frame, changes.schema
-        if ops := self.left_out(schema):
-            frame = frame.where(F.col("reason").isNotNull() | ~F.col("op").isin(*ops))
-        return self.by_values(frame, schema)
+        self.check(schema)
+        named = (schema.database, schema.table)
+        names = {name for matcher, f in self._filters if matcher.matches(*named) for name in f.ignore_event}
+        operations = frozenset(op for op, name in _ROW_EVENTS.items() if names & {name, "all dml"})
+        expressions = tuple(self._expressions_of(schema))
+        return RowFilter(schema, operations, expressions, self._zone) if operations or expressions else None
 
     def check(self, schema: TableSchema) -> None:
         """Raise ConfigError for an expression that is not supported, or names a column the table has not."""
         for _, _, text in self._expressions_of(schema):
-            check_condition(text, schema)
+            condition_of(text, schema)
 
     def _expressions_of(self, schema: TableSchema) -> list[tuple[Op, str, str]]:
-        matching = (f for matcher, f in self._exactly if matcher.matches(*_named(schema)))
+        named = (schema.database, schema.table)
+        matching = (f for matcher, f in self._exactly if matcher.matches(*named))
         return [expression for one in matching for expression in _expressions(one)]
-
-    def _without(self, frame: DataFrame, schema: TableSchema, op: Op, side: str, text: str) -> DataFrame:
-        """Return a frame without the rows of an operation for which MySQL takes an expression for true."""
-        condition = read_condition(text, schema, side, self._zone)
-        left_out = F.expr(f"op = '{op}' AND {condition.sql}")
-        return frame.withColumns(condition.values).where(~left_out).drop(*condition.values)
 
 
 @contextmanager
@@ -204,7 +216,3 @@ def filter_errors() -> Iterator[None]:
             code="CDC:ErrInvalidFilterExpression",
             hint="MySQL stops there, too: write it so that its numbers stay within 64 bits",
         ) from None
-
-
-def _named(schema: TableSchema) -> tuple[str, str]:
-    return schema.database, schema.table

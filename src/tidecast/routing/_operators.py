@@ -1,4 +1,4 @@
-"""The operators of MySQL's that value expressions may have, as SQL of Spark. Every other one is refused.
+"""The operators of MySQL's that value expressions may have. Every other one is refused.
 
 Source: Changefeed configuration, value expressions.
 """
@@ -6,18 +6,24 @@ Source: Changefeed configuration, value expressions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from decimal import Decimal
+from math import fmod, isfinite
+from operator import add, and_, invert, lshift, mul, ne, not_, or_, rshift, sub, xor
 from typing import Any, ClassVar, cast
 
 from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.parsers.mysql import MySQLParser
 
-from tidecast.routing._functions import FUNCTIONS, bits, conditional, fitting, from_bits, is_null, shifted, whole
+from tidecast._go import parse_regexp
+from tidecast.routing._functions import FUNCTIONS, bits, conditional, fitting, from_bits, shifted, whole
 from tidecast.routing._values import (
+    EXACT,
     NULL,
     UINT64,
+    Read,
     Sort,
     Value,
     as_exact,
@@ -25,21 +31,21 @@ from tidecast.routing._values import (
     as_text,
     as_truth,
     check_collation,
-    check_digits,
-    check_room,
     compare,
+    constant,
     exact,
     integer,
+    is_null,
     number_literal,
-    quoted,
+    out_of_range,
     real,
     refuse,
+    strict,
     text_literal,
     truth,
-    within,
 )
 
-_LONGEST, _DEEPEST, _TWO = 500_000, 30, 2
+_DEEPEST, _TWO = 30, 2
 _SHIFTS = {"date_add": False, "adddate": False, "date_sub": True, "subdate": True}
 """Functions that take an INTERVAL, and whether they go back."""
 
@@ -59,7 +65,7 @@ _REGEXP = re.compile(
     r"(?:[A-Za-z0-9_ @:,/=<>%#&;~'\"!-]|\\[.*+?()|\[\]{}^$/\\-]|\[\^?(?:[A-Za-z0-9_](?:-[A-Za-z0-9])?)+\]|"
     r"[.^$|()]|(?<=[^*+?|(^])[*+?](?![*+?]))*"
 )
-"""Regular expressions that TiDB's, MySQL's and Spark's engines take for the same."""
+"""Regular expressions that TiDB's engine, which is RE2 as here, and MySQL's take for the same."""
 
 
 class _Parser(MySQLParser):
@@ -87,13 +93,11 @@ class Translator:
         """Return the value of a node."""
         if any(comment.startswith(("!", "T!", "+", "M!")) for comment in node.comments or ()):
             refuse("it has a comment that MySQL runs")
-        if self._depth > _DEEPEST:  # Spark reads SQL of a hundred levels no more
+        if self._depth > _DEEPEST:
             refuse("it is nested too deep")
         self._depth += 1
         found = self._value(node)
         self._depth -= 1
-        if len(found.sql) > _LONGEST:
-            refuse("it is too long")
         return found
 
     def _value(self, node: exp.Expression) -> Value:
@@ -105,7 +109,7 @@ class Translator:
             case exp.Null():
                 return NULL
             case exp.Boolean():
-                return integer("1" if node.this else "0", *[int(node.this)] * 2)
+                return integer(constant(int(node.this)), *[int(node.this)] * 2)
             case exp.Literal():
                 return text_literal(node.name) if node.is_string else number_literal(node.name)
             case exp.HexString() | exp.BitString():
@@ -120,28 +124,28 @@ class Translator:
                 low, high = (
                     self._compared(op, node.this, node.args[arg]) for op, arg in ((">=", "low"), ("<=", "high"))
                 )
-                return truth(f"{low.sql} AND {high.sql}")
+                return truth(_all(low.read, high.read))
             case exp.In():
                 return self._in(node)
             case exp.Is():
                 return self._is(node)
             case exp.And() | exp.Or():  # many of them are no deep tree
                 parts = [as_truth(self.value(cast("exp.Expression", part))) for part in node.flatten(unnest=False)]
-                return truth((" AND " if isinstance(node, exp.And) else " OR ").join(parts))
+                return truth(_all(*parts) if isinstance(node, exp.And) else _any(*parts))
             case exp.Not():
-                return truth(f"NOT {as_truth(self.value(node.this))}")
+                return truth(_not(as_truth(self.value(node.this))))
             case exp.Escape() | exp.Like():
                 return self._like(node)
             case exp.RegexpLike() if set(_given(node)) == {"this", "expression"}:
                 return _regexp(self.value(node.this), self.value(node.expression))
             case exp.Neg():
-                return _arithmetic(exp.Sub, integer("0", 0, 0), _signed(self.value(node.this)))
+                return _arithmetic(exp.Sub, integer(constant(0), 0, 0), _signed(self.value(node.this)))
             case exp.Add(this=exp.Interval() as by, expression=of) | exp.Add(this=of, expression=exp.Interval() as by):
                 return self._shifted(of, by)
             case exp.Sub(this=of, expression=exp.Interval() as by):
                 return self._shifted(of, by, back=True)
             case exp.BitwiseNot():
-                return from_bits(f"(~{bits(self.value(node.this))})")
+                return from_bits(strict(invert, bits(self.value(node.this))))
             case _ if operator := _COMPARISONS.get(type(node)):
                 if type(node.args["expression"]) in _COMPARISONS:
                     refuse("it compares a comparison: put one of them into parentheses")
@@ -196,7 +200,7 @@ class Translator:
         if set(_given(node)) != {"this", "expressions"}:
             refuse("it looks for a value in something else than a list")
         one = self.value(node.this)
-        return truth(" OR ".join(compare("=", one, self.value(other)).sql for other in node.expressions))
+        return truth(_any(*(compare("=", one, self.value(other)).read for other in node.expressions)))
 
     def _is(self, node: exp.Is) -> Value:
         value = self.value(node.this)
@@ -204,7 +208,8 @@ class Translator:
             case exp.Null():
                 return is_null(value)
             case exp.Boolean() as wanted:
-                return truth(f"{as_truth(value)} <=> {'true' if wanted.this else 'false'}")
+                found, is_true = as_truth(value), bool(wanted.this)
+                return truth(lambda row: found(row) is is_true)
             case _:
                 return refuse("it has an operator or another part that is not supported: IS")
 
@@ -219,7 +224,7 @@ class Translator:
         if set(_given(like)) - {"this", "expression", "negate"}:
             refuse("it has a LIKE of another kind")
         found = _like(self.value(like.this), self.value(like.args["expression"]), escape)
-        return truth(f"NOT {found.sql}") if like.args.get("negate") else found
+        return truth(_not(found.read)) if like.args.get("negate") else found
 
 
 def _given(node: exp.Expression) -> list[str]:
@@ -239,7 +244,8 @@ def _binary_literal(node: exp.Expression) -> Value:
     number = int(node.name or "0", 16 if is_hex else 2)
     digits = len(node.name) if is_hex else -(-len(node.name) // 4)
     found = number_literal(str(number)) if number <= UINT64[1] else None
-    return Value(f"X'{number:0{digits + digits % 2}x}'" if node.name else "X''", Sort.BYTES, number=found)
+    content = number.to_bytes((digits + 1) // 2) if node.name else b""
+    return Value(constant(content), Sort.BYTES, number=found)
 
 
 def _like(value: Value, pattern: Value, escape: str) -> Value:
@@ -249,29 +255,32 @@ def _like(value: Value, pattern: Value, escape: str) -> Value:
     if value.sort is Sort.BYTES:
         if not pattern.literal.isascii() or "_" in pattern.literal:
             refuse("bytes are like a pattern that counts their characters")
-        sql = f"decode({value.sql}, 'ISO-8859-1')"
+        read = strict(lambda content: content.decode("latin-1"), value.read)
     else:
         check_collation(value)
-        sql = as_text(value).sql
+        read = as_text(value).read
     parts, characters = [], iter(pattern.literal)
     for one in characters:
         if one == escape:
             parts.append(re.escape(next(characters, one)))
         else:
             parts.append({"%": ".*", "_": "."}.get(one) or re.escape(one))
-    return truth(f"{sql} RLIKE {quoted('(?s)^' + ''.join(parts) + chr(92) + 'z')}")
+    return truth(_found_by("(?s)^" + "".join(parts) + "$", read))
 
 
 def _regexp(value: Value, pattern: Value) -> Value:
     if not pattern.literal or pattern.sort is not Sort.TEXT or not _REGEXP.fullmatch(pattern.literal):
         refuse("its regular expression is no plain one: letters, digits, '.', '*', '+', '?', '|', '^', '$', (…), […]")
-    try:
-        re.compile(pattern.literal)
-    except re.error:
-        refuse("its regular expression is none")
     check_collation(value)
-    ends = re.sub(r"(?<!\\)((?:\\\\)*)\$", r"\1\\z", pattern.literal)  # Spark's `$` also stands before a last newline
-    return truth(f"{as_text(value).sql} RLIKE {quoted('(?d)' + ends)}")
+    return truth(_found_by(pattern.literal, as_text(value).read))
+
+
+def _found_by(pattern: str, read: Read) -> Read:
+    try:
+        search = parse_regexp(pattern).search
+    except ValueError:
+        refuse("its regular expression is none")
+    return strict(lambda text: search(text) is not None, read)
 
 
 def _operand(value: Value) -> Value:
@@ -288,53 +297,74 @@ def _arithmetic(kind: type[exp.Expression], left: Value, right: Value) -> Value:
         return NULL
     one, other = _operand(left), _operand(right)
     if Sort.REAL in (one.sort, other.sort):
-        return real(within(_REAL[kind](as_real(one), as_real(other)), "abs(v) < double('infinity')", "DOUBLE"))
+        if kind not in _REAL:
+            refuse("DIV is for whole numbers")
+        return real(strict(_finite, strict(_REAL[kind], as_real(one), as_real(other))))
     return _EXACT[kind](one, other)
+
+
+def _finite(number: float) -> float:
+    return number if isfinite(number) else out_of_range("DOUBLE")
+
+
+def _all(*parts: Read) -> Read:
+    """Return MySQL's AND: NULL where none is false, but one is NULL."""
+
+    def read(row: Sequence[Any]) -> bool | None:
+        known: bool | None = True
+        for part in parts:
+            found = part(row)
+            if found is False:
+                return False
+            known = known if found else None
+        return known
+
+    return read
+
+
+def _any(*parts: Read) -> Read:
+    """Return MySQL's OR."""
+    return _not(_all(*map(_not, parts)))
+
+
+def _not(part: Read) -> Read:
+    return strict(not_, part)
 
 
 def _sum(kind: type[exp.Expression]) -> Callable[[Value, Value], Value]:
     def build(one: Value, other: Value) -> Value:
         scale = max(one.scale, other.scale)
-        check_digits(one, other, more=1)
         low, high, least, most = (bound * 10 ** (scale - v.scale) for v in (one, other) for bound in (v.low, v.high))
-        sign, bounds = ("+", (low + least, high + most)) if kind is exp.Add else ("-", (low - most, high - least))
-        return _of_kind(exact(f"({one.sql} {sign} {other.sql})", *bounds, scale), one, other)
+        if kind is exp.Add:
+            return _of_kind(exact(strict(EXACT.add, one.read, other.read), low + least, high + most, scale), one, other)
+        read = strict(EXACT.subtract, one.read, other.read)
+        return _of_kind(exact(read, low - most, high - least, scale), one, other)
 
     return build
 
 
 def _product(one: Value, other: Value) -> Value:
     bounds = [a * b for a in (one.low, one.high) for b in (other.low, other.high)]
-    result = exact(f"({one.sql} * {other.sql})", min(bounds), max(bounds), one.scale + other.scale)
-    if result.scale:  # whole numbers lose nothing where Spark's type for them would be longer
-        check_room(one.digits + other.digits + 1)
-    return _of_kind(result, one, other)
+    read = strict(EXACT.multiply, one.read, other.read)
+    return _of_kind(exact(read, min(bounds), max(bounds), one.scale + other.scale), one, other)
 
 
 def _quotient(one: Value, other: Value) -> Value:
     """Return a quotient that is cut as TiDB cuts it, and null where it is divided by zero."""
     if max(one.scale, other.scale) > _DIVISION_DIGITS or (one.scale and other.scale):
         refuse("it divides numbers with many digits after the point")
-    shift = _DIVISION_DIGITS - one.scale + other.scale
-    digits = one.digits + shift
-    check_room(digits + 6)  # Spark keeps as many digits after the point
-    up = f"CAST({one.sql} * {_power(one.scale + shift)} AS DECIMAL({digits},0))"
-    by = f"CAST({other.sql} * {_power(other.scale)} AS DECIMAL({other.digits},0))"
-    bound = max(abs(one.low), abs(one.high)) * 10**shift
-    ratio = exact(_cut_quotient(up, by), -bound, bound, 0)
-    return exact(
-        f"CAST({ratio.sql} * CAST('1e-{_DIVISION_DIGITS}' AS DECIMAL(10,9)) AS DECIMAL(38,9))", -bound, bound, 9
-    )
+    bound = max(abs(one.low), abs(one.high)) * 10 ** (_DIVISION_DIGITS - one.scale + other.scale)
+
+    def cut(up: Decimal, by: Decimal) -> Decimal | None:
+        found = _cut_quotient(Decimal(up).scaleb(_DIVISION_DIGITS, EXACT), Decimal(by))
+        return None if found is None else found.scaleb(-_DIVISION_DIGITS, EXACT)
+
+    return exact(strict(cut, one.read, other.read), -bound, bound, _DIVISION_DIGITS)
 
 
-def _power(digits: int) -> str:
-    return f"CAST('1e{digits}' AS DECIMAL({digits + 1},0))"
-
-
-def _cut_quotient(up: str, by: str) -> str:
-    """Return the quotient of two whole numbers without its fraction: what the remainder leaves divides evenly."""
-    pair = f"named_struct('u', {up}, 'b', {by})"
-    return f"transform(array({pair}), v -> try_divide(v.u - try_mod(v.u, v.b), v.b))[0]"
+def _cut_quotient(up: Decimal, by: Decimal) -> Decimal | None:
+    """Return the quotient of two numbers without its fraction."""
+    return EXACT.divide_int(up, by) if by else None
 
 
 def _whole_quotient(one: Value, other: Value) -> Value:
@@ -342,16 +372,15 @@ def _whole_quotient(one: Value, other: Value) -> Value:
         refuse("DIV is for whole numbers")
     bound = max(abs(one.low), abs(one.high))
     low = 0 if one.low >= 0 and other.low >= 0 else -bound
-    result = exact(_cut_quotient(one.sql, other.sql), low, bound, 0)
+    result = exact(strict(_cut_quotient, one.read, other.read), low, bound, 0)
     return fitting(replace(result, integer=True, unsigned=one.unsigned or other.unsigned))
 
 
 def _remainder(one: Value, other: Value) -> Value:
     scale = max(one.scale, other.scale)
-    check_digits(one, other)
     bound = max(abs(one.low), abs(one.high)) * 10 ** (scale - one.scale)
     low = 0 if one.low >= 0 else -bound
-    result = exact(f"try_mod({one.sql}, {other.sql})", low, bound, scale)
+    result = exact(strict(lambda a, b: EXACT.remainder(a, b) if b else None, one.read, other.read), low, bound, scale)
     return replace(result, integer=one.integer and other.integer, unsigned=one.unsigned)
 
 
@@ -374,13 +403,12 @@ _EXACT: dict[type[exp.Expression], Callable[[Value, Value], Value]] = {
     exp.IntDiv: _whole_quotient,
     exp.Mod: _remainder,
 }
-_REAL: dict[type[exp.Expression], Callable[[str, str], str]] = {
-    exp.Add: "({} + {})".format,
-    exp.Sub: "({} - {})".format,
-    exp.Mul: "({} * {})".format,
-    exp.Div: "try_divide({}, {})".format,
-    exp.Mod: "try_mod({}, {})".format,
-    exp.IntDiv: lambda one, other: refuse("DIV is for whole numbers"),
+_REAL: dict[type[exp.Expression], Callable[[float, float], float | None]] = {
+    exp.Add: add,
+    exp.Sub: sub,
+    exp.Mul: mul,
+    exp.Div: lambda one, other: one / other if other else None,
+    exp.Mod: lambda one, other: fmod(one, other) if other else None,
 }
 
 
@@ -388,33 +416,33 @@ def _calculating(kind: type[exp.Expression]) -> Callable[[Value, Value], Value]:
     return lambda one, other: _arithmetic(kind, one, other)
 
 
-def _bitwise(operator: str) -> Callable[[Value, Value], Value]:
+def _bitwise(operator: Callable[[int, int], int]) -> Callable[[Value, Value], Value]:
     def build(one: Value, other: Value) -> Value:
-        return NULL if Sort.NULL in (one.sort, other.sort) else from_bits(f"({bits(one)} {operator} {bits(other)})")
+        return NULL if Sort.NULL in (one.sort, other.sort) else from_bits(strict(operator, bits(one), bits(other)))
 
     return build
 
 
-def _shift(name: str) -> Callable[[Value, Value], Value]:
+def _shift(operator: Callable[[int, int], int]) -> Callable[[Value, Value], Value]:
     def build(one: Value, by: Value) -> Value:
         if one.sort is Sort.NULL:
             return NULL
         steps = whole(by)
-        return from_bits(f"{name}({bits(one)}, {steps})" if 0 <= steps < 64 else f"({bits(one)} & 0)")
+        return from_bits(strict(lambda n: operator(n, steps) if 0 <= steps < 64 else 0, bits(one)))
 
     return build
 
 
 def _exclusive(one: Value, other: Value) -> Value:
-    return truth(f"{as_truth(one)} <> {as_truth(other)}")
+    return truth(strict(ne, as_truth(one), as_truth(other)))
 
 
 _BINARY: dict[type[exp.Expression], Callable[[Value, Value], Value]] = {
     exp.Xor: _exclusive,
     **{kind: _calculating(kind) for kind in _EXACT},
-    exp.BitwiseAnd: _bitwise("&"),
-    exp.BitwiseOr: _bitwise("|"),
-    exp.BitwiseXor: _bitwise("^"),
-    exp.BitwiseLeftShift: _shift("shiftleft"),
-    exp.BitwiseRightShift: _shift("shiftrightunsigned"),
+    exp.BitwiseAnd: _bitwise(and_),
+    exp.BitwiseOr: _bitwise(or_),
+    exp.BitwiseXor: _bitwise(xor),
+    exp.BitwiseLeftShift: _shift(lshift),
+    exp.BitwiseRightShift: _shift(rshift),
 }

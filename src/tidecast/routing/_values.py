@@ -1,6 +1,5 @@
-"""What an expression of MySQL's has while it becomes one of Spark's: SQL text, and the sort of value that this gives.
+"""What an expression of MySQL's is made into: a function of a row, and what is known of the values that it gives.
 
-Nothing of a stranger's text comes into the SQL as it is: literals are written in hexadecimal, columns have other names.
 Source: Changefeed configuration, value expressions.
 """
 
@@ -9,16 +8,21 @@ from __future__ import annotations
 import enum
 import math
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from decimal import Decimal
-from typing import NoReturn
+from decimal import ROUND_HALF_UP, Context, Decimal
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, NoReturn
 
 INT64, UINT64 = (-(1 << 63), (1 << 63) - 1), (0, (1 << 64) - 1)
-MAX_DIGITS = 38
+MAX_DIGITS, MAX_SCALE = 65, 30
+"""The most digits that MySQL's DECIMAL has, and the most after its point."""
+EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
+"""Arithmetic that rounds nothing: no result has so many digits."""
 _ZERO = "0000-00-00 00:00:00.000000"
 _NUMBER_TEXT = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*")
-_NUMBER_START = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
+_NUMBER_START = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
 _MOMENT = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{0,6}))?)?)?"
 )
@@ -27,6 +31,9 @@ _CLOCK = re.compile(r"(-?)([0-9]{1,3}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{0
 _CLOCK_DIGITS = re.compile(r"(-?)([0-9]{0,3}?)([0-9]{0,2}?)([0-9]{1,2})(?:\.([0-9]{0,6}))?")
 _BINARY_COLLATIONS = ("", "binary", "utf8mb4_bin", "utf8_bin", "utf8mb3_bin", "ascii_bin", "latin1_bin")
 _UTF8 = ("", "utf8", "utf8mb3", "utf8mb4", "ascii", "binary")
+
+Read = Callable[[Sequence[Any]], Any]
+"""A function from what an expression sees of a row to a value, None for NULL."""
 
 
 class Unsupported(ValueError):
@@ -41,26 +48,44 @@ def refuse(why: str) -> NoReturn:
 OUT_OF_RANGE = re.compile(r"filter expression: ((?:BIGINT|BIGINT UNSIGNED|DOUBLE) value is out of range)")
 
 
-def within(sql: str, condition: str, name: str) -> str:
-    """Return SQL of a value `v` that is null or for which a condition holds, else of an error as MySQL's.
+def out_of_range(name: str) -> NoReturn:
+    """Stop as MySQL does where a number has no place in its type."""
+    raise ValueError(f"filter expression: {name} value is out of range")
 
-    The value stands in it once, as it may be long: as the argument of a function.
-    """
-    error = f"raise_error({quoted(f'filter expression: {name} value is out of range')})"
-    return f"transform(array({sql}), v -> CASE WHEN v IS NULL OR {condition} THEN v ELSE {error} END)[0]"
+
+def strict(make: Callable[..., Any], *arguments: Read) -> Read:
+    """Return what a function makes of values, NULL where one of them is."""
+    if len(arguments) == 1:
+        (only,) = arguments
+        return lambda row: None if (value := only(row)) is None else make(value)
+
+    def read(row: Sequence[Any]) -> Any:
+        values = []
+        for argument in arguments:
+            value = argument(row)
+            if value is None:
+                return None
+            values.append(value)
+        return make(*values)
+
+    return read
+
+
+def constant(value: Any) -> Read:
+    """Return what gives the same value for every row."""
+    return lambda row: value
 
 
 class Sort(enum.Enum):
-    """A sort of value; what Spark's SQL of it gives stands behind it."""
+    """A sort of value; what its function gives stands behind it."""
 
     NULL = "NULL"
-    TRUTH = "a condition"  # boolean
-    EXACT = "a number"  # decimal of `digits` and `scale`
-    LONG = "a DECIMAL of more than 38 digits"  # its text
-    REAL = "a FLOAT or DOUBLE"  # double
-    TEXT = "text"  # string
-    BYTES = "bytes"  # binary
-    CHOICE = "an ENUM or SET"  # string; `number` has the other form
+    TRUTH = "a condition"  # bool
+    EXACT = "a number"  # int, or Decimal with at most `scale` digits after the point
+    REAL = "a FLOAT or DOUBLE"  # float
+    TEXT = "text"  # str
+    BYTES = "bytes"  # bytes
+    CHOICE = "an ENUM or SET"  # str; `number` has the other form
     MOMENT = "a date"  # MySQL's text of a DATE, DATETIME or TIMESTAMP
     CLOCK = "a TIME"  # MySQL's text
     OTHER = "a value of this type"  # anything; only whether it is null counts
@@ -68,7 +93,7 @@ class Sort(enum.Enum):
 
 @dataclass(frozen=True)
 class Value:
-    """A value as SQL of Spark.
+    """A value of a row, and what is known of it before there is one.
 
     An exact number lies between `low` and `high`, counted in its last digit, the `scale`th after the point; `integer`
     and `unsigned` tell MySQL's type of it. `literal` is the text of a literal, `collate` and `charset` a text's,
@@ -76,7 +101,7 @@ class Value:
     `textless` what has a text of its own that is not known here, and `column` a date or time that nothing was made of.
     """
 
-    sql: str
+    read: Read
     sort: Sort
     low: int = 0
     high: int = 0
@@ -97,100 +122,92 @@ class Value:
         return max(len(str(max(abs(self.low), abs(self.high)))), self.scale + 1)
 
 
-NULL = Value("NULL", Sort.NULL)
+NULL = Value(constant(None), Sort.NULL)
 
 
-def truth(sql: str) -> Value:
+def truth(read: Read) -> Value:
     """Return a condition."""
-    return Value(f"({sql})", Sort.TRUTH)
+    return Value(read, Sort.TRUTH)
 
 
-def text(sql: str, *like: Value) -> Value:
+def text(read: Read, *like: Value) -> Value:
     """Return a text that is made of others: it has their collation and charset."""
     collations = {v.collate for v in like if v.sort in (Sort.TEXT, Sort.CHOICE) and v.collate is not None}
     charsets = {v.charset for v in like if v.charset}
     if len(collations) > 1 or len(charsets) > 1:
         refuse("it mixes texts of several collations")
-    return Value(sql, Sort.TEXT, collate=next(iter(collations), None), charset=next(iter(charsets), ""))
+    return Value(read, Sort.TEXT, collate=next(iter(collations), None), charset=next(iter(charsets), ""))
 
 
-def integer(sql: str, low: int, high: int, *, unsigned: bool = False) -> Value:
-    """Return an integer within bounds that fit into MySQL's; `sql` may give any type of whole number."""
-    value = Value(sql, Sort.EXACT, low, high, integer=True, unsigned=unsigned)
-    return replace(value, sql=f"CAST({sql} AS DECIMAL({value.digits},0))")
+def integer(read: Read, low: int, high: int, *, unsigned: bool = False) -> Value:
+    """Return an integer within bounds that fit into MySQL's."""
+    return Value(read, Sort.EXACT, low, high, integer=True, unsigned=unsigned)
 
 
-def exact(sql: str, low: int, high: int, scale: int) -> Value:
+def exact(read: Read, low: int, high: int, scale: int) -> Value:
     """Return a number with digits after the point."""
-    value = Value(sql, Sort.EXACT, low, high, scale)
-    check_room(value.digits)
-    return replace(value, sql=f"CAST({sql} AS DECIMAL({value.digits},{scale}))")
+    value = Value(read, Sort.EXACT, low, high, scale)
+    check_room(value.digits, scale)
+    return value
 
 
-def real(sql: str) -> Value:
+def real(read: Read) -> Value:
     """Return a double."""
-    return Value(sql, Sort.REAL)
-
-
-def quoted(literal: str) -> str:
-    """Return SQL of a text, with none of its characters."""
-    return f"CAST(X'{literal.encode().hex()}' AS STRING)"
+    return Value(read, Sort.REAL)
 
 
 def text_literal(literal: str) -> Value:
     """Return a literal text."""
-    return Value(quoted(literal), Sort.TEXT, literal=literal)
+    return Value(constant(literal), Sort.TEXT, literal=literal)
 
 
 def number_literal(literal: str) -> Value:
     """Return a literal number, which may have a sign."""
     if "e" in literal.lower():
-        return replace(real(f"CAST({quoted(literal)} AS DOUBLE)"), literal=literal)
+        return replace(real(constant(float(literal))), literal=literal)
     whole, _, fraction = literal.partition(".")
     unscaled = int(f"{whole}{fraction}")
     if "." in literal or not INT64[0] <= unscaled <= UINT64[1]:
-        value = exact(quoted(literal), unscaled, unscaled, len(fraction))
+        value = exact(constant(Decimal(literal)), unscaled, unscaled, len(fraction))
     else:
-        value = integer(quoted(literal), unscaled, unscaled, unsigned=unscaled > INT64[1])
+        value = integer(constant(unscaled), unscaled, unscaled, unsigned=unscaled > INT64[1])
     return replace(value, literal=literal)
 
 
-def as_truth(value: Value) -> str:
-    """Return SQL of whether MySQL takes a value for true."""
+def as_truth(value: Value) -> Read:
+    """Return whether MySQL takes a value for true."""
     match value.sort:
-        case Sort.TRUTH:
-            return value.sql
-        case Sort.NULL:
-            return "CAST(NULL AS BOOLEAN)"
+        case Sort.TRUTH | Sort.NULL:
+            return value.read
         case Sort.EXACT | Sort.REAL:
-            return f"({value.sql} <> 0)"
+            return strict(lambda number: number != 0, value.read)
         case Sort.TEXT:
-            return f"({as_real(value)} <> 0)"
+            return strict(lambda number: number != 0, as_real(value))
     refuse(f"{value.sort.value} is taken for a condition: compare it with something")
 
 
 def as_exact(value: Value) -> Value:
     """Return a value as an exact number."""
     if value.sort is Sort.TRUTH:
-        return integer(f"CAST({value.sql} AS INT)", 0, 1)
+        return integer(strict(int, value.read), 0, 1)
     if value.number:
         return value.number
     return value if value.sort is Sort.EXACT else refuse(f"{value.sort.value} stands where a whole number belongs")
 
 
-def as_real(value: Value) -> str:
-    """Return SQL of a value as a double: of a text, the number that it begins with, else 0."""
+def as_real(value: Value) -> Read:
+    """Return a value as a double: of a text, the number that it begins with, else 0."""
     match value.sort:
         case Sort.REAL:
-            return value.sql
+            return value.read
         case Sort.TEXT:
-            start = f"regexp_extract({value.sql}, {quoted(_NUMBER_START)}, 0)"
-            return f"try_cast(regexp_replace({start}, '^$', '0') AS DOUBLE)"
-    return f"CAST({as_exact(value).sql} AS DOUBLE)"
+            return strict(_number_at_start, value.read)
+    return strict(float, as_exact(value).read)
 
 
-_PLAIN_SCALE = 6
-"""Spark writes smaller numbers with an exponent."""
+def _number_at_start(text_of: str) -> float:
+    found = _NUMBER_START.match(text_of)
+    return float(found[0]) if found else 0.0
 
 
 def as_text(value: Value) -> Value:
@@ -201,21 +218,22 @@ def as_text(value: Value) -> Value:
         case Sort.TEXT:
             return value
         case Sort.NULL:
-            return text("CAST(NULL AS STRING)")
+            return text(value.read)
         case Sort.CHOICE | Sort.MOMENT | Sort.CLOCK:
-            return replace(text(value.sql), collate=value.collate, charset=value.charset)
-        case Sort.TRUTH | Sort.EXACT if as_exact(value).scale <= _PLAIN_SCALE:
-            return text(f"CAST({as_exact(value).sql} AS STRING)")
+            return replace(text(value.read), collate=value.collate, charset=value.charset)
+        case Sort.TRUTH | Sort.EXACT:
+            number = as_exact(value)
+            return text(strict(lambda exact_number: f"{exact_number:.{number.scale}f}", strict(Decimal, number.read)))
     refuse(f"{value.sort.value} stands where text belongs")
 
 
-def as_bytes(value: Value) -> str:
-    """Return SQL of a text's or a binary value's bytes."""
+def as_bytes(value: Value) -> Read:
+    """Return a text's or a binary value's bytes."""
     if value.sort is Sort.BYTES:
-        return value.sql
+        return value.read
     if value.charset not in _UTF8:
         refuse(f"the bytes of text of the charset {value.charset} count")
-    return f"CAST({as_text(value).sql} AS BINARY)"
+    return strict(str.encode, as_text(value).read)
 
 
 def check_collation(value: Value) -> None:
@@ -224,17 +242,27 @@ def check_collation(value: Value) -> None:
         refuse(f"text of the collation {value.collate} is compared, and only those that compare bytes are supported")
 
 
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {"=": eq, "<>": ne, ">": gt, ">=": ge, "<": lt, "<=": le}
+
+
 def compare(operator: str, left: Value, right: Value) -> Value:
-    """Return a comparison, of one of Spark's operators, by what MySQL compares such values by."""
+    """Return a comparison by what MySQL compares such values by; `<=>` is true of two NULLs."""
     if Sort.NULL in (left.sort, right.sort):
         if operator != "<=>":
-            return truth("CAST(NULL AS BOOLEAN)")
-        return truth(f"{(right if left.sort is Sort.NULL else left).sql} IS NULL")
+            return truth(constant(None))
+        return is_null(right if left.sort is Sort.NULL else left)
     one, other = _comparable(left, right)
-    return truth(f"{one} {operator} {other}")
+    if operator != "<=>":
+        return truth(strict(_COMPARE[operator], one, other))
+    return truth(lambda row: one(row) == other(row))  # None equals None alone
 
 
-def _comparable(left: Value, right: Value) -> tuple[str, str]:
+def is_null(value: Value) -> Value:
+    """Return whether a value is NULL."""
+    return truth(lambda row: value.read(row) is None)
+
+
+def _comparable(left: Value, right: Value) -> tuple[Read, Read]:
     """Return two values in forms that compare as MySQL compares them."""
     sorts = {left.sort, right.sort}
     if sorts & {Sort.MOMENT, Sort.CLOCK}:
@@ -244,15 +272,13 @@ def _comparable(left: Value, right: Value) -> tuple[str, str]:
     if Sort.BYTES in sorts and not sorts - {Sort.BYTES, Sort.TEXT, Sort.CHOICE}:
         return as_bytes(left), as_bytes(right)
     if not sorts - {Sort.TEXT, Sort.CHOICE}:
-        both = text("", left, right)
-        check_collation(both)
-        return tuple(f"rtrim({as_text(v).sql})" for v in (left, right))  # type: ignore[return-value]
-    if Sort.LONG in sorts:
-        return _halves(left), _halves(right)
+        check_collation(text(constant(None), left, right))
+        # Python orders texts by code points, which is the order of their bytes in UTF-8.
+        return tuple(strict(lambda t: t.rstrip(" "), as_text(v).read) for v in (left, right))  # type: ignore[return-value]
     return _numbers(left, right)
 
 
-def _times(left: Value, right: Value) -> tuple[str, str]:
+def _times(left: Value, right: Value) -> tuple[Read, Read]:
     for one, other in ((left, right), (right, left)):
         as_number = other.sort is Sort.EXACT or (one.sort is Sort.CLOCK and other.sort is Sort.TEXT)
         if one.sort in (Sort.MOMENT, Sort.CLOCK) and as_number and not one.column:
@@ -261,60 +287,47 @@ def _times(left: Value, right: Value) -> tuple[str, str]:
     return form(left), form(right)
 
 
-def _numbers(left: Value, right: Value) -> tuple[str, str]:
+def _numbers(left: Value, right: Value) -> tuple[Read, Read]:
     left, right = _with_exact_literal(left, right), _with_exact_literal(right, left)
     sorts = {left.sort, right.sort}
     if sorts & {Sort.REAL, Sort.TEXT}:
         return as_real(left), as_real(right)
     one, other = as_exact(left), as_exact(right)
-    check_digits(one, other)
     for year, number in ((one, other), (other, one)):
         if year.year and number.literal is not None and number.low < 100:
             refuse("a YEAR is compared with a number of fewer than four digits")
-    return one.sql, other.sql
+    return one.read, other.read
 
 
 def _with_exact_literal(value: Value, other: Value) -> Value:
     """Return the exact number that a literal is, where it is compared with one."""
-    if value.literal is None or other.sort not in (Sort.EXACT, Sort.LONG):
+    if value.literal is None or other.sort is not Sort.EXACT:
         return value
     if value.sort is Sort.REAL and other.integer and math.isfinite(number := float(value.literal)):
         plain = f"{Decimal(number):f}"  # TiDB compares a whole number's column with the very number that a double is
-        return number_literal(plain) if len(plain) < MAX_DIGITS else value
+        return number_literal(plain) if _fits(plain) else value
     found = _NUMBER_TEXT.fullmatch(value.literal) if value.sort is Sort.TEXT else None
     return number_literal(found[1]) if found else value
 
 
-def check_room(digits: int) -> None:
-    """Refuse numbers of more digits than a decimal type of Spark's has."""
+def _fits(number: str) -> bool:
+    whole, _, fraction = number.lstrip("+-").partition(".")
+    return len(whole) + len(fraction) <= MAX_DIGITS and len(fraction) <= MAX_SCALE
+
+
+def check_room(digits: int, scale: int = 0) -> None:
+    """Refuse numbers of more digits than MySQL's DECIMAL has."""
     if digits > MAX_DIGITS:
         refuse(f"its numbers may have more than {MAX_DIGITS} digits")
+    if scale > MAX_SCALE:
+        refuse(f"its numbers may have more than {MAX_SCALE} digits after the point")
 
 
-def check_digits(one: Value, other: Value, *, more: int = 0) -> None:
-    """Refuse two numbers that have no decimal type of Spark's in common, one of so many digits more."""
-    check_room(max(one.digits - one.scale, other.digits - other.scale) + max(one.scale, other.scale) + more)
-
-
-def _halves(value: Value) -> str:
-    """Return SQL of a number of any length as what stands before and after its point, which compare in this order."""
-    if value.sort is not Sort.LONG:
-        found = _NUMBER_TEXT.fullmatch(value.literal or "")
-        if not found:
-            refuse(f"{Sort.LONG.value} is compared with something else than a literal number")
-        whole, _, fraction = found[1].partition(".")
-        value = Value(quoted(f"{whole if whole.strip('+-') else whole + '0'}.{fraction}"), Sort.LONG)
-    before = f"try_cast(substring_index({value.sql}, '.', 1) AS DECIMAL(38,0))"
-    after = f"regexp_replace({value.sql}, {quoted('^([-+]?)[0-9]*[.]?')}, {quoted('$10.0')})"  # a tenth, in all alike
-    halves = f"named_struct('a', {before}, 'b', try_cast({after} AS DECIMAL(38,37)))"
-    return f"CASE WHEN {value.sql} IS NOT NULL THEN {halves} END"
-
-
-def _moment(value: Value) -> str:
-    """Return SQL of a moment as text of one length, which also compares dates that no calendar has."""
+def _moment(value: Value) -> Read:
+    """Return a moment as text of one length, which also compares dates that no calendar has."""
     if value.sort is Sort.MOMENT:
-        return f"concat({value.sql}, substring('{_ZERO}', length({value.sql}) + 1))"
-    return quoted(moment_text(value))
+        return strict(lambda moment: moment + _ZERO[len(moment) :], value.read)
+    return constant(moment_text(value))
 
 
 def moment_text(value: Value) -> str:
@@ -337,31 +350,33 @@ def moment_text(value: Value) -> str:
     return f"{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{(found[7] or ''):0<6}"
 
 
-def _clock(value: Value) -> str:
-    """Return SQL of a TIME in seconds."""
-    return clock_seconds(value.sql) if value.sort is Sort.CLOCK else _clock_literal(value)
+def _clock(value: Value) -> Read:
+    """Return a TIME in seconds."""
+    return strict(clock_seconds, value.read) if value.sort is Sort.CLOCK else constant(_clock_literal(value))
 
 
-def clock_seconds(sql: str) -> str:
-    """Return SQL of the seconds of a TIME's text."""
-    hours, minutes, seconds = (
-        f"CAST(split_part(replace({sql}, '-', ''), ':', {n}) AS DECIMAL(9,6))" for n in (1, 2, 3)
-    )
-    sign = f"CASE WHEN startswith({sql}, '-') THEN -1 ELSE 1 END"
-    return f"CAST(({hours} * 3600 + {minutes} * 60 + {seconds}) * {sign} AS DECIMAL(18,6))"
+def clock_seconds(clock: str) -> Decimal | None:
+    """Return the seconds of a TIME's text."""
+    found = _CLOCK.fullmatch(clock)
+    return _seconds(found) if found else None
 
 
-def _clock_literal(value: Value) -> str:
+def _seconds(found: re.Match[str]) -> Decimal:
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:4])
+    return Decimal(f"{found[1]}{hours * 3600 + minutes * 60 + seconds}.{found[5] or 0}")
+
+
+def _clock_literal(value: Value) -> Decimal:
     literal = (value.literal or "").strip()
     found = value.sort in (Sort.TEXT, Sort.EXACT) and (
         _CLOCK_DIGITS.fullmatch(literal) or (value.sort is Sort.TEXT and _CLOCK.fullmatch(literal))
     )
     if not found:
         refuse(f"a TIME is compared with {_shown(value)}, and not with one as '-hhh:mm:ss'")
-    sign, (hours, minutes, seconds) = found[1], (int(part or 0) for part in found.groups()[1:4])
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:4])
     if hours > 838 or minutes > 59 or seconds > 59:
         refuse(f"a TIME is compared with {_shown(value)}, which is none")
-    return f"CAST('{sign}{hours * 3600 + minutes * 60 + seconds}.{found[5] or 0}' AS DECIMAL(18,6))"
+    return _seconds(found)
 
 
 def _shown(value: Value) -> str:
@@ -370,25 +385,24 @@ def _shown(value: Value) -> str:
     return f"'{value.literal}'" if value.sort is Sort.TEXT else value.literal
 
 
-def merged(values: list[Value]) -> tuple[Value, list[str]]:
-    """Return what a value of one of several sorts is, without its SQL, and the SQL of each in this form."""
+def merged(values: list[Value]) -> tuple[Value, list[Read]]:
+    """Return what a value of one of several sorts is, without its function, and that of each in this form."""
     some = [v for v in values if v.sort is not Sort.NULL]
     sorts = {v.sort for v in some}
     if not sorts:
-        return NULL, ["NULL"] * len(values)
+        return NULL, [v.read for v in values]
     if not sorts - {Sort.TRUTH, Sort.EXACT}:
         numbers = [as_exact(v) for v in some]
         scale = max(n.scale for n in numbers)
         low = min(n.low * 10 ** (scale - n.scale) for n in numbers)
         high = max(n.high * 10 ** (scale - n.scale) for n in numbers)
         alike = all(n.integer for n in numbers) and len({n.unsigned for n in numbers}) == 1
-        kind = replace(exact("", low, high, scale), integer=alike, unsigned=alike and numbers[0].unsigned)
-        to = f"DECIMAL({kind.digits},{scale})"
-        return kind, [f"CAST({as_exact(v).sql} AS {to})" if v.sort is not Sort.NULL else "NULL" for v in values]
+        kind = replace(exact(NULL.read, low, high, scale), integer=alike, unsigned=alike and numbers[0].unsigned)
+        return kind, [as_exact(v).read if v.sort is not Sort.NULL else v.read for v in values]
     if not sorts - {Sort.TRUTH, Sort.EXACT, Sort.REAL}:
-        return real(""), [as_real(v) if v.sort is not Sort.NULL else "NULL" for v in values]
+        return real(NULL.read), [as_real(v) if v.sort is not Sort.NULL else v.read for v in values]
     if not sorts - {Sort.TEXT, Sort.CHOICE}:
-        return text("", *some), [as_text(v).sql if v.sort is not Sort.NULL else "NULL" for v in values]
+        return text(NULL.read, *some), [as_text(v).read if v.sort is not Sort.NULL else v.read for v in values]
     if sorts == {Sort.BYTES} or (len(some) == 1 and sorts <= {Sort.CLOCK, Sort.MOMENT}):
-        return Value("", sorts.pop()), [v.sql for v in values]
+        return Value(NULL.read, sorts.pop()), [v.read for v in values]
     refuse("its values are of several sorts: " + ", ".join(sorted(sort.value for sort in sorts)))

@@ -1,4 +1,4 @@
-"""A condition in MySQL's words on the columns of a row, as one that Spark computes.
+"""A condition in MySQL's words on the columns of a row.
 
 It is computed as TiDB computes it, in whose words MySQL's differ from it nowhere, or refused: what is supported stands
 in tables of operators and functions, each with the sorts of values that it takes. Source: Changefeed configuration,
@@ -7,36 +7,30 @@ value expressions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import sqlglot
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 from sqlglot import exp
 
 from tidecast._errors import ConfigError
-from tidecast.expressions import bit_number, enum_number, set_number, shift_zone
-from tidecast.model import Column as TableColumn
-from tidecast.model import Kind, TableSchema
+from tidecast.model import Column, Kind, TableSchema
 from tidecast.routing._operators import Dialect, Translator
-from tidecast.routing._values import MAX_DIGITS, Sort, Unsupported, Value, exact, integer, truth
+from tidecast.routing._values import Read, Sort, Unsupported, Value, exact, integer, truth
+from tidecast.values import bit_number, enum_number, field, set_mask, shift_zone
 
-_SEEN = "seen by a filter: "
 _INVALID = "CDC:ErrInvalidFilterExpression"
 _NO_VALUES = (exp.Query, exp.Star, exp.Parameter, exp.SessionParameter, exp.Placeholder)
 """What has no value in the row itself: queries, every column at once, variables."""
 
 _LONGEST = 20_000
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A condition as SQL of Spark, never null, on columns that are named so only here: `values`."""
-
-    sql: str
-    values: dict[str, Column] = field(default_factory=dict)
 
 
 def parse_condition(text: str) -> exp.Expression:
@@ -64,10 +58,10 @@ def parse_condition(text: str) -> exp.Expression:
 
 
 class _Seen(NamedTuple):
-    """What an expression sees of a column: the form of its value, by which Spark's SQL names it."""
+    """What an expression sees of a column: the form of its values."""
 
-    column: TableColumn
-    form: Callable[[TableColumn, Column], Column]
+    column: Column
+    form: Form
 
 
 class _Row:
@@ -76,7 +70,7 @@ class _Row:
     def __init__(self, schema: TableSchema, text: str) -> None:
         self._schema, self._text = schema, text
         self._columns = {c.name.lower(): c for c in schema.columns if not c.virtual}
-        self.seen: dict[_Seen, str] = {}
+        self.seen: dict[_Seen, int] = {}
 
     def value(self, node: exp.Column) -> Value:
         """Return the value of a column that is named. Raises ConfigError where the table has not one."""
@@ -91,14 +85,39 @@ class _Row:
                 code="CDC:ErrExpressionColumnNotFound",
                 hint=f"it has {', '.join(self._columns)}",
             )
-        return _SORTS[column.data_type.kind](column, lambda form: self._name(_Seen(column, form)))
+        return _SORTS[column.data_type.kind](column, lambda form: self._read(_Seen(column, form)))
 
-    def _name(self, seen: _Seen) -> str:
-        return f"`{self.seen.setdefault(seen, f'{_SEEN}{len(self.seen)}')}`"
+    def _read(self, seen: _Seen) -> Read:
+        return itemgetter(self.seen.setdefault(seen, len(self.seen)))
 
 
-def check_condition(text: str, schema: TableSchema) -> tuple[str, dict[_Seen, str]]:
-    """Return a condition on a table's columns as SQL of Spark, and the names in it of what it sees of them.
+@dataclass(frozen=True)
+class Condition:
+    """A condition on the rows of one table: a function of what it sees of them."""
+
+    read: Read
+    seen: tuple[_Seen, ...]
+
+    def holds(self, rows: pa.StructArray, zone: str) -> np.ndarray:
+        """Return of which rows of the table (see `tidecast.values.row_type`) MySQL's result is 1.
+
+        `zone` is the time zone in which it sees TIMESTAMP values. Raises ValueError where a number has no place in its
+        type: see `OUT_OF_RANGE`.
+        """
+        columns = []
+        for column, form in self.seen:
+            values = field(rows, column.name)
+            if column.data_type.kind is Kind.TIMESTAMP:
+                values = shift_zone(values, "UTC", zone)
+            columns.append(form(column, values))
+        if not columns:
+            return np.full(len(rows), self.read(()) is True)
+        return np.fromiter((self.read(row) is True for row in zip(*columns, strict=True)), bool, len(rows))
+
+
+@lru_cache(1024)
+def condition_of(text: str, schema: TableSchema) -> Condition:
+    """Return a condition on a table's columns.
 
     Raises ConfigError where it is none or is not supported (`CDC:ErrInvalidFilterExpression`) or names a column that
     there is not (`CDC:ErrExpressionColumnNotFound`).
@@ -107,30 +126,15 @@ def check_condition(text: str, schema: TableSchema) -> tuple[str, dict[_Seen, st
     try:
         value = Translator(row.value).value(parse_condition(text))
         if value.sort is Sort.EXACT and value.integer:  # MySQL's result is to be 1
-            value = truth(f"{value.sql} = 1")
+            of = value.read
+            value = truth(lambda seen: of(seen) == 1)
         elif value.sort not in (Sort.TRUTH, Sort.NULL):
             raise Unsupported(f"it gives {value.sort.value}, not a condition: compare it with something")
     except Unsupported as error:
         raise _invalid(text, schema, str(error)) from None
     except RecursionError:
         raise _invalid(text, schema, "it is nested too deep") from None
-    return value.sql, row.seen
-
-
-def read_condition(text: str, schema: TableSchema, row: str, zone: str) -> Condition:
-    """Return a condition on the row of a table that column `row` holds.
-
-    `zone` is the time zone in which it sees TIMESTAMP values. It holds where MySQL's result is 1. Raises as
-    `check_condition` does.
-    """
-    sql, seen = check_condition(text, schema)
-    values = {}
-    for (column, form), name in seen.items():
-        value = F.col(row)[column.name]
-        if column.data_type.kind is Kind.TIMESTAMP:
-            value = shift_zone(value, "UTC", zone)
-        values[name] = form(column, value)
-    return Condition(f"coalesce({sql}, false)", values)
+    return Condition(value.read, tuple(row.seen))
 
 
 def _invalid(text: str, schema: TableSchema, why: str) -> ConfigError:
@@ -142,73 +146,85 @@ def _invalid(text: str, schema: TableSchema, why: str) -> ConfigError:
     )
 
 
-_Naming = Callable[[Callable[[TableColumn, Column], Column]], str]
+Form = Callable[[Column, pa.Array], list[Any]]
+"""What of a column's values an expression sees."""
+_Reading = Callable[[Form], Read]
 
 
-def _plain(column: TableColumn, value: Column) -> Column:
-    return value
+def _plain(column: Column, values: pa.Array) -> list[Any]:
+    return [*values.to_pylist()]
 
 
-def _bits(column: TableColumn, value: Column) -> Column:
-    return bit_number(value)
+def _decimals(column: Column, values: pa.Array) -> list[Any]:
+    """Return decimals, of which the model has those of more than 38 digits as text."""
+    found: list[Any] = values.to_pylist()
+    return found if pa.types.is_decimal(values.type) else [None if v is None else _decimal_of(v) for v in found]
 
 
-def _element(column: TableColumn, value: Column) -> Column:
-    return enum_number(column.data_type, value)
+def _decimal_of(text: str) -> Decimal | None:
+    return Decimal(text) if _DECIMAL.fullmatch(text) else None
 
 
-def _mask(column: TableColumn, value: Column) -> Column:
-    return set_number(column.data_type, value)
+def _bits(column: Column, values: pa.Array) -> list[Any]:
+    return [*bit_number(values).to_pylist()]
 
 
+def _element(column: Column, values: pa.Array) -> list[Any]:
+    return [*enum_number(column.data_type, values).to_pylist()]
+
+
+def _mask(column: Column, values: pa.Array) -> list[Any]:
+    return [*set_mask(column.data_type, values).to_pylist()]
+
+
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
 _BYTES_OF = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 
 
-def _integer(column: TableColumn, name: _Naming) -> Value:
+def _integer(column: Column, reading: _Reading) -> Value:
     size, unsigned = 8 * _BYTES_OF[column.data_type.mysql_type], column.data_type.unsigned
     low, high = (0, (1 << size) - 1) if unsigned else (-(1 << size - 1), (1 << size - 1) - 1)
-    return replace(integer(name(_plain), low, high, unsigned=unsigned), textless=column.data_type.zerofill)
+    return replace(integer(reading(_plain), low, high, unsigned=unsigned), textless=column.data_type.zerofill)
 
 
-def _year(column: TableColumn, name: _Naming) -> Value:
-    return replace(integer(name(_plain), 0, 9999, unsigned=True), year=True, textless=True)
+def _year(column: Column, reading: _Reading) -> Value:
+    return replace(integer(reading(_plain), 0, 9999, unsigned=True), year=True, textless=True)
 
 
-def _decimal(column: TableColumn, name: _Naming) -> Value:
+def _decimal(column: Column, reading: _Reading) -> Value:
     digits, scale = column.data_type.length, column.data_type.decimal
-    if 0 < digits <= MAX_DIGITS:
-        return exact(name(_plain), 1 - 10**digits, 10**digits - 1, scale)
-    fits = 0 < digits <= MAX_DIGITS + scale
-    return Value(name(_plain), Sort.LONG if fits else Sort.OTHER)
+    if digits <= 0:  # of an old message, which does not tell
+        return Value(reading(_plain), Sort.OTHER)
+    return exact(reading(_decimals), 1 - 10**digits, 10**digits - 1, scale)
 
 
-def _real(column: TableColumn, name: _Naming) -> Value:
-    return Value(f"CAST({name(_plain)} AS DOUBLE)", Sort.REAL)
+def _real(column: Column, reading: _Reading) -> Value:
+    return Value(reading(_plain), Sort.REAL)
 
 
-def _bit(column: TableColumn, name: _Naming) -> Value:
-    return integer(name(_bits), 0, (1 << (column.data_type.length or 64)) - 1, unsigned=True)
+def _bit(column: Column, reading: _Reading) -> Value:
+    return integer(reading(_bits), 0, (1 << (column.data_type.length or 64)) - 1, unsigned=True)
 
 
-def _text(column: TableColumn, name: _Naming) -> Value:
+def _text(column: Column, reading: _Reading) -> Value:
     kind = column.data_type
-    return Value(name(_plain), Sort.TEXT, collate=kind.collate, charset=kind.charset)
+    return Value(reading(_plain), Sort.TEXT, collate=kind.collate, charset=kind.charset)
 
 
-def _choice(column: TableColumn, name: _Naming) -> Value:
+def _choice(column: Column, reading: _Reading) -> Value:
     kind = column.data_type
     if kind.kind is Kind.ENUM:
-        number = integer(name(_element), 0, len(kind.elements), unsigned=True)
+        number = integer(reading(_element), 0, len(kind.elements), unsigned=True)
     else:
-        number = integer(name(_mask), 0, (1 << len(kind.elements)) - 1, unsigned=True)
-    return Value(name(_plain), Sort.CHOICE, collate=kind.collate, charset=kind.charset, number=number)
+        number = integer(reading(_mask), 0, (1 << len(kind.elements)) - 1, unsigned=True)
+    return Value(reading(_plain), Sort.CHOICE, collate=kind.collate, charset=kind.charset, number=number)
 
 
-def _of_sort(sort: Sort) -> Callable[[TableColumn, _Naming], Value]:
-    return lambda column, name: Value(name(_plain), sort, column=sort in (Sort.MOMENT, Sort.CLOCK))
+def _of_sort(sort: Sort) -> Callable[[Column, _Reading], Value]:
+    return lambda column, reading: Value(reading(_plain), sort, column=sort in (Sort.MOMENT, Sort.CLOCK))
 
 
-_SORTS: dict[Kind, Callable[[TableColumn, _Naming], Value]] = {
+_SORTS: dict[Kind, Callable[[Column, _Reading], Value]] = {
     Kind.INTEGER: _integer,
     Kind.YEAR: _year,
     Kind.FLOAT: _real,

@@ -10,19 +10,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
+from functools import partial
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import SecretStr
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.utils import is_remote
 
 from tidecast._errors import ConfigError, TerminalError, TidecastError, Unreachable, root_cause
 from tidecast._uri import redact_uri
-from tidecast.expressions import from_text, is_parsed
 from tidecast.model import (
     CHECKSUM,
     RECORD,
@@ -39,7 +40,9 @@ from tidecast.model import (
     row_type,
 )
 from tidecast.runtime import MYSQL_JARS, fetch_jars
-from tidecast.spark import sql_name
+from tidecast.spark import mapped, sql_name
+from tidecast.values import BYTES, TEXT, for_spark, from_text, refused
+from tidecast.values import row_type as arrow_row_type
 
 DATABASE_SCHEMES = ("mysql", "tidb", "mysql+ssl", "tidb+ssl")
 _PORTS = {"mysql": 3306, "tidb": 4000}
@@ -275,23 +278,39 @@ _SHOWN: Mapping[Kind, str] = {
 """Of other kinds the text."""
 
 
-def _value(column: Column, text: SparkColumn) -> SparkColumn:
-    """Return the model's value of what the server shows."""
-    data_type = column.data_type
-    reader = _READERS.get(data_type.kind)
-    return reader(data_type, text) if reader else from_text(data_type, text)
-
-
-def _bits(data_type: DataType, text: SparkColumn) -> SparkColumn:
-    return F.unhex(F.lpad(text, 2 * bit_width(data_type), "0"))
-
-
-_READERS: Mapping[Kind, Callable[[DataType, SparkColumn], SparkColumn]] = {
-    Kind.BINARY: lambda _, text: F.unhex(text),
-    Kind.BIT: _bits,
+_READERS: Mapping[Kind, Callable[[DataType, pa.Array], pa.Array]] = {
+    Kind.BINARY: lambda _, text: _bytes(text, 0),
+    Kind.BIT: lambda data_type, text: _bytes(text, 2 * bit_width(data_type)),
+    **dict.fromkeys((Kind.INTEGER, Kind.YEAR), lambda data_type, text: from_text(data_type, _without_zeros(text))),
     Kind.ENUM: lambda _, text: text,
     Kind.SET: lambda _, text: text,
 }
+"""How what the server shows is read; of other kinds it is the model's text."""
+
+
+def _without_zeros(text: pa.Array) -> pa.Array:
+    """Return whole numbers without the zeros in front that ZEROFILL and YEAR show."""
+    return pc.replace_substring_regex(text, "^(-?)0+([0-9])", r"\1\2")
+
+
+def _bytes(text: pa.Array, digits: int) -> pa.Array:
+    return pa.array([None if t is None else bytes.fromhex(t.rjust(digits, "0")) for t in text.to_pylist()], BYTES)
+
+
+def _rows(schema: TableSchema, shown: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield `data` and `reason` of the rows that the server shows: columns of text, in the table's order."""
+    values, lost = [], np.zeros(shown.num_rows, bool)
+    for column, text in zip(
+        schema.columns, shown.columns, strict=False
+    ):  # the last one may be the key's, for the parts
+        text = text.cast(TEXT)
+        value = _READERS.get(column.data_type.kind, from_text)(column.data_type, text)
+        unread = refused(text, value)
+        lost = lost if unread is None else lost | unread
+        values.append(value)
+    data = pa.StructArray.from_arrays(values, fields=[*arrow_row_type(schema)])
+    reason = pc.if_else(pa.array(lost), str(Reason.BAD_VALUE), pa.scalar(None, pa.string()))
+    yield pa.RecordBatch.from_arrays([for_spark(data), reason], names=["data", "reason"])
 
 
 def _inserts(schema: TableSchema, texts: DataFrame, where: str) -> DataFrame:
@@ -299,14 +318,8 @@ def _inserts(schema: TableSchema, texts: DataFrame, where: str) -> DataFrame:
 
     Rows with a key are all of one commit-ts; rows without one have none, so that equal ones are all there.
     """
-    values = {c.name: _value(c, F.col(f"c{n}")) for n, c in enumerate(schema.columns)}
-    unread = [
-        F.col(f"c{n}").isNotNull() & values[c.name].isNull()
-        for n, c in enumerate(schema.columns)
-        if is_parsed(c.data_type) and c.data_type.kind not in _READERS
-    ]
     types = row_type(schema)
-    data = F.struct(*(value.cast(types[name].dataType).alias(name) for name, value in values.items()))
+    read = T.StructType([T.StructField("data", types), T.StructField("reason", T.StringType())])
     record = {f.name: F.lit(None).cast(f.dataType) for f in RECORD.fields}
     record |= {"topic": F.lit(where), "partition": F.lit(0), "offset": F.monotonically_increasing_id()}
     more = {
@@ -314,12 +327,13 @@ def _inserts(schema: TableSchema, texts: DataFrame, where: str) -> DataFrame:
         "commit_ts": F.lit(0 if schema.handle_key else None).cast("bigint"),
         "table_id": F.lit(None).cast("bigint"),
         "old": F.lit(None).cast(types),
-        "data": data,
+        "data": F.col("data"),
         "checksum": F.lit(None).cast(CHECKSUM),
-        "reason": F.when(reduce(or_, unread, F.lit(False)), F.lit(str(Reason.BAD_VALUE))),
+        "reason": F.col("reason"),
         "detail": F.lit(None).cast("string"),
     }
-    return texts.select(*(value.alias(name) for name, value in {**record, **more}.items()))
+    rows = mapped(texts, partial(_rows, schema), read)
+    return rows.select(*(value.alias(name) for name, value in {**record, **more}.items()))
 
 
 def _text(value: str) -> str:

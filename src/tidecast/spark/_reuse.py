@@ -18,25 +18,23 @@ _Given = ParamSpec("_Given")
 _Built = TypeVar("_Built")
 
 
-def reused(*depends_on: Callable[[], object]) -> Callable[[Callable[_Given, _Built]], Callable[_Given, _Built]]:
+def reused() -> Callable[[Callable[_Given, _Built]], Callable[_Given, _Built]]:
     """Let a function that builds columns return those that it has built before for the same arguments.
 
     To build the value of a message of twelve columns takes Python a thousand calls to Java, to use it again none. A
     column belongs to no frame and no session, so that all batches of a process share it. The arguments must be
-    hashable. What else the result depends on, as a setting of the session, `depends_on` asks for at each use. It can go
-    when Python builds columns without asking Java.
+    hashable. It can go when Python builds columns without asking Java.
     """
 
     def reusing(build: Callable[_Given, _Built]) -> Callable[_Given, _Built]:
         @lru_cache(_KEPT)
-        def known(_surroundings: object, *args: _Given.args, **kwargs: _Given.kwargs) -> _Built:
+        def known(_remote: bool, *args: _Given.args, **kwargs: _Given.kwargs) -> _Built:
             return build(*args, **kwargs)
 
         @wraps(build)
         def use(*args: _Given.args, **kwargs: _Given.kwargs) -> _Built:
             # A column of Spark Connect is another thing.
-            surroundings = (is_remote(), *(ask() for ask in depends_on))
-            return known(surroundings, *args, **kwargs)  # type: ignore[arg-type]  # types cannot ask for hashable ones
+            return known(is_remote(), *args, **kwargs)  # type: ignore[arg-type]  # types cannot ask for hashable ones
 
         return use
 

@@ -1,17 +1,9 @@
-"""What of the running session decides how a column is built; for `reused`, too."""
+"""What texts may be as long as, in Spark."""
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+MAX_LENGTH = (1 << 31) - 1
+"""More characters or bytes than any text has: a length for what is left of one."""
 
-from tidecast.spark._java import java_version
-
-
-def ansi_enabled() -> bool:
-    """Tell whether the session casts by ANSI's rules."""
-    return str(SparkSession.active().conf.get("spark.sql.ansi.enabled")).lower() == "true"
-
-
-def active_java() -> int:
-    """Return the version of the Java that computes the session's rows; see `java_version`."""
-    return java_version(SparkSession.active())
+LONG_TEXTS = {"maxStringLen": str(MAX_LENGTH)}
+"""Options with which Spark reads JSON that holds texts so long; without, it takes none above 20 million characters."""

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, DecodeError, TerminalError
-from tidecast.expressions import LONG_TEXTS
 from tidecast.model import RECORD
+from tidecast.spark import LONG_TEXTS
 from tidecast.storage import (
     AnyPath,
     entries,

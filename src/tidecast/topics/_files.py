@@ -22,9 +22,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError, SourceChanged, TidecastError
-from tidecast.expressions import LONG_TEXTS
 from tidecast.model import HEADERS, RECORD
-from tidecast.spark import small_table
+from tidecast.spark import LONG_TEXTS, small_table
 from tidecast.storage import AnyPath, Entry, entries, entry, make_folder, path_uri, spark_input
 from tidecast.topics._base import ANEW, Counts, Offsets, Records, TopicInfo
 from tidecast.topics._write_files import TOPIC_ID, known_ends, write_files

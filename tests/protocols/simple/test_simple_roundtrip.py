@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from strategies import drawn, fixed, plain, texts, utc_texts
 
-from tidecast.expressions import set_mask
 from tidecast.model import CHECKSUM, RECORD, Column, DataType, Index, TableSchema
 from tidecast.protocols import simple
 from tidecast.protocols.simple import SimpleEncoder, SimpleOptions
@@ -184,10 +183,3 @@ def with_ids(table: TableSchema) -> TableSchema:
 def same(got: Any, want: Any) -> bool:
     got = bytes(got) if isinstance(got, bytearray) else got
     return bool(got == want) and str(got)[:1] == str(want)[:1]  # 0.0 equals -0.0
-
-
-def test_the_empty_set_is_no_element(spark: SparkSession) -> None:
-    kind = DataType("set", "utf8mb4", elements=("", "a"))
-    texts = F.explode(F.array(*map(F.lit, ["", "a", ",a"]))).alias("text")
-    masks = spark.range(1).select(texts).select(set_mask(kind, F.col("text"))).collect()
-    assert [mask for (mask,) in masks] == [0, 2, 3]

@@ -73,7 +73,7 @@ class AvroDecoder:
             if not isinstance(version, TableVersion):
                 refused.append(Rejected.of(at, *version))
             elif values:
-                rows.append(self._rows(version, value or key, at, contents if value else keys))
+                rows.append(self.rows(version, value or key, at, contents if value else keys))
             else:
                 rows.append(_places(version, at))
         if self.asked is not None:
@@ -98,7 +98,8 @@ class AvroDecoder:
             self.framing,
         )
 
-    def _rows(self, version: TableVersion, head: bytes, at: np.ndarray, messages: pa.Array) -> Rows:
+    def rows(self, version: TableVersion, head: bytes, at: np.ndarray, messages: pa.Array) -> Rows:
+        """Return the rows of messages that begin with the id of a known schema, and where they stand."""
         registered = self.schemas[head]
         assert registered is not None
         writer = read_schema(registered.text)

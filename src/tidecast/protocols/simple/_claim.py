@@ -8,8 +8,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from tidecast.expressions import MAX_LENGTH
 from tidecast.protocols.simple._avro import DML, MARK, beginning
+from tidecast.spark import MAX_LENGTH
 
 _MEMBER = "claimCheckLocation"
 _FIELDS = [field["name"] for field in DML["fields"]]
