@@ -21,7 +21,7 @@ LOG = load_script("make-shop-log")
 URI = f"file://{LOG.FILE}?protocol=simple"
 
 
-def filtered(spark: SparkSession, folder: Path, expression: str) -> tidecast.Converted:
+def filtered(spark: SparkSession, folder: Path, expression: str) -> tidecast.Published:
     config = folder / "filters.toml"
     rule = f'matcher = ["shop.orders"]\nignore-insert-value-expr = "{expression}"\n'
     config.write_text(f"[[filter.event-filters]]\n{rule}")
