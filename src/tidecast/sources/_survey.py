@@ -139,7 +139,8 @@ class Messages:
         before = {bytes(row["name"]): row["highest"] for row in found if row["kind"] == _BETWEEN}
         return Events(
             tables=tuple(sorted(tables, key=lambda t: (t.rows_from is not None, t.rows_from or 0))),
-            rejected=union(unread) if unread else frame.sparkSession.createDataFrame([], DEAD_LETTER),
+            # Without a row at all, which Spark finds before it starts a job.
+            rejected=union(unread) if unread else frame.sparkSession.createDataFrame([], DEAD_LETTER).limit(0),
             ddl=tuple(change if position else replace(change, position=None) for _, change in controls.ddl),
             bootstraps=placed(told, controls, starts, before),
             watermarks=watermark_messages(frame, reading) if highest and reader.position else None,
