@@ -126,8 +126,8 @@ class DdlPolicy:
         return next((word for of, word in self.by_kind if of is kind), default)
 
     def carries_out(self, kind: DdlKind | None) -> bool:
-        """Tell whether tables lose what the source loses by such a change."""
-        return self.of(kind) in CARRY_OUT
+        """Tell whether tables lose what the source loses by such a change; by a RENAME TABLE they lose nothing."""
+        return self.of(kind) in CARRY_OUT or (kind is DdlKind.RENAME_TABLE and self.of(kind) is OnDdl.LENIENT)
 
     @property
     def ignores_columns(self) -> bool:

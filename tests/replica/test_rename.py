@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def test_a_column_may_be_renamed_in_the_same_batch(spark: SparkSession, tmp_path
 
 
 def test_what_stays_where_a_rename_is_not_carried_out(spark: SparkSession, tmp_path: Path) -> None:
-    replica = _routed(spark, tmp_path, ddl="lenient")
+    replica = _routed(spark, tmp_path, ddl="ignore")
     replica.run(*_BEFORE)
     (warning,) = replica.run([_NAMED, _new(21, 1, 10)]).warnings
     assert "the table of the new name lacks the rows of before" in warning
@@ -100,7 +101,7 @@ def test_rows_follow_a_rename_that_an_earlier_run_carried_out(spark: SparkSessio
     replica = _routed(spark, tmp_path)
     replica.run(*_BEFORE)
     replica.run([_NAMED])
-    done = replica.run([], [_old(12, 1), _old(13, 5), _NAMED], ddl="lenient")
+    done = replica.run([], [_old(12, 1), _old(13, 5), _NAMED], ddl="ignore")
     assert (done.warnings, done.dead_letters, replica.proven()) == ((), {}, {"e.t2": "equal"})
     assert replica.rows("e/t2") == [(1, 1), (2, 2), (3, 3), (5, 5)]
     assert not Path(replica.to, "x", "t").exists()
@@ -173,6 +174,65 @@ def test_a_rename_is_refused_where_its_names_may_mean_other_tables(spark: SparkS
     assert (replica.rows("d/t"), replica.rows("d/u")) == ([(1, 1)], [(2, 2), (3, 3)])
     with pytest.raises(TableRefused, match="another table had the new name before"):
         replica.run(checkpoint=None, to=str(tmp_path / "once"), ddl=["lenient", "rename-table=evolve"])
+
+
+_EXCHANGED = [_rename("t", "old", 20), _rename("fresh", "t", 20)]
+_SHOWN = [_created("t"), _put("t", 1, 1), _put("t", 2, 2), _created("fresh"), _put("fresh", 3, 9)]
+_ADDED = ddl("ALTER TABLE `d`.`t` ADD COLUMN `s` INT", _T0 + 25, table(_T0 + 25, ID, _N, _S))
+_SINCE = [_put("t", 21, 1, 10), _ADDED, row(_T0 + 26, _T0 + 25, id=5, n=5, s=5), _put("old", 22, 3)]
+
+
+def test_a_rename_is_followed_without_being_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path, ddl=())
+    replica.run(_SHOWN)
+    assert replica.run([*_EXCHANGED, *_SINCE]).warnings == ()
+    expected = [(1, 10, None), (5, 5, 5), (9, 9, None)], [(1, 1), (2, 2), (3, 3)]
+    assert (replica.rows("d/t"), replica.rows("d/old")) == expected
+    once = str(tmp_path / "once")
+    for _ in range(2):  # without a checkpoint, and again
+        replica.run(to=once, checkpoint=None)
+        assert (replica.rows("d/t", once), replica.rows("d/old", once)) == expected
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_table_takes_no_rows_of_another_one(spark: SparkSession, tmp_path: Path, at_once: bool) -> None:
+    """Where names pass on and tables stay, what a name means later goes to the dead letters."""
+    replica = Replica(spark, tmp_path, ddl="ignore")
+    if not at_once:
+        replica.run(_SHOWN)
+    done = replica.run([*([] if not at_once else _SHOWN), *_EXCHANGED, *_SINCE])
+    assert done.dead_letters == {"table-refused": 2}
+    assert len([w for w in done.warnings if "RENAME TABLE" in w]) == 2
+
+    def check() -> None:
+        shown = [replica.rows(f"d/{name}") for name in ("t", "fresh", "old")]
+        assert shown == [[(1, 1), (2, 2)], [(9, 9)], [(3, 3)]]
+
+    check()
+    # Later, late, sent again, and of a table that got a free name.
+    late = [_put("t", 11, 2), _EXCHANGED[1], _put("t", 27, 6), _put("fresh", 12, 9), _put("old", 12, 7), *_SHOWN]
+    assert replica.run(late).dead_letters == {"table-refused": 2}
+    check()
+    lines = [
+        line for file in Path(replica.to, "_dead_letters").glob("*.jsonl") for line in file.read_text().splitlines()
+    ]
+    letters = [json.loads(line) for line in lines]
+    causes = {one["detail"].partition(": ")[::2] for one in letters}
+    assert causes == {
+        (name, "this name meant another table then, as a RENAME TABLE was not carried out") for name in ("d.t", "d.old")
+    }
+
+
+def test_a_refused_rename_mixes_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Nothing tells which rows of the tables are older than the rename: they were made without a checkpoint."""
+    replica = Replica(spark, tmp_path, ddl=(), checkpoint=None)
+    replica.run(_SHOWN)
+    done = replica.run([*_EXCHANGED, *_SINCE])
+    causes = [w.partition(" (")[2] for w in done.warnings]
+    assert causes[0].startswith("nothing tells whether its rows are older: replicate with one --checkpoint")
+    assert causes[1:] == ["another table had the new name before)"]
+    assert (replica.rows("d/t"), replica.rows("d/fresh")) == ([(1, 1), (2, 2)], [(9, 9)])
+    assert (replica.rows("d/old"), done.dead_letters) == ([(3, 3)], {"table-refused": 2})
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,11 @@ class AppliedKeys:
         """Whether these batches have renamed a table, so that rows may come under an older name of it."""
         return entry(self.folder / _RENAMED) is not None
 
+    @property
+    def tells_renames(self) -> bool:
+        """Whether the journal may tell of renames: these batches have met one, or are not the only ones."""
+        return self.batch <= 1 or self.again is not None or self.renamed
+
     def tell_renamed(self) -> None:
         """Remember that a table is renamed."""
         make_folder(self.folder)

@@ -15,7 +15,7 @@ from tidecast.model import Ddl, ddl_action
 from tidecast.replica._ddl import Name, Refused, carries_out, moves_rows, why_not_carried_out
 from tidecast.replica._mode import Contents
 from tidecast.replica._plan import Plan
-from tidecast.replica._truncated import NEVER, Truncations, keeps_rows, removes_rows
+from tidecast.replica._truncated import NEVER, Truncations, keeps_rows, kind_of, removes_rows
 from tidecast.replica._waiting import ends
 from tidecast.replica.targets import TargetTable
 from tidecast.spark import small_table
@@ -76,11 +76,13 @@ def write_journal(
 class Journaled:
     """What the journal tells of tables that were truncated, dropped and renamed, each by its name at that time.
 
-    `ends` are statements after which a table of that name is not there (see `ends`), carried out or not.
+    `left` are the renames that were not carried out, `ends` statements after which a table of that name is not there
+    (see `ends`), carried out or not.
     """
 
     removals: Sequence[tuple[int, str, Name]] = ()
     renames: Sequence[tuple[int, str, Name]] = ()
+    left: Sequence[tuple[int, str, Name]] = ()
     ends: Sequence[Ddl] = ()
 
     def truncations(self, name: Name, now: Callable[[Name, int], Name | None], contents: Contents) -> Truncations:
@@ -99,10 +101,12 @@ def journaled(place: TargetTable) -> Journaled:
     told = _told(place).where(~F.col("type").isin(*_ENDING_NOTHING)).select(*_KEY, "type", "outcome", _SEQ)
     said = sorted(told.collect(), key=lambda r: (r["commit_ts"], r[_SEQ] or 0))
     changes = (Ddl(r["type"], r["query"], r["commit_ts"], named=(r["database"], r["table"])) for r in said)
-    rows = [r for r in said if r["type"] in (*_REMOVALS, _RENAMES) and r["outcome"] == APPLIED]
+    applied = [r for r in said if r["outcome"] == APPLIED]
+    renames, others = ([r for r in said if r["type"] == _RENAMES and (r in applied) is done] for done in (True, False))
     return Journaled(
-        [(r["commit_ts"], r["type"], (r["database"], r["table"])) for r in rows if r["type"] != _RENAMES],
-        [(r["commit_ts"], r["query"], (r["database"], r["table"])) for r in rows if r["type"] == _RENAMES],
+        [(r["commit_ts"], r["type"], (r["database"], r["table"])) for r in applied if r["type"] in _REMOVALS],
+        [(r["commit_ts"], r["query"], (r["database"], r["table"])) for r in renames],
+        [(r["commit_ts"], r["query"], (r["database"], r["table"])) for r in others],
         [change for change in changes if ends(change)],
     )
 
@@ -124,7 +128,11 @@ def _outcome(
     """Return what was made of a schema change, and why where it was not simply applied."""
     name = called(change)
     if name is None:
-        return IGNORED, "another table was renamed to this name since"
+        said = kind_of(change) is DdlKind.RENAME_TABLE
+        cause = why_not_carried_out(change, (change.database, change.table), plans, on_ddl, refused) if said else None
+        if cause:
+            return REFUSED if carries_out(change, on_ddl) else IGNORED, cause
+        return IGNORED, "its name means another table now"
     if moves_rows(change):
         if cause := why_not_carried_out(change, name, plans, on_ddl, refused):
             return REFUSED if carries_out(change, on_ddl) else IGNORED, cause

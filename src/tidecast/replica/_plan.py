@@ -196,12 +196,14 @@ def plan(
     batch: str | None = None,
     told: Sequence[Told] = (),
     ended: Callable[[], int] = lambda: 0,
+    born: Mapping[str, str] | None = None,
 ) -> Plan:
     """Return what the changes of one table, and of its schema, mean for it; there may be none of its rows.
 
     `has_commit_ts`: see `Events`; `origin`: see `Prepared`; `truncated` tells when it was truncated, of the table that
     is there, and whether that waits for its first row; `batch` names the batch among those of its checkpoint, None
-    where there is none; `told` is what tells of a table without rows, and `ended` when it ended last. Raises
+    where there is none; `told` is what tells of a table without rows, `ended` when it ended last, `born` what a new
+    table remembers besides. Raises
     ConfigError where the table holds something else than `contents`, or under other masks, and TableRefused where a
     column of the source has the name of one of those.
     """
@@ -283,7 +285,8 @@ def plan(
             refused.append((change, Reason.SCHEMA_CHANGE, cause))
         else:
             accepted.append(check(change, policy, log=contents.is_log))
-    shall = {_KEYSPACE: quote(keyspace)} if keyspace else {}
+    shall = {} if there else {**(born or {})}
+    shall |= {_KEYSPACE: quote(keyspace)} if keyspace else {}
     shall |= {CONTENTS: contents.text} if contents.text else {}
     shall |= {_TEXTS: OnUnrepresentable.STRING} if texts else {}
     shall |= {MASKS: note({**masks, **origin.masked})} if origin.masked else {}

@@ -3,12 +3,15 @@
 A rename is carried out before anything else of a batch, once: the table remembers how far it got, and the journal that
 it was done, before the next one begins. One statement may rename several tables, which then pass names on in its order.
 Where the order of a rename and of what else has one of its names cannot be told, it is refused.
+
+After a rename that was not carried out its names mean other tables at the source. No table takes their rows: each keeps
+to the span of time in which its name meant the table that its first row was of, and remembers when that began.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from urllib.parse import quote
@@ -34,6 +37,8 @@ from tidecast.storage import entries
 Name = tuple[str, str]
 _RENAMED = "tidecast.renamed"
 """The last rename that a table is moved for (see `mark`); the journal tells when all that goes along was, too."""
+SINCE = "tidecast.since"
+"""From which commit-ts on a table's name means it, where that is not from the beginning."""
 
 
 @dataclass(frozen=True)
@@ -110,14 +115,16 @@ class Known:
 
 @dataclass
 class Renames:
-    """The renames of a batch that shall be carried out, and those that were before.
+    """The renames of a batch that shall be carried out, those that were before, and those that were not: `left`.
 
-    `refused` has causes by commit-ts and SQL.
+    `refused` has causes by commit-ts and SQL. `since` is when the span began that a table keeps to, by its name.
     """
 
     of_batch: Sequence[Rename] = ()
     before: Sequence[Rename] = ()
     refused: dict[tuple[int, str], str] = field(default_factory=dict)
+    left: Sequence[Rename] = ()
+    since: dict[Name, int] = field(default_factory=dict)
     _done: list[Rename] = field(default_factory=list)
 
     def carry_out(self, events: Events, known: Known, journal: Callable[[Rename], None]) -> None:
@@ -129,9 +136,12 @@ class Renames:
         fresh = dict.fromkeys(one for one in self.of_batch if one.key not in done and one.old != one.new)
         for rename in sorted(fresh, key=lambda one: one.commit_ts):
             try:
-                _move(rename, known, partial(self._check, rename, events, known))
+                apart = any(rename.new in (one.old, one.new) for one in self._left)
+                since = {SINCE: str(rename.commit_ts)} if apart else {}
+                _move(rename, known, partial(self._check, rename, events, known), since)
             except TableRefused as error:
                 self.refused[rename.key] = str(error)
+                self.left = [*self.left, rename]
             else:
                 self._done.append(rename)
                 journal(rename)
@@ -169,6 +179,43 @@ class Renames:
                 if not changes.frame.where((ts > F.lit(free)) & (ts < F.lit(at))).isEmpty():
                     raise TableRefused("rows of another table that had the new name before are among the messages")
 
+    def keep_apart(self, events: Events, there: Callable[[Name], int | None]) -> None:
+        """Settle which table each name of a rename that was not carried out means to the target.
+
+        `there` tells since when the name of a table that is there means it, and None where there is no table: it will
+        be the one of the first row, or statement, of these events.
+        """
+        for name in {name for one in self._left for name in (one.old, one.new)}:
+            began = there(name)
+            if began is None:
+                moved = max((one.commit_ts for one in self._known if one.old == name != one.new), default=0)
+                first = min((at for at in self._told_of(name, events) if at >= moved), default=0)
+                began = self._start(name, first)
+            self.since[name] = began
+
+    def _told_of(self, name: Name, events: Events) -> Iterator[int]:
+        """Yield the commit-ts of what has a name: of statements, of schemas, and of the first rows."""
+        yield from (c.commit_ts for c in events.ddl if (c.database, c.table) == name)
+        yield from (b.schema.version for b in events.bootstraps if (b.schema.database, b.schema.table) == name)
+        for changes in events.tables:
+            if (changes.schema.database, changes.schema.table) == name:
+                (found,) = changes.frame.agg(F.min("commit_ts")).collect()
+                yield from (at for at in found if at is not None)
+
+    @property
+    def _left(self) -> list[Rename]:
+        done = {one.key for one in self._known}
+        return [one for one in dict.fromkeys(self.left) if one.key not in done and one.old != one.new]
+
+    def _start(self, name: Name, commit_ts: int) -> int:
+        """Return when the span of a commit-ts began in which a name meant one table, 0 for the first."""
+        starts = (one.commit_ts for one in self._left if name in (one.old, one.new))
+        return max((at for at in starts if at <= commit_ts), default=0)
+
+    def is_left(self, change: Ddl) -> bool:
+        """Tell whether a schema change is a rename that was not carried out."""
+        return (change.commit_ts, change.sql) in {one.key for one in self._left}
+
     def carried_out(self, rename: Rename) -> bool:
         """Tell whether a rename was carried out."""
         return rename.key in {one.key for one in self._known}
@@ -178,17 +225,18 @@ class Renames:
         return sorted(dict.fromkeys([*self.before, *self._done]), key=lambda one: one.commit_ts)
 
     @property
-    def left(self) -> Mapping[Name, int]:
+    def free(self) -> Mapping[Name, int]:
         """The names that tables had and no table was renamed to since, and until when."""
-        left = dict[Name, int]()
+        free = dict[Name, int]()
         for one in self._known:
             if one.old != one.new:
-                left[one.old] = one.commit_ts
-                left.pop(one.new, None)
-        return left
+                free[one.old] = one.commit_ts
+                free.pop(one.new, None)
+        return free
 
     def now(self, name: Name, commit_ts: int) -> Name | None:
         """Return what a table is called now that had a name before a commit-ts; None where another took its name."""
+        then = name
         for one in self._known:
             if one.commit_ts <= commit_ts or one.old == one.new:
                 continue
@@ -196,7 +244,9 @@ class Renames:
                 name = one.new
             elif one.new == name:
                 return None
-        return name
+        since = self.since.get(name) if name == then else None
+        is_another = since is not None and self._start(name, commit_ts) != self._start(name, since)
+        return None if is_another else name
 
     def now_of(self, change: Ddl) -> Name | None:
         """Return what the table of a schema change is called now, see `now`."""
@@ -211,7 +261,7 @@ class Renames:
 
         Rows of a table whose name another one took are rejected, as nothing tells where they belong.
         """
-        if not self._known:
+        if not self._known and not self.since:
             return events
         parts = [part for changes in events.tables for part in self._parts(changes)]
         tables = tuple(_called(changes, name) for name, changes in parts if name)
@@ -219,7 +269,7 @@ class Renames:
             changes.frame.select(
                 *RECORD.fieldNames(),
                 F.lit(str(Reason.TABLE_REFUSED)).alias("reason"),
-                F.lit(f"{changes.schema.name}: another table was renamed to this name since").alias("detail"),
+                F.lit(f"{changes.schema.name}: {self._why_apart(changes)}").alias("detail"),
             )
             for name, changes in parts
             if name is None
@@ -234,6 +284,11 @@ class Renames:
         rejected = union([events.rejected, *lost]) if lost else events.rejected
         return replace(events, tables=tables, ddl=ddl, bootstraps=bootstraps, rejected=rejected)
 
+    def _why_apart(self, changes: TableChanges) -> str:
+        if (changes.schema.database, changes.schema.table) in self.since:
+            return "this name meant another table then, as a RENAME TABLE was not carried out"
+        return "another table was renamed to this name since"
+
     def _ddl(self, change: Ddl, now: Name) -> Ddl:
         # A rename is told under the new name; what comes with it in one statement is refused.
         if change.schema:
@@ -242,7 +297,8 @@ class Renames:
 
     def _parts(self, changes: TableChanges) -> list[tuple[Name | None, TableChanges]]:
         name = changes.schema.database, changes.schema.table
-        ends = sorted({one.commit_ts for one in self._known if name in (one.old, one.new) and one.old != one.new})
+        both = [*self._known, *self._left]
+        ends = sorted({one.commit_ts for one in both if name in (one.old, one.new) and one.old != one.new})
         if not ends:
             return [(name, changes)]
         at, upsert = F.col("commit_ts"), F.col("op") != F.lit(Op.DELETE)
@@ -280,7 +336,7 @@ def _called(changes: TableChanges, name: Name) -> TableChanges:
     return replace(changes, schema=schema)
 
 
-def _move(rename: Rename, known: Known, check: Callable[[], None]) -> None:
+def _move(rename: Rename, known: Known, check: Callable[[], None], since: Mapping[str, str]) -> None:
     """Move a table with what the checkpoint knows of it, if it has to be. Raises TableRefused where it cannot."""
     old, new, at = known.table(rename.old), known.table(rename.new), rename.mark
     state, there = old.present(), new.present()
@@ -300,7 +356,7 @@ def _move(rename: Rename, known: Known, check: Callable[[], None]) -> None:
             raise TableRefused("deletes of these tables came, and no row")
         return
     else:
-        notes = {_RENAMED: at}
+        notes = {_RENAMED: at, **since}
         if state.notes.get(_RENAMED) != at:
             check()
             _check_age(rename, known, old, state)
@@ -315,7 +371,7 @@ def _move(rename: Rename, known: Known, check: Callable[[], None]) -> None:
                 old.drop()  # the one of the new name is made when it is told of, or with its first row
                 _keep_up(rename, known)
                 return
-            held = {_RENAMED: "0", SOURCES: quote(json.dumps([".".join(rename.old)]), safe=SAFE)}
+            held = {_RENAMED: "0", SINCE: "0", SOURCES: quote(json.dumps([".".join(rename.old)]), safe=SAFE)}
             old.remember({name: state.notes.get(name, held[name]) for name in notes})
             if isinstance(error, TableRefused):
                 raise
@@ -373,3 +429,9 @@ def renamed_before(told: Iterable[tuple[int, str, Name]], routes: Routes) -> lis
     """Return the renames that the journal tells, in its order, each with its commit-ts, its SQL and the new name."""
     found = (Rename.journaled(commit_ts, sql, name, routes) for commit_ts, sql, name in told)
     return [one for one in found if one is not None]
+
+
+def since_of(table: TargetTable) -> int | None:
+    """Return since when a table's name means it, None where there is no table."""
+    state = table.present()
+    return None if state is None else int(state.notes.get(SINCE) or 0)

@@ -29,7 +29,7 @@ from tidecast.replica._mode import ROWS_ALONE, Contents
 from tidecast.replica._plan import Plan, has_several_sources, plan, refusing
 from tidecast.replica._prepare import prepared
 from tidecast.replica._proof import Proofs
-from tidecast.replica._rename import Known, Rename, Renames, renamed_before, renames
+from tidecast.replica._rename import SINCE, Known, Rename, Renames, renamed_before, renames, since_of
 from tidecast.replica._report import Replicated, TableReport
 from tidecast.replica._route import Routes
 from tidecast.replica._settings import NO_SETTINGS, Settings
@@ -79,14 +79,14 @@ def replicate(
     message that cannot be applied; with `on_mismatch="apply"` it is applied, with `"fail"` it stops the run before any
     table is touched. A later row of the same key is applied in any case.
 
-    `ddl` says what is done where a table's schema changes: with `"lenient"` columns are added, types become wider, and
-    a column that is gone from the source, or renamed there, stays, null in new rows; a change that the table cannot
-    follow sends its rows to the dead letters. With `"try_evolve"` columns are dropped and renamed, too, and tables are
-    truncated, dropped and renamed; `"evolve"` does the same, but stops the run at a change that a table cannot follow.
-    With `"ignore"` tables stay as they are, and with `"exception"` any change stops the run before any table is
-    touched. Several words may be given, of which some are for one kind alone, such as `"drop-column=ignore"`; so may a
-    mapping of kinds to words, and the `[ddl]` of a file. What became of each schema change that the messages tell is a
-    row of the table `_tidecast/schema_changes` beside the tables.
+    `ddl` says what is done where a table's schema changes: with `"lenient"` columns are added, types become wider,
+    tables are renamed, and a column that is gone from the source, or renamed there, stays, null in new rows; a change
+    that the table cannot follow sends its rows to the dead letters. With `"try_evolve"` columns are dropped and
+    renamed, too, and tables are truncated and dropped; `"evolve"` does the same, but stops the run at a change that a
+    table cannot follow. With `"ignore"` tables stay as they are, and with `"exception"` any change stops the run before
+    any table is touched. Several words may be given, of which some are for one kind alone, such as
+    `"drop-column=ignore"`; so may a mapping of kinds to words, and the `[ddl]` of a file. What became of each schema
+    change that the messages tell is a row of the table `_tidecast/schema_changes` beside the tables.
 
     `contents` is what tables hold. With `TableMode.SOFT_DELETE` a deleted row stays, with `_deleted` true, and
     `_commit_ts` is that of its last change. With `TableMode.LOG` each change is a row, appended once, with `_op`,
@@ -130,13 +130,13 @@ def replicate(
     def sources(name: Name) -> set[str]:
         return ready.origins[name].sources if name in ready.origins else set()
 
-    renaming, all_ddl = Renames(), events.ddl
-    if on_ddl.carries_out(DdlKind.RENAME_TABLE):
-        fresh = renames(events.ddl, settings.routes)
-        if events.has_commit_ts:
-            renaming = Renames(fresh, renamed_before(before().renames, settings.routes))
-        else:
-            renaming = Renames(refused={one.key: UNTIMED for one in fresh})
+    renaming, all_ddl, fresh = Renames(), events.ddl, renames(events.ddl, settings.routes)
+    carries = on_ddl.carries_out(DdlKind.RENAME_TABLE)
+    if not events.has_commit_ts:
+        renaming = Renames(refused={one.key: UNTIMED for one in fresh} if carries else {})
+    elif fresh or applied is None or applied.tells_renames:
+        done, not_done = (renamed_before(told, settings.routes) for told in (before().renames, before().left))
+        renaming = Renames(fresh if carries else (), done, left=not_done if carries else [*not_done, *fresh])
         if renaming.of_batch:
             known = Known(
                 lambda name, make_database=False: target.table(spark, *name, make_database=make_database),
@@ -154,8 +154,9 @@ def replicate(
                 write_journal(spark, target.journal(spark), moved, {}, {}, on_ddl, {}, renaming.now_of)
 
             renaming.carry_out(ready.events, known, journal_of)
-    elif applied and (applied.again or applied.renamed):
-        renaming = Renames(before=renamed_before(before().renames, settings.routes))
+        if renaming.left and applied:
+            applied.tell_renamed()
+    renaming.keep_apart(ready.events, lambda name: since_of(target.table(spark, *name, make_database=False)))
     renaming.check_sources(sources)
     events = renaming.follow(ready.events)
     by_name, ddl_by_name = by_table(events)
@@ -172,7 +173,7 @@ def replicate(
         has_rows = there is not None and not waits
         noted = there.notes if there and has_rows else None
         known = before().truncations(name, renaming.now, contents) if noted is None else Truncations.from_notes(noted)
-        if not has_rows and (until := renaming.left.get(name)):
+        if not has_rows and (until := renaming.free.get(name)):
             known = replace(known, dropped=max(known.dropped, until))
         said = ddl_by_name.get(name, [])
         removing = [change for change in said if removes_rows(change) and carries_out(change, on_ddl)]
@@ -197,7 +198,7 @@ def replicate(
         said += [(change, Rename.journaled(*of_it, settings.routes)) for change, of_it in told_before]
         for change, rename in said:
             for name in _ended(change, rename, renaming, settings.routes):
-                if now := renaming.now(name, change.commit_ts):
+                if now := name if renaming.is_left(change) else renaming.now(name, change.commit_ts):
                     found.add(now, change.commit_ts)
         return found
 
@@ -228,6 +229,7 @@ def replicate(
                     batch=batch,
                     told=told,
                     ended=lambda: ended(name),
+                    born={SINCE: str(since)} if (since := renaming.since.get(name)) else None,
                 )
                 return found if needed or found.makes or found.waited else None
         except Exception as error:
@@ -283,6 +285,8 @@ def replicate(
     named = {(one.database, one.table): one for one in plans}
     done_before = {one.key for one in renaming.before}
     new_ddl = [change for change in events.ddl if (change.commit_ts, change.sql) not in done_before]
+    new_ddl += [change for change in ready.events.ddl if renaming.is_left(change) and change not in new_ddl]
+    new_ddl.sort(key=lambda change: change.commit_ts)
     stop_at_schema_changes(new_ddl, named, on_ddl, renaming.refused)
     with ExitStack() as stack:
         if policy.stops:

@@ -49,12 +49,13 @@ class TopicTables:
     @cached_property
     def _ready(self) -> Prepared:
         ready = prepared(self.events, self.on_unrepresentable, self.settings)
-        if not (self.events.has_commit_ts and self.on_ddl.carries_out(DdlKind.RENAME_TABLE)):
+        if not self.events.has_commit_ts:
             return ready
+        told = renames(self.events.ddl, self.settings.routes)
         # No table is there that could refuse one.
-        return replace(
-            ready, events=Renames(before=renames(self.events.ddl, self.settings.routes)).follow(ready.events)
-        )
+        renaming = Renames(before=told) if self.on_ddl.carries_out(DdlKind.RENAME_TABLE) else Renames(left=told)
+        renaming.keep_apart(ready.events, lambda name: None)
+        return replace(ready, events=renaming.follow(ready.events))
 
     @contextmanager
     def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
