@@ -34,14 +34,14 @@ def from_ticdc_avro(
 ) -> Column:
     """Return the rows of TiCDC's Avro messages, keys or values, that were written with one registered schema.
 
-    In: binary, the message as Kafka has it, with the registry's framing; `schema` is the schema's text in the registry,
-    `schema_id` its id there: a number, or the UUID of AWS Glue, without which messages are not taken for Glue's; `tz`
+    In: binary, the message as Kafka has it, with the registry's framing. `schema` is the schema's text in the registry,
+    `schema_id` its id there: a number, or the UUID of AWS Glue. Without a UUID messages are not taken for Glue's. `tz`
     is the time zone of TIMESTAMP text, by default the system's.
     Out: struct of
 
-    - `data` struct: the row, with the types of the model: integers are int or bigint, BIGINT UNSIGNED is decimal(20,0),
-      DECIMAL is decimal or, in string mode, string, FLOAT and DOUBLE are float and double, BINARY, BLOB and BIT are
-      binary; all others are string: DATE, DATETIME and TIME as MySQL's text, TIMESTAMP as that text in UTC;
+    - `data` struct: the row, with the types of the model. Integers are int or bigint, BIGINT UNSIGNED is decimal(20,0).
+      DECIMAL is decimal or, in string mode, string. FLOAT and DOUBLE are float and double, BINARY, BLOB and BIT are
+      binary. All others are string: DATE, DATETIME and TIME as MySQL's text, TIMESTAMP as that text in UTC;
     - `op` string: `c` or `u`; null where the schema has no TiDB extension;
     - `commit_ts` bigint: TSO; null where the schema has no TiDB extension;
     - `checksum` struct of `version` int, `corrupted` boolean, `current` and `previous` bigint: what the message carries

@@ -1,4 +1,4 @@
-"""What a row's checksum says about it. Source: Avro protocol, corrupted rows, consumers compared."""
+"""The verdict that a checksum gives on its row. Source: Avro protocol, corrupted rows, consumers compared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Verdict(enum.StrEnum):
-    """What became of a row's check."""
+    """The result of a row's check."""
 
     MATCH = "match"
     MISMATCH = "mismatch"

@@ -60,7 +60,7 @@ class _Following:
     def messages(self) -> Iterator[Inspected]:
         """Yield the newest messages, if any are wanted, and then what comes.
 
-        An error that may pass is told in the log, and what comes is looked for again.
+        An error that may pass goes to the log, and the search for new messages goes on.
         """
         with source_errors(self.new.source.uri):
             after = self.topics.end_offsets()
@@ -106,7 +106,7 @@ class _Following:
         return replace(records, frame=fresh), self.seen | {row["place"]: row["last"] for row in ends}
 
     def _decoded(self, records: Records) -> Events:
-        """Return the events of new messages; schemas that were told before are looked for once."""
+        """Return the events of new messages; earlier schemas are looked for once."""
         events = self.new.decoded(records, self.history)
         if events.history is not None and not self.searched and lacks_schemas(events):
             events.release()

@@ -35,7 +35,7 @@ def inspect_here(
 
 @dataclass(frozen=True)
 class _Said:
-    """What messages say, their rows as they are shown, and why some cannot be read, by their places."""
+    """Messages by their places: their content, their rows as they are shown, and why some cannot be read."""
 
     decoded: Decoded
     broken: Mapping[int, str]
@@ -56,7 +56,7 @@ class _Said:
         return cls(decoded, broken)
 
     def explained(self, messages: pa.RecordBatch, place: int, protocol: str) -> Inspected:
-        """Return what is told of one message."""
+        """Return one message explained."""
         alone = _only(self.decoded, place)
         row: RowShown | None = shown_by_place(alone).get(place)
         problem = problems(alone).get(place) or self.broken.get(place)
@@ -66,7 +66,7 @@ class _Said:
 
 
 def _only(decoded: Decoded, place: int) -> Decoded:
-    """Return what one message says, of what a batch does."""
+    """Return the content of one message of a batch."""
     rows = [r.take(r.at == place) for r in decoded.rows if (r.at == place).any()]
     return Decoded(rows, [r for r in decoded.rejected if (r.at == place).any()])
 

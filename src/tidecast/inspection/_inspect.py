@@ -42,12 +42,12 @@ def inspect(
 ) -> list[Inspected]:
     """Explain messages of a source, or one message given in hexadecimal or base64.
 
-    Of a source, the first `limit` are explained, or the `last`, of those at the `topic`, `partition` and `offset`, with
-    a row of the `table` (`database.table`), with the `key` (`COLUMN=VALUE`, or JSON as `verify` shows it; of the row
-    before or after its change) and with the `commit_ts` (a TSO or a time, or `FROM..TO`), as far as each is given. Of
-    Kafka no more is read than that takes. The `protocol` need not be given, where it is TiCDC's: the first message
-    tells it. One message takes no Spark. Raises ConfigError for a wrong URI, option or text, and for
-    places that the source does not have; Unreachable and RegistryError.
+    Of a source, the first `limit` are explained, or the `last`. Each choice that is given counts: the `topic`,
+    `partition` and `offset`, a row of the `table` (`database.table`), the `commit_ts` (a TSO or a time, or `FROM..TO`).
+    The `key` is that of the row before or after its change: `COLUMN=VALUE`, or JSON as `verify` shows it. Of Kafka no
+    more is read than that takes. The `protocol` need not be given, where it is TiCDC's: the first message tells it. One
+    message takes no Spark. Raises ConfigError for a wrong URI, option or text, and for places that the source does not
+    have; Unreachable and RegistryError.
     """
     wanted = Wanted(
         limit if last is None else last,
@@ -100,7 +100,7 @@ def follow(
     """Explain the `last` messages of a source and then each that comes, until nobody asks for the next one.
 
     The options are those of `inspect`. No more than a hundred messages of a partition are held at a time; a file is
-    read as a whole. Raises as `inspect`, and SourceChanged where the topic is made anew.
+    read as a whole. Raises as `inspect`, and SourceChanged where the topic is created again.
     """
     from tidecast.inspection._follow import follow_topic
 

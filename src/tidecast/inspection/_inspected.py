@@ -1,4 +1,4 @@
-"""What is told of a message."""
+"""Messages explained."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Place:
 
 @dataclass(frozen=True)
 class RowShown:
-    """What is told of a row that could be read."""
+    """A row that could be read, explained."""
 
     op: str
     table: str
@@ -78,7 +78,7 @@ def problem_text(reason: str, detail: str | None) -> str:
 def explained(
     place: Place, key: bytes | None, value: bytes | None, protocol: str, row: RowShown | None, problem: str | None
 ) -> Inspected:
-    """Return what is told of a message, from its row if it has one, and else from what it says of itself."""
+    """Return a message explained, from its row if it has one, and else from its own members."""
     shown = Inspected(place.topic, place.partition, place.offset, protocol, problem=problem)
     own = protocol_named(protocol).describe(key, value)
     shown.key_schema_id, shown.value_schema_id = own.key_schema_id, own.value_schema_id

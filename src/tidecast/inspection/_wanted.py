@@ -1,4 +1,4 @@
-"""Which messages of a source to explain."""
+"""The choice of a source's messages to explain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GROWTH = 30
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which messages to explain: the first `limit`, or the `last`, of those that all the others are true of.
+    """The messages to explain: the first `limit`, or the `last`, of those that all the others are true of.
 
     `key` has values of columns as text, of the row before or after its change; `commit_ts` is a range, ends included.
     """
@@ -39,7 +39,7 @@ class Wanted:
 
     @property
     def of_rows(self) -> bool:
-        """Whether the rows in the messages say which are wanted, and not their places alone."""
+        """Tell whether the rows in the messages decide which are wanted, and not their places alone."""
         return bool(self.table or self.key or self.commit_ts)
 
     def parts(self, spans: Spans) -> Iterator[Spans]:

@@ -1,4 +1,4 @@
-"""How a protocol writes events: what a codec does, what it is given, and what most codecs have in common."""
+"""The writing side of a protocol: the interface of a codec, its options, and the common part of most codecs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Message = tuple[bytes | None, bytes]
 
 @dataclass(frozen=True)
 class CodecOptions:
-    """What a changefeed's configuration and the server say of messages, by TiCDC's names.
+    """The settings of messages, from a changefeed's configuration and the server, by TiCDC's names.
 
     A protocol takes those that are its own. `checksums` is `integrity-check-level = correctness`; `schema_registry`
     tells whether there is one, `compressed` whether `large-message-handle-compression` packs what the codec writes.
@@ -83,11 +83,11 @@ class Codec(Protocol):
 
     @property
     def schemas(self) -> int:
-        """How many registered schemas the rows have needed so far."""
+        """The number of registered schemas that the rows have needed so far."""
 
     @property
     def encoder(self) -> Encoder:
-        """What makes messages of rows, with the schemas that were registered."""
+        """The encoder of rows, with the schemas that were registered."""
 
     def state(self) -> bytes:
         """Return what the codec of the changefeed's next run must know, empty for nothing."""
@@ -118,11 +118,11 @@ class Codec(Protocol):
 
     @property
     def watermark(self) -> Callable[[int], Message] | None:
-        """What makes the message of a watermark, of its TSO; None where the protocol has none. It can be pickled."""
+        """A function from a TSO to the message of a watermark; None where the protocol has none. It can be pickled."""
 
 
 class WithoutRegistry:
-    """What is common to protocols whose messages bring their schemas: a row needs no other schema to leave."""
+    """The common part of protocols whose messages bring their schemas: a row needs no other schema to leave."""
 
     schemas = 0
 
@@ -145,7 +145,7 @@ class WithoutRegistry:
 
 
 class WithoutTails:
-    """What is common to protocols whose messages do not end alike."""
+    """The common part of protocols whose messages do not end alike."""
 
     def tails(self, table: RoutedTable) -> Message:
         """Return nothing."""

@@ -1,4 +1,4 @@
-"""What a batch of messages says, on Arrow columns."""
+"""The content of a batch of messages, on Arrow columns."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Decoder(Protocol):
     def of(self, version: TableVersion) -> Decoder:
         """Return a decoder of the rows of one table version, with no more schemas than these take.
 
-        A task for each of thousands of tables would else bring the schemas of all. What it says of other messages means
+        A task for each of thousands of tables would else bring the schemas of all. Its results for other messages mean
         nothing.
         """
 
@@ -190,10 +190,11 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True)
 class Controls:
-    """What control messages say, in their order, each with its place in the batch; and those that cannot be read.
+    """The content of control messages, in their order, each with its place in the batch; and those that cannot be read.
 
-    A bootstrap has the places of all messages that are this one, and no position yet. `times` are the commit-ts of
-    schema changes, where bootstraps need them for their positions: one for each message, with its place.
+    A bootstrap has the places of all messages that are this one, and no position yet.
+    `times` are the commit-ts of schema changes, one for each message, with its place. They are there where bootstraps
+    need them for their positions.
     """
 
     ddl: Sequence[tuple[int, Ddl]] = ()
@@ -204,7 +205,7 @@ class Controls:
 
 @dataclass(frozen=True)
 class Marks:
-    """What tells control messages from rows without reading them: such a value begins with, or holds, one of these.
+    """The marks by which control messages are found without reading them: such a value begins with, or holds, one.
 
     A row may be among those that a mark finds; no control message is missed.
     """
@@ -244,7 +245,7 @@ class Reader(Protocol):
 
     @property
     def history(self) -> SchemaHistory | None:
-        """What the source has shown of schemas, None where these are kept elsewhere."""
+        """The schemas that the source has shown, None where these are kept elsewhere."""
 
     def learn(self, names: Sequence[bytes]) -> bool:
         """Look for what unknown rows need; tell whether the decoder can read them now, or say why it cannot."""

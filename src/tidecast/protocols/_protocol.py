@@ -1,4 +1,4 @@
-"""What every protocol is: its names, its reader, its writer, and what it can do."""
+"""The description of a protocol: its names, its reader, its writer, and its abilities."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidecast.registry import Registry
 
 @dataclass(frozen=True)
 class DecodeOptions:
-    """What reading a batch of messages takes beside them.
+    """The settings that reading a batch of messages takes beside them.
 
     `ordered`: see `tidecast.model.Events`. `registry` is there for a protocol that needs one. `zone` is that of
     TIMESTAMP text which names none. `history` is what earlier batches have shown of schemas, None for the first.
@@ -32,7 +32,7 @@ class DecodeOptions:
 
 @dataclass(frozen=True)
 class Description:
-    """What one message says of itself, for people: empty or None where it does not say it.
+    """The description of one message, for people: empty or None where the message does not have it.
 
     `columns` are names and types. The ids are those of schemas in a registry.
     """
@@ -71,11 +71,11 @@ class WireProtocol:
     `describe` explains one message by its key and value; `looks_like` tells whether a value is one of this protocol's.
     `wrong_options` are TiCDC's objections to a changefeed's options, in its words.
 
-    What it can do: `needs_registry`; `reads_avro`, whether messages may be Avro; `one_table_per_topic`;
-    `zoned_checksums`, checksums that depend on a time zone which messages do not name; `bootstraps`, messages that
-    repeat a table's schema; `compressed`, the parts that `large-message-handle-compression` packs, key or value;
-    `large_messages`, whether `large-message-handle-option` may be set; `claim_check_location`, where a value
-    (binary to string) says that the whole message lies, null for a whole one.
+    Its abilities are `needs_registry`; `reads_avro`, if messages may be Avro; `one_table_per_topic`; `bootstraps`,
+    if messages repeat a table's schema. With `zoned_checksums` they depend on a time zone that messages do not name.
+    `compressed` are the parts that `large-message-handle-compression` packs, key or value. With `large_messages`,
+    `large-message-handle-option` may be set. `claim_check_location` is where a value (binary to string) says that the
+    whole message lies, null for a whole one.
     """
 
     name: str

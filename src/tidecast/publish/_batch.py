@@ -1,4 +1,4 @@
-"""What the stages of publishing share: a batch of events, the rules of its changefeed, and the sink's topics."""
+"""The objects that publishing shares: a batch of events, the rules of its changefeed, and the sink's topics."""
 
 from __future__ import annotations
 

@@ -36,8 +36,10 @@ class Bootstraps:
     """The tables whose schemas are repeated: before the first row, then by time and by number of rows.
 
     A version that no schema change has told is repeated before its first row, too: Avro has none. A table without a row
-    for half an hour is forgotten, so that its next row is a first one again. What is known goes through `state` from
-    one run to the next, so that a restart does not begin anew. The numbers are TiCDC's `send-bootstrap-interval-in-sec`
+    for half an hour is forgotten, so that its next row is a first one again. `state` hands the
+    knowledge of one run to the next.
+
+    The numbers are TiCDC's `send-bootstrap-interval-in-sec`
     and `send-bootstrap-in-msg-count`, either of which 0 ends it.
     Source: Simple protocol, BOOTSTRAP.
     """
@@ -49,7 +51,7 @@ class Bootstraps:
 
     @property
     def enabled(self) -> bool:
-        """Whether schemas are repeated at all."""
+        """Tell whether schemas are repeated at all."""
         return self._interval_ms > 0 and self.every_rows > 0
 
     def state(self) -> bytes:

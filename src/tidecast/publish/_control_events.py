@@ -1,4 +1,4 @@
-"""What a changefeed sends beside rows: schema changes, schemas repeated, watermarks; each to all partitions."""
+"""The messages of a changefeed beside rows: schema changes, schemas repeated, watermarks; each to all partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a changefeed would publish, found out without publishing or creating anything."""
+"""A changefeed's result, found out without publishing or creating anything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PlannedSchema:
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """What becomes of one table version.
+    """One table version in a dry run.
 
     `partitions` is None for a topic that would be created. `skipped` tells why no row of it leaves, `unencodable`
     why the protocol has no form for it. `damages` are columns some of whose values the form damages, and how.

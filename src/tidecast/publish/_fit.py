@@ -1,4 +1,4 @@
-"""The stage that makes messages fit: compression, and what becomes of one that is too large.
+"""The stage that makes messages fit: compression, and the ways for one that is too large.
 
 Source: Simple protocol, large messages.
 """
@@ -35,12 +35,12 @@ class MessageSize:
 
     @property
     def fitting(self) -> Fitting:
-        """How messages of rows are made to fit."""
+        """The rules by which messages of rows are made to fit."""
         return Fitting(self.limit, self._compression, self._compressed, self._handle, self._storage)
 
     @property
     def refuses_corrupted(self) -> bool:
-        """Whether a row that its source found damaged ends the run."""
+        """Tell whether a row that its source found damaged ends the run."""
         return self._refuse_corrupted
 
     def packed(self, message: Message) -> Message:

@@ -1,4 +1,4 @@
-"""How messages are made to fit: compression, and what becomes of one that is too large.
+"""Messages made to fit: compression, and the ways for one that is too large.
 
 Source: Simple protocol, large messages.
 """

@@ -21,9 +21,11 @@ def row_sequence(events: Events, *, moved: bool, alone: bool) -> Column:
 
     Rows of several partitions of the source meet by the highest commit-ts seen so far in each, so that no
     partition's order changes, replays included. At one commit-ts the inserts that end a partition's transaction
-    come last, as TiCDC puts the insert half of a split update there: its delete may lie in another partition.
-    `moved` tells that updates were split here, so that there are inserts which leave with their transaction's end.
-    `alone` tells that all rows are of one partition, and that nothing leaves beside them: its offsets are their order.
+    come last. TiCDC puts the insert half of a split update there, whose delete may lie in another partition.
+
+    With `moved` updates were split here, and there are inserts which leave with their transaction's end. With `alone`
+    all rows are of one partition, and nothing leaves beside them: its offsets are their order.
+
     Reads the columns `op`, `plan`, `moved` and `source`, a struct of the record's place and its commit-ts.
     """
     return _row_sequence(ordered=events.ordered, moved=moved, alone=alone)

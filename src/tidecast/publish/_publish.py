@@ -1,7 +1,7 @@
 """Publish: row changes → columns → topic and partition → schema → message → topic.
 
 A row leaves only after its schema is registered. Where the registry refuses a schema, or a row must stop the
-changefeed, what comes before that row is published, nothing of what comes after, and the cause ends the run.
+changefeed, all before that row is published, nothing after it, and the cause ends the run.
 Schema changes, bootstraps and watermarks leave among the rows, each where it stood in the source.
 """
 
@@ -48,7 +48,7 @@ from tidecast.topics import Counts, Topics, check_storage, refuse_dead_letters, 
 
 @dataclass
 class Published:
-    """What a run published.
+    """The result of a run.
 
     `messages` are rows by table and topic; `ddl`, `bootstraps` and `watermarks` events that went to all partitions, and
     `watermark` the highest of the last; `skipped` rows by table, left out for want of a key; `dead_letters` messages by

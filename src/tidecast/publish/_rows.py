@@ -1,6 +1,6 @@
 """The stage that makes messages of rows, for all tables in one pass: split, filter, checksum, encode, fit.
 
-What stands here runs in Spark's tasks, on Arrow columns.
+This code runs in Spark's tasks, on Arrow columns.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class SchemaEvents:
             rules.took(schema, topic, count)
 
     def named(self, tables: Sequence[OutgoingTable]) -> list[OutgoingTable]:
-        """Return table versions as rows shall name them.
+        """Return table versions as rows name them.
 
         An Avro delete shows the schema of its key, which is no version of its table: it goes by the newest one.
         """

@@ -1,4 +1,4 @@
-"""What is in a batch of messages, found in one job."""
+"""The counts of a batch of messages, found in one job."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def collect_stats(fitted: DataFrame, events: Events, size: MessageSize, names: S
 
 @reused()
 def _counted(position: str | None) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """Return by what messages are counted, and what is to be known of them; `position` as in `Events`."""
+    """Return the groups in which messages are counted, and the counts; `position` as in `Events`."""
     at = F.col(f"source.{position}") if position else F.lit(0).cast("bigint")
     place = F.struct(at.alias("position"), "stop", "topic", "source.partition", "source.offset")
     where = F.struct(place.alias("place"), F.col("source.topic").alias("origin"))

@@ -1,4 +1,4 @@
-"""Which tables, events and columns leave, and to which topic and partition: rules as expressions."""
+"""Rules: the tables, events and columns that leave, and the topic and partition of each."""
 
 from tidecast.routing._event_filter import EventFilters, RowFilter, check_event_filters, filter_errors
 from tidecast.routing._matcher import ColumnMatcher, TableFilter, TableMatcher

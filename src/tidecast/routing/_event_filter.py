@@ -116,7 +116,7 @@ def _expressions(one: EventFilter) -> Iterator[tuple[Op, str, str]]:
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Which rows of a table are left out: those of some operations, and those of which a value expression is true.
+    """The rows of a table that are left out: those of some operations, and those of which a value expression is true.
 
     `expressions` have the operation, the side of the row and the text. `zone` is the time zone in which they see
     TIMESTAMP values.

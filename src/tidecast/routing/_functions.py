@@ -1,7 +1,7 @@
 """The functions of MySQL's that value expressions may call.
 
-Each gets its arguments as values and their number is one that it allows. What depends on anything but the row, such as
-`now`, is not here, nor what TiDB and MySQL compute otherwise in some case that cannot be told beforehand.
+Each gets its arguments as values and their number is one that it allows. Functions that depend on more than the row,
+such as `now`, are not here, nor those that TiDB and MySQL compute differently in a case that is not known beforehand.
 Source: Changefeed configuration, value expressions.
 """
 
@@ -99,7 +99,7 @@ def _characters(value: Value) -> Value:
 
 @cache
 def _cases(*, upper: bool) -> dict[int, str]:
-    """Return the letters that have another case, and these: one for one, as MySQL and Go have them."""
+    """Return the characters that have another case, with it: one for one, as MySQL and Go have them."""
     pairs = ((letter, _one_upper(letter) if upper else _one_lower(letter)) for letter in map(chr, range(0x20000)))
     return {ord(letter): other for letter, other in pairs if letter != other}
 

@@ -105,7 +105,7 @@ class TableFilter(TableMatcher):
 
 
 class ColumnMatcher:
-    """Column patterns, of which the last one that matches decides; letter case never counts.
+    """Column patterns, of which the last one that matches decides; case never counts.
 
     Raises ConfigError (`CDC:ErrFilterRuleInvalid`) for a pattern that is none.
     Source: Changefeed configuration, column selectors.

@@ -1,4 +1,4 @@
-"""Which partition a row goes to. Source: Changefeed configuration, partitions."""
+"""The partition of each row. Source: Changefeed configuration, partitions."""
 
 from __future__ import annotations
 

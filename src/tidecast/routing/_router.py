@@ -1,4 +1,4 @@
-"""Dispatch: which topic a table's rows go to, which partition a row goes to, and which columns go along."""
+"""Dispatch: the topic of a table's rows, the partition of a row, and the columns that leave."""
 
 from __future__ import annotations
 

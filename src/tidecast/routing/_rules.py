@@ -58,7 +58,7 @@ class ColumnSelector(ConfigModel):
 
 @dataclass(frozen=True)
 class RoutingRules:
-    """What decides where rows go: of `dispatchers` and of `column_selectors` the first that matches a table counts.
+    """The rules of where rows go: of `dispatchers` and of `column_selectors` the first that matches a table counts.
 
     `default_topic` is that of tables whose dispatcher names none; `one_table_per_topic` tells that the protocol allows
     no second one in a topic.

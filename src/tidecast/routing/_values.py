@@ -1,4 +1,4 @@
-"""What an expression of MySQL's is made into: a function of a row, and what is known of the values that it gives.
+"""Expressions of MySQL's as functions of a row, with what is known of the values that they give.
 
 Source: Changefeed configuration, value expressions.
 """
@@ -95,10 +95,14 @@ class Sort(enum.Enum):
 class Value:
     """A value of a row, and what is known of it before there is one.
 
-    An exact number lies between `low` and `high`, counted in its last digit, the `scale`th after the point; `integer`
-    and `unsigned` tell MySQL's type of it. `literal` is the text of a literal, `collate` and `charset` a text's,
-    `number` what an ENUM, a SET or a literal of bytes is where a number belongs; `year` tells a YEAR,
-    `textless` what has a text of its own that is not known here, and `column` a date or time that nothing was made of.
+    An exact number lies between `low` and `high`, counted in its last digit, the `scale`th after the point. `integer`
+    and `unsigned` are MySQL's type of it.
+
+    `literal` is the text of a literal, `collate` and `charset` a text's. `number` is the number of an ENUM, a SET or a
+    literal of bytes.
+
+    `year` marks a YEAR, `textless` a value whose text is not known here, and `column` a date or time straight from a
+    column.
     """
 
     read: Read

@@ -1,8 +1,7 @@
 """A condition in MySQL's words on the columns of a row.
 
-It is computed as TiDB computes it, in whose words MySQL's differ from it nowhere, or refused: what is supported stands
-in tables of operators and functions, each with the sorts of values that it takes. Source: Changefeed configuration,
-value expressions.
+It is computed where TiDB and MySQL compute the same, and else refused. Tables of operators and functions have what is
+supported, each with the sorts of values that it takes. Source: Changefeed configuration, value expressions.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def parse_condition(text: str) -> exp.Expression:
 
 
 class _Seen(NamedTuple):
-    """What an expression sees of a column: the form of its values."""
+    """A column as an expression sees it: the form of its values."""
 
     column: Column
     form: Form

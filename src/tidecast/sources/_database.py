@@ -71,7 +71,7 @@ class Database:
 
     @property
     def where(self) -> str:
-        """What an error calls it, without its secrets."""
+        """The name of it in errors, without its secrets."""
         return redact_uri(self.uri)
 
 

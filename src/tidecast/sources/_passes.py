@@ -47,7 +47,7 @@ class Reading:
 
 
 def _with_details(decoded: Decoded, messages: pa.RecordBatch) -> Decoded:
-    """Return what messages say; a rejected one without a detail has what its unpacking told, if there is something."""
+    """Return the content of messages; a rejected one without a detail gets that of its unpacking, if there is one."""
     if "detail" not in messages.schema.names or messages.column("detail").null_count == messages.num_rows:
         return decoded
     given = messages.column("detail")
@@ -85,7 +85,7 @@ class Rereading:
     reading: Reading
 
     def map(self, make: Make, out: T.StructType) -> DataFrame:
-        """Return what a function makes of the messages of each task, and of what they say."""
+        """Return the result of a function of the messages of each task, and of their content."""
         reading = self.reading
 
         def batches(source: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:

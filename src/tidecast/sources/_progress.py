@@ -60,7 +60,7 @@ class Progress:
 
     @property
     def waits(self) -> Sequence[str]:
-        """What waits, for people."""
+        """The rows that wait, for people."""
         kinds = ((self.rows_waiting, "for the schemas of their tables"), (self.rows_unresolved, "for a resolved-ts"))
         return [f"{counted(rows, 'row waits', 'rows wait')} {what}" for rows, what in kinds if rows]
 
@@ -99,7 +99,7 @@ def may_be_same(one: str, other: str) -> bool:
 
 
 def parsed_state(state: bytes) -> tuple[Progress, bytes]:
-    """Return what a file of state says: the progress, and what the stream has shown of schemas, as JSON.
+    """Return the content of a file of state: the progress, and the schemas that the stream has shown, as JSON.
 
     Raises ValueError, TypeError or LookupError where it says something else; see `no_state`.
     """

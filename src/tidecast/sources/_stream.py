@@ -56,9 +56,11 @@ _NO_HISTORY = b"[]"
 class Batch:
     """Events that came since the last batch. `progress` is what is true once it is committed.
 
-    Of the watermarks it has those that hold for all partitions. `moved` are the ends of what has grown, by
-    `topic/partition` or file. `lost` says which messages went before they were read, None where none did.
-    `begun` is a commit-ts that nothing of earlier attempts at this batch lies above, None where there were none.
+    Of the watermarks it has those that hold for all partitions. `moved` are the ends of the partitions or files that
+    have grown, by `topic/partition` or file.
+
+    `lost` says which messages went before they were read, None where none did. `begun` is a commit-ts that nothing of
+    earlier attempts at this batch lies above, None where there were none.
     """
 
     events: Events
@@ -103,12 +105,12 @@ class TopicStream:
 
     @property
     def progress(self) -> Progress:
-        """How far the stream has been read and committed."""
+        """The point up to which the stream has been read and committed."""
         return self._progress
 
     @property
     def history(self) -> SchemaHistory:
-        """What the stream has shown of schemas, up to its last commit."""
+        """The schemas that the stream has shown, up to its last commit."""
         return SchemaHistory(self._history)
 
     def next(self, limit: int | None = None) -> Batch | None:
@@ -117,7 +119,7 @@ class TopicStream:
         Rows up to a partition's watermark of the batches before are left out, where they are of a table that had some:
         TiCDC sends a watermark after all that it covers, so that such rows came before. Raises DecodeError where more
         rows than `max_waiting` would wait, and ConfigError where they are to wait for a watermark and have no
-        commit-ts; SourceChanged where the topic no longer holds what follows, unless that shall not matter. Source:
+        commit-ts; SourceChanged where the topic no longer holds what follows, unless data loss is allowed. Source:
         Simple protocol, applying.
         """
         before, lost = self._progress, None
@@ -180,7 +182,7 @@ class TopicStream:
     def applied_records(self) -> tuple[Records, DataFrame]:
         """Return the messages up to the last commit, as far as the topic still has them; besides, as they were sent.
 
-        Raises SourceChanged where it was made anew, ConfigError where nothing was committed.
+        Raises SourceChanged where it was created again, ConfigError where nothing was committed.
         """
         done = self._progress.offsets
         if done is None:
@@ -206,7 +208,7 @@ class TopicStream:
         """Take note that what a batch holds is about to be applied, as a next one need not have the same."""
         upto = batch.progress.watermark if self._resolved_only else compose(time.time_ns() // 1_000_000)
         if upto is not None and upto > (-1 if batch.begun is None else batch.begun):
-            # What was read before moves no offsets, and leaves what waits alone.
+            # Messages of before move no offsets, and leave alone those that wait.
             before = self._attempt(batch.progress.batch)
             waits = (self._resolved_only or not batch.moved) and before.get("waits", not before)
             begun = {"batch": batch.progress.batch, "upto": upto, "waits": waits}
@@ -222,7 +224,7 @@ class TopicStream:
         return begun if begun.get("batch") == batch else {}
 
     def _check_waits(self, batch: int, resolved: int) -> None:
-        """Raise ConfigError where rows of a batch shall wait that an earlier attempt at it may have applied.
+        """Raise ConfigError where rows of a batch have to wait that an earlier attempt at it may have applied.
 
         A table without a key would get them twice: offsets tell what it has, and rows that waited come in no order.
         """

@@ -1,4 +1,4 @@
-"""What a batch of messages has, found in one pass: table versions with their rows, schema changes, watermarks."""
+"""The content of a batch of messages, found in one pass: table versions with their rows, schema changes, watermarks."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Messages:
     def _twice(
         self, count: Callable[[Rereading], DataFrame], frame: DataFrame, unknown: Callable[[Row], bytes | None]
     ) -> list[Row]:
-        """Return what a pass counts, and where rows lack a schema that is there, what a second one counts of them."""
+        """Return the counts of a pass, and where rows lack a schema that is there, those of a second one over them."""
         found = count(Rereading(frame, Reading(self._reader.decoder))).collect()
         names = [bytes(name) for row in found if (name := unknown(row)) is not None]
         if names and self._reader.learn(names):
@@ -116,7 +116,7 @@ class Messages:
         return found
 
     def survey(self) -> Events:
-        """Return the events. What they hold of rows is planned when it is asked for."""
+        """Return the events. Their rows are planned when they are asked for."""
         frame, reader = self._records.frame, self._reader
         told, controls = self._told, self._controls
         starts = bootstraps_of(told, controls) if told and controls and not self._records.ordered else {}
@@ -184,7 +184,7 @@ def _unknown(row: Row) -> bytes | None:
 
 @dataclass(frozen=True)
 class _Counting:
-    """What is counted of messages beside rows: `controls` each by itself, and what is between `starts`.
+    """The counts of messages beside rows: `controls` each by itself, and the messages between `starts`.
 
     These are the offsets of bootstraps in each partition, where their positions are wanted.
     """
@@ -311,7 +311,7 @@ def _broken(frame: DataFrame, told: pa.RecordBatch, rejected: Sequence[Rejected]
     ]
     kinds = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
     why = {"reason": pa.string(), "detail": pa.string()}
-    if "reason" in frame.columns:  # of those that could not be unpacked, which are told elsewhere
+    if "reason" in frame.columns:  # of those that could not be unpacked, which are dead letters already
         frame = frame.where(F.col("reason").isNull())
     caused = with_looked_up(frame, {name: F.col(name) for name in kinds}, causes, kinds | why)
     return caused.where(F.col("reason").isNotNull()).select(*DEAD_LETTER.names)

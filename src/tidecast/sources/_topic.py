@@ -138,7 +138,7 @@ def subjects_of(uri: str) -> Callable[[str], bool]:
 
 
 def _surveyed(records: Records, reader: Reader) -> Events:
-    """Return the events of messages, which Spark keeps where it had better."""
+    """Return the events of messages, which Spark keeps where that is quicker."""
     if not records.kept:
         return Messages(records, reader).survey()
     kept = replace(records, frame=records.frame.persist())

@@ -42,7 +42,7 @@ def evaluated_once(column: Column) -> Column:
 
     Spark otherwise copies an expression into the filters and projections that read it. It leaves alone what might say
     something else the next time, as the task's number might for all that it knows. A generator would stop it as well,
-    but copies each row. 1.8 times as fast where two steps read a JSON text; it can go when Spark leaves such
+    but copies each row. It is 1.8 times as fast where two steps read a JSON text. It can go when Spark leaves such
     expressions where they are.
     """
     return F.when(F.spark_partition_id() >= 0, column)
@@ -51,10 +51,10 @@ def evaluated_once(column: Column) -> Column:
 def untraced(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     """Return columns, made of those of a frame, that Spark does not follow back beyond them.
 
-    Where a frame is joined, Spark looks for the scan from which each key comes, whether or not something could be left
-    out there, and puts all expressions on the way into one: gigabytes, for a row of 60 columns that shows two sides. It
-    stops at a column that reads another beside a generated one. That copies a row only where Spark generates no code.
-    It can go when Spark looks first whether there are partitions to leave out.
+    Where a frame is joined, Spark looks for the scan from which each key comes, even if nothing can be left out there.
+    It puts all expressions on the way into one: gigabytes, for a row of 60 columns that shows two sides. It stops at a
+    column that reads another beside a generated one. That copies a row only where Spark generates no code. It can go
+    when Spark looks first whether there are partitions to leave out.
     """
     there = F.explode(F.array(F.lit(True)))
     frame = frame.withColumn(_THERE, there)

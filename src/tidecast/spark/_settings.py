@@ -1,4 +1,4 @@
-"""What texts may be as long as, in Spark."""
+"""The longest texts of Spark."""
 
 from __future__ import annotations
 

@@ -39,12 +39,12 @@ class AvroCodec(WithoutTails):
 
     @property
     def schemas(self) -> int:
-        """How many schemas the rows have needed so far."""
+        """The number of schemas that the rows have needed so far."""
         return len(set(self._ids.values()))
 
     @property
     def encoder(self) -> AvroEncoder:
-        """What makes messages of rows, with the schemas that were registered."""
+        """The encoder of rows, with the schemas that were registered."""
         return AvroEncoder(self._options, dict(self._ids))
 
     def state(self) -> bytes:
@@ -87,7 +87,7 @@ class AvroCodec(WithoutTails):
 
     @property
     def watermark(self) -> Callable[[int], Message] | None:
-        """What makes the message that `avro-enable-watermark` sends."""
+        """A function from a TSO to the message that `avro-enable-watermark` sends."""
         return encode_watermark if self._controls else None
 
 

@@ -1,4 +1,4 @@
-"""What one Avro message says of itself, for people. Source: Avro protocol, wire format, DDL and watermark messages."""
+"""One Avro message described for people. Source: Avro protocol, wire format, DDL and watermark messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Avro's forms do to values. Source: Avro protocol, column types."""
+"""Values that Avro's forms damage. Source: Avro protocol, column types."""
 
 from __future__ import annotations
 

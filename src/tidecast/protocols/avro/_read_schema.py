@@ -45,7 +45,7 @@ class Field:
 class WriterSchema:
     """A registered schema: the table that it names, its columns, and the extension's fields after them.
 
-    There is one of each text, see `read_schema`, so that what is made of it can be kept.
+    There is one of each text, see `read_schema`, so that results can be kept by it.
     `keyspace` is the name of the database's tenant, `default` where there are none.
     """
 
@@ -68,12 +68,12 @@ class WriterSchema:
 
     @property
     def extended(self) -> bool:
-        """Whether messages carry the operation and the commit-ts."""
+        """Tell whether messages carry the operation and the commit-ts."""
         return self.position(OP) is not None
 
     @property
     def checksums(self) -> bool:
-        """Whether messages carry a row checksum."""
+        """Tell whether messages carry a row checksum."""
         return self.position(CHECKSUM) is not None
 
     def table_schema(self, version: int, keys: Sequence[str]) -> TableSchema:

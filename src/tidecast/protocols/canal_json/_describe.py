@@ -1,4 +1,4 @@
-"""What one Canal-JSON message says of itself, for people. Source: Canal-JSON protocol, members."""
+"""One Canal-JSON message described for people. Source: Canal-JSON protocol, members."""
 
 from __future__ import annotations
 

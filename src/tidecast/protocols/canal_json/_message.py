@@ -1,4 +1,4 @@
-"""What Canal-JSON messages are made of. Source: Canal-JSON protocol, members."""
+"""The types and operations of Canal-JSON messages. Source: Canal-JSON protocol, members."""
 
 from __future__ import annotations
 

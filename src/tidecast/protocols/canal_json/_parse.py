@@ -1,4 +1,4 @@
-"""What each message says, and why one cannot be used. Source: Canal-JSON protocol, members, rows."""
+"""Messages parsed one by one, and why one cannot be used. Source: Canal-JSON protocol, members, rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LISTED = {"pkNames": str, "data": dict, "old": dict}
 
 @dataclass(frozen=True)
 class Said:
-    """What a message says. `op` is None for a watermark and for a schema change, which has `sql`.
+    """The content of a message. `op` is None for a watermark and for a schema change, which has `sql`.
 
     `since` is when it happened: the commit-ts, or the first one of its millisecond. `columns` are in the table's order,
     `types` by column, sorted by name. A message of TiCDC's has one of `rows`; `old` are what an update shows of the
@@ -62,7 +62,7 @@ class Said:
 
     @property
     def version(self) -> tuple[object, ...]:
-        """What the rows of a table version have in common."""
+        """The members that all rows of a table version share."""
         return self.database, self.table, self.keys, self.columns, self.types
 
 

@@ -14,7 +14,7 @@ from tidecast.protocols.canal_json._parse import Said, parse
 
 
 class CanalReader:
-    """Knows no schemas: messages bring their tables. What a schema change makes shows in the rows that follow."""
+    """Knows no schemas: messages bring their tables. The rows after a schema change show its result."""
 
     head: tuple[bytes, int] | None = None
     keyless: bytes | None = b""

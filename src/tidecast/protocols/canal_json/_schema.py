@@ -29,8 +29,8 @@ def table_schema(
     """Return the table whose row shows these columns, in this order, with their types, and this primary key.
 
     Types come without their numbers and elements, unless `content-compatible` is on. A type then is one that holds
-    every value which the column may have: a DECIMAL is text, a BIT has 64 bits, moments have six digits of seconds, an
-    ENUM is its element's number and a SET its mask. Raises InvalidSchema where there can be no such table.
+    every value which the column may have. A DECIMAL is text, a BIT has 64 bits, moments have six digits of seconds. An
+    ENUM is its element's number, a SET its mask. Raises InvalidSchema where there can be no such table.
     """
     whole = any("(" in (text or "") for text in types.values())
     strange = [key for key in keys if key not in columns]

@@ -37,7 +37,7 @@ class DebeziumCodec(WithoutRegistry):
 
     @property
     def encoder(self) -> DebeziumEncoder:
-        """What makes messages of rows."""
+        """The encoder of rows."""
         return DebeziumEncoder(self._options, self._build_ts, self._whole)
 
     def state(self) -> bytes:
@@ -65,7 +65,7 @@ class DebeziumCodec(WithoutRegistry):
 
     @property
     def watermark(self) -> Callable[[int], Message] | None:
-        """What makes a watermark's message; None without TiDB's extension."""
+        """A function from a TSO to a watermark's message; None without TiDB's extension."""
         return (
             partial(encode_watermark, options=self._options, build_ts=self._build_ts)
             if self._options.enable_tidb_extension

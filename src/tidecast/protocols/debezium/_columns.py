@@ -50,11 +50,11 @@ class _Reading(NamedTuple):
 class DebeziumDecoder:
     """Reads Debezium messages, TiCDC's or those of Debezium's own connector for MySQL.
 
-    A row is read by the schema in its message; without one, by the last known version of its table before it. What is
-    before is told by commit-ts; where rows have none, by offset if these have one order, and else the last version
-    counts. Where a known version gives the very schema in the message, it serves too, since it tells more. A table that
-    only messages tell has the commit-ts of its first row as its version, and no column ids. Tombstones, which repeat a
-    delete, are left out.
+    A row is read by the schema in its message; without one, by the last known version of its table before it. The
+    commit-ts decides what is before; where rows have none, the offset does if these have one order, else the last
+    version counts. Where a known version gives the very schema in the message, it serves too, since it tells more. A
+    table that only messages tell has the commit-ts of its first row as its version, and no column ids. Tombstones,
+    which repeat a delete, are left out.
     """
 
     known: Known
@@ -125,7 +125,7 @@ class DebeziumDecoder:
 
 
 def _read(group: _Group, versions: Sequence[TableSchema]) -> tuple[TableSchema, tuple[Field, ...], bool] | str | None:
-    """Return the table of a group, how its values are read, and whether more than the message tells of it.
+    """Return the table of a group, how its values are read, and whether anything beside the message describes it.
 
     Else why rows cannot be read; None where nothing tells their table.
     """

@@ -1,4 +1,4 @@
-"""What schema changes say, read one by one, as they are few. Source: Debezium protocol, tableChanges."""
+"""Schema changes, read one by one, as they are few. Source: Debezium protocol, tableChanges."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _TOO_DEEP = "{"
 
 
 def read_changes(changes: Sequence[Change], known: Known, zone: str) -> tuple[Controls, Known]:
-    """Return what schema changes say, and what is known of tables behind them.
+    """Return the content of schema changes, and the tables that are known behind them.
 
     `zone` is the time zone of TIMESTAMP defaults in statements, that of TiCDC's server.
     """

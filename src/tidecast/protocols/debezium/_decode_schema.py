@@ -1,7 +1,7 @@
 """Schemas in messages as tables of the model. Source: Debezium protocol, column types, tableChanges, the real consumer.
 
-A row's schema tells forms, and with the extension TiDB's types; a schema change tells more. What neither tells (the
-length of a VARCHAR, the digits of a DECIMAL, the sign of a number without the extension) is unknown.
+A row's schema tells forms, and with the extension TiDB's types; a schema change tells more. In
+neither may be the length of a VARCHAR, the digits of a DECIMAL, the sign of a number without the extension.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Column defaults: what a schema says of them, and what stands for a NULL.
+"""Column defaults: their form in a schema, and the value that stands for a NULL.
 
 Source: Debezium protocol, NULL values, column defaults.
 

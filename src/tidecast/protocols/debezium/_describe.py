@@ -1,4 +1,4 @@
-"""What one Debezium message says of itself, for people. Source: Debezium protocol, messages."""
+"""One Debezium message described for people. Source: Debezium protocol, messages."""
 
 from __future__ import annotations
 

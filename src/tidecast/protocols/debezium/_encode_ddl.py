@@ -39,7 +39,7 @@ _TIMES = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.YEAR)
 
 @dataclass(frozen=True)
 class _ColumnDetails:
-    """What no schema in the model tells of a column."""
+    """The properties of a column that no schema in the model has."""
 
     comment: str | None = None
     scale: int | None = None
@@ -51,7 +51,7 @@ _PLAIN_COLUMN = _ColumnDetails()
 
 @dataclass(frozen=True)
 class _Details:
-    """What no schema in the model tells of a table: its character set, and its columns by their casefolded names."""
+    """The properties of a table that no schema in the model has: its character set, its columns by casefolded names."""
 
     charset: str = _CHARSET
     columns: dict[str, _ColumnDetails] = field(default_factory=dict)
@@ -99,7 +99,7 @@ _STATE = TypeAdapter(tuple[dict[str, str], list[tuple[tuple[str, str], _Details]
 class DdlHistory:
     """Details that the schema changes of a stream, in their order, give beyond the schemas that come with them.
 
-    Names count without their case. What is known goes through `state` from one run to the next.
+    Names count without their case. `state` hands the knowledge of one run to the next.
     """
 
     def __init__(self, state: bytes = b"") -> None:

@@ -1,4 +1,4 @@
-"""What Debezium's forms do to values. Source: Debezium protocol, column types, NULL values."""
+"""Values that Debezium's forms damage. Source: Debezium protocol, column types, NULL values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _is_west(zone: str) -> bool:
 
 
 def lossy_columns(schema: TableSchema, options: DebeziumOptions) -> list[tuple[str, str]]:
-    """Return the columns with values that cannot be read back from the messages alone, and what becomes of them.
+    """Return the columns with values that cannot be read back from the messages alone, and what is read instead.
 
     A column may be named more than once. Who knows the table too (see `decode`) gets back the digits of times, and
     without the extension bytes and unsigned numbers.

@@ -1,4 +1,4 @@
-"""What each message says beside its row's values, and why one cannot be used. Source: Debezium protocol, messages.
+"""Messages parsed but for their rows' values, and why one cannot be used. Source: Debezium protocol, messages.
 
 A message holds its schema, which is longer than its row, and the same in thousands of messages. So the schema is cut
 off as bytes where the message is spelled as TiCDC or Kafka Connect spell it, and read once.
@@ -29,7 +29,7 @@ _SOURCE = ("db", "table", "connector")
 
 
 class Said(NamedTuple):
-    """What a message says. `op` is that of a row or of a watermark, None for a schema change.
+    """The content of a message. `op` is that of a row or of a watermark, None for a schema change.
 
     `keys` are the names that its key shows, None without a key. `shape` is the schema in the message as `read_block`
     takes it, None without one. `payload` has the rows before and after a change, or the schema change.
@@ -45,7 +45,7 @@ class Said(NamedTuple):
 
     @property
     def is_row(self) -> bool:
-        """Whether it is a row."""
+        """Tell whether it is a row."""
         return self.op is not None and self.op != WATERMARK
 
 

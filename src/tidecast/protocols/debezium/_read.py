@@ -40,7 +40,7 @@ class DebeziumReader:
         return DebeziumDecoder(self._known)
 
     def learn(self, names: Sequence[bytes]) -> bool:
-        """Return False: messages alone tell of schemas."""
+        """Return False: schemas come from messages alone."""
         return False
 
     def controls(self, messages: pa.RecordBatch) -> Controls:

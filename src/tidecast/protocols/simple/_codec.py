@@ -24,7 +24,7 @@ class SimpleCodec(WithoutRegistry, WithoutTails):
 
     @property
     def encoder(self) -> SimpleEncoder:
-        """What makes messages of rows."""
+        """The encoder of rows."""
         return SimpleEncoder(self._options, self._build_ts)
 
     def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
@@ -41,7 +41,7 @@ class SimpleCodec(WithoutRegistry, WithoutTails):
 
     @property
     def watermark(self) -> Callable[[int], Message]:
-        """What makes a watermark's message."""
+        """A function from a TSO to a watermark's message."""
         return partial(encode_watermark, options=self._options, build_ts=self._build_ts)
 
 

@@ -1,4 +1,4 @@
-"""What schema changes and bootstraps say, read one by one, as they are few. Source: Simple protocol, DDL, BOOTSTRAP."""
+"""Schema changes and bootstraps, read one by one, as they are few. Source: Simple protocol, DDL, BOOTSTRAP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidecast.protocols.simple._message import BOOTSTRAP
 
 @dataclass(frozen=True)
 class Told:
-    """What one control message says; `change` is None for a bootstrap."""
+    """The content of one control message; `change` is None for a bootstrap."""
 
     build_ts: int | None
     after: TableSchema | None
@@ -27,7 +27,7 @@ class Told:
 
     @property
     def time(self) -> int:
-        """When it came about: its commit-ts, or the table's version."""
+        """The time of the change: its commit-ts, or the table's version."""
         commit_ts = self.change.commit_ts if self.change else 0
         return commit_ts or (self.after.version if self.after else 0)
 

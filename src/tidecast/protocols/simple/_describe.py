@@ -1,4 +1,4 @@
-"""What one Simple message says of itself, for people. Source: Simple protocol, messages."""
+"""One Simple message described for people. Source: Simple protocol, messages."""
 
 from __future__ import annotations
 

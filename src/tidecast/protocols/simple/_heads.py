@@ -1,4 +1,4 @@
-"""What messages say beside their rows, and what they are by it. Source: Simple protocol, messages."""
+"""Messages but for their rows, and the sort of each. Source: Simple protocol, messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIDES = {"old": ("UPDATE", "DELETE"), "data": ("INSERT", "UPDATE")}
 
 @dataclass(frozen=True)
 class Heads:
-    """What the messages of one encoding say beside rows and schemas, a value per message.
+    """The members of messages in one encoding beside rows and schemas, a value per message.
 
     `sound` tells which messages can be read, `typed` which have a type and a version, `kind` their type's number.
     `commit_ts`, `table_id` and `schema_version` are int64; they, `database` and `table` are null where a message does
@@ -86,7 +86,7 @@ class Messages(Protocol):
 
 @dataclass(frozen=True)
 class Sorted:
-    """What messages are: rows, schema changes and bootstraps, watermarks; and those that are rejected."""
+    """The sorts of messages: rows, schema changes and bootstraps, watermarks; and those that are rejected."""
 
     rows: np.ndarray
     control: np.ndarray

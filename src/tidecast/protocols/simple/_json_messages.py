@@ -67,7 +67,7 @@ class JsonMessages:
         )
 
     def sides(self, chosen: np.ndarray, schema: TableSchema, zone: str) -> tuple[dict[str, Side], np.ndarray]:
-        """See `Messages.sides`. What a head could be read of has no row that cannot."""
+        """See `Messages.sides`. A message whose head could be read has a row that can be."""
         kinds = self.heads.kind[chosen]
         sides = {}
         for name, types in SIDES.items():

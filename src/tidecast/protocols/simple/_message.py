@@ -1,4 +1,4 @@
-"""What Simple messages are, whichever their encoding. Source: Simple protocol, messages."""
+"""The members of Simple messages, in either encoding. Source: Simple protocol, messages."""
 
 from __future__ import annotations
 

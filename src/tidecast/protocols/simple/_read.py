@@ -45,7 +45,7 @@ class SimpleReader:
         return SimpleDecoder(self._schemas.rows, self._zone)
 
     def learn(self, names: Sequence[bytes]) -> bool:
-        """Return False: messages alone tell of schemas."""
+        """Return False: schemas come from messages alone."""
         return False
 
     def controls(self, messages: pa.RecordBatch) -> Controls:

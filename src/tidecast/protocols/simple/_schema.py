@@ -1,6 +1,6 @@
 """TableSchema as Simple messages carry it, to the model and back. Source: Simple protocol, TableSchema.
 
-JSON and Avro say the same with other names and other members left out; each has a reader and a writer here, between
+JSON and Avro say the same with other names and other members left out. Each has a reader and a writer here, between
 the model and the objects that go through `json` and `avro`.
 """
 
