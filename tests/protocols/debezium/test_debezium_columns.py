@@ -143,3 +143,47 @@ def test_a_number_that_its_column_cannot_hold_is_no_other_number(
     found = every(decoder, [(key, wrong)], [])
     (reasons,) = found.values()
     assert "bad-value" in reasons or "bad-json" in reasons
+
+
+SOURCE = {"connector": "mysql", "db": "shop", "table": "it`s", "file": "b.1", "pos": 4}
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_messages_of_debezium_that_are_no_rows_are_no_dead_letters(wrapped: bool) -> None:
+    """Heartbeats, the ends of transactions and tombstones are passed over; TRUNCATE TABLE is a schema change."""
+
+    def sent(payload: object) -> bytes:
+        return json.dumps({"schema": {"type": "struct"}, "payload": payload} if wrapped else payload).encode()
+
+    ends = {"id": "file=b.1,pos=4", "event_count": 2, "data_collections": [], "ts_ms": 3}
+    messages: list[Message] = [
+        (sent({"serverName": "s"}), sent({"ts_ms": 1})),
+        (sent({"id": ends["id"]}), sent({"status": "BEGIN", **ends})),
+        (sent({"id": ends["id"]}), sent({"status": "END", **ends})),
+        (sent({"id": 1}), None),
+        (None, sent({"before": None, "after": None, "source": SOURCE, "op": "t", "ts_ms": 5})),
+    ]
+    reader = DebeziumReader(DecodeOptions(ordered=True, zone=ZONE))
+    controls = reader.controls(with_offsets(messages[-1:]))
+    assert [(change.sql, change.type) for _, change in controls.ddl] == [("TRUNCATE TABLE `shop`.`it``s`", "TRUNCATE")]
+    assert said(reader.decoder.decode(with_offsets(messages))) == {4: ("control",)}
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        ({"op": "x", "source": SOURCE}, "unknown op 'x'"),
+        ({"source": SOURCE}, "neither op nor ddl"),
+        ({"op": "c", "source": {"db": "d"}}, "source without table"),
+        ({"op": "t", "source": {"db": "d"}}, "unknown op 't'"),
+        ({"op": "m", "source": SOURCE}, "a watermark without commit_ts"),
+        ({"op": "c", "source": SOURCE | {"connector": "TiCDC"}}, "of TiCDC, and without commit_ts"),
+        ({"op": "c", "source": SOURCE | {"commit_ts": 1.5}}, "commit_ts is no whole number of 64 bits"),
+        ({"op": 5, "source": SOURCE}, "source, op or ddl is of another type than Debezium's"),
+        ([], "its value is no JSON object"),
+    ],
+)
+def test_a_message_that_cannot_be_used_tells_why(payload: object, words: str) -> None:
+    reader = DebeziumReader(DecodeOptions(ordered=True, zone=ZONE))
+    (found,) = said(reader.decoder.decode(with_offsets([(b"{}", json.dumps(payload).encode())]))).values()
+    assert found[1] == words

@@ -149,20 +149,25 @@ BAD_JSON: list[bytes | None] = [None, b"", b"{", b"[]", b"5", in_json(data=ROW)[
 BAD_JSON += [in_json(data=ROW | {"t": "\ud800"}), in_json(data=ROW).replace(b'"1"', b'"\xff"')]
 BAD_JSON += [in_json(version="1"), in_json(commitTs=1.0), in_json(commitTs=2**63), in_json(tableID=True)]
 BAD_JSON += [in_json(table=5), in_json(checksum=5), in_json(checksum={"version": 1 << 31}), in_json(handleKeyOnly="no")]
-BAD_MESSAGE = [b"{}", in_json(version=None), in_json(type="PUT"), in_json(commitTs=None), in_json(schemaVersion=None)]
-BAD_MESSAGE += [
-    in_json(database=None),
-    in_json(type="CREATE"),
-    in_json(type="CREATE", sql=5),
-    in_json(type="ALTER", sql=""),
-]
+BAD_MESSAGE: dict[str, list[bytes | None]] = {
+    "no type, or no version": [b"{}", in_json(version=None)],
+    "unknown type": [in_json(type="PUT")],
+    "no commitTs": [in_json(commitTs=None)],
+    "a row without its database, table or schemaVersion": [in_json(schemaVersion=None), in_json(database=None)],
+    "a schema change without sql": [
+        in_json(type="CREATE"),
+        in_json(type="CREATE", sql=5),
+        in_json(type="ALTER", sql=""),
+    ],
+}
+PART = "only the handle key, or the place where the whole message lies"
 
 
 def test_what_is_no_message_has_its_reason() -> None:
     good = in_json(data=ROW)
-    cases: dict[tuple[str, str | None], list[bytes | None]] = {("bad-json", None): BAD_JSON}
-    cases["bad-message", None] = [*BAD_MESSAGE]
-    cases["incomplete-row", None] = [in_json(handleKeyOnly=True), in_json(claimCheckLocation="file:///x")]
+    cases: dict[tuple[str, str], list[bytes | None]] = {("bad-json", "no message of Simple's form"): BAD_JSON}
+    cases |= {("bad-message", words): messages for words, messages in BAD_MESSAGE.items()}
+    cases["incomplete-row", PART] = [in_json(handleKeyOnly=True), in_json(claimCheckLocation="file:///x")]
     cases["bad-value", "commitTs -5 is no time"] = [in_json(commitTs=-5), in_avro(commitTs=-5)]
     cases["unknown-table", "no schema of shop.orders in version 8"] = [
         in_json(schemaVersion=8),
@@ -180,9 +185,9 @@ def test_avro_is_taken_whole_or_not_at_all() -> None:
     cut = [good[:n] for n in range(1, len(good))]
     found = decoded(good, *cut, good + b"\0", good[:1] + b"\x04" + good[2:], good)
     assert [found[0][1], found[-1][1]] == [READ, READ]
-    assert list(found[1:head]) == [("undecodable", None)] * (head - 1)
+    assert list(found[1:head]) == [("undecodable", "no message of Simple's form")] * (head - 1)
     assert {words[6:8] for words in found[head:-2]} == {("undecodable", "not a row's record")}
-    assert found[-2] == ("undecodable", None)
+    assert found[-2] == ("undecodable", "no message of Simple's form")
 
 
 def test_a_map_may_have_blocks_and_no_more_entries_than_columns() -> None:

@@ -15,7 +15,7 @@ from tidecast.protocols._avro_reader import Reader
 from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH, schema_change
 from tidecast.protocols.avro._read_columns import column_of, read_field
-from tidecast.protocols.avro._read_schema import WriterSchema, read_schema
+from tidecast.protocols.avro._read_schema import WriterSchema, objection, read_schema
 from tidecast.protocols.avro._schema import CHECKSUM as CHECKSUM_FIELD
 from tidecast.protocols.avro._schema import CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP
 from tidecast.registry import Framing, RegisteredSchema
@@ -248,7 +248,7 @@ def _read(head: bytes, registered: RegisteredSchema | None, framing: Framing) ->
         return Reason.UNKNOWN_SCHEMA_ID, f"the registry knows no schema id {schema_id}"
     writer = read_schema(registered.text)
     if writer is None:
-        return Reason.FOREIGN_SCHEMA, f"schema id {schema_id} is not one of TiCDC's"
+        return Reason.FOREIGN_SCHEMA, f"schema id {schema_id} is not one of TiCDC's: {objection(registered.text)}"
     try:
         checked(writer.table_schema(registered.version, ()))
     except InvalidSchema as invalid:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -94,6 +95,26 @@ def read_schema(text: str) -> WriterSchema | None:
         return WriterSchema(database, schema["name"], tuple(map(_field, schema["fields"])), keyspace)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
+
+
+def objection(text: str) -> str:
+    """Return why a registered schema is none of TiCDC's, for people."""
+    try:
+        schema = bounded_json(text)
+    except ValueError:
+        return "it is no JSON"
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        return "it is no record"
+    fields = schema.get("fields")
+    for field in fields if isinstance(fields, list) else ():
+        try:
+            _field(field)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            name = field.get("name") if isinstance(field, dict) else None
+            if "tidb_type" in json.dumps(field):
+                return f"field {name} is of no form that TiCDC writes"
+            return f"field {name} has no tidb_type in connect.parameters, as of TiCDC 5 and other writers"
+    return "it has no name, or no fields"
 
 
 def _field(field: dict[str, Any]) -> Field:

@@ -70,7 +70,7 @@ def parse(value: bytes | None) -> Said | Problem:
     """Return what a message says, or why it cannot be used."""
     members = _members(value or b"")
     if members is None:
-        return Reason.BAD_JSON, None
+        return Reason.BAD_JSON, "no JSON object of Canal's form"
     said = _said(members)
     return next((problem for wrong, *problem in _problems(members, said) if wrong), said)  # type: ignore[return-value]
 
@@ -168,7 +168,7 @@ def _problems(members: Mapping[str, Any], said: Said) -> Iterator[tuple[bool, Re
     """Yield what may be wrong with a message, the first of which is its cause."""
     row, change, watermark = said.op is not None, said.sql is not None, said.kind == WATERMARK
     tidb = members.get("_tidb")
-    yield not (row or change or watermark), Reason.BAD_MESSAGE, None
+    yield not (row or change or watermark), Reason.BAD_MESSAGE, f"unknown type {said.kind[:20]!r}"
     watermark = watermark and not change
     yield watermark and said.commit_ts is None, Reason.BAD_MESSAGE, "a watermark without watermarkTs"
     yield (
@@ -181,7 +181,7 @@ def _problems(members: Mapping[str, Any], said: Said) -> Iterator[tuple[bool, Re
     if not row:
         return
     reduced = tidb is not None and (tidb.get("onlyHandleKey") or tidb.get("claimCheckLocation") is not None)
-    yield bool(reduced), Reason.INCOMPLETE, None
+    yield bool(reduced), Reason.INCOMPLETE, "only the handle key, or the place where the whole message lies"
     # One that was damaged there would leave its whole batch without commit-ts.
     yield tidb is not None and tidb.get("commitTs") is None, Reason.BAD_MESSAGE, "_tidb without commitTs"
     yield not (said.database and said.table), Reason.BAD_MESSAGE, "a row without its database and table"
@@ -192,8 +192,9 @@ def _problems(members: Mapping[str, Any], said: Said) -> Iterator[tuple[bool, Re
         "the old row is missing",
     )
     typed = {name for name, _ in said.types}
+    yield not said.types, Reason.BAD_MESSAGE, "it names no types: mysqlType is missing or null"
     yield (
-        not said.types or len(said.columns) != len(said.types) or not typed.issuperset(said.columns),
+        len(said.columns) != len(said.types) or not typed.issuperset(said.columns),
         Reason.BAD_MESSAGE,
         "the columns of sqlType are not those of mysqlType",
     )

@@ -25,6 +25,7 @@ _OPS = frozenset([*map(str, Op), SNAPSHOT])
 _COMPACT, _SCHEMA = b'{"payload":{', b',"schema":{'
 _SCHEMA_FIRST, _PAYLOAD_LAST = b'{"schema":{', b',"payload":'
 _INT64 = 1 << 63
+_HEARTBEAT, _TRANSACTION, _TRUNCATE = {"ts_ms"}, {"status", "id"}, "t"
 _SOURCE = ("db", "table", "connector")
 
 
@@ -50,42 +51,55 @@ class Said(NamedTuple):
 
 
 def parse(key: bytes | None, value: bytes | None) -> Said | Problem | None:
-    """Return what a message says, or why it cannot be used; None for a tombstone, which repeats a delete."""
+    """Return what a message says, or why it cannot be used; None for one that says nothing of a table.
+
+    That are tombstones, which repeat a delete, and of Debezium's own connector heartbeats and the beginning and end of
+    transactions. Its `op` t is a schema change, TRUNCATE TABLE.
+    """
     if not value and key is not None:
         return None
     whole = _cut(value or b"")
     keys, sound = _names(key)
     if whole is None or not sound:
-        return Reason.BAD_JSON, None
+        return Reason.BAD_JSON, "its key is no JSON object" if whole else "its value is no JSON object"
     payload, shape = whole
+    if payload.keys() == _HEARTBEAT or (payload.keys() >= _TRANSACTION and payload["status"] in ("BEGIN", "END")):
+        return None
     source = payload.get("source")
     origin = {} if source is None else source
     op, ddl = payload.get("op"), payload.get("ddl")
     if type(origin) is not dict or not _are_texts(op, ddl, *map(origin.get, _SOURCE)):
-        return Reason.BAD_JSON, None
+        return Reason.BAD_JSON, "source, op or ddl is of another type than Debezium's"
     commit_ts = origin.get("commit_ts")
     if commit_ts is not None and (type(commit_ts) is not int or not -_INT64 <= commit_ts < _INT64):
-        return Reason.BAD_JSON, None
+        return Reason.BAD_JSON, "commit_ts is no whole number of 64 bits"
     database, table, connector = map(origin.get, _SOURCE)
+    if op == _TRUNCATE and database and table:
+        op, ddl = None, f"TRUNCATE TABLE {_quoted(database)}.{_quoted(table)}"
+        payload = {**payload, "ddl": ddl}
     timeless = commit_ts is not None and not 0 <= commit_ts < latest_tso()
     if op == WATERMARK:
         if commit_ts is None:
-            return Reason.BAD_MESSAGE, None
+            return Reason.BAD_MESSAGE, "a watermark without commit_ts"
         return _TIMELESS if timeless else Said(op, "", None, commit_ts, None, None, {})
     is_row = op in _OPS
     if not is_row and (op is not None or ddl is None):
-        return Reason.BAD_MESSAGE, None
+        return Reason.BAD_MESSAGE, "neither op nor ddl" if op is None else f"unknown op {op[:20]!r}"
     # One that was damaged there, taken for another connector's, would leave its whole batch without commit-ts.
     if connector == CONNECTOR and commit_ts is None:
-        return Reason.BAD_MESSAGE, None
+        return Reason.BAD_MESSAGE, "of TiCDC, and without commit_ts"
     if timeless:
         return _TIMELESS
     if database is None or (is_row and table is None):
-        return Reason.BAD_MESSAGE, None
+        return Reason.BAD_MESSAGE, f"source without {'db' if database is None else 'table'}"
     return Said(op, database, table, commit_ts, keys, shape, payload)
 
 
 _TIMELESS: Problem = (Reason.BAD_VALUE, "commit_ts is no time")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _are_texts(*values: Any) -> bool:

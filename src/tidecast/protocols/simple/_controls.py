@@ -107,6 +107,6 @@ class Schemas:
         return Controls(
             ddl,
             [(places, Bootstrap(schema)) for (schema, _), places in bootstraps.items()],
-            [Rejected.of(broken, Reason.BAD_MESSAGE, None)] if broken.size else [],
+            [Rejected.of(broken, Reason.BAD_MESSAGE, "its table schema cannot be read")] if broken.size else [],
             [(place, told.change.commit_ts) for place, told in known if told.change],
         )

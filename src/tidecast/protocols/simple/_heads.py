@@ -99,25 +99,25 @@ def sort_out(heads: Heads, unreadable: Reason) -> Sorted:
     left = np.ones(len(heads.kind), bool)
     rejected: list[Rejected] = []
 
-    def reject(wrong: np.ndarray, reason: Reason, detail: str | None = None) -> None:
+    def reject(wrong: np.ndarray, reason: Reason, detail: str) -> None:
         found = np.flatnonzero(left & wrong)
         if found.size:
             left[found] = False
-            details = None if detail is None else pa.array([detail % times[n] for n in found], TAG)
-            rejected.append(Rejected.of(found, reason, details))
+            rejected.append(Rejected.of(found, reason, pa.array([detail.format(times[n]) for n in found], TAG)))
 
     times = to_numpy(heads.commit_ts)
     row = (heads.kind >= 0) & (heads.kind < ROW_KINDS)
     bootstrap, watermark = heads.kind == KINDS[BOOTSTRAP], heads.kind == KINDS[WATERMARK]
     change = (heads.kind >= ROW_KINDS) & ~bootstrap & ~watermark
     known = valid(heads.database) & valid(heads.table) & valid(heads.schema_version)
-    reject(~heads.sound, unreadable)
-    reject(~heads.typed, Reason.BAD_MESSAGE)
-    reject(~bootstrap & ~valid(heads.commit_ts), Reason.BAD_MESSAGE)
-    reject(~bootstrap & ((times < 0) | (times >= latest_tso())), Reason.BAD_VALUE, "commitTs %d is no time")
-    reject(heads.kind == NO_KIND, Reason.BAD_MESSAGE)
-    reject(row & ~known | change & heads.silent, Reason.BAD_MESSAGE)
-    reject(row & heads.reduced, Reason.INCOMPLETE)
+    reject(~heads.sound, unreadable, "no message of Simple's form")
+    reject(~heads.typed, Reason.BAD_MESSAGE, "no type, or no version")
+    reject(~bootstrap & ~valid(heads.commit_ts), Reason.BAD_MESSAGE, "no commitTs")
+    reject(~bootstrap & ((times < 0) | (times >= latest_tso())), Reason.BAD_VALUE, "commitTs {} is no time")
+    reject(heads.kind == NO_KIND, Reason.BAD_MESSAGE, "unknown type")
+    reject(row & ~known, Reason.BAD_MESSAGE, "a row without its database, table or schemaVersion")
+    reject(change & heads.silent, Reason.BAD_MESSAGE, "a schema change without sql")
+    reject(row & heads.reduced, Reason.INCOMPLETE, "only the handle key, or the place where the whole message lies")
     return Sorted(
         np.flatnonzero(left & row),
         np.flatnonzero(left & (change | bootstrap)),
