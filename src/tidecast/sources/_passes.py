@@ -47,11 +47,11 @@ class Reading:
 
 
 def _with_details(decoded: Decoded, messages: pa.RecordBatch) -> Decoded:
-    """Return the content of messages; a rejected one without a detail gets that of its unpacking, if there is one."""
+    """Return the content of messages; a rejected one has the detail of its unpacking, where that went wrong."""
     if "detail" not in messages.schema.names or messages.column("detail").null_count == messages.num_rows:
         return decoded
     given = messages.column("detail")
-    rejected = [replace(r, detail=pc.coalesce(r.detail, given.take(pa.array(r.at)))) for r in decoded.rejected]
+    rejected = [replace(r, detail=pc.coalesce(given.take(pa.array(r.at)), r.detail)) for r in decoded.rejected]
     return replace(decoded, rejected=rejected)
 
 
