@@ -44,7 +44,7 @@ PUBLIC = {
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
         LOGICAL_BITS MAX_DECIMAL_PRECISION Name Op RECORD Reason RowSource SchemaHistory SchemaKey Statement
-        TableChanges TableSchema bit_width checked compose ddl_action ddl_type filter_commit_ts is_tso
+        TableChanges TableSchema bit_width checked compose ddl_action ddl_type filter_commit_ts
         latest_tso physical_ms read_statement row_type sanitize spark_type split_at_commit_ts to_datetime
         usual_length with_commit_ts
     """,

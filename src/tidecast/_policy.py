@@ -1,4 +1,4 @@
-"""What is done with messages that cannot be handled, and with rows that do not match their checksums."""
+"""The policies: for messages that cannot be handled, rows that do not match their checksums, and schema changes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class _Choice(StrEnum):
 
 
 class OnError(_Choice):
-    """What to do with a message that cannot be handled."""
+    """The policy for a message that cannot be handled."""
 
     DEAD_LETTER = "dead-letter"
     FAIL = "fail"
 
 
 class OnMismatch(_Choice):
-    """What to do with a row that does not match its checksum."""
+    """The policy for a row that does not match its checksum."""
 
     DEAD_LETTER = "dead-letter"
     APPLY = "apply"
@@ -40,14 +40,14 @@ class OnMismatch(_Choice):
 
 
 class OnDataLoss(_Choice):
-    """What to do where a topic no longer holds what follows a checkpoint."""
+    """The policy for a topic that no longer holds the messages after a checkpoint."""
 
     FAIL = "fail"
     CONTINUE = "continue"
 
 
 class OnUnrepresentable(_Choice):
-    """What to do with a value that the type of a table's column cannot hold: null, text instead of it, or no row."""
+    """The policy for a value that the type of a table's column cannot hold: null, text instead of it, or no row."""
 
     NULL = "null"
     STRING = "string"
@@ -55,7 +55,7 @@ class OnUnrepresentable(_Choice):
 
 
 class TableMode(_Choice):
-    """What a table holds: the rows as they are, deleted ones marked as such, too, every version, or every change."""
+    """The content of a table: rows as they are, deleted ones marked as such, too, every version, or every change."""
 
     CURRENT = "current"
     SOFT_DELETE = "soft-delete"
@@ -64,7 +64,7 @@ class TableMode(_Choice):
 
 
 class OnDdl(_Choice):
-    """What to do with a change of a table's schema. Source: Other documents, Flink CDC's schema evolution."""
+    """The policy for a change of a table's schema. Source: Other documents, Flink CDC's schema evolution."""
 
     EVOLVE = "evolve"
     TRY_EVOLVE = "try_evolve"
@@ -74,7 +74,7 @@ class OnDdl(_Choice):
 
     @property
     def moves_columns(self) -> bool:
-        """Whether tables lose what the source loses: columns and names."""
+        """Tell whether tables lose columns and names that the source loses."""
         return self in (OnDdl.EVOLVE, OnDdl.TRY_EVOLVE, OnDdl.EXCEPTION)
 
 
@@ -100,7 +100,7 @@ DdlWords = str | Iterable[str] | Mapping[str, str]
 
 @dataclass(frozen=True)
 class DdlPolicy:
-    """What to do with a change of a table's schema: `default`, but for the kinds that have a word of their own."""
+    """The policies for changes of a table's schema: `default`, but for the kinds that have a word of their own."""
 
     default: OnDdl = OnDdl.LENIENT
     by_kind: tuple[tuple[DdlKind, OnDdl], ...] = ()
@@ -131,7 +131,7 @@ class DdlPolicy:
 
     @property
     def ignores_columns(self) -> bool:
-        """Whether tables keep their columns and types, whatever becomes of the source's."""
+        """Tell whether tables keep their columns and types, whatever the source does with its own."""
         return all(self.of(kind) is OnDdl.IGNORE for kind in _OF_COLUMNS)
 
     def told(self, kind: DdlKind | None) -> str:
@@ -141,7 +141,7 @@ class DdlPolicy:
 
 
 def _pairs(words: DdlWords) -> Iterable[tuple[str, str]]:
-    """Return kinds and what is said of them; no kind for what is said of all others."""
+    """Return kinds, each with its word; no kind for the word of all others."""
     if isinstance(words, Mapping):
         return [("" if kind == "default" else kind, word) for kind, word in words.items()]
     parts = (word.rpartition("=") for word in ([words] if isinstance(words, str) else words))

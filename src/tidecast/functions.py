@@ -19,7 +19,7 @@ from tidecast.checksum import row_checksums
 from tidecast.model import CHECKSUM, InvalidSchema, TableSchema, row_type
 from tidecast.protocols import avro
 from tidecast.runtime import check_zone, local_zone
-from tidecast.values import TEXT, arrow_type, for_spark, from_text
+from tidecast.values import BYTES, TEXT, arrow_type, for_spark, from_text
 from tidecast.values import row_type as arrow_row_type
 
 __all__ = ["from_ticdc_avro", "row_checksum"]
@@ -65,7 +65,7 @@ def from_ticdc_avro(
     flat |= {f"data.{n}": f.dataType for n, f in enumerate(data.fields)}
 
     def read(messages: pd.Series) -> pd.DataFrame:
-        rows = avro.decode_column(pa.array(messages, pa.large_binary()), schema, schema_id=schema_id, zone=zone)
+        rows = avro.decode_column(pa.array(messages, BYTES), schema, schema_id=schema_id, zone=zone)
         columns = [rows.reason.is_null(), rows.checksum.is_valid(), rows.op, rows.commit_ts]
         columns += [*rows.checksum.flatten(), *for_spark(rows.data).flatten()]
         return pd.DataFrame(dict(zip(flat, map(_as_it_is, columns), strict=True)))

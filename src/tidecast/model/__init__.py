@@ -10,7 +10,6 @@ from tidecast.model._history import InvalidSchema, SchemaHistory, checked
 from tidecast.model._names import sanitize
 from tidecast.model._schema import Column, Index, SchemaKey, TableSchema
 from tidecast.model._ts_range import filter_commit_ts, split_at_commit_ts
-from tidecast.model._tso import is_tso
 from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, bit_width, spark_type, usual_length
 
 __all__ = [
@@ -44,7 +43,6 @@ __all__ = [
     "ddl_action",
     "ddl_type",
     "filter_commit_ts",
-    "is_tso",
     "latest_tso",
     "physical_ms",
     "read_statement",

@@ -101,12 +101,14 @@ def journaled(place: TargetTable) -> Journaled:
     told = _told(place).where(~F.col("type").isin(*_ENDING_NOTHING)).select(*_KEY, "type", "outcome", _SEQ)
     said = sorted(told.collect(), key=lambda r: (r["commit_ts"], r[_SEQ] or 0))
     changes = (Ddl(r["type"], r["query"], r["commit_ts"], named=(r["database"], r["table"])) for r in said)
-    applied = [r for r in said if r["outcome"] == APPLIED]
-    renames, others = ([r for r in said if r["type"] == _RENAMES and (r in applied) is done] for done in (True, False))
+    removed = [r for r in said if r["type"] in _REMOVALS and r["outcome"] == APPLIED]
+    renamed = [
+        (r["outcome"], (r["commit_ts"], r["query"], (r["database"], r["table"]))) for r in said if r["type"] == _RENAMES
+    ]
     return Journaled(
-        [(r["commit_ts"], r["type"], (r["database"], r["table"])) for r in applied if r["type"] in _REMOVALS],
-        [(r["commit_ts"], r["query"], (r["database"], r["table"])) for r in renames],
-        [(r["commit_ts"], r["query"], (r["database"], r["table"])) for r in others],
+        [(r["commit_ts"], r["type"], (r["database"], r["table"])) for r in removed],
+        [told_of for outcome, told_of in renamed if outcome == APPLIED],
+        [told_of for outcome, told_of in renamed if outcome != APPLIED],
         [change for change in changes if ends(change)],
     )
 

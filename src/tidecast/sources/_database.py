@@ -300,10 +300,9 @@ def _bytes(text: pa.Array, digits: int) -> pa.Array:
 def _rows(schema: TableSchema, shown: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield `data` and `reason` of the rows that the server shows: columns of text, in the table's order."""
     values, lost = [], np.zeros(shown.num_rows, bool)
-    for column, text in zip(
-        schema.columns, shown.columns, strict=False
-    ):  # the last one may be the key's, for the parts
-        text = text.cast(TEXT)
+    # Behind the table's columns may be the key's, by which the parts are chosen.
+    for column, of in zip(schema.columns, shown.columns, strict=False):
+        text = of.cast(TEXT)
         value = _READERS.get(column.data_type.kind, from_text)(column.data_type, text)
         unread = refused(text, value)
         lost = lost if unread is None else lost | unread

@@ -12,7 +12,6 @@ from tidecast.model import Reason, TableSchema, checked
 from tidecast.protocols._decoded import Rows, TableVersion
 from tidecast.protocols.avro._columns import AvroDecoder
 from tidecast.protocols.avro._read_schema import read_schema
-from tidecast.protocols.avro._schema import OP
 from tidecast.registry import CONFLUENT, RegisteredSchema, SchemaId, framing_of, header
 from tidecast.values import BYTES, null_where, nulls
 
@@ -42,7 +41,7 @@ def decode_column(messages: pa.Array, schema: str, *, schema_id: SchemaId | None
     rows = decoder.rows(version, head, np.arange(len(messages)), messages)
     writer = read_schema(schema)
     assert writer is not None
-    if all(field.name != OP for field in writer.fields):
+    if not writer.extended:
         rows = replace(rows, op=nulls(len(messages), rows.op.type))
     reason = pc.if_else(pa.array(strange), str(Reason.BAD_MESSAGE), null_where(rows.reason, strange))
     return replace(rows, reason=reason)
