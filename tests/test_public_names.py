@@ -25,7 +25,7 @@ PUBLIC = {
         OnDataLoss OnDdl OnError OnMismatch OnUnrepresentable Op PlaceStatus PlannedSchema PlannedTable ProofVerdict
         Proven ProvenTable Published Reason RegistryError ReplicaReport Replicated Retried RowDifference SchemaChange
         SchemaHistory SchemaRefused ShownLetter Snapshot SourceChanged SourceSnapshot SourceStatus Statement
-        TableChanges TableMode TableRefused TableReport TableSchema TableSnapshot TableSummary TerminalError
+        TableChanges TableMode TablePlan TableRefused TableReport TableSchema TableSnapshot TableSummary TerminalError
         TidecastError TransientError Unreachable Verdict Verified __version__ compare configure_spark convert decode
         demo follow functions inspect list_dead_letters plan prove read replicate retry_dead_letters serve
         show_dead_letter snapshot spark_session status verify
@@ -49,8 +49,8 @@ PUBLIC = {
         usual_length with_commit_ts
     """,
     "tidecast.spark": """
-        LONG_TEXTS MAX_LENGTH evaluated_once handed_over inheriting mapped number_at parallel_map reused
-        small_table sql_column sql_name sql_text union untraced with_looked_up
+        LONG_TEXTS MAX_LENGTH evaluated_once handed_over inheriting mapped number_at parallel_map persisted
+        reused small_table sql_column sql_name sql_text union untraced with_looked_up
     """,
     "tidecast.values": """
         BYTES PLAIN Quoting TEXT arrow_type avro_bytes base64_text beginnings bit_bytes bit_number by_distinct
@@ -120,9 +120,9 @@ PUBLIC = {
     "tidecast.replica": """
         Again AllTables AppliedBatch AppliedKeys AppliedSource Compared ComparedTable Contents OneTable ProofVerdict
         Proofs Proven ProvenTable ReplicaStatus Replicated Retried RowDifference Rows SchemaChange Settings Side
-        Snapshot SourceSnapshot Status Step TableReport TableSnapshot TableStatus Topic TopicTables applied_sources
-        at_places check_applied compare concerned is_table last_schema_changes maintain noted_in_commits parse_target
-        place_of prove renamed_names replicate snapshot write_ledger
+        Snapshot SourceSnapshot Status Step TablePlan TableReport TableSnapshot TableStatus Topic TopicTables
+        applied_sources at_places check_applied compare concerned is_table last_schema_changes maintain
+        noted_in_commits parse_target place_of prove renamed_names replicate snapshot write_ledger
     """,
     "tidecast.server": """
         Access Listener Service build_app build_replica_app read_users

@@ -79,6 +79,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         SchemaChange,
         Snapshot,
         SourceSnapshot,
+        TablePlan,
         TableReport,
         TableSnapshot,
     )
@@ -137,6 +138,7 @@ __all__ = [
     "Statement",
     "TableChanges",
     "TableMode",
+    "TablePlan",
     "TableRefused",
     "TableReport",
     "TableSchema",
@@ -191,7 +193,7 @@ _MODULES = {
     "publish": "PlannedSchema PlannedTable Published",
     "replica": """
         Compared ComparedTable ProofVerdict Proven ProvenTable Replicated Retried RowDifference SchemaChange Snapshot
-        SourceSnapshot TableReport TableSnapshot
+        SourceSnapshot TablePlan TableReport TableSnapshot
     """,
     "runtime": "configure_spark spark_session",
 }

@@ -18,9 +18,10 @@ from pyspark.sql import types as T
 
 import tidecast
 from tidecast.model import compose
-from tidecast.replica import AppliedKeys, _applied_keys
-from tidecast.replica._applied_keys import TableKeys
-from tidecast.replica._order import newest
+from tidecast.replica import AppliedKeys
+from tidecast.replica.settle._order import newest
+from tidecast.replica.state import _applied_keys
+from tidecast.replica.state._applied_keys import TableKeys
 from tidecast.sources import Progress
 from tidecast.storage import storage_path
 from tidecast.topics import Offsets

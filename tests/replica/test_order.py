@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from tidecast.replica._order import newest, without_repeats
+from tidecast.replica.settle._order import newest, without_repeats
 
 A, B = ("a",), ("b",)
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 import tidecast
 from tidecast import ComparedTable, ProofVerdict, ProvenTable
 from tidecast.model import compose
-from tidecast.replica._proof import RowSum, row_hash, row_sum
+from tidecast.replica.state._proof import RowSum, row_hash, row_sum
 
 _T0 = compose(1_700_000_000_000)
 

@@ -38,10 +38,11 @@ from tidecast._errors import ConfigError, CorruptedData, DecodeError, TableRefus
 from tidecast._policy import DdlPolicy, OnDdl
 from tidecast.model import Column, DataType, Ddl, Events, Index, TableSchema
 from tidecast.replica import Replicated, TableReport, parse_target, replicate
-from tidecast.replica._applied_versions import AppliedVersions
-from tidecast.replica._columns import fill
-from tidecast.replica._ddl import not_carried_out
-from tidecast.replica._evolve import Shape, reconcile
+from tidecast.replica.plan._applied_versions import AppliedVersions
+from tidecast.replica.plan._ddl import not_carried_out
+from tidecast.replica.plan._evolve import reconcile
+from tidecast.replica.tables._columns import fill
+from tidecast.replica.tables._shape import Shape
 from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.topics import append_lines
 from tidecast.topics._files import FileTopics

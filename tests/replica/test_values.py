@@ -13,8 +13,8 @@ from small_replica import SmallReplica
 
 import tidecast
 from tidecast.model import Column, DataType, compose
-from tidecast.replica._columns import as_text, fill
-from tidecast.replica._evolve import reconcile
+from tidecast.replica.plan._evolve import reconcile
+from tidecast.replica.tables._columns import as_text, fill
 
 _T0 = compose(1_700_000_000_000)
 

@@ -27,6 +27,11 @@ def check(*arguments: str | Path) -> tuple[int, str]:
         ),
         ("protocols/avro/_columns.py", "from ...topics import read", "protocols.avro must not know topics"),
         ("protocols/avro/_columns.py", "import tidecast.runtime", "protocols.avro must not know runtime"),
+        (
+            "replica/plan/_plan.py",
+            "from tidecast.replica.apply import apply",
+            "replica.plan must not know replica.apply",
+        ),
         ("replica/_apply.py", "from tidecast.model._types import Kind", "tidecast.model._types.Kind is private"),
         ("replica/_apply.py", "from tidecast.model import _types", "tidecast.model._types is private"),
         ("replica/_apply.py", "def f():\n    from tidecast.cli import main", "replica must not know cli"),

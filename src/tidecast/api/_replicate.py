@@ -37,7 +37,7 @@ from tidecast.replica import (
     place_of,
     write_ledger,
 )
-from tidecast.sources import Batch, TopicStream
+from tidecast.sources import Batch, TopicStream, source_errors
 from tidecast.storage import Lock, check_exclusive, locked
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def replicate(
     metadata: Sequence[str] = ...,
     on_unrepresentable: str = ...,
     config: str | os.PathLike[str] | None = ...,
+    dry_run: bool = ...,
     progress: Progress = ...,
 ) -> Replicated: ...
 
@@ -88,6 +89,7 @@ def replicate(
     compact_every: int | None = ...,
     resolved_only: bool = ...,
     on_data_loss: str | None = ...,
+    dry_run: bool = ...,
     addr: str | None = ...,
     ca: str | None = ...,
     cert: str | None = ...,
@@ -122,6 +124,7 @@ def replicate(
     compact_every: int | None = None,
     resolved_only: bool = False,
     on_data_loss: str | None = None,
+    dry_run: bool = False,
     addr: str | None = None,
     ca: str | None = None,
     cert: str | None = None,
@@ -165,6 +168,9 @@ def replicate(
     unless `on_data_loss` is "continue": then it goes on with what is there. What was lost is a warning and stands in
     the ledger.
 
+    With `dry_run` the result's `plans` say what the next batch would do to each table, and nothing is done: no table,
+    dead letter or checkpoint is written. Which rows do not fit their checksums shows only when they are applied.
+
     A topic is read once, up to its present end. `continuous` goes on with what comes later, until `stop` is set, and
     returns what all batches did; `checkpoint` is then needed. A batch has at most `batch_size` messages of each Kafka
     partition, and whole files. What fails in a way that may pass, such as a broker that does not answer, is tried again
@@ -207,6 +213,7 @@ def replicate(
             applied=applied,
             proofs=proofs,
             progress=progress,
+            dry_run=dry_run,
         )
 
     if isinstance(source, Events):
@@ -226,6 +233,8 @@ def replicate(
         return apply(source)
     resume_from = folder(checkpoint, "--checkpoint")
     _check_batches(checkpoint, batch_size, continuous=continuous)
+    if dry_run and continuous:
+        raise ConfigError("--dry-run is for one batch", hint="leave out --continuous")
     if (addr is None and any((ca, cert, key, users, users_file))) or (addr is not None and not continuous):
         raise ConfigError("a status page is for --continuous, at an --addr", hint="--addr 127.0.0.1:8301")
     window = replay_window_of(checkpoint, replay_window)
@@ -249,12 +258,26 @@ def replicate(
     keys, proofs = resume_from / KEYS, Proofs(resume_from / PROOF)
     check = cache(check_applied)
 
+    def open_stream() -> TopicStream:
+        return TopicStream(
+            checked.session,
+            checked.uri,
+            resume_from,
+            registry=checked.registry,
+            zone=checked.zone,
+            resolved_only=resolved_only,
+            on_data_loss=data_loss,
+        )
+
+    def known_keys(batch: Batch, passed: int) -> AppliedKeys:
+        now = batch.progress
+        return AppliedKeys(keys, now.batch, window, now.covered, now.watermark if resolved_only else None, passed)
+
     def apply_batch(batch: Batch) -> Replicated:
         now = batch.progress
         if stream.progress.batch and now.checkpoint:
             check(checked.session, to, now.checkpoint)
         stream.begin(batch)
-        resolved = now.watermark if resolved_only else None
         of_batch = AppliedBatch(
             named,
             now.checkpoint,
@@ -266,8 +289,7 @@ def replicate(
             batch.lost,
         )
         with noted_in_commits(checked.session, of_batch):
-            known = AppliedKeys(keys, now.batch, window, now.covered, resolved, stream.progress.covered)
-            applied = apply(batch.events, known, proofs, tell)
+            applied = apply(batch.events, known_keys(batch, stream.progress.covered), proofs, tell)
             write_ledger(checked.session, to, of_batch, applied)
         if not batch.lost:
             return applied
@@ -282,21 +304,21 @@ def replicate(
         maintain(checked.session, to, applied, compact)
 
     progress("reading", 0, 0)
+    if dry_run:
+        stream = open_stream()
+        with source_errors(checked.uri):
+            batch = stream.next(keep=False)
+            if batch is None:
+                return Replicated(())
+            with batch.events:
+                return apply(batch.events, known_keys(batch, stream.progress.covered), proofs)
     status = ReplicaStatus(redact_uri(checked.uri), redact_uri(to))
     with ExitStack() as held:
         held.enter_context(_shown(status, listener))
         if listener:
             ready(listener.url)
         held.enter_context(locked(resume_from, "let it end, or give each run a --checkpoint of its own"))
-        stream = TopicStream(
-            checked.session,
-            checked.uri,
-            resume_from,
-            registry=checked.registry,
-            zone=checked.zone,
-            resolved_only=resolved_only,
-            on_data_loss=data_loss,
-        )
+        stream = open_stream()
         status.resume(stream.progress)
         named = source_of(stream, checked.uri)
         if lock := lock_of(checked.session, to, named):

@@ -301,6 +301,10 @@ def replicate(
             "continue with those that are left."
         ),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show what the next batch would do to each table, and change nothing."),
+    ] = False,
     addr: Annotated[
         str | None,
         typer.Option(
@@ -343,6 +347,7 @@ def replicate(
             compact_every=compact_every,
             resolved_only=resolved_only,
             on_data_loss=on_data_loss,
+            dry_run=dry_run,
             addr=addr,
             ca=ca,
             cert=cert,
@@ -352,7 +357,7 @@ def replicate(
             stop=stop,
             progress=step,
         )
-    _show.replicated(result, as_json)
+    (_show.replica_plans if dry_run else _show.replicated)(result, as_json)
 
 
 @app.command()

@@ -223,6 +223,23 @@ def replicated(result: Replicated, as_json: bool) -> None:
     _dead_letters(result.dead_letters)
 
 
+def replica_plans(result: Replicated, as_json: bool) -> None:
+    """Show what `replicate --dry-run` found to do."""
+    if as_json:
+        _print_json(asdict(result))
+        return
+    for one in sorted(result.plans, key=lambda plan: plan.name):
+        print(f"{one.name} ({one.where})")
+        for action in one.actions:
+            print(f"  {action}")
+    if not result.plans:
+        print("nothing is to be done")
+    for reason, count in sorted(result.dead_letters.items()):
+        print(f"set aside {counted(count, 'message', 'messages')} that cannot be read: {reason}")
+    for warning in result.warnings:
+        print(f"warning: {warning}")
+
+
 def retried(result: Retried, as_json: bool) -> None:
     """Show the result of a retry of dead letters."""
     if as_json:

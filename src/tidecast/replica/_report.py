@@ -60,16 +60,33 @@ class TableReport:
 
 
 @dataclass(frozen=True)
+class TablePlan:
+    """What a batch would do to a table, in this order; in words, and which messages become dead letters at once."""
+
+    database: str
+    table: str
+    where: str
+    actions: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """`database.table`, for people."""
+        return f"{self.database}.{self.table}"
+
+
+@dataclass(frozen=True)
 class Replicated:
     """What became of a batch: each table's report, dead letters by reason and where they lie, and warnings.
 
-    `warnings` are those that concern no single table's rows: schema changes that were not carried out.
+    `warnings` are those that concern no single table's rows: schema changes that were not carried out. `plans` are
+    what would be done to each table, after a dry run, which has no `tables`, and `dead_letters` that cannot be read.
     """
 
     tables: tuple[TableReport, ...]
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     dead_letters_in: Path | str | None = None
     warnings: tuple[str, ...] = ()
+    plans: tuple[TablePlan, ...] = ()
 
     def then(self, later: Replicated) -> Replicated:
         """Return what became of this batch and a later one, with the newest warnings of each table and of all."""

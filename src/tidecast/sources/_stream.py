@@ -113,8 +113,10 @@ class TopicStream:
         """The schemas that the stream has shown, up to its last commit."""
         return SchemaHistory(self._history)
 
-    def next(self, limit: int | None = None) -> Batch | None:
+    def next(self, limit: int | None = None, *, keep: bool = True) -> Batch | None:
         """Return what is new, at most `limit` messages of a partition; None where nothing is.
+
+        Without `keep` it is only looked at: the rows that would wait are not written down, and it cannot be committed.
 
         Rows up to a partition's watermark of the batches before are left out, where they are of a table that had some:
         TiCDC sends a watermark after all that it covers, so that such rows came before. Raises DecodeError where more
@@ -168,7 +170,7 @@ class TopicStream:
             watermarks=watermarks,
             watermark=watermark,
             batch=before.batch + 1,
-            waiting=self._keep(before.batch + 1, unknown, rows, later, rows_later),
+            waiting=self._keep(before.batch + 1, unknown, rows, later, rows_later) if keep else None,
             rows_waiting=rows,
             tables=sorted({*before.tables, *names}),
             source=self._source,

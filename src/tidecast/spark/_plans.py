@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import reduce
 from operator import and_
 from typing import Any, TypeVar
@@ -35,6 +36,17 @@ def inheriting(make: Callable[[_Item], _Made]) -> Callable[[_Item], _Made]:
     """Return a function for other threads, in which the caller's job group, tags and scheduler pool hold."""
     made: Callable[[_Item], _Made] = inheritable_thread_target(SparkSession.active())(make)
     return made
+
+
+@contextmanager
+def persisted(*frames: DataFrame) -> Iterator[None]:
+    """Let Spark keep those of some frames that it does not keep already, so that their rows are made once."""
+    kept = [frame.persist() for frame in frames if not frame.is_cached]
+    try:
+        yield
+    finally:
+        for frame in kept:
+            frame.unpersist()
 
 
 def evaluated_once(column: Column) -> Column:

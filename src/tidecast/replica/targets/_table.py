@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tidecast._errors import TableRefused
-from tidecast.replica._evolve import Shape
-from tidecast.replica._mode import Contents
+from tidecast.replica.tables import Contents, Shape
 from tidecast.spark import sql_name
 from tidecast.storage import AnyPath
 
@@ -41,11 +40,20 @@ class TableState:
 
 @dataclass(frozen=True)
 class TargetTable(ABC):
-    """One table, there or not: `name` as Spark SQL names it, `path` where it is one of a folder."""
+    """One table, there or not: `name` as Spark SQL names it, `path` where it is one of a folder.
+
+    One that is `read_only` is looked at, and nothing that was begun on it is finished.
+    """
 
     spark: SparkSession
     name: str
     path: AnyPath | None = None
+    read_only: bool = field(default=False, kw_only=True)
+
+    @property
+    def shown(self) -> str:
+        """Where it is, for people."""
+        return str(self.path or self.name)
 
     @property
     def counts_versions(self) -> bool:
@@ -57,7 +65,7 @@ class TargetTable(ABC):
         if not self.exists():
             return None
         properties = self._properties()
-        if begun := properties.get(_RENAMING):
+        if (begun := properties.get(_RENAMING)) and not self.read_only:
             self._finish(json.loads(unquote(begun)))
             properties = self._properties()
         return self._state(properties)
@@ -84,6 +92,10 @@ class TargetTable(ABC):
 
     def made(self) -> str | None:
         """Return what tells the table from another one in its place, None where versions do."""
+        return None
+
+    def size(self) -> int | None:
+        """Return how many bytes the table's files have, None where that is not known at once."""
         return None
 
     @abstractmethod

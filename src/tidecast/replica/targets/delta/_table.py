@@ -63,6 +63,8 @@ class DeltaTarget(TargetTable):
         return super().exists() if self.path is None else _has_commit(self.path)
 
     def present(self) -> TableState | None:
+        if self.read_only and self.path is not None and _is_going(self.path):
+            return None
         self._finish_drop()
         return super().present()
 
@@ -193,6 +195,9 @@ class DeltaTarget(TargetTable):
         self._map(rows.columns)
         # `saveAsTable` and `writeTo` would replace the table's properties too.
         rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self.location())
+
+    def size(self) -> int:
+        return int(self._detail("sizeInBytes"))
 
     def before_updates(self) -> None:
         # Readers must know deletion vectors then, so the table's owner can forbid them, and a small table has none.

@@ -1,0 +1,141 @@
+"""Apply: plans carried out, several tables side by side; what cannot be applied goes to the dead letters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from tidecast._errors import TableRefused
+from tidecast._policy import OnDdl, OnError
+from tidecast.model import Events
+from tidecast.replica._planning import Planned, Planner, cause_of, unmade
+from tidecast.replica._report import TableReport
+from tidecast.replica._run import Run
+from tidecast.replica._settling import Part
+from tidecast.replica.apply import Work, apply
+from tidecast.replica.plan import Plan, refusing, stop_at_schema_changes
+from tidecast.replica.settle import Checked, Policy, check, refuse_mismatches
+from tidecast.replica.state import Proofs
+from tidecast.spark import inheriting, persisted, union
+from tidecast.topics import refuse_dead_letters, write_dead_letters
+
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of one table's plan: its report, its dead letters by reason, and why it failed after all."""
+
+    plan: Plan
+    report: TableReport
+    dead_letters: Mapping[str, int]
+    failure: str | None = None
+
+    def then(self, later: Done) -> Done:
+        """Return what two parts of a table's batch did together."""
+        warnings = tuple(dict.fromkeys((*self.report.warnings, *later.report.warnings)))
+        return Done(
+            self.plan.then(later.plan),
+            replace(self.report.then(later.report), warnings=warnings),
+            Counter(self.dead_letters) + Counter(later.dead_letters),
+            later.failure or self.failure,
+        )
+
+
+@dataclass(frozen=True)
+class Applier:
+    """Carries out the plans of one batch."""
+
+    run: Run
+    planner: Planner
+
+    @property
+    def _events(self) -> Events:
+        return self.planner.settled.events
+
+    def carry_out(self, planned: Sequence[Planned]) -> Iterator[Done]:
+        """Yield what became of each table, in the order in which they are done."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            # In the order in which the pool takes them: the first of those that are left are at work.
+            left = {pool.submit(inheriting(self._carry_out), one): one for one in planned}
+            finished, total = as_completed(tuple(left)), len(left)
+            while left:
+                at_work = (".".join(one.part.name) for one in islice(left.values(), _AT_ONCE))
+                self.run.progress(f"applying {', '.join(at_work)}", total - len(left), total)
+                future = next(finished)
+                yield future.result()
+                del left[future]
+
+    def _carry_out(self, planned: Planned) -> Done:
+        run, plan = self.run, planned.plan
+        assert plan is not None  # only those come here
+        evolves = run.on_ddl.default is OnDdl.EVOLVE
+        try:
+            if plan.makes:
+                run.table(planned.part.name, make_database=True)
+            done = Done(plan, *self._apply(plan, run.proofs), planned.failure)
+        except Exception as error:
+            cause, name = cause_of(error), planned.part.name
+            if plan.makes and not evolves:
+                place = plan.place.shown
+                return Done(plan, TableReport(*name, place, 0, warnings=(unmade(cause),)), {}, cause)
+            if run.policy.on_error is OnError.FAIL or evolves or not plan.accepted:
+                raise TableRefused(cause, where=".".join(name)) from error
+            report, refused = self._apply(refusing(planned.part.changes, cause), None)
+            if run.proofs and plan.present:
+                report = run.proofs.of(plan).told(report)
+            return Done(plan, report, refused, cause)
+        return done.then(self._carry_out_later(planned.part, plan)) if plan.evolution.later else done
+
+    def _carry_out_later(self, part: Part, before: Plan) -> Done:
+        """Apply the changes by the key that a table gets after the others."""
+        first = before.evolution.later[0].version
+        ddl = [c for c in part.ddl if c.schema is None or c.schema.version >= first]
+        later = self.planner.plan(Part(part.name, before.later, ddl))
+        assert later.plan is not None  # as there are changes
+        stop_at_schema_changes((), {part.name: later.plan}, self.run.on_ddl, {})
+        if self.run.policy.stops:
+            stop(self._events, [later.plan], self.run.policy)
+        return self._carry_out(later)
+
+    def _apply(self, plan: Plan, proofs: Proofs | None) -> tuple[TableReport, Mapping[str, int]]:
+        refused: Counter[str] = Counter()
+        run, events = self.run, self._events
+
+        def set_aside(checked: Checked) -> None:
+            if checked.total > checked.applicable:
+                letters = plan.dead_letters()
+                with persisted(letters):
+                    refused.update(write_dead_letters(letters, run.dead_letters))
+
+        # Of a table with a key the rows are read once, and once more where there are dead letters.
+        again = run.applied is not None and run.applied.again is not None
+        with nullcontext() if plan.merges and not again else persisted(*plan.frames):
+            report = apply(Work(plan, set_aside, events.has_commit_ts, events.ordered, run.applied, proofs))
+        return report, refused
+
+
+@contextmanager
+def stopping_first(run: Run, events: Events, plans: Sequence[Plan]) -> Iterator[None]:
+    """Raise for the first message that stops the run, if any may; rows that were read for that are kept meanwhile."""
+    with ExitStack() as kept:
+        if run.policy.stops:
+            for one in plans:
+                kept.enter_context(persisted(*one.frames))
+            stop(events, plans, run.policy)
+        yield
+
+
+def stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:
+    """Raise for the first message that stops the run."""
+    later = [replace(p, refused=(), outdated=(), accepted=tuple(check(c, policy) for c in p.later)) for p in plans]
+    plans = [*plans, *(one for one in later if one.accepted)]
+    changes = [change for p in plans for change in p.all_changes]
+    if policy.stops_at_mismatch and changes:
+        refuse_mismatches(changes)
+    if policy.on_error is OnError.FAIL:
+        refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans if p.all_changes)]))

@@ -1,0 +1,61 @@
+"""What all stages of a batch are told: where it goes, what the user says of it, and what the checkpoint knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pyspark.sql import SparkSession
+
+from tidecast._policy import DdlKind, DdlPolicy, OnDdl
+from tidecast._progress import Progress
+from tidecast.replica.settle import Policy
+from tidecast.replica.state import AppliedKeys, Journaled, Proofs, journaled
+from tidecast.replica.tables import Contents, Name, Settings
+from tidecast.replica.targets import Target, TargetTable
+from tidecast.storage import AnyPath
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call of `replicate`; `applied` and `proofs` are what its checkpoint knows, None without one.
+
+    A `dry` run plans the batch, and changes nothing.
+    """
+
+    spark: SparkSession
+    target: Target
+    dead_letters: AnyPath
+    contents: Contents
+    policy: Policy
+    on_ddl: DdlPolicy
+    settings: Settings
+    applied: AppliedKeys | None
+    proofs: Proofs | None
+    progress: Progress
+    dry: bool = False
+
+    def table(self, name: Name, make_database: bool = False) -> TargetTable:
+        """Return the table of a name, there or not; in a dry run nothing is done to it, nor is a database made."""
+        place = self.target.table(self.spark, *name, make_database=make_database and not self.dry)
+        return replace(place, read_only=True) if self.dry else place
+
+    @cached_property
+    def before(self) -> Journaled:
+        """What the journal told before this batch."""
+        return journaled(self.target.journal(self.spark, make_database=False))
+
+    @property
+    def batch(self) -> str | None:
+        """What names the batch among those of its checkpoint, None where there is none.
+
+        A retry of dead letters has the number of the batch before, whose rows by an old key are applied.
+        """
+        applied = self.applied
+        return f"{applied.batch}/{applied.covered}" if applied and not applied.again else None
+
+    @property
+    def makes_tables(self) -> bool:
+        """Whether a table without rows is made."""
+        new = self.on_ddl.of(DdlKind.CREATE_TABLE) is not OnDdl.IGNORE
+        return new and not (self.applied and self.applied.again)

@@ -1,0 +1,55 @@
+"""The keys of a table that dead letters which are applied once more may change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import functions as F
+
+from tidecast._errors import TableRefused
+from tidecast.replica.apply._changes import changes_of, refused_keys
+from tidecast.replica.plan import Plan
+from tidecast.replica.state import Again, at_places
+from tidecast.spark import union
+
+_PLACE = ("topic", "partition", "offset")
+_SET_BACK = (
+    "another message of its key, which is not older, cannot be applied now, and may have been: retry with the options "
+    "with which it can, such as --on-mismatch apply"
+)
+
+
+def of_letters(plan: Plan, again: Again) -> Plan:
+    """Return a plan for the keys of dead letters alone; what they are in the table is told by all their messages.
+
+    A key that has a message which cannot be applied, and no newer one that can, stays as it is, and its dead letters
+    do: the message may have been applied under other options. Raises TableRefused where such a message does not tell
+    its key, and is no dead letter.
+    """
+    changes = changes_of(plan).where("key IS NOT NULL")
+    refused = [refused_keys(change, plan.evolution) for change in plan.accepted]
+    hidden = [c.frame.where(F.col("reason").isNotNull()) for c, _, _ in plan.refused]
+    unknown = [
+        *(frame.where("key IS NULL").select(*_PLACE, "reason", "detail") for frame in refused),
+        *(frame.select(*_PLACE, "reason", "detail") for frame in hidden),
+    ]
+    if unknown:
+        for row in at_places(union(unknown), again.places, "left_anti").orderBy(*_PLACE).limit(1).collect():
+            at = " ".join(f"{name} {row[name]}" for name in _PLACE if row[name] is not None)
+            raise TableRefused(
+                f"{at} is no dead letter, and cannot be applied now ({row['reason']}: {row['detail'] or ''})",
+                hint="retry with the options that it was applied with",
+            )
+    letters = again.letters(changes)
+    asked = letters.select("key").distinct()
+    if not refused:
+        return replace(plan, only=asked)
+    newest = changes.groupBy("key").agg(F.max("commit_ts").alias("newest"))
+    of_refused = union([frame.where("key IS NOT NULL").select("key", "commit_ts") for frame in refused])
+    stays = asked.join(newest, "key").join(of_refused, "key")
+    blocked = stays.where(F.coalesce(F.col("commit_ts") >= F.col("newest"), F.lit(True))).select("key").distinct()
+    kept = letters.join(blocked, "key", "left_semi")
+    if kept.isEmpty():
+        return replace(plan, only=asked)
+    again.keep([c.frame for c in plan.accepted], kept, _SET_BACK)
+    return replace(plan, only=asked.join(blocked, "key", "left_anti"))

@@ -1,0 +1,188 @@
+"""One table's plan carried out: its actions one after the other, then its rows by key, or appended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidecast.replica._report import TableReport
+from tidecast.replica.apply._again_keys import of_letters
+from tidecast.replica.apply._alter import alter, names_afterwards, no_rows, remake
+from tidecast.replica.apply._append import append, once_each
+from tidecast.replica.apply._changes import changes_of, table_changes
+from tidecast.replica.apply._history import laid_out, moments
+from tidecast.replica.apply._merge import merge, newest_changes, with_action
+from tidecast.replica.apply._reports import report_of
+from tidecast.replica.apply._rows import key_type, stored_columns
+from tidecast.replica.apply._truncate import truncate
+from tidecast.replica.apply._versions import keep_versions
+from tidecast.replica.plan import (
+    AlterTable,
+    Append,
+    CreateTable,
+    DropTable,
+    Evolution,
+    KeepVersions,
+    Merge,
+    Plan,
+    RemakeTable,
+    SetAside,
+    Truncate,
+)
+from tidecast.replica.settle import Checked, count, newest
+from tidecast.replica.state import (
+    SAME_ROW,
+    AppliedKeys,
+    Proof,
+    Proofs,
+    RowSum,
+)
+from tidecast.replica.tables import Shape, table_type
+from tidecast.spark import union
+
+
+@dataclass
+class Work:
+    """What the actions of one plan are carried out with.
+
+    `has_commit_ts`, `ordered`: see `Events`. `set_aside` is told how many changes there are, before any is applied.
+    `applied` are the keys of the batches before: no older change sets one back. `proofs` are what tables' rows come to.
+    """
+
+    plan: Plan
+    set_aside: Callable[[Checked], None]
+    has_commit_ts: bool
+    ordered: bool
+    applied: AppliedKeys | None = None
+    proofs: Proofs | None = None
+
+    @cached_property
+    def proof(self) -> Proof | None:
+        """What the table's rows come to; asked for when what is there is no other one's."""
+        return self.proofs.of(self.plan) if self.proofs else None
+
+    def forget(self) -> None:
+        """Forget what keys were brought to."""
+        if self.applied:
+            self.applied.forget(self.plan.database, self.plan.table)
+
+
+def apply(work: Work) -> TableReport:
+    """Bring one table up to its changes; return what was done.
+
+    Applying the same changes again changes nothing, not even the table's version.
+    """
+    plan, applied = work.plan, work.applied
+    if applied and applied.again and plan.merges and plan.accepted:
+        plan = work.plan = of_letters(plan, applied.again)
+    rows: Callable[[Work], TableReport] = _no_rows
+    for action in plan.actions:
+        match action:
+            case SetAside():
+                pass  # its rows are counted, and go to the dead letters, with those that turn out not to fit
+            case DropTable():
+                _drop(work)
+            case Truncate():
+                truncate(plan, action, applied, work.proof)
+            case RemakeTable():
+                remake(plan, action)
+            case AlterTable():
+                _alter(work, action)
+            case CreateTable():
+                _create(work, action)
+            case Merge() | KeepVersions() | Append():
+                rows = _ROWS[type(action)]
+    if plan.rekeyed:
+        work.forget()  # of the key that it had nothing is remembered
+    report = rows(work)
+    return work.proof.told(report) if work.proof else report
+
+
+def _drop(work: Work) -> None:
+    if work.plan.place.exists():
+        work.forget()
+        work.plan.place.drop()
+
+
+def _alter(work: Work, action: AlterTable) -> None:
+    plan, proof = work.plan, work.proof
+    if proof is None:
+        alter(plan, action)
+        return
+    alters = bool(action.steps) or action.changes_values
+    with proof.reshaping(alters_rows=alters, called=names_afterwards(plan, action)):
+        alter(plan, action)
+
+
+def _create(work: Work, action: CreateTable) -> None:
+    plan, proof = work.plan, work.proof
+    if action.with_rows:
+        return  # they bring it along
+    with proof.writing(RowSum(), creates=True) if proof else nullcontext():
+        plan.place.create(no_rows(plan), plan.key, plan.notes, appended=not plan.merges)
+
+
+def _no_rows(work: Work) -> TableReport:
+    """Count the changes of a table that gets no row, and remember deletes, which may come before older rows."""
+    if work.applied:
+        _remember_deletes(work.plan, work.applied, has_commit_ts=work.has_commit_ts)
+    checked = count(work.plan.all_changes)
+    work.set_aside(checked)
+    return report_of(work.plan, checked, unchanged=checked.applicable)
+
+
+def _merge(work: Work) -> TableReport:
+    plan, timed = work.plan, work.has_commit_ts
+    keys = work.applied.of(plan.database, plan.table, key_type(plan)) if work.applied else None
+    return merge(plan, work.set_aside, keys, work.proof, has_commit_ts=timed, ordered=work.ordered)
+
+
+def _keep_versions(work: Work) -> TableReport:
+    plan, applied = work.plan, work.applied
+    deletes = applied.deletes_of(plan.database, plan.table, key_type(plan)) if applied else None
+    return keep_versions(plan, work.set_aside, deletes, work.proof)
+
+
+def _append(work: Work) -> TableReport:
+    keys = work.applied.of(work.plan.database, work.plan.table, SAME_ROW) if work.applied else None
+    return append(work.plan, work.set_aside, keys, work.proof)
+
+
+_ROWS: Mapping[type, Callable[[Work], TableReport]] = {Merge: _merge, KeepVersions: _keep_versions, Append: _append}
+
+
+def _remember_deletes(plan: Plan, applied: AppliedKeys, *, has_commit_ts: bool) -> None:
+    """Remember the deletes of a table of which no row has come: an older one may follow them."""
+    changes = [change for change in plan.accepted if change.schema.handle_key]
+    if not changes or plan.contents.is_log:
+        return
+    schema = changes[0].schema
+    columns = {name: table_type(schema.column(name).data_type) for name in schema.handle_key}
+    evolution = Evolution(Shape(columns, schema.handle_key))
+    same = (change for change in changes if change.schema.handle_key == schema.handle_key)
+    found = union([table_changes(change, evolution, (), plan.contents) for change in same])
+    if plan.contents.is_history:
+        keys = applied.deletes_of(plan.database, plan.table, evolution.shape.struct)
+        time = {"time": F.struct(F.col("at").alias("commit_ts"), F.lit(False).alias("later")), "timed": F.lit(True)}
+        deletes = moments(found).withColumns(time)
+    else:
+        keys = applied.of(plan.database, plan.table, evolution.shape.struct)
+        deletes = newest(found, has_commit_ts=has_commit_ts)
+    (asked,) = deletes.agg(*keys.asked()).collect()
+    keys.add(deletes, asked)
+
+
+def rows_made(plan: Plan, *, has_commit_ts: bool) -> DataFrame:
+    """Return the rows of the table that a plan's changes make where there is none."""
+    if plan.merges and plan.contents.is_history:
+        versions = laid_out(plan, moments(changes_of(plan)), 0)
+        return versions.where(F.col("action").isNotNull()).select(stored_columns(plan))
+    if plan.merges:
+        actions = with_action(plan, newest_changes(plan, has_commit_ts=has_commit_ts), hashed=False)
+        return actions.where(F.col("action").isNotNull()).select(stored_columns(plan))
+    return once_each(plan, changes_of(plan).where("fits")).select(stored_columns(plan))

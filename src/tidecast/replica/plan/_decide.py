@@ -1,0 +1,370 @@
+"""Decide what a batch means for one table: its columns and key, which changes it takes, what it shall remember."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from urllib.parse import quote, unquote
+
+from pyspark.sql import functions as F
+
+from tidecast._policy import DdlKind, DdlPolicy, OnDdl, OnUnrepresentable
+from tidecast.model import Ddl, Reason, TableChanges, TableSchema
+from tidecast.replica.plan._applied_versions import AppliedVersions
+from tidecast.replica.plan._evolve import Evolution, OnNewKey, delete_objection, reconcile, with_wider_key
+from tidecast.replica.plan._key_change import is_before, is_later, notes_of, objection, on_new_key, rekeyed_by
+from tidecast.replica.plan._notes import (
+    KEYSPACE,
+    SAFE,
+    SOURCES,
+    TEXTS,
+    VERSIONS,
+    check_contents,
+    check_texts,
+    sources_of,
+)
+from tidecast.replica.plan._plan import Plan, Refused
+from tidecast.replica.plan._truncated import NEVER, Truncations, kind_of
+from tidecast.replica.plan._waiting import WAITING, Told, told_since, waiting_since
+from tidecast.replica.settle import Origin, Policy, check
+from tidecast.replica.tables import NOTE as MASKS
+from tidecast.replica.tables import Contents, Shape, check_masks, note, remembered
+from tidecast.replica.targets import CONTENTS, TableState, TargetTable
+
+NO_ORIGIN = Origin()
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What holds for all tables of a batch.
+
+    `has_commit_ts`: see `Events`; `batch` names the batch among those of its checkpoint, None where there is none.
+    """
+
+    contents: Contents
+    has_commit_ts: bool
+    policy: Policy
+    on_ddl: DdlPolicy
+    batch: str | None = None
+
+    @property
+    def texts(self) -> bool:
+        """Whether values that a type cannot hold stay as text."""
+        return self.policy.on_unrepresentable is OnUnrepresentable.STRING
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A table as it lies there: `state` is None where there is none, or it goes as a whole.
+
+    `since` is the commit-ts of the schema with which it waits for its first row, None for one that does not.
+    `truncated` is when the source truncated it, `unfinished` are files of a first write that was not finished.
+    """
+
+    place: TargetTable
+    state: TableState | None
+    since: int | None
+    truncated: Truncations
+    unfinished: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, place: TargetTable, truncated: Callable[[TableState | None, bool], Truncations]) -> Facts:
+        """Return what is there; `truncated` is told that, and whether it waits for its first row."""
+        there = place.present()
+        since = waiting_since(place, there)
+        cut = truncated(there, since is not None)
+        if since is not None and since > cut.dropped:
+            cut = replace(cut, replaces=False)
+        return cls(place, None if cut.replaces else there, since, cut, () if there else place.unfinished())
+
+    @property
+    def waits(self) -> bool:
+        """Whether the table is there and waits for its first row."""
+        return self.state is not None and self.since is not None
+
+    @property
+    def present(self) -> Shape | None:
+        """What the table looks like."""
+        return self.state.shape if self.state else None
+
+    @property
+    def notes(self) -> Mapping[str, str] | None:
+        """What it remembers, None where there is no table."""
+        return self.state.notes if self.state else None
+
+
+def plan(
+    place: TargetTable,
+    changes: Sequence[TableChanges],
+    schema_changes: Sequence[Ddl],
+    rules: Rules,
+    *,
+    origin: Origin = NO_ORIGIN,
+    truncated: Callable[[TableState | None, bool], Truncations] = lambda *_: NEVER,
+    told: Sequence[Told] = (),
+    ended: Callable[[], int] = lambda: 0,
+    born: Mapping[str, str] | None = None,
+) -> Plan:
+    """Return what the changes of one table, and of its schema, mean for it; there may be none of its rows.
+
+    `origin`: see `Prepared`; `truncated`: see `Facts`; `told` is what tells of a table without rows, `ended` when it
+    ended last, `born` what a new table remembers besides. Raises ConfigError where the table holds something else than
+    the rules say, or under other masks, and TableRefused where a column of the source has the name of one of those.
+    """
+    facts = Facts.of(place, truncated)
+    decision = _Decision(facts, changes, schema_changes, rules, origin, told, ended, born or {})
+    decision.check()
+    return decision.plan()
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """The parts of a decision, each made of those before it."""
+
+    facts: Facts
+    given: Sequence[TableChanges]
+    ddl: Sequence[Ddl]
+    rules: Rules
+    origin: Origin
+    told: Sequence[Told]
+    ended: Callable[[], int]
+    born: Mapping[str, str]
+
+    @cached_property
+    def _rekeyed(self) -> int | None:
+        """The version that gave the table its key, if an earlier attempt at this batch did."""
+        return rekeyed_by(self.rules.batch, self.facts.notes) if self.facts.notes is not None else None
+
+    @cached_property
+    def _outdated(self) -> list[TableChanges]:
+        """The changes that are of an earlier table of this name, or of an earlier key of this one."""
+        present = self.facts.present
+        key = present.key or () if present and self._rekeyed is not None else None
+        return [
+            change
+            for change in self.given
+            if (key is not None and is_before(change, self._rekeyed or 0, key))
+            or _is_of_dropped(change, self.facts.truncated)
+        ]
+
+    @cached_property
+    def _changes(self) -> list[TableChanges]:
+        outdated = set(map(id, self._outdated))
+        return [change for change in self.given if id(change) not in outdated]
+
+    @cached_property
+    def _shown(self) -> list[TableSchema]:
+        """The versions that statements show."""
+        dropped = self.facts.truncated.dropped
+        return [change.schema for change in self.ddl if change.schema and change.commit_ts > dropped]
+
+    @cached_property
+    def _telling(self) -> list[Told]:
+        """What tells that the table, of which no row has come, is there."""
+        facts, contents = self.facts, self.rules.contents
+        if self.given or not self.told or not (facts.waits or facts.state is None):
+            return []
+        fit = [one for one in self.told if not contents.clash([c.name for c in one.schema.columns])]
+        return told_since(fit, max(facts.truncated.dropped, self.ended()), facts.since if facts.waits else None)
+
+    @cached_property
+    def _schema(self) -> TableSchema:
+        """A version of the table; with its name alone where nothing shows one."""
+        of_rows = (change.schema for change in (*self._changes, *self._outdated))
+        found = (*of_rows, *self._shown, *(one.schema for one in self.told))
+        return found[0] if found else TableSchema(self.ddl[0].database, self.ddl[0].table, 0, 0, ())
+
+    @cached_property
+    def _sources(self) -> list[str]:
+        return sources_of(self._schema.name, self.origin, self.facts.notes, self.rules.on_ddl)
+
+    def check(self) -> None:
+        """Raise ConfigError or TableRefused where the table was made otherwise than this batch would."""
+        name, facts, rules = self._schema.name, self.facts, self.rules
+        check_contents(name, rules.contents, facts.notes, [change.schema for change in self._changes])
+        check_texts(name, facts.notes, texts=rules.texts)
+        shown = (*(c.schema for c in self._changes), *self._shown, *(one.schema for one in self._telling))
+        names = {column.name for version in shown for column in version.columns}
+        columns = facts.present.columns if facts.present else ()
+        check_masks(name, remembered(facts.notes or {}), self.origin.masked, columns, names)
+
+    @cached_property
+    def _keyspace(self) -> str | None:
+        noted = unquote((self.facts.notes or {}).get(KEYSPACE, ""))
+        return noted or next((change.keyspace for change in self._changes if change.keyspace), None)
+
+    @cached_property
+    def _unfit(self) -> list[Refused]:
+        """The changes that are of another table, or cannot be told apart."""
+        mine = [change for change in self._changes if change.keyspace in (None, "", self._keyspace)]
+        return _of_others(self._changes, self._keyspace) + _without_their_key(mine)
+
+    @cached_property
+    def _fit(self) -> list[TableChanges]:
+        unfit = {id(change) for change, _, _ in self._unfit}
+        return [change for change in self._changes if id(change) not in unfit]
+
+    @cached_property
+    def _remembered(self) -> AppliedVersions:
+        """The versions that the table remembers, also while it waits."""
+        return AppliedVersions.from_text((self.facts.notes or {}).get(VERSIONS, ""))
+
+    @cached_property
+    def _memory(self) -> AppliedVersions:
+        return AppliedVersions() if self.facts.waits else self._remembered
+
+    @cached_property
+    def _versions(self) -> list[TableSchema]:
+        """The versions that the table shall hold rows of."""
+        contents, newest = self.rules.contents, self._memory.newest
+        waiting = self._remembered.newest
+        latest = [waiting] if self.facts.waits and waiting else []
+        if telling := [one.schema for one in self._telling]:
+            # One table at the source is what it was told to be last, several make one that holds them all.
+            return [*latest, *telling] if len(self._sources) > 1 else telling[-1:]
+        # A group of deletes may show nothing of its table but the key; it is no version of its own.
+        versions = [change.schema for change in self._fit if change.upserts_from is not None]
+        # A table may have been dropped and made anew before its first row; that concerns no row.
+        known = [newest.version] if newest and self.facts.present and self.rules.has_commit_ts else []
+        first = min([*(v.version for v in versions), *known], default=None)
+        by_ddl = [version for version in self._shown if not contents.clash([c.name for c in version.columns])]
+        return versions + [v for v in (*latest, *by_ddl) if first is not None and v.version >= first]
+
+    @cached_property
+    def _on_new_key(self) -> OnNewKey:
+        return on_new_key(self.rules.contents, self._sources, self.rules.on_ddl, self.rules.batch)
+
+    @cached_property
+    def _still_waits(self) -> bool:
+        """Whether a table that waits is still that one: deletes alone leave it as it is, and are remembered."""
+        return self.facts.waits and (bool(self._versions) or not self.given)
+
+    @cached_property
+    def _present(self) -> Shape | None:
+        return None if self.facts.waits and not self._still_waits else self.facts.present
+
+    @cached_property
+    def _evolution(self) -> Evolution:
+        found = self._reconciled()
+        if self.rules.on_ddl.of(DdlKind.ALTER_COLUMN_TYPE) is OnDdl.IGNORE:
+            return found
+        return with_wider_key(found, [change.schema for change in self._fit if change.upserts_from is None])
+
+    def _reconciled(self) -> Evolution:
+        present, rules, facts = self._present, self.rules, self.facts
+        if not self._versions:
+            if present is None:
+                return Evolution(Shape())
+            keyless = present.key is None and self._changes
+            shape = replace(present, key=self._schema.handle_key) if keyless else present
+            return Evolution(shape, memory=self._memory, moved=present)
+        # TRUNCATE and RENAME TABLE may come with the version that a change of columns made.
+        columns_told = [change for change in self.ddl if kind_of(change) is None]
+        found = reconcile(
+            self._versions,
+            None if facts.waits else present,
+            self._memory,
+            has_commit_ts=rules.has_commit_ts,
+            renamed={c.schema.version: c.statement.former_names for c in columns_told if c.schema and c.statement},
+            on_ddl=rules.on_ddl,
+            on_new_key=self._on_new_key,
+        )
+        if present is None or facts.waits or found.rekeyed is None:
+            return found
+        cause = objection(facts.place, present, found)
+        if cause is None:
+            return found
+        return Evolution(present, {}, dict.fromkeys(self._versions, cause), self._memory, clash=cause)
+
+    @cached_property
+    def _later(self) -> list[TableChanges]:
+        return [change for change in self._fit if is_later(change, self._evolution)]
+
+    @cached_property
+    def _causes(self) -> list[tuple[TableChanges, str | None]]:
+        """The changes of this part of the batch, each with the cause why the table cannot take it."""
+        later, among = set(map(id, self._later)), ""
+        if len(self._sources) > 1:
+            among = f" ({', '.join(self._sources)} become one table)"
+        now = [change for change in self._fit if id(change) not in later]
+        causes = [_refusal(change, self._evolution, self.rules.contents, self._on_new_key) for change in now]
+        return [(change, cause and f"{cause}{among}") for change, cause in zip(now, causes, strict=True)]
+
+    def _notes(self) -> dict[str, str]:
+        """Return what the table shall remember, and does not yet."""
+        facts, rules, evolution = self.facts, self.rules, self._evolution
+        waits, there, notes = self._still_waits, facts.state, facts.notes or {}
+        stays = there is not None and not waits
+        masks, name = self.origin.masked, self._schema.name
+        shall = {} if there else {**self.born}
+        shall |= {KEYSPACE: quote(self._keyspace)} if self._keyspace else {}
+        shall |= {CONTENTS: rules.contents.text} if rules.contents.text else {}
+        shall |= {TEXTS: OnUnrepresentable.STRING} if rules.texts else {}
+        shall |= {MASKS: note({**remembered(notes), **masks})} if masks else {}
+        shall |= {SOURCES: quote(json.dumps(self._sources), safe=SAFE)} if self._sources != [name] else {}
+        shall |= {VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
+        shall |= {} if stays else facts.truncated.notes  # else it remembers them when they are carried out
+        shall |= notes_of(evolution, rules.batch) if stays else {}
+        if self._telling:
+            shall[WAITING] = str(self._telling[-1].commit_ts)
+        elif waits and self._versions:
+            shall[WAITING] = ""
+        return {name: value for name, value in shall.items() if notes.get(name) != value}
+
+    def plan(self) -> Plan:
+        """Return the decision."""
+        facts, rules, evolution = self.facts, self.rules, self._evolution
+        refused = [(change, Reason.SCHEMA_CHANGE, cause) for change, cause in self._causes if cause]
+        set_aside = [(check(c, rules.policy, (why, cause)), why, cause) for c, why, cause in (*self._unfit, *refused)]
+        log = rules.contents.is_log
+        rekeyed = self._rekeyed is not None or evolution.rekeyed is not None
+        return Plan(
+            self._schema.database,
+            self._schema.table,
+            facts.place,
+            self._present,
+            evolution,
+            tuple(check(change, rules.policy, log=log) for change, cause in self._causes if not cause),
+            tuple(set_aside),
+            self._notes(),
+            facts.unfinished,
+            rules.contents,
+            self._sources,
+            facts.truncated,
+            tuple(check(change, rules.policy, log=log) for change in self._outdated),
+            later=tuple(self._later),
+            rekeyed=facts.state is not None and not self._still_waits and rekeyed,
+            makes=bool(self._telling) and self._present is None,
+            waited=self._still_waits,
+        )
+
+
+def _is_of_dropped(change: TableChanges, cut: Truncations) -> bool:
+    """Tell whether changes are all of a table that was dropped; one that comes back by RECOVER keeps its version."""
+    if change.schema.version >= cut.dropped:
+        return False
+    return change.frame.where(F.col("commit_ts") >= F.lit(cut.dropped)).isEmpty()
+
+
+def _of_others(changes: Sequence[TableChanges], keyspace: str | None) -> list[Refused]:
+    """Return the changes of a table that has the same name, but another keyspace."""
+    rest = f"and the table there is of keyspace {keyspace}: give each keyspace a place of its own"
+    others = [c for c in changes if c.keyspace not in (None, "", keyspace)]
+    return [(c, Reason.FOREIGN_SCHEMA, f"of keyspace {c.keyspace}, {rest}") for c in others]
+
+
+def _without_their_key(changes: Sequence[TableChanges]) -> list[Refused]:
+    """Refuse changes without a key whose table version has a key in other changes."""
+    keyed = {c.schema.version for c in changes if c.upserts_from is not None and c.schema.handle_key}
+    unkeyed = [c for c in changes if c.schema.version in keyed and not c.schema.handle_key]
+    return [(c, Reason.BAD_MESSAGE, "no key, which other rows of the same schema have") for c in unkeyed]
+
+
+def _refusal(change: TableChanges, evolution: Evolution, contents: Contents, new_key: OnNewKey) -> str | None:
+    if contents.is_log and not evolution.shape.columns:
+        return "a delete before any row has shown the table's columns"
+    if change.upserts_from is not None:
+        return evolution.refused.get(change.schema)
+    return delete_objection(evolution, change.schema, new_key)

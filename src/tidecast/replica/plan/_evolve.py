@@ -1,0 +1,497 @@
+"""From the versions of a table to one shape that holds the rows of all of them.
+
+Columns may be added, dropped and renamed, and types may become wider; what becomes of a column that is gone is the
+user's choice (see `OnDdl`). A type that cannot hold the old values, and values that MySQL changed without saying so,
+are not applicable: from such a version on, a table's rows are refused. So is another key, unless the table's rows can
+be told by it (see `OnNewKey`): then rows that have it come after all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from pyspark.sql import types as T
+
+from tidecast import model
+from tidecast._policy import CARRY_OUT, DdlKind, DdlPolicy, OnDdl
+from tidecast.model import DataType, Kind, TableSchema, bit_width
+from tidecast.replica.plan._applied_versions import AppliedVersions, Move
+from tidecast.replica.tables import Shape, hashed, holds, is_text, source_type, table_type
+
+_NOTHING = AppliedVersions()
+_LENIENT = DdlPolicy()
+_NEVER: Mapping[int, Mapping[str, str]] = {}
+News = tuple[DdlKind | None, str]
+"""What a version changed: its kind, if it has one, and in words."""
+
+KEY_CHANGED = "the key changed from"
+_TOO_OLD = "a version from before those in the table, which does not fit them"
+
+_ROUNDED = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_EXACT = (*_ROUNDED, Kind.INTEGER)
+
+_KEPT = {
+    (Kind.YEAR, Kind.INTEGER),
+    (Kind.YEAR, Kind.DECIMAL),
+    (Kind.INTEGER, Kind.DECIMAL),
+    (Kind.DECIMAL, Kind.INTEGER),
+    (Kind.FLOAT, Kind.DOUBLE),
+    *((kind, Kind.TEXT) for kind in (Kind.ENUM, Kind.SET, Kind.JSON, Kind.TIME, Kind.VECTOR, Kind.DECIMAL)),
+}
+"""Changes of a kind after which a table's old values are still MySQL's."""
+
+
+class OnNewKey(Enum):
+    """What another key means for a table: its rows are refused, the table gets it, or nothing, as in a log."""
+
+    REFUSE = auto()
+    FOLLOW = auto()
+    NO_KEY = auto()
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """What a batch makes of a table.
+
+    `shape` is the one that it must have, without columns where there is nothing to put into a table; `memory` is what
+    it shall remember, `lineage` by which columns rows have in it. `defined` has each column as the version defines it
+    where it came first. `refused` has, for each version whose rows cannot be applied, the cause; `clash` is the cause
+    where the present table takes nothing at all. `moves` are what became of columns, `moved` is what the present table
+    looks like after them, and `changes` tells that it lacks columns or room even so. `news` says, for people, what the
+    batch's versions changed, `kept` which columns were gone from the source with it, and `again` which of those that
+    the table keeps have come back, as other columns maybe. `left_out` are columns that the source has, and it does not
+    get; `order` is that of the source's columns where a new version has come and the table shall have it, too.
+    `rekeyed` is the version that gives the table another key, None where none does; `later` are versions that have
+    another one still, and wait until the others' rows are applied.
+    """
+
+    shape: Shape
+    defined: Mapping[str, model.Column] = field(default_factory=dict)
+    refused: Mapping[TableSchema, str] = field(default_factory=dict)
+    memory: AppliedVersions = _NOTHING
+    clash: str | None = None
+    changes: bool = False
+    moves: tuple[Move, ...] = ()
+    moved: Shape | None = None
+    news: Sequence[News] = field(default=(), compare=False)
+    kept: Sequence[str] = field(default=(), compare=False)
+    again: Sequence[str] = field(default=(), compare=False)
+    read_by: AppliedVersions | None = None
+    left_out: Sequence[str] = field(default=(), compare=False)
+    order: Sequence[str] = field(default=(), compare=False)
+    rekeyed: int | None = None
+    later: Sequence[TableSchema] = ()
+
+    @property
+    def lineage(self) -> AppliedVersions:
+        """By which names the columns of each version lie in the table."""
+        return self.read_by or self.memory
+
+
+def reconcile(
+    versions: Iterable[TableSchema],
+    present: Shape | None,
+    memory: AppliedVersions = _NOTHING,
+    *,
+    has_commit_ts: bool = True,
+    renamed: Mapping[int, Mapping[str, str]] = _NEVER,
+    on_ddl: DdlPolicy = _LENIENT,
+    on_new_key: OnNewKey = OnNewKey.REFUSE,
+) -> Evolution:
+    """Return the shape that holds the rows of all versions of a table, and which versions it cannot hold.
+
+    `versions`, in the order in which they came, may hold versions without rows: schema changes tell them, and only they
+    show when a column was first there. `present` is the table as it lies there, None where there is none, and `memory`
+    what it remembers. A version that it knows, or that lacks columns which come later in the batch, is an older one, so
+    that a topic may be applied again from its start. `has_commit_ts` tells that versions are numbered by time; else
+    they are so mostly, and the order in which they came counts where it fits better. `renamed` has the columns that
+    statements rename, by the number of the version that they make, see `Statement.former_names`.
+    """
+    given = list(dict.fromkeys(versions))
+    if on_ddl.ignores_columns:
+        return _unevolved(given, present, memory, renamed, on_new_key)
+    rules = _Rules(on_ddl, renamed if has_commit_ts else _NEVER, has_commit_ts, on_new_key)
+    fresh = _fresh(given, memory, has_commit_ts=has_commit_ts)
+    last = [memory.newest] if memory.newest else []
+    numbered = sorted([*last, *fresh], key=lambda v: v.version)
+    after = numbered[numbered.index(last[0]) :] if last else numbered
+    orders = (numbered, after if has_commit_ts else [*last, *fresh])
+    lines = [_line(order, memory, rules, alone=fresh == given) for order in orders]
+    line = max(lines, key=lambda one: (set(last) <= set(one.accepted), len(one.accepted), -len(one.moves)))
+    refused = {v: line.refused.get(v, _TOO_OLD) for v in fresh if v not in (*line.accepted, *line.later)}
+    taken = memory.after(line.accepted, line.moves) if set(line.accepted) - set(last) else memory
+    taken = taken.knowing(line.accepted[1:]) if line.rekeyed else taken
+    moved = present
+    if present is not None:
+        moved = _following(present, line.moves)
+        moved = replace(moved, key=line.shape.key) if line.rekeyed else moved
+        if cause := _clash(moved, line.shape, taken.kept, on_new_key):
+            return Evolution(present, {}, dict.fromkeys(given, cause), memory, clash=cause)
+    first = {c.name: c for version in reversed(line.accepted) for c in taken.current(version).columns}
+    # Columns may be added FIRST or AFTER others: the newest version has the order.
+    ordered = dict.fromkeys([*(c.name for c in line.accepted[-1].columns), *line.shape.columns])
+    shape = replace(line.shape, columns={name: line.shape.columns[name] for name in ordered})
+    left_out: list[str] = []
+    if on_ddl.of(DdlKind.ADD_COLUMN) is OnDdl.IGNORE:
+        base = moved or _following(_shape_of(memory.current(line.accepted[0])), line.moves)
+        left_out = [name for name in shape.columns if name not in base.columns]
+        shape = replace(shape, columns={name: kind for name, kind in shape.columns.items() if name in base.columns})
+    kept = [name for move in line.moves for name in move.kept]
+    evolution = Evolution(
+        shape,
+        first,
+        refused,
+        taken,
+        moves=line.moves,
+        moved=moved,
+        news=line.news,
+        kept=kept,
+        again=line.again,
+        left_out=left_out,
+        order=[c.name for c in line.accepted[-1].columns] if on_ddl.default in CARRY_OUT and taken != memory else (),
+        rekeyed=line.accepted[1].version if line.rekeyed else None,
+        later=line.later,
+    )
+    if moved is None:
+        return evolution
+    merged = _widened(moved, shape)
+    return replace(evolution, shape=merged, changes=merged.columns != moved.columns)
+
+
+def _fresh(given: Sequence[TableSchema], memory: AppliedVersions, *, has_commit_ts: bool) -> list[TableSchema]:
+    """Return the versions that a table has not taken.
+
+    One that looks like the newest is it once more, from another message, unless another version lies between them.
+    """
+    unknown = [v for v in given if not memory.knows(v, has_commit_ts=has_commit_ts)]
+    if memory.newest is None or not has_commit_ts:
+        return unknown
+    next_one = min((v.version for v in unknown if v.version > memory.newest.version), default=None)
+    return [v for v in given if v in unknown or (next_one is not None and v.version > next_one)]
+
+
+def _unevolved(
+    given: Sequence[TableSchema],
+    present: Shape | None,
+    memory: AppliedVersions,
+    renamed: Mapping[int, Mapping[str, str]],
+    on_new_key: OnNewKey,
+) -> Evolution:
+    """Return an evolution that changes nothing: rows lose the columns that the table lacks, and lack those it has.
+
+    From a statement on that gives a column a name which the table has, that name means another column.
+    """
+    first = memory.newest or min(given, key=lambda v: v.version)
+    shape = present or _shape_of(first)
+    names = {name.lower() for name in shape.columns}
+    reused = [(number, sorted(names & set(former))) for number, former in renamed.items() if number > first.version]
+    until, taken = min(((number, found[0]) for number, found in reused if found), default=(None, ""))
+    refused = {
+        v: cause
+        for v in given
+        if (cause := _unfit(shape, memory.current(v), memory.current(first), on_new_key))
+        or (cause := f"{taken} is another column now" if until is not None and v.version >= until else None)
+    }
+    lacking = [(v, tuple(set(shape.columns) - set(memory.names(v).values()))) for v in given]
+    gone = tuple(Move(v.version, kept=names) for v, names in lacking if names and v.version > first.version)
+    remembered = memory if memory.newest or present else memory.after([first])
+    defined = {c.name: c for c in first.columns}
+    return Evolution(
+        shape, defined, refused, remembered, moved=present, read_by=replace(memory, moves=(*memory.moves, *gone))
+    )
+
+
+def _unfit(shape: Shape, version: TableSchema, first: TableSchema, on_new_key: OnNewKey) -> str | None:
+    by = _shape_of(version)
+    types = {c.name: c.data_type for c in first.columns if c.name in shape.columns}
+    altered = ((c.name, _alters(types[c.name], c.data_type)) for c in version.columns if c.name in types)
+    if found := next(((name, how) for name, how in altered if how), None):
+        return f"column {found[0]} {found[1]}, in rows too that no message shows"
+    return _clash(replace(shape, columns={}), by, on_new_key=on_new_key) or _wider(shape, by)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The versions of a table in order: those whose rows one shape can hold, and why it cannot hold the others."""
+
+    accepted: Sequence[TableSchema]
+    refused: Mapping[TableSchema, str]
+    shape: Shape
+    moves: tuple[Move, ...]
+    news: Sequence[News]
+    again: Sequence[str]
+    rekeyed: bool
+    later: Sequence[TableSchema]
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """What is made of columns that are gone with a version."""
+
+    on_ddl: DdlPolicy
+    renamed: Mapping[int, Mapping[str, str]]
+    sure: bool
+    """Whether a version that lacks a column is surely a later one."""
+    on_new_key: OnNewKey
+
+    def move(self, before: TableSchema, version: TableSchema) -> Move:
+        """Return what becomes of the columns of one version with the next."""
+        old, now = [c.name for c in before.columns], {c.name for c in version.columns}
+        by_lower = {name.lower(): name for name in old}
+        former = self.renamed.get(version.version, {}) if self.sure else {}
+        pairs = {name: by_lower[was] for name in now if (was := former.get(name.lower())) and was in by_lower}
+        if self.sure:  # one that is only spelled in another way needs no statement: tables have room for one of them
+            spelled = {name: by_lower[name.lower()] for name in now - {*old, *pairs} if name.lower() in by_lower}
+            pairs |= {name: was for name, was in spelled.items() if was not in now}
+        if not self.on_ddl.of(DdlKind.RENAME_COLUMN).moves_columns:
+            # Its old name stays as a column, unless the source uses it again.
+            pairs = {n: was for n, was in pairs.items() if was in now or was.lower() == n.lower()}
+        gone = tuple(name for name in old if name not in {*now, *pairs.values()})
+        # Without a statement, what is gone may have been renamed to what is new.
+        told = version.version in self.renamed or now <= {*old, *pairs}
+        drops = self.sure and told and self.on_ddl.of(DdlKind.DROP_COLUMN).moves_columns
+        return Move(
+            version.version,
+            tuple((c.name, pairs[c.name]) for c in version.columns if c.name in pairs),
+            dropped=gone if drops else (),
+            kept=() if drops else gone,
+        )
+
+
+def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rules, *, alone: bool) -> _Line:
+    """Follow versions in their order. Columns that are gone before the newest one that is known are not followed.
+
+    `alone`: no rows have come of versions that are known. Only then may the first one have another key than the next.
+    """
+    accepted, refused = list(versions[:1]), dict[TableSchema, str]()
+    moves, news, again = list[Move](), list[News](), list[str]()
+    kept = set(memory.kept)
+    before = memory.current(versions[0])
+    shape = _shape_of(before)
+    settled, rekeyed, later = memory.newest in (None, versions[0]), False, list[TableSchema]()
+    for n, version in enumerate(versions[1:], 1):
+        there = memory.current(version)
+        move = rules.move(before, there) if settled else Move(version.version)
+        on_new_key = rules.on_new_key
+        old_key, key = _following(shape, [move]).key, there.handle_key
+        rekeys = bool(old_key and key) and set(old_key or ()) != set(key) and version.version > before.version
+        if rekeys and settled and not refused and on_new_key is OnNewKey.FOLLOW:
+            if not (alone and n == 1 and versions[0] == memory.newest):
+                later += versions[n:]
+                break
+            on_new_key = OnNewKey.NO_KEY
+        cause = next(iter(refused.values()), None) or _objection(shape, before, there, move, kept, on_new_key)
+        if settled and not cause and rules.on_ddl.of(DdlKind.ALTER_COLUMN_TYPE) is OnDdl.IGNORE:
+            cause = _wider(_following(shape, [move]), _shape_of(there))
+        if cause:
+            refused[version] = cause
+            continue
+        accepted.append(version)
+        if on_new_key is not rules.on_new_key:
+            rekeyed = True
+            news.append((None, f"{KEY_CHANGED} {_key(old_key)} to {_key(key)}"))
+        if settled:
+            news += _news(before, there, move)
+            again += sorted(kept & {c.name for c in there.columns} - {c.name for c in before.columns})
+        if move.changes_columns or move.kept:
+            moves.append(move)
+            kept |= {*move.kept}
+        shape, before = _widened(_following(shape, [move]), _shape_of(there)), there
+        shape = replace(shape, key=key) if rekeyed else shape
+        settled |= version == memory.newest
+    return _Line(accepted, refused, shape, tuple(moves), news, again, rekeyed, later)
+
+
+def _wider(shape: Shape, by: Shape) -> str | None:
+    """Return which column's type has become wider than a table's."""
+    here, there = shape.columns, by.columns
+    return next(
+        (
+            f"column {n} changed from {here[n].simpleString()} to {kind.simpleString()}"
+            for n, kind in there.items()
+            if n in here and not holds(here[n], kind)
+        ),
+        None,
+    )
+
+
+def _news(before: TableSchema, version: TableSchema, move: Move) -> list[News]:
+    """Say what a version changed, for people."""
+    renamed = dict(move.renamed)
+    old = {c.name: c.data_type for c in before.columns}
+    said: list[News] = [(DdlKind.RENAME_COLUMN, f"column {was} renamed to {now}") for now, was in move.renamed]
+    said += [(DdlKind.DROP_COLUMN, f"column {name} dropped") for name in move.dropped]
+    said += [(DdlKind.DROP_COLUMN, f"column {name} dropped or renamed") for name in move.kept]
+    for column in version.columns:
+        was = old.get(renamed.get(column.name, column.name))
+        if was is None or (column.name in renamed.values() and column.name not in renamed):
+            said.append((DdlKind.ADD_COLUMN, f"column {column.name} added"))
+        elif table_type(was) != table_type(column.data_type):
+            what = f"column {column.name} changed from {was} to {column.data_type}"
+            said.append((DdlKind.ALTER_COLUMN_TYPE, what))
+    return said
+
+
+def with_wider_key(evolution: Evolution, deletes: Iterable[TableSchema]) -> Evolution:
+    """Return the evolution after versions that only deletes show: a key that became wider may come in those first."""
+    shape = evolution.shape
+    if evolution.refused or shape.key is None:
+        return evolution
+    for version in map(evolution.lineage.current, deletes):
+        keys = {name: table_type(version.column(name).data_type) for name in version.handle_key}
+        there = {name: shape.columns.get(name) for name in keys}
+        if set(keys) == set(shape.key) and all(here and holds(keys[name], here) for name, here in there.items()):
+            shape = _widened(shape, Shape(keys))
+    if shape.columns == evolution.shape.columns:
+        return evolution
+    wider = (DdlKind.ALTER_COLUMN_TYPE, "its key became wider")
+    return replace(evolution, shape=shape, changes=True, news=[*evolution.news, wider])
+
+
+def _following(shape: Shape, moves: Iterable[Move]) -> Shape:
+    """Return a shape after its columns were dropped and renamed."""
+    for move in moves:
+        now = {old: new for new, old in move.renamed}
+        columns = {now.get(n, n): kind for n, kind in shape.columns.items() if n not in move.dropped}
+        shape = Shape(columns, shape.key and tuple(now.get(n, n) for n in shape.key))
+    return shape
+
+
+def steps(columns: Iterable[str], moves: Iterable[Move]) -> list[tuple[str, str]]:
+    """Return what is to be done to a table with these columns, one after the other: pairs of an old and a new name.
+
+    No new name says that the column is dropped. A name that is still in use is taken by way of another one.
+    """
+    there, done = list(columns), list[tuple[str, str]]()
+
+    def rename(old: str, new: str) -> None:
+        done.append((old, new))
+        there[there.index(old)] = new
+
+    for move in moves:
+        for name in move.dropped:
+            if name in there:
+                done.append((name, ""))
+                there.remove(name)
+        waiting = []
+        for new, old in [(new, old) for new, old in move.renamed if old in there]:
+            if new.lower() in {name.lower() for name in there}:
+                waiting.append((new, _ASIDE.format(new)))
+                rename(old, waiting[-1][1])
+            else:
+                rename(old, new)
+        for new, aside in waiting:
+            rename(aside, new)
+    return done
+
+
+_ASIDE = "_tidecast {}"
+
+
+def delete_objection(evolution: Evolution, version: TableSchema, on_new_key: OnNewKey = OnNewKey.REFUSE) -> str | None:
+    """Return why deletes of a version cannot be applied, None where they can. They may show the key alone."""
+    version = evolution.lineage.current(version)
+    shape, key = evolution.shape, version.handle_key
+    if evolution.clash:
+        return evolution.clash
+    if on_new_key is OnNewKey.NO_KEY:
+        return None
+    if shape.key is not None and set(key) != set(shape.key):
+        return "deletes by another key than the table's"
+    for name in key if shape.columns else ():
+        here, there = shape.columns.get(name), table_type(version.column(name).data_type)
+        # A cast would make another key of it, and delete another row.
+        if here is None or not holds(here, there):
+            return f"deletes by a key of another type: {name} is {there.simpleString()}"
+        newest = {c.name: c.data_type for c in evolution.memory.newest.columns} if evolution.memory.newest else {}
+        if name in newest and _hashed_otherwise(newest[name], version.column(name).data_type):
+            return f"deletes by a key of another type, which has other hashes: {name}"
+    return None
+
+
+def _shape_of(version: TableSchema) -> Shape:
+    return Shape({c.name: table_type(c.data_type) for c in version.columns}, version.handle_key)
+
+
+def _widened(shape: Shape, by: Shape) -> Shape:
+    def wider(name: str) -> T.DataType:
+        here, there = shape.columns.get(name), by.columns.get(name)
+        if here is None or there is None:
+            return here or there or T.NullType()
+        return here if holds(here, there) else there
+
+    names = dict.fromkeys([*shape.columns, *by.columns])
+    return Shape({name: wider(name) for name in names}, by.key if shape.key is None else shape.key)
+
+
+def _objection(
+    shape: Shape, before: TableSchema, version: TableSchema, move: Move, kept: Set[str], on_new_key: OnNewKey
+) -> str | None:
+    """Return why a version's rows cannot be put beside those of the version before it."""
+    taken = {name for name, _ in move.renamed} & ({*shape.columns, *kept} - {c.name for c in before.columns})
+    if taken:
+        return f"column {min(taken)} was renamed to what a column is called that the table keeps"
+    cause = _clash(_following(shape, [move]), _shape_of(version), kept | {*move.kept}, on_new_key)
+    if cause:
+        return cause
+    now = {old: new for new, old in move.renamed}
+    for old in before.columns:
+        name = now.get(old.name, old.name)
+        if name not in {c.name for c in version.columns}:
+            continue
+        how = _alters(old.data_type, version.column(name).data_type)
+        if how:
+            return f"column {name} {how}, in rows too that no message shows"
+    return None
+
+
+def _alters(old: DataType, new: DataType) -> str | None:
+    """Return what a change of type does to values that it does not make another column of."""
+    if is_text(old) and is_text(new) and old.decimal != new.decimal:
+        return "has another number of digits after the point in its text"
+    if hashed(new):  # of a table of an older version nothing tells what was hashed
+        return f"is hashed from {hashed(new)}, and was from {hashed(old)}" if _hashed_otherwise(old, new) else None
+    old, new = source_type(old), source_type(new)
+    if old.kind in _EXACT and new.kind in _EXACT and new.decimal < old.decimal:
+        return "lost digits after the point"
+    if old.kind is not new.kind and (old.kind, new.kind) not in _KEPT:
+        return f"changed from {old} to {new}"
+    if _stored(old) != _stored(new):
+        return f"is {_stored(new)} bytes long now, not {_stored(old)}"
+    if new.kind is Kind.SET and [e for e in new.elements if e in old.elements] != [
+        e for e in old.elements if e in new.elements
+    ]:
+        return "has its elements in another order"
+    return None
+
+
+def _hashed_otherwise(old: DataType, new: DataType) -> bool:
+    """Tell whether equal values of two types have other hashes in the table."""
+    return None not in (hashed(old), hashed(new)) and hashed(old) != hashed(new)
+
+
+def _stored(data_type: DataType) -> int:
+    """Return how many bytes every value of a BIT has."""
+    return bit_width(data_type) if data_type.kind is Kind.BIT else 0
+
+
+def _clash(shape: Shape, by: Shape, kept: Set[str] = frozenset(), on_new_key: OnNewKey = OnNewKey.REFUSE) -> str | None:
+    """Return why a table of one shape, with columns `kept` for itself, cannot become one that holds another's rows."""
+    other_key = shape.key is not None and set(shape.key) != set(by.key or ())
+    if other_key and on_new_key is not OnNewKey.NO_KEY:
+        return f"{KEY_CHANGED} {_key(shape.key)} to {_key(by.key)}"
+    for name, here in shape.columns.items():
+        there = by.columns.get(name)
+        if there is None and name in kept:
+            continue
+        if there is None:
+            return f"column {name} is gone or was renamed"
+        if not (holds(here, there) or holds(there, here)):
+            return f"column {name} changed from {here.simpleString()} to {there.simpleString()}"
+    return None
+
+
+def _key(key: tuple[str, ...] | None) -> str:
+    return f"({', '.join(key)})" if key else "none"

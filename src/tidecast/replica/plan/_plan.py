@@ -1,0 +1,190 @@
+"""What a batch means for one table: its rows that can be applied, and those that go to the dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast.model import RECORD, Reason, TableChanges
+from tidecast.replica.plan._actions import (
+    Action,
+    Append,
+    CreateTable,
+    DropTable,
+    KeepVersions,
+    Merge,
+    RemakeTable,
+    SetAside,
+    Truncate,
+    alteration,
+)
+from tidecast.replica.plan._evolve import Evolution
+from tidecast.replica.plan._truncated import NEVER, Truncations
+from tidecast.replica.settle import doubtful_columns, refuse
+from tidecast.replica.tables import ROWS_ALONE, Contents, Shape, fills, fills_known
+from tidecast.replica.targets import TargetTable
+from tidecast.replica.targets.delta import DeltaTarget
+from tidecast.spark import union
+
+_LETTER = [*RECORD.fieldNames(), "reason", "detail"]
+
+Refused = tuple[TableChanges, Reason, str]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One table's part of a batch.
+
+    `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
+    the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
+    are files where the table shall lie, of a write that was not finished. `contents` is what it holds, `sources`
+    are the tables at the source that become it. `outdated` are changes of the table that it was before the last one of
+    `truncated` that dropped it, and those that an earlier attempt at the batch applied before the table got another
+    key. `only` are the keys, `key`, to which changes are applied, None for all. `later` are changes by another key,
+    which a plan of their own applies after this one; `rekeyed` tells that the table has got its key with this batch.
+    `makes` tells that the table, which is not there, is made without a row, and `waited` that the one which is there
+    has had none.
+    """
+
+    database: str
+    table: str
+    place: TargetTable
+    present: Shape | None
+    evolution: Evolution
+    accepted: tuple[TableChanges, ...]
+    refused: tuple[Refused, ...]
+    notes: Mapping[str, str] = field(default_factory=dict)
+    unfinished: Sequence[str] = ()
+    contents: Contents = ROWS_ALONE
+    sources: Sequence[str] = ()
+    truncated: Truncations = NEVER
+    outdated: tuple[TableChanges, ...] = ()
+    only: DataFrame | None = None
+    later: tuple[TableChanges, ...] = ()
+    rekeyed: bool = False
+    makes: bool = False
+    waited: bool = False
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no row has come to the table before."""
+        return self.present is None or self.waited
+
+    @property
+    def merges(self) -> bool:
+        """Whether rows are found by their key; else they are appended."""
+        return bool(self.key) and not self.contents.is_log
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that identify a row; empty where nothing does."""
+        return self.evolution.shape.key or ()
+
+    @property
+    def present_key(self) -> T.StructType:
+        """The columns that identify a row of the source in the table that is there."""
+        there = self.present or Shape()
+        return T.StructType([T.StructField(name, there.columns[name]) for name in there.key or ()])
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """The columns that identify a row of the table, which may hold several versions of a row of the source."""
+        return self.contents.row_key(self.key)
+
+    @property
+    def all_changes(self) -> list[TableChanges]:
+        """All its changes, each row checked (see `check`)."""
+        return [*self.accepted, *self.set_aside]
+
+    @property
+    def set_aside(self) -> list[TableChanges]:
+        """Its changes that are not applied, whatever they are."""
+        return [*(c for c, _, _ in self.refused), *self.outdated]
+
+    @property
+    def frames(self) -> list[DataFrame]:
+        """The frames of all its changes."""
+        return [c.frame for c in self.all_changes]
+
+    @property
+    def actions(self) -> list[Action]:
+        """What is done to the table, in this order; at most the last one is about rows."""
+        shape, key = self.evolution.shape, self.key
+        found: list[Action] = [SetAside(reason, cause, c.rows) for c, reason, cause in self.refused]
+        found += [DropTable()] if self.truncated.replaces else []
+        found += [Truncate(self.truncated.due)] if self.truncated.due else []
+        if self.present and self.waited:
+            columns = shape.columns if shape.columns != self.present.columns else {}
+            found += [RemakeTable(columns, key, self.notes)] if columns or self.notes else []
+        elif self.present and (altered := alteration(self.present, self.evolution, self.notes)):
+            found.append(altered)
+        rows = self.accepted if shape.columns else ()
+        if self.makes or (rows and self.present is None):
+            found.append(CreateTable({**shape.columns, **self.contents.columns}, key, with_rows=not self.makes))
+        if rows:
+            how = Append if not self.merges else KeepVersions if self.contents.is_history else Merge
+            found.append(how(sum(change.rows for change in rows)))
+        return found
+
+    def then(self, later: Plan) -> Plan:
+        """Return what this plan and the one of `later` did together, for a report."""
+        one, two = self.evolution, later.evolution
+        both = replace(
+            two,
+            refused={**one.refused, **two.refused},
+            moves=(*one.moves, *two.moves),
+            news=(*one.news, *two.news),
+            left_out=(*one.left_out, *two.left_out),
+        )
+        return replace(
+            later,
+            evolution=both,
+            present=self.present,
+            truncated=self.truncated,
+            accepted=(*self.accepted, *later.accepted),
+            refused=(*self.refused, *later.refused),
+        )
+
+    def dead_letters(self) -> DataFrame:
+        """Return the messages that are not applied: `RECORD`, `reason`, `detail`."""
+        return union([frame.where(F.col("reason").isNotNull()).select(_LETTER) for frame in self.frames])
+
+    @property
+    def doubtful(self) -> list[str]:
+        """The columns that may have values which the table cannot hold."""
+        return doubtful_columns(self.accepted)
+
+    def virtual(self) -> list[str]:
+        """Return the columns whose values no message carries, because MySQL computes them when they are read."""
+        return list(dict.fromkeys(c.name for change in self.accepted for c in change.schema.columns if c.virtual))
+
+    def kept(self) -> Sequence[str]:
+        """Return the columns that were gone from the source with this batch, and stay in the table."""
+        return list(dict.fromkeys(self.evolution.kept))
+
+    def unfilled(self) -> list[str]:
+        """Return the columns that older rows lack and whose default cannot be told."""
+        return [name for name in self._lacked() if not fills_known(self.evolution.defined[name])]
+
+    def lent(self) -> list[str]:
+        """Return the columns whose default rows of other source tables may get, which lack them."""
+        return [n for n in self._lacked() if fills(self.evolution.defined[n])] if len(self.sources) > 1 else []
+
+    def _lacked(self) -> list[str]:
+        """Return the columns that rows of this batch, or those in the table, do not have yet."""
+        lacking, lineage = [c.schema for c in self.accepted if c.upserts_from is not None], self.evolution.lineage
+        shapes = [{*lineage.names(s).values(), *lineage.gone(s)} for s in lacking]
+        shapes += [set(self.evolution.moved.columns)] if self.evolution.moved else []
+        defined = self.evolution.defined
+        return [n for n in defined if any(n not in names for names in shapes)]
+
+
+def refusing(changes: Sequence[TableChanges], cause: str) -> Plan:
+    """Return a plan by which all changes of a table, at least one, go to the dead letters; nothing else is done."""
+    schema, nowhere = changes[0].schema, DeltaTarget(changes[0].frame.sparkSession, "")
+    refused = tuple((refuse(change, cause), Reason.TABLE_REFUSED, cause) for change in changes)
+    return Plan(schema.database, schema.table, nowhere, None, Evolution(Shape()), (), refused)

@@ -1,0 +1,86 @@
+"""Events as tables take them: each row verified while it is as it was sent, then in columns that tables shall have."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tidecast._errors import ConfigError
+from tidecast._policy import OnUnrepresentable
+from tidecast.model import Ddl, Events, TableChanges, TableSchema
+from tidecast.replica.settle._identity import sent_row
+from tidecast.replica.tables import Settings, as_text
+from tidecast.sources import with_verdict
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a table comes from: the names of its source tables, and its columns that are masked, and how.
+
+    `seen` has each column of the source tables with its mask, None for one without.
+    """
+
+    sources: set[str] = field(default_factory=set)
+    masked: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Events whose changes have the column `verification` (see `with_verdict`), and the names and columns of tables."""
+
+    events: Events
+    origins: Mapping[tuple[str, str], Origin]
+
+    def sources(self, name: tuple[str, str]) -> set[str]:
+        """Return the tables of the source that become a table."""
+        return self.origins[name].sources if name in self.origins else set()
+
+    def origin(self, name: tuple[str, str], former: Iterable[tuple[str, str]]) -> Origin:
+        """Return where a table comes from; its rows may all have come under one of the names that it had."""
+        if name in self.origins:
+            return self.origins[name]
+        masked, seen = dict[str, str](), dict[str, str | None]()
+        for old in former:
+            masked |= self.origins[old].masked if old in self.origins else {}
+            seen |= self.origins[old].seen if old in self.origins else {}
+        return Origin(set(), masked, seen)
+
+
+def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Settings) -> Prepared:
+    """Return events for tables. Raises ConfigError for a mask that cannot be.
+
+    What the model has as text anyway, such as dates, needs no other values to be text in a table.
+    """
+    texts, masks = on_unrepresentable is OnUnrepresentable.STRING, settings.masks
+    origins = defaultdict[tuple[str, str], Origin](Origin)
+
+    def schema(given: TableSchema) -> TableSchema:
+        shown = settings.routes.schema(masks.schema(given))
+        origin = origins[shown.database, shown.table]
+        origin.sources.add(given.name)
+        origin.masked.update(asked := masks.text_of(given))
+        for column in given.columns:
+            if origin.seen.setdefault(column.name, asked.get(column.name)) != asked.get(column.name):
+                hint = "give all tables that become this one the same mask"
+                raise ConfigError(f"mask: column {column.name} is not masked alike", where=shown.name, hint=hint)
+        if not texts:
+            return shown
+        return replace(shown, columns=tuple(replace(c, data_type=as_text(c.data_type)) for c in shown.columns))
+
+    def changes(given: TableChanges) -> TableChanges:
+        shown, frame = schema(given.schema), with_verdict(given)
+        if masks.text_of(given.schema) or shown.name != given.schema.name:
+            frame = frame.withColumns(sent_row(given.schema))
+        return replace(given, schema=shown, source=masks.frame(given.schema, frame))
+
+    def ddl(given: Ddl) -> Ddl:
+        masks.check_renames(given)
+        if given.schema:
+            return replace(given, schema=schema(given.schema))
+        return replace(given, named=settings.routes.name(given.database, given.table)) if given.table else given
+
+    tables, statements = tuple(map(changes, events.tables)), tuple(map(ddl, events.ddl))
+    shown = tuple(replace(one, schema=schema(one.schema)) for one in events.bootstraps)
+    return Prepared(replace(events, tables=tables, ddl=statements, bootstraps=shown), origins)

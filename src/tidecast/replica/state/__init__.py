@@ -1,0 +1,35 @@
+"""What a replica knows from one batch to the next."""
+
+from tidecast.replica.state._again import Again, at_places, concerned
+from tidecast.replica.state._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
+from tidecast.replica.state._commit_notes import noted_in_commits
+from tidecast.replica.state._journal import Journaled, journaled, write_journal
+from tidecast.replica.state._ledger import AppliedBatch, check_applied, place_of, read_ledger, write_ledger
+from tidecast.replica.state._proof import Proof, Proofs, RowSum, column_hash, measured, row_hash, row_sum
+
+__all__ = [
+    "SAME_ROW",
+    "Again",
+    "AppliedBatch",
+    "AppliedKeys",
+    "Journaled",
+    "Proof",
+    "Proofs",
+    "RowSum",
+    "TableKeys",
+    "as_sent_again",
+    "at_places",
+    "check_applied",
+    "column_hash",
+    "concerned",
+    "journaled",
+    "measured",
+    "noted_in_commits",
+    "place_of",
+    "read_ledger",
+    "row_hash",
+    "row_sum",
+    "with_row_key",
+    "write_journal",
+    "write_ledger",
+]

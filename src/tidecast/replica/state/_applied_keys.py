@@ -1,0 +1,284 @@
+"""What a replica remembers of the keys that it has applied, so that what comes again sets none of them back.
+
+TiCDC sends again what follows its checkpoint. Where the end of a batch cuts such a repetition, its newest change of a
+key is older than the one in the table, or than the one that deleted the row. So each batch leaves a folder of Parquet
+with its keys and their commit-ts. The folder's name tells the newest, so that a batch of newer changes, as nearly all
+are, reads none of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast._tso import compose, physical_ms
+from tidecast.replica.state._again import Again
+from tidecast.spark import union
+from tidecast.storage import (
+    AnyPath,
+    entries,
+    entry,
+    files_below,
+    make_folder,
+    move,
+    remove_tree,
+    spark_input,
+    spark_output,
+    touch,
+)
+
+_NAME = re.compile(r"(\d{12})-(\d{20})-(\d)-([0-9a-f]{8})")
+SAME_ROW = T.StructType(
+    [
+        T.StructField("topic", T.StringType()),
+        T.StructField("commit_ts", T.LongType()),
+        T.StructField("hash_0", T.LongType()),
+        T.StructField("hash_1", T.LongType()),
+    ]
+)
+"""The key of a row of a table without one: equal rows of one commit-ts are the same one, sent again."""
+
+_MERGED_AT = 16
+"""So many folders of one size become one of the next."""
+
+_LAST_LEVEL = 9
+_RENAMED = "_renamed"
+_KINDS: Sequence[Sequence[str]] = ((), ("deletes",))
+
+_TIME = T.StructType([T.StructField("commit_ts", T.LongType()), T.StructField("later", T.BooleanType())])
+
+
+@dataclass(frozen=True)
+class AppliedKeys:
+    """The keys that the batches of one checkpoint have applied, in a folder of it.
+
+    `batch` is the number of the batch that is being applied. Rows up to `covered`, the lowest watermark of all
+    partitions, need not be remembered: what comes of them later is left out before it gets here. A key is remembered
+    for `window` milliseconds of commit-ts. `resolved` is the resolved-ts above which nothing is applied, where rows
+    wait for theirs; then a partition's rows are not applied in their order. `passed` is what was `covered` before this
+    batch: of what lies below nothing is remembered. `again` are the dead letters that are applied once more, where the
+    batch is one of those.
+    """
+
+    folder: AnyPath
+    batch: int
+    window: int
+    covered: int = -1
+    resolved: int | None = None
+    passed: int = -1
+    again: Again | None = None
+
+    def of(self, database: str, table: str, key: T.StructType) -> TableKeys:
+        """Return those of a table whose key has these types now."""
+        return TableKeys(self, self.folder / _digest([database, table], 16), key)
+
+    def move(self, old: tuple[str, str], new: tuple[str, str]) -> None:
+        """Let a table that has a new name keep its keys."""
+        for kind in _KINDS:
+            source, target = (self._folder(name, kind) for name in (old, new))
+            for name in files_below(source):
+                there = target / name
+                make_folder(there.parent)
+                move(source / name, there)
+            remove_tree(source, ignore_errors=True)
+
+    @property
+    def renamed(self) -> bool:
+        """Whether these batches have renamed a table, so that rows may come under an older name of it."""
+        return entry(self.folder / _RENAMED) is not None
+
+    @property
+    def tells_renames(self) -> bool:
+        """Whether the journal may tell of renames: these batches have met one, or are not the only ones."""
+        return self.batch <= 1 or self.again is not None or self.renamed
+
+    def tell_renamed(self) -> None:
+        """Remember that a table is renamed."""
+        make_folder(self.folder)
+        touch(self.folder / _RENAMED)
+
+    def forget(self, database: str, table: str) -> None:
+        """Forget the keys of a table that goes."""
+        for kind in _KINDS:
+            remove_tree(self._folder((database, table), kind), ignore_errors=True)
+
+    def any_of(self, database: str, table: str) -> bool:
+        """Tell whether keys of a table are remembered, of deletes before it was made, too."""
+        return any(files_below(self._folder((database, table), kind)) for kind in _KINDS)
+
+    def _folder(self, name: tuple[str, str], kind: Sequence[str]) -> AnyPath:
+        return self.folder / _digest([*name, *kind], 16)
+
+    def deletes_of(self, database: str, table: str, key: T.StructType) -> TableKeys:
+        """Return the keys of deletes that came before a table was made; all of them, covered or not."""
+        return TableKeys(replace(self, covered=-1), self.folder / _digest([database, table, "deletes"], 16), key)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A folder of keys: the last of its batches, the newest commit-ts in it, and how often it was merged."""
+
+    path: AnyPath
+    batch: int
+    newest: int
+    level: int
+    types: str
+
+
+@dataclass(frozen=True)
+class TableKeys:
+    """The keys of one table."""
+
+    of: AppliedKeys
+    folder: AnyPath
+    key: T.StructType
+
+    def asked(self) -> list[Column]:
+        """Return the aggregates over changes, as in `add`, that `mark_repeated` and `add` are told."""
+        commit_ts, timed = F.col("time.commit_ts"), F.col("timed")
+        return [
+            F.min(F.when(timed & F.col("key").isNotNull(), commit_ts)).alias("since"),
+            F.max(F.when(self._uncovered(), commit_ts)).alias("until"),
+        ]
+
+    def forget(self) -> None:
+        """Forget all keys."""
+        remove_tree(self.folder, ignore_errors=True)
+
+    def mark_repeated(self, changes: DataFrame, asked: Row) -> DataFrame | None:
+        """Add `repeated` to changes, whether the key was already brought to a later one; None where no key was."""
+        since = asked["since"]
+        needed = [w for w in self._written() if since is not None and w.newest >= since]
+        if not needed:
+            return None
+        known = _by_key(self._read(changes.sparkSession, needed))
+        same = (F.col("known")[f"k{n}"].eqNullSafe(F.col("key")[f.name]) for n, f in enumerate(self.key.fields))
+        repeated = F.coalesce(F.col("timed") & (F.col("time") < F.col("applied")), F.lit(False))
+        return changes.join(known, reduce(and_, same), "left").select(*changes.columns, repeated.alias("repeated"))
+
+    def add(self, changes: DataFrame, asked: Row) -> None:
+        """Remember the keys of a batch.
+
+        In: `key`, `time` (see `newest`).
+        """
+        if asked["until"] is None:
+            return
+        known = F.struct(*(F.col("key")[f.name].alias(f"k{n}") for n, f in enumerate(self.key.fields)))
+        rows = changes.where(self._uncovered()).select(known.alias("known"), F.col("time").alias("applied"))
+        self._write(rows, self.of.batch, max(asked["until"], 0), 0)
+
+    def times(self, spark: SparkSession) -> DataFrame:
+        """Return each time that a key was remembered with: `key`, `commit_ts`."""
+        rows = self._read(spark, self._written())
+        names = (F.col("known")[f"k{n}"].alias(f.name) for n, f in enumerate(self.key.fields))
+        return rows.select(F.struct(*names).alias("key"), "applied.commit_ts").distinct()
+
+    @property
+    def newest(self) -> int:
+        """The newest commit-ts that a key was brought to, as far as it has to be remembered; -1 for none."""
+        return max((w.newest for w in self._written()), default=-1)
+
+    def remembers_since(self, commit_ts: int) -> bool:
+        """Tell whether all keys that were brought to something later are still known.
+
+        A watermark may come before the statement of its own commit-ts, and covers no row of after it.
+        """
+        return commit_ts >= self.of.passed and commit_ts >= compose(
+            max(physical_ms(max(self.newest, 0)) - self.of.window, 0)
+        )
+
+    def since(self, spark: SparkSession, commit_ts: int) -> DataFrame:
+        """Return the keys that were brought to a commit-ts or a later one: `key`."""
+        return self.times(spark).where(F.col("commit_ts") >= F.lit(commit_ts)).select("key").distinct()
+
+    def _uncovered(self) -> Column:
+        """Return whether a change is to be remembered, as its repetition is not left out before it comes here."""
+        return F.col("key").isNotNull() & (F.col("time.commit_ts") > F.lit(self.of.covered))
+
+    def _written(self) -> list[_Written]:
+        found = ((file.path, _NAME.fullmatch(file.name)) for file in entries(self.folder))
+        return [_Written(path, int(name[1]), int(name[2]), int(name[3]), name[4]) for path, name in found if name]
+
+    @property
+    def _types(self) -> str:
+        return _digest([f.dataType.simpleString() for f in self.key.fields], 4)
+
+    def _read(self, spark: SparkSession, written: Iterable[_Written]) -> DataFrame:
+        fields = [T.StructField(f"k{n}", f.dataType) for n, f in enumerate(self.key.fields)]
+        rows = T.StructType([T.StructField("known", T.StructType(fields)), T.StructField("applied", _TIME)])
+        of_these = [spark_input(w.path) for w in written if w.types == self._types]
+        frames = [spark.read.schema(rows).parquet(*of_these)] if of_these else []
+        for one in written:
+            if one.types == self._types:
+                continue
+            try:
+                frame = spark.read.parquet(spark_input(one.path))
+                known = frame.schema["known"].dataType
+            except AnalysisException:
+                continue  # a run ended before it wrote there
+            if isinstance(known, T.StructType) and len(known.fields) == len(fields):  # else the key was another one
+                texts = (F.col(f"known.{f.name}").cast("string").try_cast(f.dataType).alias(f.name) for f in fields)
+                frames.append(frame.select(F.struct(*texts).alias("known"), "applied"))
+        nothing = spark.range(0).select(*(F.lit(None).cast(f.dataType).alias(f.name) for f in rows.fields))
+        return union([*frames, nothing])
+
+    def _write(self, rows: DataFrame, batch: int, newest: int, level: int) -> None:
+        rows.write.mode("overwrite").parquet(
+            spark_output(self.folder / f"{batch:012}-{newest:020}-{level}-{self._types}")
+        )
+
+    def tidy(self, spark: SparkSession) -> None:
+        """Forget what is older than the window, and make few folders of many; before anything is read for a batch."""
+        there = self._written()
+        oldest = compose(max(physical_ms(max((w.newest for w in there), default=0)) - self.of.window, 0))
+        by_level: dict[int, list[_Written]] = {}
+        for written in there:
+            if written.newest < oldest:
+                remove_tree(written.path, ignore_errors=True)
+            else:
+                by_level.setdefault(written.level, []).append(written)
+        for level, some in by_level.items():
+            if len(some) >= _MERGED_AT and level < _LAST_LEVEL:
+                rows = _by_key(self._read(spark, some))
+                self._write(rows, max(w.batch for w in some), max(w.newest for w in some), level + 1)
+                for written in some:
+                    remove_tree(written.path, ignore_errors=True)
+
+
+def with_row_key(rows: DataFrame) -> DataFrame:
+    """Add to rows of a table without a key what tells that one is another of the same commit-ts sent again.
+
+    In: `topic`, `commit_ts`, `hash_0`, `hash_1` (see `table_changes`). Out: besides these what `TableKeys` reads:
+    `key`, a struct of `SAME_ROW`, null without a commit-ts, and `time`, `timed`.
+    """
+    timed = F.col("commit_ts").isNotNull()
+    return rows.withColumns(
+        {
+            "key": F.when(timed, F.struct(*SAME_ROW.fieldNames())),
+            "time": F.struct("commit_ts", F.lit(False).alias("later")),
+            "timed": timed,
+        }
+    )
+
+
+def as_sent_again(rows: DataFrame) -> DataFrame:
+    """Return the rows of `with_row_key` as `add` takes them: with a `time` that is later than their own."""
+    return rows.withColumn("time", F.struct("commit_ts", F.lit(True).alias("later")))
+
+
+def _by_key(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("known").agg(F.max("applied").alias("applied"))
+
+
+def _digest(words: Sequence[str], size: int) -> str:
+    return hashlib.blake2b(json.dumps(words).encode(), digest_size=size).hexdigest()

@@ -1,0 +1,198 @@
+"""Columns whose values shall not reach a table: left out, hashed, or replaced by a word.
+
+| action | the column | its values |
+|---|---|---|
+| drop | is not in the table | |
+| hash | text | SHA-256, in hexadecimal, of the salt and the value's text, or its bytes where it is binary |
+| redact | text | `***` |
+
+Null stays null.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidecast import model
+from tidecast._config_model import ConfigModel, Many, Secret
+from tidecast._errors import ConfigError
+from tidecast.model import DataType, Ddl, Kind, TableSchema
+from tidecast.replica.tables._columns import as_hash
+from tidecast.routing import ColumnMatcher, TableMatcher
+from tidecast.spark import small_table, sql_name
+
+NOTE = "tidecast.masks"
+_REDACTED = "***"
+_BYTES = (Kind.BINARY, Kind.BIT)
+_WORD = DataType("varchar", "utf8mb4", "utf8mb4_bin", length=64)
+
+
+class Mask(ConfigModel):
+    """`[[mask]]`: what becomes of the columns that `columns` match in the tables that `matcher` matches."""
+
+    matcher: Many
+    columns: Many
+    action: Literal["drop", "hash", "redact"]
+    salt: Secret | None = None
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A mask: which columns of which tables, and what becomes of them."""
+
+    tables: TableMatcher
+    columns: ColumnMatcher
+    action: str
+    salt: bytes = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """What a table remembers: another salt makes other values."""
+        return f"{self.action} {hashlib.sha256(b'salt ' + self.salt).hexdigest()[:8]}" if self.salt else self.action
+
+
+class Masks:
+    """The masks of a file; of those that match a column, the first counts.
+
+    Raises ConfigError for a pattern that is none, and for a hash without a salt.
+    """
+
+    def __init__(self, masks: Iterable[Mask] = ()) -> None:
+        self._rules = [_rule(mask) for mask in masks]
+
+    def __bool__(self) -> bool:
+        """Tell whether there are any."""
+        return bool(self._rules)
+
+    def text_of(self, schema: TableSchema) -> Mapping[str, str]:
+        """Return what a table remembers of each masked column of a version, by its name."""
+        return {name: rule.text for name, rule in self._of(schema).items()}
+
+    def schema(self, schema: TableSchema) -> TableSchema:
+        """Return a version as it is behind its masks. Raises ConfigError where one takes what tells rows apart."""
+        rules = self._of(schema)
+        for name in schema.handle_key:
+            if name in rules and rules[name].action != "hash":
+                hint = "hash it, so that rows can still be told apart"
+                raise ConfigError(f"mask: column {name} is of the key", where=schema.name, hint=hint)
+        columns = ((c, rules.get(c.name)) for c in schema.columns)
+        masked = (_COLUMNS[rule.action](c) if rule else c for c, rule in columns)
+        return replace(schema, columns=tuple(c for c in masked if c is not None)) if rules else schema
+
+    def frame(self, schema: TableSchema, frame: DataFrame) -> DataFrame:
+        """Return changes of a version with masked values in `old` and `data`."""
+        rules = self._of(schema)
+        secrets = {salt: _secret(frame.sparkSession, salt) for salt in {r.salt for r in rules.values() if r.salt}}
+        images = {}
+        for side in ("old", "data") if rules else ():
+            image = F.col(side)
+            if dropped := [sql_name(name) for name, rule in rules.items() if rule.action == "drop"]:
+                image = image.dropFields(*dropped)
+            for name, rule in rules.items():
+                if rule.action != "drop":
+                    value, kind = F.col(side)[name], schema.column(name).data_type.kind
+                    shown = F.lit(_REDACTED) if rule.action == "redact" else _hashed(secrets[rule.salt], value, kind)
+                    image = image.withField(sql_name(name), F.when(value.isNotNull(), shown))
+            images[side] = image
+        return frame.withColumns(images) if images else frame
+
+    def check_renames(self, change: Ddl) -> None:
+        """Raise ConfigError where a masked column, or its table, got a name under which it is not masked so."""
+        statement, schema = change.statement, change.schema
+        if schema and (was := change.renamed_from):
+            before, now = self.text_of(replace(schema, database=was[0], table=was[1])), self.text_of(schema)
+            if lost := [name for name, text in before.items() if now.get(name) != text]:
+                raise ConfigError(
+                    f"mask: column {lost[0]} is masked in {'.'.join(was)}, which was renamed",
+                    where=schema.name,
+                    hint="give the new name the same masks, beside the old one",
+                )
+        for new, old in statement.former_names.items() if statement and schema else ():
+            assert schema is not None
+            rule, new_rule = self._rule_of(schema, old), self._rule_of(schema, new)
+            if rule and (new_rule is None or new_rule.text != rule.text):
+                hint = f"give {new} the same mask, beside it"
+                raise ConfigError(
+                    f"mask: column {old}, which is masked, was renamed to {new}", where=schema.name, hint=hint
+                )
+
+    def _of(self, schema: TableSchema) -> dict[str, _Rule]:
+        found = ((c.name, self._rule_of(schema, c.name)) for c in schema.columns) if self._rules else ()
+        return {name: rule for name, rule in found if rule}
+
+    def _rule_of(self, schema: TableSchema, name: str) -> _Rule | None:
+        place = schema.database, schema.table
+        return next((r for r in self._rules if r.tables.matches(*place) and r.columns.matches(name)), None)
+
+
+def remembered(notes: Mapping[str, str]) -> dict[str, str]:
+    """Return how the columns of a table are masked, by what it remembers."""
+    masks: dict[str, str] = json.loads(unquote(notes.get(NOTE, "{}")))
+    return masks
+
+
+def note(masks: Mapping[str, str]) -> str:
+    """Return masks as a text that a table can remember."""
+    return quote(json.dumps(masks, sort_keys=True), safe=' ",:[]{}()')
+
+
+def check_masks(
+    name: str, held: Mapping[str, str], masked: Mapping[str, str], present: Iterable[str], shown: Iterable[str]
+) -> None:
+    """Raise ConfigError where a column that a table has would get values under another mask than it did.
+
+    `held` is what the table remembers, `masked` what is asked for; `present` are the table's columns, `shown` those of
+    the batch.
+    """
+    taken = {*held, *present}
+    for column in dict.fromkeys([*masked, *shown]):
+        if column in taken and held.get(column) != masked.get(column):
+            was, now = (said.get(column, "none").split()[0] for said in (held, masked))
+            change = f"has mask {was}, and not {now}" if was != now else f"was hashed with another salt than this {now}"
+            hint = "use the same, or replicate to another place"
+            raise ConfigError(f"column {column} of the table {change}", where=name, hint=hint)
+
+
+def _rule(mask: Mask) -> _Rule:
+    salt = mask.salt.get_secret_value().encode() if mask.salt else b""
+    if (mask.action == "hash") is not bool(salt):
+        raise ConfigError(
+            f"mask: {mask.action} {'takes no' if salt else 'needs a'} salt", where=str(list(mask.matcher))
+        )
+    return _Rule(TableMatcher(mask.matcher), ColumnMatcher(mask.columns), mask.action, salt)
+
+
+def _hashed(secret: Column, value: Column, kind: Kind) -> Column:
+    return F.sha2(F.concat(secret, value if kind in _BYTES else value.cast("string").cast("binary")), 256)
+
+
+def _secret(spark: SparkSession, salt: bytes) -> Column:
+    """Return a salt as data: a literal would be shown wherever Spark shows a plan, in pages, event logs and errors."""
+    return small_table(spark, [(salt,)], {"salt": pa.binary()}).scalar()
+
+
+def _hidden(column: model.Column) -> model.Column:
+    """A default shows what older rows hold, and nothing here can hash it."""
+    known = column.nullable and column.default is None
+    return replace(column, data_type=as_hash(column.data_type), default=None, default_known=known)
+
+
+def _redacted(column: model.Column) -> model.Column:
+    has_value = column.default is not None or not column.nullable
+    return replace(column, data_type=_WORD, default=_REDACTED if has_value else None)
+
+
+_COLUMNS: Mapping[str, Callable[[model.Column], model.Column | None]] = {
+    "drop": lambda _: None,
+    "hash": _hidden,
+    "redact": _redacted,
+}
