@@ -28,7 +28,7 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Done:
-    """What became of one table's plan: its report, its dead letters by reason, and why it failed after all."""
+    """The result of one table's plan: its report, its dead letters by reason, and why it failed, if it did."""
 
     plan: Plan
     report: TableReport
@@ -58,7 +58,7 @@ class Applier:
         return self.planner.settled.events
 
     def carry_out(self, planned: Sequence[Planned]) -> Iterator[Done]:
-        """Yield what became of each table, in the order in which they are done."""
+        """Carry out the plans and yield each table's result as soon as it is done."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             # In the order in which the pool takes them: the first of those that are left are at work.
             left = {pool.submit(inheriting(self._carry_out), one): one for one in planned}

@@ -16,8 +16,8 @@ def maintain(spark: SparkSession, to: str, applied: Replicated, every: int) -> N
     """Compact tables that a batch has brought to each `every`-th version, and the ledger; with 0 do nothing.
 
     Each twentieth time files are removed that the table has not needed for as long as its property says,
-    `delta.deletedFileRetentionDuration` or Iceberg's `history.expire.max-snapshot-age-ms`, otherwise for a week. What
-    fails is told in the log, and done the next time.
+    `delta.deletedFileRetentionDuration` or Iceberg's `history.expire.max-snapshot-age-ms`, otherwise for a week. A
+    failure is logged, and the work is done the next time.
     """
     if not every:
         return

@@ -91,7 +91,7 @@ class Planner:
             return Planned(part, None, cause)
 
     def allowed(self, planned: Planned) -> Planned:
-        """Return a plan, but for a new table where none shall be made."""
+        """Return the plan; if no table may be created, a plan that refuses the rows of a new one."""
         found, on_ddl = planned.plan, self.run.on_ddl
         if found is None or found.present is not None or not found.accepted:
             return planned
@@ -117,7 +117,7 @@ class Planner:
         )
 
     def _truncated(self, part: Part, place: TargetTable, there: TableState | None, *, waits: bool) -> Truncations:
-        """Return when a table was truncated, with what this batch tells of it; one that `waits` has no row."""
+        """Return when a table was truncated, by its notes and this batch. One that `waits` has no row."""
         run, renaming, name = self.run, self.settled.renaming, part.name
         has_rows = there is not None and not waits
         noted = there.notes if there and has_rows else None
@@ -178,7 +178,7 @@ def _names_ended(change: Ddl, rename: Rename | None, routes: Routes) -> Sequence
 
 
 def unmade(cause: str) -> str:
-    """Return what a user is told of a table that is not made without a row."""
+    """Return the warning for a table that is not made without a row."""
     return _UNMADE.format(cause)
 
 

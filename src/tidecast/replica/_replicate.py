@@ -61,9 +61,9 @@ def replicate(
     `_dead_letters`), with them all messages of a table that `to` cannot take, for its name, its columns or what lies
     there; with `on_error="fail"` one such message stops the run before any table is touched.
 
-    Each row's checksum is checked (see `tidecast.checksum.verify`). What does not fit goes to the dead letters, as a
-    message that cannot be applied; with `on_mismatch="apply"` it is applied, with `"fail"` it stops the run before any
-    table is touched. A later row of the same key is applied in any case.
+    Each row's checksum is checked (see `tidecast.checksum.verify`). A row that does not match goes to the dead letters,
+    as a message that cannot be applied. With `on_mismatch="apply"` it is applied, with `"fail"` it stops the run before
+    any table is touched. A later row of the same key is applied in any case.
 
     `ddl` says what is done where a table's schema changes: with `"lenient"` columns are added, types become wider,
     tables are renamed, and a column that is gone from the source, or renamed there, stays, null in new rows; a change
@@ -150,7 +150,7 @@ def _check_contents(contents: Contents, events: Events) -> None:
 def _commit(
     run: Run, settled: Settled, planned: Sequence[Planned], done: dict[Name, Done], dead_letters: Counter[str]
 ) -> Replicated:
-    """Write down what became of the batch's schema changes, and return what it did."""
+    """Write the outcome of schema changes to the journal and return the batch's report."""
     renaming, plans = settled.renaming, {name: one.plan for name, one in done.items()}
     if settled.events.ddl:
         failed = {one.part.name: one.failure for one in planned if one.failure}
@@ -179,7 +179,7 @@ def _is_told(done: Done) -> bool:
 
 
 def _gone(run: Run, names: Sequence[Name]) -> tuple[TableReport, ...]:
-    """Return what the ledger shall tell of tables that have other names now: that they are there no longer."""
+    """Return reports for the ledger on tables that no longer exist, as they were renamed."""
     places = ((name, run.table(name)) for name in names)
     return tuple(
         TableReport(*name, place.shown, 0, row_count=0, row_hash=0) for name, place in places if not place.exists()

@@ -1,4 +1,4 @@
-"""What a replication did."""
+"""Reports of a replication."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class TableReport:
-    """What became of one table's row changes.
+    """The report on one table's row changes.
 
     `where` is the table as Spark names it. `rows` counts the row changes that came in, `checksums` the verdicts on them
     (see `tidecast.checksum.Verdict`), `refused` those that went to the dead letters because the table cannot take them
@@ -61,7 +61,7 @@ class TableReport:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What a batch would do to a table, in this order; in words, and which messages become dead letters at once."""
+    """The actions of a batch on one table, in words and in their order."""
 
     database: str
     table: str
@@ -76,7 +76,7 @@ class TablePlan:
 
 @dataclass(frozen=True)
 class Replicated:
-    """What became of a batch: each table's report, dead letters by reason and where they lie, and warnings.
+    """The report on a batch: each table's, dead letters by reason and where they lie, and warnings.
 
     `warnings` are those that concern no single table's rows: schema changes that were not carried out. `plans` are
     what would be done to each table, after a dry run, which has no `tables`, and `dead_letters` that cannot be read.
@@ -89,7 +89,7 @@ class Replicated:
     plans: tuple[TablePlan, ...] = ()
 
     def then(self, later: Replicated) -> Replicated:
-        """Return what became of this batch and a later one, with the newest warnings of each table and of all."""
+        """Return the report on this batch and a later one together, with the newest warnings."""
         tables = {table.name: table for table in self.tables}
         for table in later.tables:
             tables[table.name] = tables[table.name].then(table) if table.name in tables else table
@@ -103,7 +103,7 @@ class Replicated:
 
 @dataclass(frozen=True)
 class Retried:
-    """What became of dead letters that were applied once more.
+    """The result of a retry of dead letters.
 
     `letters` is how many were tried, `applied` how many are none any more. `dead_letters` counts the others by what is
     wrong with them now, and `tables` are reports on all messages of the tables that dead letters belong to.

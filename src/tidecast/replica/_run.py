@@ -1,4 +1,4 @@
-"""What all stages of a batch are told: where it goes, what the user says of it, and what the checkpoint knows."""
+"""The arguments of all stages of a batch: its target, the user's options, and the state of the checkpoint."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Run:
 
     @cached_property
     def before(self) -> Journaled:
-        """What the journal told before this batch."""
+        """Return the journal as it was before this batch."""
         return journaled(self.target.journal(self.spark, make_database=False))
 
     @property
     def batch(self) -> str | None:
-        """What names the batch among those of its checkpoint, None where there is none.
+        """Return the name of the batch among those of its checkpoint, None without one.
 
         A retry of dead letters has the number of the batch before, whose rows by an old key are applied.
         """
@@ -56,6 +56,6 @@ class Run:
 
     @property
     def makes_tables(self) -> bool:
-        """Whether a table without rows is made."""
+        """Tell whether tables are created before their first row."""
         new = self.on_ddl.of(DdlKind.CREATE_TABLE) is not OnDdl.IGNORE
         return new and not (self.applied and self.applied.again)

@@ -22,7 +22,7 @@ from tidecast.replica.tables import Name
 
 @dataclass(frozen=True)
 class Part:
-    """What a batch has of one table: row changes, schema changes, and what tells that it is there without a row."""
+    """A batch's part of one table: row changes, schema changes, and messages that show it exists without rows."""
 
     name: Name
     changes: Sequence[TableChanges] = ()

@@ -20,11 +20,11 @@ _SET_BACK = (
 
 
 def of_letters(plan: Plan, again: Again) -> Plan:
-    """Return a plan for the keys of dead letters alone; what they are in the table is told by all their messages.
+    """Return a plan for the keys of dead letters alone; all messages of these keys decide what they become.
 
-    A key that has a message which cannot be applied, and no newer one that can, stays as it is, and its dead letters
-    do: the message may have been applied under other options. Raises TableRefused where such a message does not tell
-    its key, and is no dead letter.
+    If a message of a key cannot be applied, and no newer one can, the key and its dead letters stay as they are. The
+    message may have been applied under other options. Raises TableRefused if such a message has no readable key and is
+    no dead letter.
     """
     changes = changes_of(plan).where("key IS NOT NULL")
     refused = [refused_keys(change, plan.evolution) for change in plan.accepted]

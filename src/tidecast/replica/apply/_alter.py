@@ -18,9 +18,8 @@ from tidecast.spark import sql_name
 def alter(plan: Plan, action: AlterTable) -> None:
     """Give a present table other columns, names and types; its rows get new columns' defaults.
 
-    What the table shall remember is written first. Which columns are to be added and widened is told by those that are
-    there, and a table keeps what is to be renamed and dropped: a run that ends halfway is completed by the next one,
-    whatever that one's batch shows.
+    Writes the notes first. The table keeps the list of columns to rename and drop until that is done, and its present
+    columns show which ones are still to be added and widened. So the next run completes one that ended halfway.
     """
     place = plan.place
     if not place.takes(name for pair in action.steps for name in pair):

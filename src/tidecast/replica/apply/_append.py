@@ -77,7 +77,7 @@ def append(
         fresh = rows
         if keys and asked and (marked := keys.mark_repeated(rows, asked)):
             fresh = marked.where(~F.col("repeated"))
-        # Of what waited for its resolved-ts offsets do not tell what was appended.
+        # Offsets do not show which of the rows that waited for their resolved-ts were appended.
         waited = F.coalesce(F.col("commit_ts") > number_at(resolved, line), F.lit(False))
         fresh = keep(fresh.where((F.col("offset") > F.coalesce(end, F.lit(-1))) | waited), kept)
         counts = (F.count("*").alias("upserted"), F.sum("repeats").alias("repeats"))
@@ -171,7 +171,7 @@ def _deletes_of_no_key(deletes: int) -> str:
 
 
 def _lines(changes: DataFrame) -> list[Row]:
-    """Return what came of each partition: its first and last offset, and by which messages it can be told.
+    """Return the first and last offset of each partition, and the messages that identify it.
 
     In: the changes of a table, with `line`, the partition, and `known`, the offset up to which it was appended, null
     for a new one. Out: `topic`, `line`, `start`, `end`, `deletes`, `last` and `found` (the messages at `end` and at
@@ -197,8 +197,8 @@ def _lines(changes: DataFrame) -> list[Row]:
 def _check_follows(line: Row, applied: Mapping[str, int], last: Mapping[str, int], *, waited: bool) -> None:
     """Raise TableRefused unless offsets tell which rows of a partition were appended before.
 
-    A topic that was made anew, or another one of the same name, has other messages at the offsets that are known; where
-    rows `waited` for their resolved-ts, the commit-ts tells instead.
+    A topic that was re-created, or another one of the same name, has other messages at the known offsets. If rows
+    `waited` for their resolved-ts, the commit-ts decides instead.
     """
     name, end, found = line["line"], applied.get(line["line"], -1), line["found"]
     if line["twice"] is not None:

@@ -48,10 +48,10 @@ from tidecast.spark import union
 
 @dataclass
 class Work:
-    """What the actions of one plan are carried out with.
+    """The arguments of the functions that carry out one plan's actions.
 
     `has_commit_ts`, `ordered`: see `Events`. `set_aside` is told how many changes there are, before any is applied.
-    `applied` are the keys of the batches before: no older change sets one back. `proofs` are what tables' rows come to.
+    `applied` are the keys of the batches before: no older change sets one back.
     """
 
     plan: Plan
@@ -63,7 +63,7 @@ class Work:
 
     @cached_property
     def proof(self) -> Proof | None:
-        """What the table's rows come to; asked for when what is there is no other one's."""
+        """Return the table's proof, None without a checkpoint. A dropped table must be gone before."""
         return self.proofs.of(self.plan) if self.proofs else None
 
     def forget(self) -> None:

@@ -40,11 +40,16 @@ def changes_of(plan: Plan) -> DataFrame:
 def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence[str], contents: Contents) -> DataFrame:
     """Return the changes of one table version, which have been checked (see `check`), in the table's types.
 
-    Out: `topic`, `partition`, `offset`, `commit_ts`; in tables without a key and logs `message` bigint, by which two
-    messages differ, and `hash_0`, `hash_1` bigint, which stay when the source sends the change again; `fits` boolean,
-    whether the change can be applied; `verdict`, `corrupted`; `key` struct (see `newest`), null for one that cannot;
-    `deleted` boolean; `after` struct, null for a delete: `row`, the row in the source's columns, `metadata`, the other
-    columns (see `Contents`), and `lost`, for each of the `doubtful` columns whether its value has no form in the table.
+    Out, beside `topic`, `partition`, `offset`, `commit_ts`, `verdict` and `corrupted`:
+
+    - in tables without a key and logs, `message` bigint, by which two messages differ, and `hash_0`, `hash_1` bigint,
+      which are the same when the source sends the change again;
+    - `fits` boolean: the change can be applied;
+    - `key` struct (see `newest`), null if it cannot;
+    - `deleted` boolean;
+    - `after` struct, null for a delete. Its `row` is the row in the source's columns. Its `metadata` has the other
+      columns (see `Contents`). Its `lost` says for each of the `doubtful` columns whether its value has no form there.
+
     An update that changes the key gives a second row that deletes the old one, and has no verdict. In a log each change
     is one row, without a key, and a delete has the row before it.
     """
@@ -91,8 +96,8 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
 def refused_keys(change: TableChanges, evolution: Evolution) -> DataFrame:
     """Return the keys of the changes of one table version that cannot be applied.
 
-    Out: `topic`, `partition`, `offset`, `commit_ts`, `reason`, `detail`, and `key` (see `newest`), null where it cannot
-    be told. An update that changes the key gives a row for each.
+    Out: `topic`, `partition`, `offset`, `commit_ts`, `reason`, `detail`, and `key` (see `newest`), null if it is
+    unknown. An update that changes the key gives a row for each.
     """
     shape, there = evolution.shape, _there(change.schema, evolution)
     names = shape.key or ()
@@ -111,7 +116,7 @@ def refused_keys(change: TableChanges, evolution: Evolution) -> DataFrame:
 
 
 def filled(name: str, evolution: Evolution) -> Column:
-    """Return what a row holds in a column that is younger than it; null where the default cannot be told."""
+    """Return the value that older rows have in an added column; null if its default is unknown."""
     literal = fill(evolution.defined[name]) if name in evolution.defined else None
     return (F.lit(None) if literal is None else literal).cast(evolution.shape.columns[name])
 

@@ -1,8 +1,9 @@
 """A table of versions: each row of the source has a row for each state that it was in, with the times that bound it.
 
-A version begins with an insert or update of its key and ends with the next change of it. A change may come late, and
-long after others: so what a table holds of a batch's keys is turned back into the changes that made it, the batch's
-are put among them, and the versions are laid out anew. What is so already stays untouched.
+A version begins with an insert or update of its key and ends with the next change of it. A change may come
+late, long after others. So the table's versions of the batch's keys are turned back into the changes that made them.
+The batch's changes are put among these, and the versions are computed again. Versions that stay the same are not
+written.
 
 A delete that ends nothing, as what it deleted has not come yet, is kept as a version that holds at no time.
 """
@@ -26,7 +27,7 @@ INSERT, UPDATE, DELETE = "i", "u", "d"
 
 
 def moments(changes: DataFrame, also: Sequence[Column] = ()) -> DataFrame:
-    """Return what became of each key at each commit-ts, and what else its changes shall be asked for, as aggregates.
+    """Return the state of each key after each commit-ts, and more aggregates over its changes.
 
     In: what `newest` reads. Out: `key`, `at` bigint, both null for changes that cannot be applied; `deleted`, `after`;
     `first_place`, `last_place` as in `newest`. At one commit-ts a delete comes before an insert or update.

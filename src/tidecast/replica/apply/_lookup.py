@@ -1,4 +1,4 @@
-"""Which of a table's rows a batch's keys concern, found without reading more of the table than need be."""
+"""Find the table's rows of a batch's keys, and read as little of the table as possible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RANGED = (T.IntegralType, T.DecimalType, T.StringType)
 
 @dataclass(frozen=True)
 class BatchKeys:
-    """What is known of the keys of a batch: how many, `bounds` of some of their columns, and whether any has a null."""
+    """The keys of a batch: their `count`, `bounds` of some of their columns, and whether any has a null."""
 
     count: int | None = None
     bounds: Mapping[str, tuple[Column, Column]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class BatchKeys:
 
     @classmethod
     def of(cls, row: Row, key: T.StructType) -> BatchKeys:
-        """Return the keys of a batch that comes to these aggregates."""
+        """Return the keys of a batch by its aggregates."""
         bounds = {
             f.name: (F.lit(row[f"least {n}"]).cast(f.dataType), F.lit(row[f"greatest {n}"]).cast(f.dataType))
             for n, f in _ranged(key)

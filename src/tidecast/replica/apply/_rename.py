@@ -1,4 +1,4 @@
-"""Renames carried out: a table is moved, and what the checkpoint knows of it goes along.
+"""Carry out renames: move a table, and the checkpoint's state of it.
 
 That comes before anything else of a batch, once: the table remembers how far it got, and the journal that it was done,
 before the next one begins.
@@ -29,7 +29,7 @@ _RENAMED = "tidecast.renamed"
 
 @dataclass(frozen=True)
 class Known:
-    """What a checkpoint and the journal know of tables, and what tables hold, by which renames are judged."""
+    """The facts that decide whether a rename can be carried out: checkpoint, journal, and the tables' contents."""
 
     table: Callable[..., TargetTable]
     contents: Contents
@@ -93,7 +93,7 @@ def _move(rename: Rename, known: Known, check: Callable[[], None], since: Mappin
             old.move_to(new)
         except (UnsupportedOperationException, AnalysisException, TableRefused) as error:
             if waiting_since(old, state) is not None:
-                old.drop()  # the one of the new name is made when it is told of, or with its first row
+                old.drop()  # a later message, or the first row, creates the one of the new name
                 _keep_up(rename, known)
                 return
             held = {_RENAMED: "0", SINCE: "0", SOURCES: quote(json.dumps([".".join(rename.old)]), safe=SAFE)}
@@ -105,7 +105,7 @@ def _move(rename: Rename, known: Known, check: Callable[[], None], since: Mappin
 
 
 def _keep_up(rename: Rename, known: Known) -> None:
-    """Let what the checkpoint knows of a table go along with it."""
+    """Move the checkpoint's state of a table."""
     if known.applied:
         known.applied.move(rename.old, rename.new)
     if known.proofs:

@@ -1,4 +1,4 @@
-"""What is told of a table whose plan was carried out."""
+"""The report on a table whose plan was carried out."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def comes_late(plan: Plan, commit_ts: str) -> Column:
 
 
 def counted_once(frame: DataFrame, counts: Sequence[Column], kept: ExitStack) -> tuple[DataFrame, Row]:
-    """Let Spark keep a frame, and return it and what it comes to."""
+    """Let Spark keep a frame, and return it with its aggregates."""
     frame = keep(frame, kept)
     (done,) = frame.agg(*counts).collect()
     return frame, done

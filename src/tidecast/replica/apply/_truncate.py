@@ -28,7 +28,7 @@ def placed(
     contents: Contents,
     keys: TableKeys | None,
 ) -> Truncations:
-    """Return truncations `found` of a table that is there as they can be carried out, those `known` where they cannot.
+    """Return the truncations `found` as far as they can be carried out, else those `known` before.
 
     `keys` are those that the batches before have applied, None where others may have written to the table, too. One
     that has newer rows already, which another partition brought, is truncated and not replaced.

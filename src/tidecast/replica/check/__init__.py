@@ -1,4 +1,4 @@
-"""What tables hold beside what they should: proofs, comparisons, snapshots, and how far a replica is."""
+"""Check tables: proofs, comparisons, snapshots, and the progress of a replica."""
 
 from tidecast.replica.check._compare import ComparedTable, RowDifference
 from tidecast.replica.check._places import is_table

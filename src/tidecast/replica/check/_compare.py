@@ -41,7 +41,7 @@ class RowDifference:
 
 @dataclass(frozen=True)
 class ComparedTable:
-    """What became of the comparison of one table: the rows on each side, and how many are other ones.
+    """The comparison of one table: the rows on each side, and how many differ.
 
     `only_a` and `only_b` count the keys that one side alone has, `changed` those that both have, with other values or
     another number of times. `rows` are the first of all these. `remarks` tell what differs beside rows: a table that
@@ -59,12 +59,12 @@ class ComparedTable:
 
     @property
     def different(self) -> int:
-        """How many keys differ."""
+        """Return how many keys differ."""
         return self.only_a + self.only_b + self.changed
 
     @property
     def ok(self) -> bool:
-        """Whether both sides are the same."""
+        """Tell whether both sides are the same."""
         return not self.different and not self.remarks
 
 
@@ -77,7 +77,7 @@ class TableRows:
 
     @property
     def marks_deleted(self) -> bool:
-        """Whether rows may be marked as deleted."""
+        """Tell whether rows may be marked as deleted."""
         return DELETED in self.rows.columns
 
 
@@ -130,7 +130,7 @@ class _Both:
 
 
 def _columns(a: TableRows, b: TableRows) -> tuple[dict[str, _Both], tuple[str, ...]]:
-    """Return the columns that can be compared, and what is to be said of the others."""
+    """Return the columns that can be compared, and remarks on the others."""
     fields_a, fields_b = ({f.name.lower(): f for f in side.rows.schema.fields} for side in (a, b))
     found, remarks = dict[str, _Both](), list[str]()
     for name, here in fields_a.items():
@@ -178,7 +178,7 @@ def _hashed(rows: DataFrame, by: Sequence[str]) -> DataFrame:
 
 
 def _sums(rows: DataFrame, by: Sequence[str]) -> dict[int, RowSum]:
-    """Return what the rows of each bucket come to."""
+    """Return the row count and hash of each bucket."""
     summed = _hashed(rows, by).groupBy(_BUCKET).agg(*row_sum("count(1)", _HASH)).collect()
     return {row[_BUCKET]: RowSum.of(row) for row in summed}
 

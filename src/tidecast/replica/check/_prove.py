@@ -1,4 +1,4 @@
-"""Tables against the ledger: do their rows come to what the batches made of them."""
+"""Compare the row count and hash of tables with the ledger."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_STATE = "no ledger state: it was made before, or by a run without --checkpoi
 
 
 class ProofVerdict(StrEnum):
-    """What a table is against the ledger.
+    """The verdict on a table.
 
     `equal`: its rows come to what the ledger tells. `differs`: they do not, or its columns are others. `gone`: there is
     no such table any more. `unreadable`: a file of it is damaged, or missing. `not-proven`: the ledger tells nothing.
@@ -39,7 +39,7 @@ class ProofVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class ProvenTable:
-    """What became of one table's proof.
+    """The proof of one table.
 
     `rows` is how many it has, `expected` how many the ledger tells, None where that is not known; `detail` says in
     words what is wrong, empty where nothing is.
@@ -53,25 +53,25 @@ class ProvenTable:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is known to be wrong with it."""
+        """Tell whether nothing is known to be wrong with it."""
         return self.verdict in (ProofVerdict.EQUAL, ProofVerdict.NOT_PROVEN)
 
 
 @dataclass(frozen=True)
 class Proven:
-    """What became of the proof of each table in a place."""
+    """The proof of each table in a place."""
 
     tables: tuple[ProvenTable, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is known to be wrong with any table; those that are not proven do not count."""
+        """Tell whether nothing is known to be wrong with any table; those that are not proven do not count."""
         return all(table.ok for table in self.tables)
 
 
 @dataclass(frozen=True)
 class _Told:
-    """What the newest batch of a table tells of it; `version` is None where it dropped the table."""
+    """The newest ledger entry of a table; `version` is None if that batch dropped the table."""
 
     version: int | None
     sources: int
@@ -80,7 +80,7 @@ class _Told:
 
 
 def prove(spark: SparkSession, to: str, *, progress: Progress = no_progress) -> Proven:
-    """Compute what the rows of each table in `to` come to, and compare it with the ledger.
+    """Compute the row count and hash of each table in `to`, and compare them with the ledger.
 
     `to` is a folder or a catalog that `replicate` with a checkpoint has written to. The tables are read as they are
     now, so that it does not matter how often they were compacted since their last batch.
@@ -104,7 +104,7 @@ def prove(spark: SparkSession, to: str, *, progress: Progress = no_progress) -> 
 
 
 def _told(ledger: TargetTable) -> Mapping[Name, _Told]:
-    """Return what the ledger tells of each table that was there after a batch, or was dropped by it."""
+    """Return the newest ledger entry of each table that existed after a batch, or was dropped by it."""
     try:
         if not ledger.exists():
             return {}

@@ -1,4 +1,4 @@
-"""Two places with tables against each other: one table, several, or those that a topic comes to."""
+"""Compare two places: one table, several, or those that a topic makes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tidecast.topics import kafka_errors
 
 @dataclass(frozen=True)
 class Compared:
-    """What became of a comparison: each table, and warnings, which are no differences."""
+    """The result of a comparison: each table, and warnings, which are no differences."""
 
     tables: tuple[ComparedTable, ...]
     warnings: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether all tables are the same on both sides."""
+        """Tell whether all tables are the same on both sides."""
         return all(table.ok for table in self.tables)
 
 
@@ -40,7 +40,7 @@ class Side(Protocol):
 
     @property
     def single(self) -> bool:
-        """Whether it is one table, whatever its name."""
+        """Tell whether it is one table, whatever its name."""
         ...
 
     def names(self) -> Iterable[Name]:
@@ -111,7 +111,7 @@ class AllTables:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic, and the tables that it comes to, with the contents of those on the other side."""
+    """A topic, and the tables that it makes, with the contents of those on the other side."""
 
     uri: str
     tables: TopicTables
@@ -127,7 +127,7 @@ class Topic:
 
     @contextmanager
     def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
-        """Give the rows that a table comes to."""
+        """Give the rows of a table."""
         with kafka_errors(redact_uri(self.uri)), self.tables.rows(name, contents) as found:
             yield found
 

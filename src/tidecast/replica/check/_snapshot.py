@@ -80,10 +80,10 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
 
     The ledger tells it: a batch counts after which nothing above its resolved-ts had been applied, and before which no
     message was lost. That is every batch with `resolved_only`, else one that a watermark ended. A table that came later
-    is left out. What else writes to the tables, such as a run without a checkpoint, the ledger does not know.
+    is left out. The ledger does not know of other writers, such as a run without a checkpoint.
 
-    Raises ConfigError for a place without a ledger, TerminalError where no batch so old counts, where several sources
-    are applied to one table, which is at no time of any, and where a table was made anew since.
+    Raises ConfigError for a place without a ledger. Raises TerminalError if no batch so old counts, if several sources
+    are applied to one table, which is then at no time of any, and if a table was re-created since.
     """
     target = parse_target(to)
     target.check(spark)

@@ -1,4 +1,4 @@
-"""What lies beside replicated tables of how far they are: the newest batches, and the last schema changes."""
+"""Read the newest batches and the last schema changes beside replicated tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AppliedSource:
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """A schema change, and what became of it: `applied`, `ignored`, `refused` or, in a checkpoint, `waiting`."""
+    """A schema change and its outcome: `applied`, `ignored`, `refused` or, in a checkpoint, `waiting`."""
 
     commit_ts: int
     database: str

@@ -1,4 +1,4 @@
-"""What a continuous replica is doing, for those who watch it from other threads."""
+"""The status of a continuous replica, which other threads read."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _STAGES = {
 
 @dataclass(frozen=True)
 class Step:
-    """What is being done, since when, in seconds since the epoch, and how many of how many parts of it are; of none
-    where that is not known."""
+    """The current step: since when, in seconds since the epoch, and how many of how many parts are done, 0 of 0 if that
+    is unknown."""
 
     text: str
     since: float
@@ -40,7 +40,7 @@ class Step:
 
 @dataclass(frozen=True)
 class TableStatus:
-    """What became of a table's row changes since the start; `last_commit_ts` is the newest that was applied, and
+    """The counts of a table's row changes since the start; `last_commit_ts` is the newest that was applied, and
     `lag` how many seconds after it that was."""
 
     report: TableReport
@@ -194,7 +194,7 @@ class ReplicaStatus:
 
 
 def _reached(progress: Progress) -> dict[str, object]:
-    """Return what a status tells of the batches that are committed."""
+    """Return the part of a status that is about committed batches."""
     return {"batch": progress.batch, "resolved_ts": progress.watermark, "waits": tuple(progress.waits)}
 
 

@@ -1,4 +1,4 @@
-"""The tables that a topic comes to, as rows that lie nowhere."""
+"""The tables that a topic makes, as rows that are stored nowhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Nowhere(DeltaTarget):
 
 @dataclass(frozen=True)
 class TopicTables:
-    """The tables that a topic's events come to by `replicate` with these settings."""
+    """The tables that `replicate` makes of a topic's events with these settings."""
 
     spark: SparkSession
     events: Events

@@ -1,4 +1,4 @@
-"""What a batch means for each table."""
+"""Plans: the effect of a batch on each table."""
 
 from tidecast.replica.plan._actions import (
     Action,

@@ -1,4 +1,4 @@
-"""What is done to a table, as data: a list of actions that apply carries out in this order, and a user can read."""
+"""The actions of a plan as data: apply carries them out in their order, and a dry run prints them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SetAside:
     rows: int | None = None
 
     def told(self) -> Iterator[str]:
-        """Yield what a user is told."""
+        """Yield the action in words."""
         yield f"set aside {_rows(self.rows)}: {self.cause}"
 
 
@@ -34,7 +34,7 @@ class RenameTable:
     new: tuple[str, str]
 
     def told(self) -> Iterator[str]:
-        """Yield what a user is told."""
+        """Yield the action in words."""
         yield f"rename table {'.'.join(self.old)} to {'.'.join(self.new)}"
 
 
@@ -43,7 +43,7 @@ class DropTable:
     """Remove the table that is there: the source dropped it, or made it anew."""
 
     def told(self) -> Iterator[str]:
-        """Yield what a user is told."""
+        """Yield the action in words."""
         yield "drop the table"
 
 
@@ -54,7 +54,7 @@ class Truncate:
     at: Sequence[int]
 
     def told(self) -> Iterator[str]:
-        """Yield what a user is told."""
+        """Yield the action in words."""
         yield from (f"truncate what is older than {commit_ts}" for commit_ts in self.at)
 
 
@@ -78,11 +78,11 @@ class AlterTable:
 
     @property
     def changes_values(self) -> bool:
-        """Whether rows that are there hold something else afterwards, or in another type."""
+        """Tell whether present rows get other values or types."""
         return bool(self.widened) or self.fills
 
     def told(self) -> Iterator[str]:
-        """Yield what a user is told."""
+        """Yield the action in words."""
         yield from (f"rename column {old} to {new}" if new else f"drop column {old}" for old, new in self.steps)
         default = " with its default in older rows" if self.fills else ""
         yield from (f"add column {name} {kind.simpleString()}{default}" for name, kind in self.added.items())
@@ -105,7 +105,7 @@ class RemakeTable:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def told(self) -> Iterator[str]:
-        """Yield what a user is told."""
+        """Yield the action in words."""
         if self.columns:
             yield f"make the empty table anew: {_columns(self.columns)}, key {_key(self.key)}"
 
@@ -119,7 +119,7 @@ class CreateTable:
     with_rows: bool = True
 
     def told(self) -> Iterator[str]:
-        """Yield what a user is told."""
+        """Yield the action in words."""
         yield f"create the table: {_columns(self.columns)}, key {_key(self.key)}"
 
 
@@ -130,7 +130,7 @@ class Merge:
     rows: int | None = None
 
     def told(self) -> Iterator[str]:
-        """Yield what a user is told."""
+        """Yield the action in words."""
         yield f"merge {_rows(self.rows)} by key"
 
 
@@ -141,7 +141,7 @@ class KeepVersions:
     rows: int | None = None
 
     def told(self) -> Iterator[str]:
-        """Yield what a user is told."""
+        """Yield the action in words."""
         yield f"keep versions of {_rows(self.rows)}"
 
 
@@ -152,7 +152,7 @@ class Append:
     rows: int | None = None
 
     def told(self) -> Iterator[str]:
-        """Yield what a user is told."""
+        """Yield the action in words."""
         yield f"append {_rows(self.rows)}"
 
 
@@ -182,7 +182,7 @@ def alteration(present: Shape, evolution: Evolution, notes: Mapping[str, str]) -
 
 
 def _order(evolution: Evolution) -> list[str]:
-    """Return the order that the table's columns of the source shall have, empty where it is so or is not asked for."""
+    """Return the new order of the source's columns, empty if it stays or if the policy keeps it."""
     there = list(evolution.shape.columns)
     order = [name for name in evolution.order if name in there]
     order += [name for name in there if name not in order]

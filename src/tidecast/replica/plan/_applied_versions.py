@@ -1,7 +1,7 @@
-"""What a table remembers of the versions whose rows it has taken.
+"""The versions whose rows a table has taken, as it remembers them.
 
-A batch shows only some versions of a table. A row of an older one that comes again, or late, looks like the end of a
-column that it lacks, and a type that changed from one batch to the next shows in no column of the table.
+A batch shows only some versions of a table. A row of an older version that comes again, or late, looks as if a column
+had been dropped. A type that changed between two batches shows in no column of the table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidecast.model import TableSchema
 
 @dataclass(frozen=True)
 class Move:
-    """What became of columns of the table with a version.
+    """The columns that a version renames, drops or keeps.
 
     `renamed` are pairs of a new and an old name, `dropped` columns that the table has lost, `kept` those that it keeps
     although the version and what follows it lack them.
@@ -31,7 +31,7 @@ class Move:
 
     @property
     def changes_columns(self) -> bool:
-        """Whether the table's columns are others afterwards."""
+        """Tell whether the table's columns change."""
         return bool(self.renamed or self.dropped)
 
 

@@ -35,7 +35,7 @@ def moves_rows(change: Ddl) -> bool:
 
 
 def carries_out(change: Ddl, on_ddl: DdlPolicy) -> bool:
-    """Tell whether a schema change that removes all rows of a table, or renames it, shall be carried out."""
+    """Tell whether the policy carries out a schema change that removes all rows of a table, or renames it."""
     return kind_of(change) is not None and on_ddl.carries_out(kind_of(change))
 
 

@@ -1,4 +1,4 @@
-"""Decide what a batch means for one table: its columns and key, which changes it takes, what it shall remember."""
+"""Decide a batch's effect on one table: its columns and key, the changes that it takes, the notes to keep."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NO_ORIGIN = Origin()
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds for all tables of a batch.
+    """The rules for all tables of a batch.
 
     `has_commit_ts`: see `Events`; `batch` names the batch among those of its checkpoint, None where there is none.
     """
@@ -51,7 +51,7 @@ class Rules:
 
     @property
     def texts(self) -> bool:
-        """Whether values that a type cannot hold stay as text."""
+        """Tell whether values that a type cannot hold stay as text."""
         return self.policy.on_unrepresentable is OnUnrepresentable.STRING
 
 
@@ -71,7 +71,7 @@ class Facts:
 
     @classmethod
     def of(cls, place: TargetTable, truncated: Callable[[TableState | None, bool], Truncations]) -> Facts:
-        """Return what is there; `truncated` is told that, and whether it waits for its first row."""
+        """Return the facts. Calls `truncated` with the present table and whether it waits for its first row."""
         there = place.present()
         since = waiting_since(place, there)
         cut = truncated(there, since is not None)
@@ -81,17 +81,17 @@ class Facts:
 
     @property
     def waits(self) -> bool:
-        """Whether the table is there and waits for its first row."""
+        """Tell whether the table is there and waits for its first row."""
         return self.state is not None and self.since is not None
 
     @property
     def present(self) -> Shape | None:
-        """What the table looks like."""
+        """Return the table's columns and key, None without a table."""
         return self.state.shape if self.state else None
 
     @property
     def notes(self) -> Mapping[str, str] | None:
-        """What it remembers, None where there is no table."""
+        """Return the table's notes, None without a table."""
         return self.state.notes if self.state else None
 
 
@@ -162,7 +162,7 @@ class _Decision:
 
     @cached_property
     def _telling(self) -> list[Told]:
-        """What tells that the table, of which no row has come, is there."""
+        """Return the messages that show a table without rows."""
         facts, contents = self.facts, self.rules.contents
         if self.given or not self.told or not (facts.waits or facts.state is None):
             return []
@@ -197,7 +197,7 @@ class _Decision:
 
     @cached_property
     def _unfit(self) -> list[Refused]:
-        """The changes that are of another table, or cannot be told apart."""
+        """Return the changes of another table, and those without the key that other changes have."""
         mine = [change for change in self._changes if change.keyspace in (None, "", self._keyspace)]
         return _of_others(self._changes, self._keyspace) + _without_their_key(mine)
 
@@ -217,16 +217,16 @@ class _Decision:
 
     @cached_property
     def _versions(self) -> list[TableSchema]:
-        """The versions that the table shall hold rows of."""
+        """Return the versions whose rows the table must hold."""
         contents, newest = self.rules.contents, self._memory.newest
         waiting = self._remembered.newest
         latest = [waiting] if self.facts.waits and waiting else []
         if telling := [one.schema for one in self._telling]:
-            # One table at the source is what it was told to be last, several make one that holds them all.
+            # One source table has the newest version; several become one table that holds all their versions.
             return [*latest, *telling] if len(self._sources) > 1 else telling[-1:]
         # A group of deletes may show nothing of its table but the key; it is no version of its own.
         versions = [change.schema for change in self._fit if change.upserts_from is not None]
-        # A table may have been dropped and made anew before its first row; that concerns no row.
+        # A table may have been dropped and re-created before its first row; that concerns no row.
         known = [newest.version] if newest and self.facts.present and self.rules.has_commit_ts else []
         first = min([*(v.version for v in versions), *known], default=None)
         by_ddl = [version for version in self._shown if not contents.clash([c.name for c in version.columns])]
@@ -238,7 +238,7 @@ class _Decision:
 
     @cached_property
     def _still_waits(self) -> bool:
-        """Whether a table that waits is still that one: deletes alone leave it as it is, and are remembered."""
+        """Tell whether a table goes on waiting as it is, or gets its first row. Deletes alone leave it alone."""
         return self.facts.waits and (bool(self._versions) or not self.given)
 
     @cached_property
@@ -293,7 +293,7 @@ class _Decision:
         return [(change, cause and f"{cause}{among}") for change, cause in zip(now, causes, strict=True)]
 
     def _notes(self) -> dict[str, str]:
-        """Return what the table shall remember, and does not yet."""
+        """Return the notes that the table does not have yet."""
         facts, rules, evolution = self.facts, self.rules, self._evolution
         waits, there, notes = self._still_waits, facts.state, facts.notes or {}
         stays = there is not None and not waits

@@ -1,9 +1,9 @@
 """From the versions of a table to one shape that holds the rows of all of them.
 
-Columns may be added, dropped and renamed, and types may become wider; what becomes of a column that is gone is the
-user's choice (see `OnDdl`). A type that cannot hold the old values, and values that MySQL changed without saying so,
-are not applicable: from such a version on, a table's rows are refused. So is another key, unless the table's rows can
-be told by it (see `OnNewKey`): then rows that have it come after all others.
+Columns may be added, dropped and renamed, and types may become wider. The user chooses whether a dropped column stays
+(see `OnDdl`). A type that cannot hold the old values, and values that MySQL changed without a row change, cannot be
+followed: from such a version on, a table's rows are refused. So is another key, unless it identifies the table's rows
+(see `OnNewKey`); then rows that have it come after all others.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _KEPT = {
 
 
 class OnNewKey(Enum):
-    """What another key means for a table: its rows are refused, the table gets it, or nothing, as in a log."""
+    """The effect of another key: rows are refused, the table gets it, or none, as in a log."""
 
     REFUSE = auto()
     FOLLOW = auto()
@@ -53,7 +53,7 @@ class OnNewKey(Enum):
 
 @dataclass(frozen=True)
 class Evolution:
-    """What a batch makes of a table.
+    """The columns, key and versions of a table after a batch.
 
     `shape` is the one that it must have, without columns where there is nothing to put into a table; `memory` is what
     it shall remember, `lineage` by which columns rows have in it. `defined` has each column as the version defines it
@@ -228,7 +228,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Rules:
-    """What is made of columns that are gone with a version."""
+    """The policy for columns that a version lacks."""
 
     on_ddl: DdlPolicy
     renamed: Mapping[int, Mapping[str, str]]
@@ -237,7 +237,7 @@ class _Rules:
     on_new_key: OnNewKey
 
     def move(self, before: TableSchema, version: TableSchema) -> Move:
-        """Return what becomes of the columns of one version with the next."""
+        """Return the columns that the next version renames, drops or keeps."""
         old, now = [c.name for c in before.columns], {c.name for c in version.columns}
         by_lower = {name.lower(): name for name in old}
         former = self.renamed.get(version.version, {}) if self.sure else {}
@@ -249,7 +249,7 @@ class _Rules:
             # Its old name stays as a column, unless the source uses it again.
             pairs = {n: was for n, was in pairs.items() if was in now or was.lower() == n.lower()}
         gone = tuple(name for name in old if name not in {*now, *pairs.values()})
-        # Without a statement, what is gone may have been renamed to what is new.
+        # Without a statement, a column that is gone may have got the name of a new one.
         told = version.version in self.renamed or now <= {*old, *pairs}
         drops = self.sure and told and self.on_ddl.of(DdlKind.DROP_COLUMN).moves_columns
         return Move(

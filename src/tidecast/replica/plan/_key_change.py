@@ -38,7 +38,7 @@ def on_new_key(contents: Contents, sources: Sequence[str], on_ddl: DdlPolicy, ba
 
 
 def notes_of(evolution: Evolution, batch: str | None) -> Mapping[str, str]:
-    """Return what a table shall remember that gets another key with a batch."""
+    """Return the notes of a table that gets another key with a batch."""
     if evolution.rekeyed is None:
         return {}
     return {**key_note(evolution.shape.key), _NOTE: f"{batch}/{evolution.rekeyed}"}
@@ -69,7 +69,7 @@ def is_later(change: TableChanges, evolution: Evolution) -> bool:
 
 
 def objection(place: TargetTable, present: Shape, evolution: Evolution) -> str | None:
-    """Return why the rows of a table cannot be told by the key that it shall get, None where they can."""
+    """Return why the new key does not identify the table's rows, None if it does."""
     names = list(evolution.shape.key or ())
     for move in reversed(evolution.moves):
         former = dict(move.renamed)

@@ -1,4 +1,4 @@
-"""What a table remembers of how it was made, and what a run that would make it otherwise is told."""
+"""The notes on how a table was made, and the errors of a run with other options."""
 
 from __future__ import annotations
 

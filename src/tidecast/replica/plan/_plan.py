@@ -1,4 +1,4 @@
-"""What a batch means for one table: its rows that can be applied, and those that go to the dead letters."""
+"""The plan of one table: its rows that can be applied, and those that go to the dead letters."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ class Plan:
 
     @property
     def is_new(self) -> bool:
-        """Whether no row has come to the table before."""
+        """Tell whether the table has had no row before."""
         return self.present is None or self.waited
 
     @property
     def merges(self) -> bool:
-        """Whether rows are found by their key; else they are appended."""
+        """Tell whether rows are merged by key; else they are appended."""
         return bool(self.key) and not self.contents.is_log
 
     @property
@@ -112,7 +112,7 @@ class Plan:
 
     @property
     def actions(self) -> list[Action]:
-        """What is done to the table, in this order; at most the last one is about rows."""
+        """Return the actions in their order. Only the last one may be about rows."""
         shape, key = self.evolution.shape, self.key
         found: list[Action] = [SetAside(reason, cause, c.rows) for c, reason, cause in self.refused]
         found += [DropTable()] if self.truncated.replaces else []
@@ -167,7 +167,7 @@ class Plan:
         return list(dict.fromkeys(self.evolution.kept))
 
     def unfilled(self) -> list[str]:
-        """Return the columns that older rows lack and whose default cannot be told."""
+        """Return the columns that older rows lack and whose default is unknown."""
         return [name for name in self._lacked() if not fills_known(self.evolution.defined[name])]
 
     def lent(self) -> list[str]:

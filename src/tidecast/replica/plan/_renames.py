@@ -1,7 +1,7 @@
 """Tables that the source renames: the table follows, and what comes under its old name goes to it.
 
-One statement may rename several tables, which then pass names on in its order. Where the order of a rename and of what
-else has one of its names cannot be told, it is refused.
+One statement may rename several tables, which then pass names on in its order. A rename is refused if nothing shows
+whether another table had one of its names before or after it.
 
 After a rename that was not carried out its names mean other tables at the source. No table takes their rows: each keeps
 to the span of time in which its name meant the table that its first row was of, and remembers when that began.
@@ -42,12 +42,12 @@ class Rename:
 
     @property
     def key(self) -> tuple[int, str]:
-        """What tells it from others."""
+        """Return what identifies it."""
         return self.commit_ts, self.sql
 
     @property
     def mark(self) -> str:
-        """What the table remembers of it: a statement may rename a table twice."""
+        """Return the table's note on it: a statement may rename a table twice."""
         return f"{self.commit_ts} {quote('.'.join(self.new))}"
 
     @classmethod
@@ -62,7 +62,7 @@ class Rename:
         was = database, statement.name[1]
         told = all((*was, *becomes)) and (statement.name[0] or routes.name(*becomes) == becomes)
         objection = None if told else "its statement does not tell the table's database"
-        if change.before and (change.before.database, change.before.table) != was:  # such as in capital letters
+        if change.before and (change.before.database, change.before.table) != was:  # such as in upper case
             objection = f"its statement calls the table otherwise than {change.before.name}"
         return cls(
             change.commit_ts,
@@ -87,7 +87,7 @@ class Rename:
 
 @dataclass
 class Renames:
-    """The renames of a batch that shall be carried out, those that were before, and those that were not: `left`.
+    """The renames of a batch to carry out, those carried out before, and those that were not: `left`.
 
     `refused` has causes by commit-ts and SQL. `since` is when the span began that a table keeps to, by its name.
     """
@@ -276,7 +276,7 @@ class Renames:
         return "another table was renamed to this name since"
 
     def _ddl(self, change: Ddl, now: Name) -> Ddl:
-        # A rename is told under the new name; what comes with it in one statement is refused.
+        # A rename has the new name; another action in the same statement is refused.
         if change.schema:
             return replace(change, schema=replace(change.schema, database=now[0], table=now[1]))
         return replace(change, named=now) if change.table else change

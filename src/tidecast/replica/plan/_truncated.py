@@ -1,8 +1,8 @@
-"""When the source truncated or dropped a table, and what is made of rows of it that come late.
+"""When the source truncated or dropped a table, and how its late rows are treated.
 
-The statement comes once per partition, again after a restart, and in the middle of a batch. What counts is its
-commit-ts: what is older goes, what came afterwards stays, wherever it was read. So a table remembers when it was
-truncated; of one that is not there the schema journal tells it.
+The statement comes once per partition, again after a restart, and in the middle of a batch. Only its
+commit-ts counts: older rows go and newer ones stay, wherever they were read. So a table remembers when it was
+truncated; if it is gone, the schema journal does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TRUNCATED, _DROPPED = "tidecast.truncated", "tidecast.dropped"
 
 @dataclass(frozen=True)
 class Truncations:
-    """When a table was truncated, as far as it shall show it.
+    """The truncations of a table, as far as its rows depend on them.
 
     `at` are the commit-ts, in order; a table of versions needs all of them, any other the last. `dropped` is that of
     the last DROP TABLE after which it began anew, 0 for none: versions from before are another table's. `due` are those
@@ -45,7 +45,7 @@ class Truncations:
 
     @property
     def notes(self) -> dict[str, str]:
-        """What the table shall remember."""
+        """Return the notes of the table."""
         at = {_TRUNCATED: " ".join(map(str, self.at))} if self.at else {}
         return at | ({_DROPPED: str(self.dropped)} if self.dropped else {})
 

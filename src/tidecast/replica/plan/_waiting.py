@@ -1,8 +1,8 @@
 """Tables that the source has and no row of which has come: they are made empty, and wait for their first row.
 
-What tells of such a table may come again, and late: for each partition, after a restart, under a name that it has no
-longer. So it counts only where nothing says that the table of that name ended since, whatever was made of that. While a
-table waits, nothing in it can be lost, and it is what the newest schema says.
+A message about such a table may come again, and late: for each partition, after a restart, under a former name. So it
+counts only if no statement shows that the table of that name ended since, carried out or not. While a table waits,
+nothing in it can be lost, and it has the newest schema.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENDING = ("DROP", "RENAME", "RECOVER", "FLASHBACK")
 
 @dataclass(frozen=True)
 class Told:
-    """What a message tells of a table that is there: since when it has a schema; `creates`, that it had no row then."""
+    """A message that shows a table: since when it has a schema; `creates` if it had no row then."""
 
     commit_ts: int
     schema: TableSchema
@@ -65,7 +65,7 @@ class Ends:
     _last: dict[Name, int] = field(default_factory=dict)
 
     def add(self, name: Name, commit_ts: int) -> None:
-        """Take an end. Names count whatever the case of their letters."""
+        """Take an end. Upper and lower case do not count."""
         database, table = name
         name = database.lower(), table.lower()
         self._last[name] = max(commit_ts, self._last.get(name, 0))
@@ -94,7 +94,7 @@ def waiting_since(place: TargetTable, there: TableState | None) -> int | None:
 
 
 def told_since(told: Sequence[Told], ended: int, since: int | None) -> list[Told]:
-    """Return what tells of a table that is not there, or waits `since` then; in order.
+    """Return the messages, in order, about a table that does not exist, or waits `since` then.
 
     After an end only a table's creation tells that it is there again.
     """

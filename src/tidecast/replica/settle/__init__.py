@@ -1,4 +1,4 @@
-"""What came: rows verified, with names and columns as tables have them, and the newest change of each key."""
+"""Prepare rows for tables: verified, under the tables' names and columns, the newest change of each key."""
 
 from tidecast.replica.settle._check import (
     Checked,

@@ -39,7 +39,7 @@ def doubtful_columns(changes: Sequence[TableChanges]) -> list[str]:
 
 @dataclass(frozen=True)
 class Policy:
-    """What to do with messages that cannot be applied, and with rows that do not fit their checksums.
+    """The policy for messages that cannot be applied, and for rows that do not match their checksums.
 
     A mismatch that goes to the dead letters is a message that cannot be applied, so that `on_error` says what is done.
     """
@@ -50,12 +50,12 @@ class Policy:
 
     @property
     def stops(self) -> bool:
-        """Whether a message may stop the run, so that all are checked before any is applied."""
+        """Tell whether a message may stop the run, so that all are checked before any is applied."""
         return self.on_error is OnError.FAIL or self.on_mismatch is OnMismatch.FAIL
 
     @property
     def stops_at_mismatch(self) -> bool:
-        """Whether a mismatch stops the run."""
+        """Tell whether a mismatch stops the run."""
         return self.stops and self.on_mismatch is not OnMismatch.APPLY
 
 

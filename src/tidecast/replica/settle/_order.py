@@ -12,7 +12,7 @@ from pyspark.sql.window import Window
 def newest(
     changes: DataFrame, *, has_commit_ts: bool, also: Sequence[Column] = (), with_last_row: bool = False
 ) -> DataFrame:
-    """Return the newest change of each key, and what else each key's changes shall be asked for, as aggregates.
+    """Return the newest change of each key, and more aggregates over its changes.
 
     In: `key` struct, `deleted` boolean, `after` (anything), `topic`, `partition`, `offset`, `commit_ts`. Out: `key`,
     `deleted`, `after`; `first_place` and `last_place`, the first and the last of the places, structs of `topic` and
@@ -82,7 +82,7 @@ def without_repeats(rows: DataFrame) -> DataFrame:
     In: `row` struct, `topic`, `partition`, `offset`, `commit_ts`. TiCDC repeats what follows its checkpoint, at later
     offsets: a row of the same commit-ts and content. The earliest offset stays. Equal rows that one transaction
     inserted look the same, and count once: column `repeats` is how many went with the one that stays. Without
-    commit-ts only a message read twice can be told.
+    commit-ts, only a message that is read twice is found.
     """
     once = rows.dropDuplicates(["topic", "partition", "offset"])
     same = Window.partitionBy("topic", "commit_ts", "row")

@@ -1,4 +1,4 @@
-"""Events as tables take them: each row verified while it is as it was sent, then in columns that tables shall have."""
+"""Events as tables take them: each row is verified as it was sent, then gets the columns of its table."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Prepared:
 def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Settings) -> Prepared:
     """Return events for tables. Raises ConfigError for a mask that cannot be.
 
-    What the model has as text anyway, such as dates, needs no other values to be text in a table.
+    The model has dates as text anyway, so that their values stay the same where a table keeps text.
     """
     texts, masks = on_unrepresentable is OnUnrepresentable.STRING, settings.masks
     origins = defaultdict[tuple[str, str], Origin](Origin)

@@ -1,4 +1,4 @@
-"""What a replica knows from one batch to the next."""
+"""The state of a replica between batches."""
 
 from tidecast.replica.state._again import Again, at_places, concerned
 from tidecast.replica.state._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key

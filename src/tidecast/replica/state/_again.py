@@ -30,8 +30,8 @@ _PLACE = ("topic", "partition", "offset")
 class Again:
     """The dead letters of one run: `places` has `topic`, `partition` and `offset` of each.
 
-    In `folder` lie the places of those that are being appended, until `end`. What stays a dead letter goes to `left`.
-    `topic` are the events of the topic up to the checkpoint.
+    In `folder` lie the places of those that are being appended, until `end`. Messages that stay dead letters go to
+    `left`. `topic` are the events of the topic up to the checkpoint.
     """
 
     places: DataFrame
@@ -76,7 +76,7 @@ class Again:
     def begin(self, rows: DataFrame, noted: str | None) -> str:
         """Take note of the rows that are about to be appended, and of those that were, as `without_appended`.
 
-        Return what the table shall say: a name for it, as its own may change.
+        Return a name for this, which goes into the table's note: the table's own name may change.
         """
         there, name = None if noted is None else self._appended(rows, noted), uuid4().hex
         places = union([rows.select(*_PLACE), *([] if there is None else [there])])
@@ -104,7 +104,7 @@ def concerned(events: Events, places: DataFrame, routes: Routes, renamed: Iterab
 
     `renamed` are old and new names of tables: rows of one may have come under both.
 
-    Its schema changes are those that tell of columns: what moved or emptied a table was dealt with when it came.
+    Keeps the schema changes of columns only: those that moved or emptied a table took effect when they came.
     """
     tables = [routes.schema(changes.schema) for changes in events.tables]
     names = [(schema.database, schema.table) for schema in tables]

@@ -1,4 +1,4 @@
-"""What a replica remembers of the keys that it has applied, so that what comes again sets none of them back.
+"""The applied commit-ts of keys, so that a repeated change sets no key back.
 
 TiCDC sends again what follows its checkpoint. Where the end of a batch cuts such a repetition, its newest change of a
 key is older than the one in the table, or than the one that deleted the row. So each batch leaves a folder of Parquet
@@ -94,12 +94,12 @@ class AppliedKeys:
 
     @property
     def renamed(self) -> bool:
-        """Whether these batches have renamed a table, so that rows may come under an older name of it."""
+        """Tell whether these batches have renamed a table, so that rows may come under an older name of it."""
         return entry(self.folder / _RENAMED) is not None
 
     @property
     def tells_renames(self) -> bool:
-        """Whether the journal may tell of renames: these batches have met one, or are not the only ones."""
+        """Tell whether the journal may have renames: these batches have met one, or are not the only ones."""
         return self.batch <= 1 or self.again is not None or self.renamed
 
     def tell_renamed(self) -> None:
@@ -144,7 +144,7 @@ class TableKeys:
     key: T.StructType
 
     def asked(self) -> list[Column]:
-        """Return the aggregates over changes, as in `add`, that `mark_repeated` and `add` are told."""
+        """Return the aggregates over changes, as in `add`, that `mark_repeated` and `add` need."""
         commit_ts, timed = F.col("time.commit_ts"), F.col("timed")
         return [
             F.min(F.when(timed & F.col("key").isNotNull(), commit_ts)).alias("since"),

@@ -1,4 +1,4 @@
-"""What each commit of a batch says of it in its table's history."""
+"""The note on a batch in the history of each table that it changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema journal: a table with a row for each schema change that a run has met, and what was made of it."""
+"""The schema journal: a table with a row for each schema change that a run has met, and its outcome."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def write_journal(
         return
     known, seqs = defaultdict[tuple[object, ...], set[str]](set), dict[tuple[object, ...], int]()
     if place.exists():
-        # What a run has written once stays: a topic that is applied again may find its tables in another state.
+        # A written row stays: a topic that is applied again may find its tables in another state.
         since = min(commit_ts for commit_ts, _, _, _ in by_key)
         for row in _told(place).where(f"commit_ts >= {since}").select(*_KEY, "outcome", _SEQ).collect():
             known[tuple(row)[: len(_KEY)]].add(row["outcome"])
@@ -72,7 +72,7 @@ def write_journal(
         if key in known and not carries_out(change, on_ddl):
             continue
         outcome, cause = _outcome(change, plans, failed, on_ddl, refused, called)
-        # That rows are gone is told even so, as nothing else remembers it where the table is gone, too.
+        # A removal of rows is written even so: if the table is gone, nothing else remembers it.
         if key not in known or (outcome == APPLIED and APPLIED not in known[key]):
             event = ddl_action(change.sql).event or change.type.lower()
             seq = seqs.setdefault(key, sum(other[0] == change.commit_ts for other in seqs))
@@ -83,7 +83,7 @@ def write_journal(
 
 @dataclass(frozen=True)
 class Journaled:
-    """What the journal tells of tables that were truncated, dropped and renamed, each by its name at that time.
+    """The journal's rows on tables that were truncated, dropped and renamed, each by its name at that time.
 
     `left` are the renames that were not carried out, `ends` statements after which a table of that name is not there
     (see `ends`), carried out or not.
@@ -136,7 +136,7 @@ def _outcome(
     refused: Refused,
     called: Callable[[Ddl], Name | None],
 ) -> tuple[str, str | None]:
-    """Return what was made of a schema change, and why where it was not simply applied."""
+    """Return the outcome of a schema change, and the cause if it was not simply applied."""
     name = called(change)
     if name is None:
         said = kind_of(change) is DdlKind.RENAME_TABLE

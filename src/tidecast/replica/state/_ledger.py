@@ -87,10 +87,13 @@ def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Rep
     """Add the row of a batch that has been applied to the tables in `to`, and is not committed yet.
 
     A batch that is applied once more, after a crash, has a row for each time. The table `_tidecast/batches` beside the
-    others has the columns `source`, `checkpoint`, `batch`, `applied_at`, `offsets`, `resolved_ts`, `has_commit_ts`,
-    `begun_ts`, `lost`, `dead_letters` (a number for each reason) and `tables`: for each that had changes `database`,
-    `table`, `version` (the table's newest one afterwards), the counts of `TableReport`, the lowest and the highest
-    commit-ts, `checksums`, `unrepresentable` and the last three: what its rows come to.
+    others has these columns:
+
+    - `source`, `checkpoint`, `batch`, `applied_at`, `offsets`, `resolved_ts`, `has_commit_ts`, `begun_ts`, `lost`;
+    - `dead_letters`, a number for each reason;
+    - `tables`, for each that had changes: `database`, `table`, `version` (the table's newest one afterwards), the
+      counts of `TableReport`, the lowest and the highest commit-ts, `checksums` and `unrepresentable`. The last three
+      are the table's row count, row hash and column hash.
     """
     target = parse_target(to)
     tables = [_row(spark, target, table) for table in applied.tables]

@@ -1,15 +1,15 @@
-"""What the rows of each table must come to, kept running from what the batches of a checkpoint do to them.
+"""The row count and hash that each table must have, computed from the batches of a checkpoint.
 
-That is their number and the sum of a hash of each. It is never read back from a table, so that a row which somebody
-else changes shows from then on. A file for each table in the checkpoint keeps it: before rows are written it is told
-what they will come to, and afterwards that they do. After a crash between, the table's history tells whether they were
-written.
+The hash is the sum of a hash of each row. It is never read back from a table, so that `prove` finds a row which
+somebody else changes. A file for each table in the checkpoint keeps both. The file is written before rows are, with the
+numbers that will hold afterwards, and again when they do. After a crash between, the table's history shows whether the
+rows were written.
 
-A hash passes over null, so that a column which is added takes no work. Where columns are renamed or dropped the hash of
-each row is another one: the table is read once for what its rows come to before and afterwards; where they are widened
-or filled it is read again. What it came to before need not be what it should; the difference is carried over, so that
-no change of the shape hides it. If a run is killed at that work, the next one finds the difference in the file, and
-reads the table once more.
+A hash passes over null, so that a column which is added takes no work. If columns are renamed or dropped, the hash of
+each row changes: the table is read once, and both hashes are computed. If columns are widened or filled, it is read
+again afterwards. The hash before may differ from the one that it should be. That difference is carried over, so that no
+change of the shape hides it. If a run is killed at that work, the next one finds the difference in the file, and reads
+the table once more.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ def row_sum(rows: str, gained: str, lost: str = "CAST(NULL AS BIGINT)") -> list[
 
 
 def measured(frame: DataFrame) -> RowSum:
-    """Return what the rows of a frame come to."""
+    """Return the row count and hash of a frame."""
     return _measured(frame, [{name: name for name in frame.columns}])[0]
 
 
 def _measured(frame: DataFrame, called: Sequence[Mapping[str, str]]) -> list[RowSum]:
-    """Return what its rows come to under several names of its columns, of which some may be left out, in one pass."""
+    """Return them under several names of the columns, of which some may be left out, in one pass."""
     hashes = [F.expr(row_hash({now: sql_column(was) for was, now in names.items()})) for names in called]
     rows = frame.select(*(evaluated_once(one).alias(f"{_HASH} {n}") for n, one in enumerate(hashes)))
     sums = (F.struct(*row_sum("count(1)", f"`{_HASH} {n}`")).alias(str(n)) for n in range(len(hashes)))
@@ -111,7 +111,7 @@ def _measured(frame: DataFrame, called: Sequence[Mapping[str, str]]) -> list[Row
 
 @dataclass(frozen=True)
 class _State:
-    """What is kept of a table.
+    """The file of a table.
 
     `settled` is what its rows come to, since a version or before the first one. `pending` is what they will come to
     with the next write after `version` of the table, which was `made` so. `carried` is what they lack while the columns
@@ -125,7 +125,7 @@ class _State:
     made: str | None = None
 
     def is_of_another(self, place: TargetTable) -> bool:
-        """Tell whether the table was made anew since."""
+        """Tell whether the table was re-created since."""
         return self.carried is None and self.version is not None and place.made_anew_since(self.version, self.made)
 
 
@@ -134,7 +134,7 @@ _STATE = TypeAdapter(_State)
 
 @dataclass
 class Proofs:
-    """What the tables of one checkpoint come to, in a folder of it."""
+    """The proofs of one checkpoint's tables, in a folder of it."""
 
     folder: AnyPath
     _files: dict[str, StateFile] = field(default_factory=dict)
@@ -164,7 +164,7 @@ class Proofs:
 
 @dataclass
 class Proof:
-    """What one table comes to: `now`, None where nobody knows, as the table was there before."""
+    """The proof of one table: `now`, None if the table existed before the checkpoint."""
 
     file: StateFile
     plan: Plan
@@ -177,7 +177,7 @@ class Proof:
         return self.plan.place
 
     def resume(self) -> None:
-        """Find out what the table comes to, also after a crash."""
+        """Find the table's row count and hash, also after a crash."""
         if self.plan.is_new:
             self.now = RowSum()
             return
@@ -233,7 +233,7 @@ class Proof:
         self._write(_State(self._place.version(), self.now))
 
     def told(self, report: TableReport) -> TableReport:
-        """Return a report with what the table comes to, if there is one; one that was dropped comes to nothing."""
+        """Return a report with the table's row count and hashes, 0 for a table that was dropped."""
         if self.plan.truncated.replaces and not self._wrote:
             return replace(report, row_count=0, row_hash=0)
         if self.now is None or not (self.plan.present or self._wrote):

@@ -1,4 +1,4 @@
-"""What tables hold, and what they are called: columns, keys, modes, masks, routes."""
+"""Tables by their options: columns, keys, modes, masks, routes."""
 
 from tidecast.replica.tables._columns import (
     as_text,

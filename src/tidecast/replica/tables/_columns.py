@@ -7,7 +7,7 @@
 | TIMESTAMP | timestamp |
 | others | the model's, see `spark_type` |
 
-Where values without a form in these types shall be kept, the first three are MySQL's text, that of TIMESTAMP in UTC.
+To keep values that have no form in these types, the first three become MySQL's text, that of TIMESTAMP in UTC.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def table_value(value: Column, data_type: DataType) -> Column:
     """Return a value of the model as the table holds it; null where it has no form there."""
     if data_type.kind not in _TEMPORAL:
         return value
-    # The model's TIMESTAMP text is UTC; the session's time zone shall have no say.
+    # The model's TIMESTAMP text is UTC, whatever the session's time zone.
     text = F.concat(value, F.lit("Z")) if data_type.kind is Kind.TIMESTAMP else value
     return text.try_cast(table_type(data_type))
 

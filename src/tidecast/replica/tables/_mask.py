@@ -1,4 +1,4 @@
-"""Columns whose values shall not reach a table: left out, hashed, or replaced by a word.
+"""Columns whose values must not reach a table: left out, hashed, or replaced by a word.
 
 | action | the column | its values |
 |---|---|---|
@@ -47,7 +47,7 @@ class Mask(ConfigModel):
 
 @dataclass(frozen=True)
 class _Rule:
-    """A mask: which columns of which tables, and what becomes of them."""
+    """A mask: the columns of some tables, and how they are masked."""
 
     tables: TableMatcher
     columns: ColumnMatcher
@@ -56,7 +56,7 @@ class _Rule:
 
     @property
     def text(self) -> str:
-        """What a table remembers: another salt makes other values."""
+        """Return the table's note: another salt makes other values."""
         return f"{self.action} {hashlib.sha256(b'salt ' + self.salt).hexdigest()[:8]}" if self.salt else self.action
 
 

@@ -1,4 +1,4 @@
-"""What a table holds beside the source's columns."""
+"""Modes: the rows of a table, and its columns beside the source's."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ class Contents:
 
     @property
     def is_log(self) -> bool:
-        """Whether each change is a row of its own."""
+        """Tell whether each change is a row of its own."""
         return self.mode is TableMode.LOG
 
     @property
     def is_history(self) -> bool:
-        """Whether each version of a row is a row of its own."""
+        """Tell whether each version of a row is a row of its own."""
         return self.mode is TableMode.HISTORY
 
     def row_key(self, key: tuple[str, ...]) -> tuple[str, ...]:

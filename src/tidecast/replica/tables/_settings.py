@@ -1,4 +1,4 @@
-"""What a file tells a replica of its tables: names, masked columns, and what becomes of schema changes."""
+"""The settings file of a replica: names, masked columns, and policies for schema changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _File(ConfigModel):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a file says, or nothing."""
+    """The settings of a file, or none."""
 
     routes: Routes = field(default_factory=Routes)
     masks: Masks = field(default_factory=Masks)

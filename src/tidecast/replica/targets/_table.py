@@ -1,4 +1,4 @@
-"""What a table of a target can do, whatever its format."""
+"""A table of a target, whatever its format."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ class TargetTable(ABC):
 
     @property
     def shown(self) -> str:
-        """Where it is, for people."""
+        """Return the path or name that a user sees."""
         return str(self.path or self.name)
 
     @property
     def counts_versions(self) -> bool:
-        """Whether a later version has a higher number, and a table that was made anew begins again."""
+        """Tell whether later versions have higher numbers, and a re-created table begins again."""
         return True
 
     def present(self) -> TableState | None:
-        """Return what is there, None where there is no table; finish what `follow` has begun on it."""
+        """Return the table's state, None if it does not exist. Finishes the work that `follow` has begun on it."""
         if not self.exists():
             return None
         properties = self._properties()
@@ -129,14 +129,14 @@ class TargetTable(ABC):
     def create(
         self, rows: DataFrame, key: tuple[str, ...], notes: Mapping[str, str], *, appended: bool = False
     ) -> None:
-        """Make the table, with rows and what it shall remember, in one commit; over an unfinished one if need be.
+        """Create the table, with rows and notes, in one commit; over an unfinished one if need be.
 
         `appended`: rows will be added by `append`, whose notes `note` reads.
         """
 
     @property
     def notes_of_appends(self) -> Mapping[str, str]:
-        """Properties that a table needs for `append`, which `create` sets where it is told so."""
+        """Properties that a table needs for `append`; `create` sets them if it gets `appended`."""
         return {}
 
     @abstractmethod
@@ -166,7 +166,7 @@ class TargetTable(ABC):
         """Return the newest note of `append` that begins so."""
 
     def takes(self, names: Iterable[str]) -> bool:
-        """Tell whether `add`, `rename` and `drop` can be told these names: Spark looks for variables in them."""
+        """Tell whether `add`, `rename` and `drop` can take these names: Spark looks for variables in them."""
         return self.spark.conf.get(SUBSTITUTES) == "false" or not any(VARIABLE in name for name in names)
 
     def add(self, columns: Mapping[str, T.DataType]) -> None:
@@ -177,7 +177,7 @@ class TargetTable(ABC):
     def follow(self, steps: Sequence[tuple[str, str]], key: tuple[str, ...] | None, notes: Mapping[str, str]) -> None:
         """Rename and drop columns (see `steps`), in one commit each and without a new file; keep the key, and notes.
 
-        What is to be done is kept with the table first: `present` finishes it where this ends halfway.
+        The table keeps the steps first: `present` finishes them if this ends halfway.
         """
         begun = {"columns": self.read().columns, "steps": steps, "key": key}
         self.remember({**notes, _RENAMING: _quoted(begun), **self._for_renames()})
@@ -238,7 +238,7 @@ class TargetTable(ABC):
 
     def move_to(self, other: TargetTable) -> None:
         """Give the table the place of another one, which is not there; a run that ends halfway has not done so."""
-        parts = other.name.partition(".")  # the catalog is the same, and not said
+        parts = other.name.partition(".")  # the catalog is the same, and left out
         self.spark.sql(f"ALTER TABLE {self.name} RENAME TO {parts[2]}")
 
     def remember(self, notes: Mapping[str, str]) -> None:
@@ -262,7 +262,7 @@ class TargetTable(ABC):
 
     @abstractmethod
     def _properties(self) -> dict[str, str]:
-        """Return the table's properties, as `remember` was told them."""
+        """Return the table's properties, as `remember` got them."""
 
 
 def _quoted(said: object) -> str:

@@ -47,7 +47,7 @@ _WRITES = ("MERGE", "WRITE", "DELETE", "UPDATE")
 _COMMIT = re.compile(r"\d{20}\.(json|checkpoint)")
 _DATA = re.compile(r"\.?part-\d{5}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[.-]c\d{3}[^/]*\.parquet(\.crc)?")
 _GOING = "_tidecast_dropped"  # beside the commits of a table that is being removed; Delta passes over it
-_PREFIX = 2  # letters of the folders in which Delta spreads files of tables with column mapping
+_PREFIX = 2  # characters of the folders in which Delta spreads files of tables with column mapping
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class DeltaTarget(TargetTable):
 
     @classmethod
     def in_folder(cls, spark: SparkSession, folder: AnyPath) -> DeltaTarget:
-        """Return the table that a folder is, or shall become."""
+        """Return the table of a folder, whether it exists or not."""
         return cls(spark, f"delta.{sql_name(_location(folder))}", folder)
 
     def exists(self) -> bool:

@@ -25,6 +25,6 @@ def check_iceberg(spark: SparkSession, catalog: str) -> None:
         if "Cannot find catalog plugin class" in str(error):
             hint = f"set {setting} before Spark starts, by --conf or spark_session(conf=…), or add the jar yourself"
             raise ConfigError(f"--to: this Spark session lacks Iceberg's jar for {catalog!r}", hint=hint) from error
-        # What else it says may hold a password.
+        # The rest of the text may hold a password.
         hint = f"see {setting}.*; TIDECAST_DEBUG=1 shows the cause"
         raise TerminalError(f"--to: Spark cannot open catalog {catalog!r}", hint=hint) from error
