@@ -1,4 +1,4 @@
-"""What a program calls: a function for each command, of the same name and with the same options, and what they take."""
+"""The Python interface: a function for each command, of the same name and with the same options."""
 
 from tidecast.api._compare import compare
 from tidecast.api._convert import convert, plan

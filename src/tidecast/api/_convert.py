@@ -24,7 +24,7 @@ from tidecast.topics import DEAD_LETTERS, Topics, open_topics
 
 @dataclass(frozen=True)
 class _Route:
-    """What `convert` and `plan` take alike, checked: the source, and the sink with its settings."""
+    """The checked arguments that `convert` and `plan` share: the source, and the sink with its settings."""
 
     source: TopicSource | GivenEvents
     settings: ChangefeedConfig

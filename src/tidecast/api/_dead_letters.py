@@ -1,4 +1,4 @@
-"""Dead letters: what lies there, and applying them once more when what was wrong is right."""
+"""Dead letters: list them, and apply them once more when the cause is mended."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ def retry_dead_letters(
     It is a batch of the checkpoint, with a row in the ledger, so that tables are proven afterwards. After a crash the
     next retry changes nothing that was applied.
 
-    Where the topic no longer holds a dead letter's message, nothing tells what came after it, and it is left where it
-    is; with `on_data_loss="continue"` it is applied, and may set a key back to it. So it may where another message,
-    which is no dead letter, cannot be read now; without that option this is an error.
+    If the topic no longer holds a dead letter's message, nothing shows what came after it, and it stays a dead letter.
+    With `on_data_loss="continue"` it is applied, and may set a key back. The same holds if another message, which is
+    no dead letter, cannot be read now; without that option this is an error.
 
-    Raises TerminalError where a run of the replica is at work, SourceChanged where the topic was made anew, and
-    ConfigError, also where the checkpoint has applied nothing, or a message that is no dead letter cannot be read.
+    Raises TerminalError if a run of the replica is at work, and SourceChanged if the topic was re-created. Raises
+    ConfigError for an option, if the checkpoint has applied nothing, or if another message cannot be read.
     Source: Changefeeds, delivery.
     """
     target = parse_target(to)
@@ -209,7 +209,7 @@ def retry_dead_letters(
 
 
 def _same_messages(letters: DataFrame, *forms: DataFrame) -> DataFrame:
-    """Return the letters that are messages of the topic: at a place of it may lie another one's, of the same name.
+    """Return the dead letters of this topic: a place may hold one of another topic of the same name.
 
     `forms` are the topic's messages; one that could not be unpacked then may be so now.
     """
@@ -220,7 +220,7 @@ def _same_messages(letters: DataFrame, *forms: DataFrame) -> DataFrame:
 
 
 def _gone(letters: DataFrame, records: DataFrame, offsets: Offsets | None) -> DataFrame:
-    """Return the letters from before what the topic has of their partition; at later places lie no messages of it."""
+    """Return the dead letters older than the first message that the topic still has of their partition."""
     place = F.struct("topic", "partition")
     starts = records.groupBy(place.alias("place")).agg(F.min("offset").alias("start"))
     end = number_at(offsets.ends if offsets else {}, F.concat_ws("/", "topic", F.col("partition").cast("string")))
@@ -254,7 +254,7 @@ def _by_reason(left: DataFrame) -> DataFrame:
 
 
 def _put_away(there: DeadLetters, mine: DataFrame, left: DataFrame) -> None:
-    """Let the folder have what is left of `mine`, and what is not `mine`; nothing is done where that is all of it."""
+    """Replace the folder's `mine` by those that are left. Does nothing if all are left."""
     others = there.frame.select("line").join(mine.select("line"), "line", "left_anti")
     applied = at_places(mine, left, "left_anti")
     if applied.isEmpty() and left.join(mine.select("line"), "line", "left_anti").isEmpty():

@@ -17,7 +17,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class TableSummary:
-    """What events hold of one table.
+    """The summary of one table's events.
 
     `versions` are its versions in the order of their first rows, `rows` the number of its row changes. `ops` are the
     operations that are known to be among them, `upsert` (an insert or an update) and `delete`: without reading the

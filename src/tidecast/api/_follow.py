@@ -65,7 +65,7 @@ def follow(
 ) -> Replicated:
     """Apply batches as they come, each at most `limit` messages of a partition, until `stop` is set.
 
-    A batch that has begun comes to its end. An error that may pass is told in the log, and the batch is tried again:
+    A batch that has begun comes to its end. An error that may pass is logged, and the batch is tried again:
     nothing is committed before it is applied. Other errors go through. Returns what all batches did together.
     """
     total, errors = Replicated(()), 0

@@ -141,12 +141,12 @@ def replicate(
     `source` is a URI, or events. The folder `checkpoint` keeps what has been applied of a URI's topic, so that the next
     run goes on from there; rows whose schema has not come yet wait in it. Without one every run reads the whole topic.
 
-    With `mode` "soft-delete" deleted rows stay in the tables, with `_deleted` true; with "history" each version of a
-    row is one, with `_valid_from` and `_valid_to`; with "log" each change is a row.
+    With `mode` "soft-delete" deleted rows stay in the tables, with `_deleted` true. With "history" each version of a
+    row is one, with `_valid_from` and `_valid_to`. With "log" each change is a row.
     `metadata` are columns that tables get besides: `_commit_ts` and `_verdict`.
 
-    With `on_unrepresentable` "string" columns that may have values which a table's type cannot hold, such as zero
-    dates, keep MySQL's text; with "fail" a row with such a value is a message that cannot be applied.
+    `on_unrepresentable` is about values that a table's type cannot hold, such as zero dates. With "string" columns that
+    may have such values keep MySQL's text. With "fail" a row with such a value is a message that cannot be applied.
 
     `ddl` is a word, `"lenient"` by default, or several, of which some are for one kind of schema change:
     `["lenient", "drop-column=ignore"]`; or a mapping, `{"default": "lenient", "drop-column": "ignore"}`.
@@ -157,32 +157,32 @@ def replicate(
     With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for
     `replay_window` of commit-ts, a duration such as "30m"; the default is "24h".
 
-    There a table is compacted with each `compact_every`-th version, 50 by default and never with 0, and files that its
-    versions of the last week do not need are removed from time to time; see `tidecast.replica.maintain`.
+    With `checkpoint`, each `compact_every`-th version of a table is compacted, by default the 50th, never with 0. Files
+    that its versions of the last week do not need are removed from time to time; see `tidecast.replica.maintain`.
 
     With `resolved_only` rows wait in `checkpoint` until a watermark in each partition covers their commit-ts. So each
     batch brings all tables to what the source was at its resolved-ts, and `snapshot` finds them so. Every message needs
     a commit-ts.
 
-    Where the topic no longer holds what follows `checkpoint`, as it was made anew or messages expired, the run stops,
-    unless `on_data_loss` is "continue": then it goes on with what is there. What was lost is a warning and stands in
-    the ledger.
+    If the topic no longer holds the messages after `checkpoint`, as it was re-created or messages expired, the run
+    stops. With `on_data_loss` "continue" it goes on with those that are left. The loss is a warning, and stands in the
+    ledger.
 
-    With `dry_run` the result's `plans` say what the next batch would do to each table, and nothing is done: no table,
-    dead letter or checkpoint is written. Which rows do not fit their checksums shows only when they are applied.
+    With `dry_run` the result's `plans` are the actions of the next batch on each table, and no table, dead letter or
+    checkpoint is written. Rows that do not match their checksums are found only when they are applied.
 
-    A topic is read once, up to its present end. `continuous` goes on with what comes later, until `stop` is set, and
-    returns what all batches did; `checkpoint` is then needed. A batch has at most `batch_size` messages of each Kafka
-    partition, and whole files. What fails in a way that may pass, such as a broker that does not answer, is tried again
-    after a while; `progress` is told of each batch.
+    A topic is read once, up to its present end. `continuous` goes on with later messages until `stop` is set, and
+    returns the report on all batches; `checkpoint` is then needed. A batch has at most `batch_size` messages of each
+    Kafka partition, and whole files. After a failure that may pass, such as a broker that does not answer, the batch is
+    tried again. `progress` gets a line for each batch.
 
     With `addr`, `host:port`, a continuous replica has a status page there, and metrics for Prometheus at `/metrics`;
     `ready` gets its URL. Any but this machine's own address takes TLS and users, as in `serve`: `ca`, `cert`, `key`,
     `users`, `users_file`.
 
-    Raises TerminalError where another run uses the checkpoint, SourceChanged where the topic no longer holds what
-    follows it, and ConfigError, also for `schema_registry`, `tz`, `checkpoint`, `continuous` or `spark` beside events,
-    and for `replay_window`, `compact_every`, `resolved_only` or `on_data_loss` without a checkpoint.
+    Raises TerminalError if another run uses the checkpoint, and SourceChanged if the topic no longer holds the messages
+    after it. Raises ConfigError for a wrong option. `schema_registry`, `tz`, `checkpoint`, `continuous` and `spark` are
+    wrong beside events, `replay_window`, `compact_every`, `resolved_only` and `on_data_loss` without a checkpoint.
     """
     target = parse_target(to)
     on_error, on_mismatch = OnError.parse(on_error), OnMismatch.parse(on_mismatch)
@@ -197,7 +197,7 @@ def replicate(
         proofs: Proofs | None = None,
         progress: Progress = progress,
     ) -> Replicated:
-        if not continuous:  # which tells of each batch what it did
+        if not continuous:  # which reports each batch
             progress("applying rows", 0, row_count(events))
         return replica.replicate(
             events.rejected.sparkSession,

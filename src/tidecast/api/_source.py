@@ -81,7 +81,7 @@ class TopicSource:
 
 
 def row_count(events: Events) -> RowCount:
-    """Return how many rows events have, for who is told of progress."""
+    """Return how many rows events have, for a progress bar."""
     return RowCount(sum(table.rows for table in events.tables))
 
 

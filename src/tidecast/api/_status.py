@@ -68,7 +68,7 @@ class SourceStatus:
 
     @property
     def backlog(self) -> int | None:
-        """What is to be read, in messages or, of files, in bytes; None where that is not known."""
+        """Return what is left to read, in messages or, of files, in bytes; None if that is unknown."""
         known = [place.backlog for place in self.places if place.backlog is not None]
         return sum(known) if known or not self.places else None
 

@@ -55,7 +55,7 @@ def _columns(versions: Sequence[TableChanges]) -> Mapping[str, _Column]:
     Raises ConfigError where no type holds the values of a column in two versions, or a column has a name of ours.
     """
     columns: dict[str, _Column] = {}
-    # What only deletes show may be no more than the key.
+    # A version that only deletes show may have no column but the key.
     for changes in sorted(versions, key=lambda v: (v.upserts_from is not None, v.schema.version), reverse=True):
         schema = changes.schema
         for column in schema.columns:

@@ -38,7 +38,7 @@ SHOWN_MISMATCHES = 20
 
 @dataclass
 class Verified:
-    """What became of the rows' checksums: by verdict, and by table and verdict; dead letters by reason."""
+    """The verdicts on rows: counts by verdict, and by table and verdict; dead letters by reason."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
     tables: dict[str, Counter[str]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Verified:
 
     @property
     def ok(self) -> bool:
-        """Whether no row failed its check."""
+        """Tell whether no row failed its check."""
         return not self.verdicts[Verdict.MISMATCH]
 
 

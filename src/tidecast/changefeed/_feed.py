@@ -28,7 +28,7 @@ _REMOVED = ".removed-"
 
 
 class State(StrEnum):
-    """What a changefeed is doing. Source: Changefeeds, states."""
+    """The state of a changefeed. Source: Changefeeds, states."""
 
     NORMAL = "normal"
     WARNING = "warning"
@@ -38,13 +38,13 @@ class State(StrEnum):
 
     @property
     def runs(self) -> bool:
-        """Whether a changefeed in this state replicates."""
+        """Tell whether a changefeed in this state replicates."""
         return self in (State.NORMAL, State.WARNING)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The last error of a changefeed: when, at which server, TiCDC's code, what happened, in full, and what to do."""
+    """The last error of a changefeed: its time, server, TiCDC code, full text, and a hint."""
 
     time: dt.datetime
     addr: str
@@ -100,7 +100,7 @@ class FeedFolder:
     def create(self, feed: Feed) -> None:
         """Keep a new changefeed, in a folder of its own. Raises TerminalError where there is another one in its place.
 
-        What a creation that a crash has cut short left there is cleared away.
+        Clears away the remains of a creation that a crash has cut short.
         """
         home = self.of(feed.id)
         if home.exists() and not self._unborn(home):

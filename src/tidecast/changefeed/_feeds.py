@@ -1,6 +1,6 @@
 """Changefeeds: their life, from create to remove.
 
-A changefeed is in one of five states (`State`): what people ask for is here, what follows from its work in
+A changefeed is in one of five states (`State`): requests of people are here, the effects of its work in
 `_scheduler`. The work itself is a `Runner`'s. Source: Changefeeds, HTTP API v2, states.
 """
 
@@ -83,7 +83,7 @@ class Changefeeds:
                     self._scheduler.on_failure(live, error)
 
     def close(self, timeout: float | None = None) -> None:
-        """Let the steps that are being made come to their end, and make no more."""
+        """Let the present steps end, and make no more."""
         self._scheduler.stop(timeout)
         self._lock.close()
 
@@ -91,7 +91,7 @@ class Changefeeds:
         """Tell whether the work can go on: the runner's, and in a folder that no other process has taken over."""
         return self._lock.held and self.runner.alive()
 
-    # What others ask
+    # Questions of others
 
     def list(self) -> list[Snapshot]:
         """Return every changefeed, by id."""
@@ -114,7 +114,7 @@ class Changefeeds:
         self._checks.checked_config(sink_uri, over_defaults(config))
         return self.sort_tables(config)
 
-    # What others tell
+    # Orders of others
 
     def create(self, spec: ChangefeedSpec) -> Snapshot:
         """Begin a changefeed, after every check that TiCDC makes, in its order. Raises TidecastError."""

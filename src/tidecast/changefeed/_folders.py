@@ -1,4 +1,4 @@
-"""Which folders changefeeds may use: a server's API lets anybody who may ask name some."""
+"""The folders that changefeeds may use: clients of a server's API name them."""
 
 from __future__ import annotations
 

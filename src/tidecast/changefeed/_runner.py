@@ -1,4 +1,4 @@
-"""What moves a changefeed forward, step by step: the seam between its state and its work."""
+"""The interface between a changefeed's state and its work: it moves forward step by step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Job:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step did: the checkpoint-ts reached, messages by table and topic, schema versions by table.
+    """The result of a step: the checkpoint-ts reached, messages by table and topic, schema versions by table.
 
     `more` tells that the source holds more already, `caught_up` that all it holds has been published. `rows_waiting`
     are rows whose schemas the source has not shown.
@@ -72,7 +72,7 @@ class Runner(Protocol):
     def step(self, job: Job) -> StepResult:
         """Publish what the source holds beyond the checkpoint, up to a bounded amount, and save the new checkpoint.
 
-        Raises TransientError for what may pass, any other TidecastError for what will not.
+        Raises TransientError for a failure that may pass, any other TidecastError for one that will not.
         """
 
     def forget(self, job_id: str) -> None:

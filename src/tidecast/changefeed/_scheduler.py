@@ -1,4 +1,4 @@
-"""Which changefeed makes its next step when, and what follows from how it ended."""
+"""Schedule the steps of changefeeds, and set their states by the results."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Scheduler:
             worker.start()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Let the steps that are being made come to their end, and make no more."""
+        """Let the present steps end, and make no more."""
         with self._feeds.changed:
             self._feeds.closing = True
             self._feeds.changed.notify_all()
@@ -103,7 +103,7 @@ class Scheduler:
                     else:
                         self.on_failure(live, outcome)
                 except (OSError, TidecastError) as error:
-                    # What was saved before is older, and true: the work since then would be done again.
+                    # The saved state is older, and true: the work since then would be done again.
                     why = error.strerror if isinstance(error, OSError) else error
                     _log.error("changefeed %s: its state cannot be saved: %s", live.feed.id, why)
                     live.due = time.monotonic() + self._timing.retry(1)

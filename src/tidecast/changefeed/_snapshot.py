@@ -1,4 +1,4 @@
-"""What is asked of a changefeed, and what is answered."""
+"""Requests and answers about a changefeed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tidecast.storage import AnyPath
 
 @dataclass(frozen=True)
 class ChangefeedSpec:
-    """What a changefeed is to be. `config` is a replica config, of which anything may be missing.
+    """A request for a changefeed. `config` is a replica config, of which anything may be missing.
 
-    What is missing has its default; if it is a `patch`, an update leaves it as it is.
+    A missing member has its default; if it is a `patch`, an update leaves it as it is.
     """
 
     id: str = ""

@@ -1,4 +1,4 @@
-"""Which tables a source has now: what its rows, repeated schemas and schema changes tell, kept over restarts."""
+"""The tables that a source has now, by its rows, repeated schemas and schema changes; kept over restarts."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class SparkRunner:
         with self._looking, source_errors(self._source):
             try:
                 return self._look()
-            except SourceChanged:  # what the source holds now is what was asked for
+            except SourceChanged:  # the messages that the source holds now were asked for
                 self.forget("")
                 self._tables = None
                 remove_tree(self._folder / _SOURCE)

@@ -1,7 +1,7 @@
 """A changefeed's configuration as TiCDC's HTTP API has it: JSON with its own names, beside TOML's.
 
-A *replica config* is a JSON object: names in snake case with a few exceptions, durations in nanoseconds. What nobody
-set and what has no default of its own is not in it. Source: Changefeeds, ReplicaConfig.
+A *replica config* is a JSON object: names in snake case with a few exceptions, durations in nanoseconds. It lacks
+members that nobody set and that have no default. Source: Changefeeds, ReplicaConfig.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def replica_config_for(config: Mapping[str, Any], sink_uri: str) -> dict[str, An
 
 
 def filter_of(config: Mapping[str, Any]) -> tuple[Filter, bool]:
-    """Return a replica config's table filter, and whether letter case counts in it."""
+    """Return a replica config's table filter, and whether upper and lower case count in it."""
     file = validate_file(file_content(config), "replica_config")
     return file.filter, file.case_sensitive
 
@@ -213,7 +213,7 @@ def _to_toml(model: type[ConfigModel], config: Mapping[str, Any]) -> dict[str, A
 
 
 def _put(found: dict[str, Any], name: str, value: Any) -> None:
-    """Set a member, unless nothing is said: null, and an empty list, which TiCDC takes for no list."""
+    """Set a member unless it is null or an empty list, which TiCDC takes for no list."""
     if value is not None and value != [] and not (name == "partition" and not value):
         found[name] = value
 

@@ -61,7 +61,7 @@ _FILE_ONLY = ("output-raw-change-event", "codec-config", "large-message-handle",
 
 @dataclass(frozen=True)
 class ChangefeedConfig:
-    """What a changefeed is told: where to publish and how.
+    """The configuration of a changefeed: where to publish and how.
 
     `place` has the sink URI's parameters with those of the file's `[sink.kafka-config]` that the URI does not
     name, so that it is all that opening the topics takes; `kafka` is what they say of the connection. `protocol` is
@@ -90,12 +90,12 @@ class ChangefeedConfig:
 
     @property
     def large_message_handle(self) -> LargeMessageHandle:
-        """What becomes of a message that is too large."""
+        """Return the options for messages that are too large."""
         return self.sink.kafka_config.large_message_handle
 
     @property
     def output_raw_change_event(self) -> bool:
-        """Whether an update of a key stays one event."""
+        """Tell whether an update of a key stays one event."""
         return self.sink.kafka_config.output_raw_change_event
 
     @property
@@ -105,27 +105,27 @@ class ChangefeedConfig:
 
     @property
     def filter(self) -> Filter:
-        """Which tables and events are replicated; see `TableMatcher` for its rules."""
+        """Return the filter of tables and events; see `TableMatcher` for its rules."""
         return self.file.filter
 
     @property
     def case_sensitive(self) -> bool:
-        """Whether letter case counts in filter rules. In matchers of dispatchers and selectors it never does."""
+        """Tell whether upper and lower case count in filter rules; elsewhere, matchers ignore it."""
         return self.file.case_sensitive
 
     @property
     def force_replicate(self) -> bool:
-        """Whether tables without a key are replicated as well."""
+        """Tell whether tables without a key are replicated as well."""
         return self.file.force_replicate or bool(self.sink.force_replicate)
 
     @property
     def routing(self) -> RoutingRules:
-        """What decides where rows go."""
+        """Return the rules that decide where rows go."""
         one_table_per_topic = protocol_named(self.protocol).one_table_per_topic
         return RoutingRules(self.dispatchers, self.column_selectors, self.default_topic, one_table_per_topic)
 
     def codec_options(self, zone: str = "UTC", cluster_id: str = "default") -> CodecOptions:
-        """Return what the protocol's codec is told; `zone` and `cluster_id` are the server's."""
+        """Return the options of the protocol's codec; `zone` and `cluster_id` are the server's."""
         return CodecOptions(
             enable_tidb_extension=self.codec.enable_tidb_extension,
             avro_enable_watermark=self.codec.avro_enable_watermark,
@@ -163,7 +163,7 @@ class ChangefeedConfig:
 
     @property
     def partition_num(self) -> int | None:
-        """The partitions of a topic that is to be created, None where nobody said."""
+        """The partitions of a topic that is to be created, None if nobody set it."""
         return self.kafka.partition_num
 
     @property
@@ -302,7 +302,7 @@ def _value(name: str, field: FieldInfo, text: str) -> object:
 
 
 def _connection(kafka: KafkaConfig) -> Iterator[tuple[str, str]]:
-    """Yield what was said of the connection, as parameters of a sink URI."""
+    """Yield the connection's options as parameters of a sink URI."""
     for attribute, field in KafkaConfig.model_fields.items():
         value = getattr(kafka, attribute)
         name = field.alias or attribute

@@ -137,7 +137,7 @@ class Integrity(ConfigModel):
 
     @property
     def check_level(self) -> Literal["none", "correctness"]:
-        """Whether rows carry checksums."""
+        """Tell whether rows carry checksums."""
         return self.integrity_check_level
 
 

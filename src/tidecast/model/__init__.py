@@ -1,4 +1,4 @@
-"""What a change is: tables, columns, types, rows, TSOs. Knows neither protocols nor places."""
+"""The model of changes: tables, columns, types, rows, TSOs. Knows neither protocols nor places."""
 
 from tidecast._tso import LOGICAL_BITS, compose, latest_tso, physical_ms, to_datetime
 from tidecast.model._actions import Action, ddl_action

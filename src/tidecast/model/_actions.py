@@ -1,4 +1,4 @@
-"""What a schema change does, told by its statement: TiDB's action number and TiCDC's name of the event."""
+"""The kind of a schema change, by its statement: TiDB's action number and TiCDC's name of the event."""
 
 from __future__ import annotations
 

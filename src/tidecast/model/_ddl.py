@@ -26,7 +26,7 @@ class Ddl:
 
     @property
     def statement(self) -> Statement | None:
-        """What its SQL says, None where that cannot be read."""
+        """Return its parsed SQL, None if that cannot be read."""
         return read_statement(self.sql)
 
     @property
@@ -61,7 +61,7 @@ class Ddl:
 
     @property
     def is_view(self) -> bool:
-        """Whether it is about a view."""
+        """Tell whether it is about a view."""
         return self.statement is not None and self.statement.subject == "VIEW"
 
 

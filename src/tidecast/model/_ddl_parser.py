@@ -1,4 +1,4 @@
-"""What a schema change's SQL says that its table's schema does not: kind of change, names, and columns as defined.
+"""Read from a schema change's SQL what its table's schema lacks: kind of change, names, and columns as defined.
 
 A statement is read as tokens, not as a tree: TiDB's dialect has forms that no parser for MySQL takes.
 Source: Debezium protocol, change types, column attributes.
@@ -113,7 +113,7 @@ class _Token(NamedTuple):
 def read_statement(sql: str, *, tidb_clauses: bool = False) -> Statement | None:
     """Return what a statement says, None where it cannot be read at all.
 
-    What stands in comments does not count; with `tidb_clauses`, TiDB's own clauses, which stand in comments, do.
+    Text in comments does not count; with `tidb_clauses`, TiDB's own clauses, which stand in comments, do.
     TiCDC prints the options of ENUM and SET as they are; one that ends with a backslash makes a statement that it
     cannot read itself.
     """

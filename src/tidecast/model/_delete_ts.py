@@ -46,7 +46,7 @@ def with_commit_ts(events: Events, before: Mapping[str, int] | None = None) -> E
 
 @reused()
 def _told() -> Column:
-    """Return what the rows around one tell of its commit-ts."""
+    """Return the bounds of a row's commit-ts by the rows around it."""
     commit_ts, partition = F.col("commit_ts"), Window.partitionBy("topic", "partition").orderBy("offset")
     before = (Window.unboundedPreceding, -1)
     same_key = F.last(commit_ts, True).over(

@@ -1,4 +1,4 @@
-"""What came out of a source: row changes by table version, schema changes, and what could not be read."""
+"""The events of a source: row changes by table version, schema changes, and messages that cannot be read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ A text that is no number counts as -1, which no row has."""
 
 
 class Op(enum.StrEnum):
-    """What happened to a row."""
+    """The operation on a row."""
 
     CREATE = "c"
     UPDATE = "u"

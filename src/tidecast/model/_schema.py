@@ -1,4 +1,4 @@
-"""What a table is: the Simple protocol's TableSchema, immutable."""
+"""The schema of a table: the Simple protocol's TableSchema, immutable."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TableSchema:
 
     @property
     def key(self) -> SchemaKey:
-        """What row messages say of their schema where it is this one."""
+        """Return the members by which row messages name this schema."""
         return self.database, self.table, self.version
 
     @cached_property

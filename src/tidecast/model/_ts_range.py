@@ -1,4 +1,4 @@
-"""Which events of a batch lie within a range of commit-ts: all others are left out."""
+"""Keep the events of a batch that lie within a range of commit-ts."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Kind(enum.Enum):
 
     @property
     def numeric(self) -> bool:
-        """Whether UNSIGNED says something about this kind."""
+        """Tell whether UNSIGNED says something about this kind."""
         return self in (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
@@ -113,7 +113,7 @@ class DataType:
 
 
 def usual_length(data_type: DataType) -> int:
-    """Return the length that TiDB tells of a type whose digits and elements decide it, 0 for others."""
+    """Return the length that TiDB shows for a type whose digits and elements decide it, 0 for others."""
     match data_type.kind:
         case Kind.DATE:
             return 10

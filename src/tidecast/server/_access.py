@@ -63,7 +63,7 @@ class Access:
 
     @property
     def tls(self) -> bool:
-        """Whether the server speaks HTTPS."""
+        """Tell whether the server speaks HTTPS."""
         return bool(self.cert and self.key)
 
     def check(self, host: str) -> None:

@@ -1,4 +1,4 @@
-"""What the API answers: JSON objects with TiCDC's members, in TiCDC's order. Source: Changefeeds, HTTP API v2."""
+"""The answers of the API: JSON objects with TiCDC's members, in TiCDC's order. Source: Changefeeds, HTTP API v2."""
 
 from __future__ import annotations
 

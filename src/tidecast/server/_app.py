@@ -35,7 +35,7 @@ Uri = Annotated[str, Field(max_length=65_536)]
 
 
 class TableQuery(BaseModel):
-    """What `verify_table` and `get_all_tables` take."""
+    """The body of `verify_table` and `get_all_tables`."""
 
     sink_uri: Uri = ""
     start_ts: Tso = 0
@@ -43,7 +43,7 @@ class TableQuery(BaseModel):
 
 
 class FeedRequest(BaseModel):
-    """What creating and updating a changefeed take."""
+    """The body of requests that create or update a changefeed."""
 
     changefeed_id: str = ""
     start_ts: Tso = 0
@@ -57,7 +57,7 @@ class FeedRequest(BaseModel):
 
 
 class OldFeedRequest(BaseModel):
-    """What creating and updating a changefeed take in version 1.
+    """The body of requests of version 1 that create or update a changefeed.
 
     Its `sink_config` has the names of a changefeed file's `[sink]`. Source: Changefeeds, HTTP API v1.
     """
@@ -93,13 +93,13 @@ class OldFeedRequest(BaseModel):
 
 
 class ResumeRequest(BaseModel):
-    """What resuming a changefeed takes."""
+    """The body of a request that resumes a changefeed."""
 
     overwrite_checkpoint_ts: Tso = 0
 
 
 class LogRequest(BaseModel):
-    """What setting the log's level takes."""
+    """The body of a request that sets the log's level."""
 
     log_level: str = ""
 

@@ -1,4 +1,4 @@
-"""What TiCDC's API has for a cluster and its TiKV: shown as far as one server has it, refused with a reason where not.
+"""TiCDC's API for a cluster and its TiKV: answered as far as one server can, else refused with a reason.
 
 Source: Changefeeds, HTTP API v2.
 """
@@ -29,7 +29,7 @@ _MOVES = ("move_table", "move_split_table", "split_table_by_region_count", "merg
 
 
 class RedactRequest(BaseModel):
-    """What setting the log's redaction takes."""
+    """The body of a request that sets the log's redaction."""
 
     redact_info_log: str = ""
 

@@ -1,4 +1,4 @@
-"""What the page of dead letters shows of a folder: where each came from and why it is one, not what it holds."""
+"""The page of dead letters: the place and cause of each, not its content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 100
 
 
 def letters_command(what: str, where: str, *options: str) -> str:
-    """Return a command that tells of dead letters."""
+    """Return a command that shows dead letters."""
     return shlex.join(("tidecast", "dead-letters", what, where, *options))
 
 
@@ -26,7 +26,7 @@ def first_letters(folder: AnyPath | None) -> dict[str, Any]:
     where = str(folder)
     found, problem = [], None
     try:
-        # What a message holds, which may be large, is let go of at once.
+        # The content of a message may be large, and is dropped at once.
         found = [_shown(letter, where) for letter in islice(dead_letters_in(folder), _SHOWN + 1)]
     except TidecastError as error:
         problem = str(error)

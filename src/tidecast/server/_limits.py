@@ -1,4 +1,4 @@
-"""What one request may take: time for its head and its body, bytes, values. Who asks for more is turned away."""
+"""The limits of one request: time for its head and its body, bytes, values. A larger one is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the status page shows of changefeeds."""
+"""The changefeeds on the status page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the status pages of a server and of a replica share: their files, rules, history and metrics."""
+"""The common parts of the status pages of a server and of a replica: files, rules, history and metrics."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 
 def about(source: str, since: float, now: float) -> dict[str, Any]:
-    """Return what a page tells of its process; times are in seconds since the epoch."""
+    """Return a page's data on its process; times are in seconds since the epoch."""
     return {
         "now": moment(now),
         "source": source,

@@ -56,7 +56,7 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """Where a browser finds it."""
+        """Return the address for a browser."""
         return f"{'https' if self.access.tls else 'http'}://{self.addr}"
 
 
@@ -86,7 +86,7 @@ class Service:
         if threading.current_thread() is not threading.main_thread():
             return self._server.run(sockets=[self._listener.socket])
         # uvicorn raises a signal once more after its own handling of it; without these the process would die of it,
-        # before the changefeeds have come to rest.
+        # before the changefeeds are at rest.
         earlier = {s: signal.signal(s, lambda *_: None) for s in (signal.SIGTERM, signal.SIGINT)}
         try:
             self._server.run(sockets=[self._listener.socket])

@@ -1,4 +1,4 @@
-"""What every kind of topic has in common."""
+"""The interface of all kinds of topics."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Topics(Protocol):
 
     @property
     def where(self) -> str:
-        """What an error calls this place, without its secrets."""
+        """Return the name of this place for errors, without its secrets."""
 
     def end_offsets(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
         """Return the present end, or one nearer to `after`: at most `limit` messages of a partition beyond it.

@@ -73,7 +73,7 @@ class FileTopics:
 
     @property
     def where(self) -> str:
-        """What an error calls this place."""
+        """Return the name of this place for errors."""
         return path_uri(self.path)
 
     def end_offsets(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:

@@ -55,7 +55,7 @@ class KafkaTopics:
 
     @property
     def where(self) -> str:
-        """What an error calls this place."""
+        """Return the name of this place for errors."""
         return f"kafka://{self.servers}/{self.topic}"
 
     def list_topics(self, pattern: str | None = None) -> list[str]:
@@ -70,7 +70,7 @@ class KafkaTopics:
 
         A partition that `after` does not know begins at `start`, in place of `latest` at its first message. A topic
         that was deleted stays among the offsets, for a new one of its name to be noticed. Raises as `read`, and
-        SourceChanged where a topic was made anew, ends before `after`, or lost messages that come after it.
+        SourceChanged where a topic was re-created, ends before `after`, or lost messages that come after it.
         """
         cluster = self._cluster()
         bounds = self._bounds(cluster, after)
@@ -155,7 +155,7 @@ class KafkaTopics:
         Messages that a failed and repeated Spark task sent twice stay twice. Raises `Unreachable` where no broker
         answers, `ConfigError` where they do not let us in, `TerminalError` for a message that is too large.
         """
-        self._cluster()  # a cluster that is not there is told at once, not after Spark's patience
+        self._cluster()  # a missing cluster is an error at once, not after Spark's patience
         ordered = frame.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "sequence")
         records = (complete(ordered) if complete else ordered).select(
             "topic", F.col("partition").cast("int").alias("partition"), "key", "value"

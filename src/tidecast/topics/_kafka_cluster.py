@@ -20,7 +20,7 @@ _SHOWN_WITHIN_S = 5.0
 _NO_TOKEN_SERVER = re.compile(r"(?i)acquire SASL OAUTHBEARER token: .*(connect|resolve|timed? ?out)")
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
-# What librdkafka has to say comes back as errors; it need not go to stderr as well.
+# librdkafka returns its messages as errors; they need not go to stderr as well.
 _quiet = logging.getLogger(f"{__name__}.librdkafka")
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False

@@ -1,4 +1,4 @@
-"""What librdkafka and Spark's Kafka source and sink raise, as tidecast's errors."""
+"""Errors of librdkafka and of Spark's Kafka source and sink, as tidecast's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Kafka sink URI says about the connection, and the same for the two Kafka clients that we use.
+"""The connection options of a Kafka sink URI, for the two Kafka clients that we use.
 
 librdkafka looks at the cluster (topics, partitions, offsets); Spark's Java client moves the messages.
 """
@@ -111,7 +111,7 @@ class KafkaOptions(SaslOptions):
 
     @property
     def tls(self) -> bool:
-        """Whether the connection is encrypted: as asked, or because certificates are given."""
+        """Tell whether the connection is encrypted: as asked, or because certificates are given."""
         return bool(self.ca) if self.enable_tls is None else self.enable_tls
 
     @property

@@ -1,4 +1,4 @@
-"""How the two Kafka clients are told who we are: of each mechanism, what it takes and what either client calls that."""
+"""SASL for the two Kafka clients: the options of each mechanism, and their names in either client."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SaslOptions:
 
     @property
     def uses_aws_identity(self) -> bool:
-        """Whether the machine's own AWS credentials say who we are."""
+        """Tell whether the machine's own AWS credentials are used."""
         return self.sasl_mechanism.upper() == _IAM
 
     def sasl_for_librdkafka(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What Spark wrote to a folder, counted: machines that share no disk with this one write elsewhere."""
+"""Count the records that Spark wrote to a folder: machines that share no disk with this one write elsewhere."""
 
 from __future__ import annotations
 
