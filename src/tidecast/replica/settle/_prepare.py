@@ -49,7 +49,7 @@ class Prepared:
 
 
 def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Settings) -> Prepared:
-    """Return events for tables. Raises ConfigError for a mask that cannot be.
+    """Return events for tables. Raises ConfigError for a mask or a key that cannot be.
 
     The model has dates as text anyway, so that their values stay the same where a table keeps text.
     """
@@ -57,6 +57,7 @@ def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Se
     origins = defaultdict[tuple[str, str], Origin](Origin)
 
     def schema(given: TableSchema) -> TableSchema:
+        given = settings.keys.schema(given)
         shown = settings.routes.schema(masks.schema(given))
         origin = origins[shown.database, shown.table]
         origin.sources.add(given.name)

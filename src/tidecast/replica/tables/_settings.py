@@ -1,4 +1,4 @@
-"""The settings file of a replica: names, masked columns, and policies for schema changes."""
+"""The settings file of a replica: names, keys, masked columns, and policies for schema changes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 from tidecast._config_model import ConfigModel
 from tidecast._errors import ConfigError
 from tidecast._secrets import resolved_settings
+from tidecast.replica.tables._keys import KeyedTable, Keys
 from tidecast.replica.tables._mask import Mask, Masks
 from tidecast.replica.tables._route import Route, Routes
 from tidecast.storage import AnyPath, storage_path
@@ -21,6 +22,7 @@ from tidecast.storage import AnyPath, storage_path
 class _File(ConfigModel):
     route: Annotated[tuple[Route, ...], Field(strict=False)] = ()
     mask: Annotated[tuple[Mask, ...], Field(strict=False)] = ()
+    tables: Annotated[tuple[KeyedTable, ...], Field(strict=False)] = ()
     ddl: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
 
 
@@ -31,6 +33,7 @@ class Settings:
     routes: Routes = field(default_factory=Routes)
     masks: Masks = field(default_factory=Masks)
     ddl: Mapping[str, str] = field(default_factory=dict)
+    keys: Keys = field(default_factory=Keys)
 
     @classmethod
     def of(cls, config: str | os.PathLike[str] | None) -> Settings:
@@ -52,7 +55,7 @@ class Settings:
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False, include_context=False)[0]
             raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", where=where) from None
-        return cls(Routes(said.route), Masks(said.mask), said.ddl)
+        return cls(Routes(said.route), Masks(said.mask), said.ddl, Keys(said.tables))
 
 
 NO_SETTINGS = Settings()

@@ -1,0 +1,74 @@
+"""Tables whose key the messages do not name, and the file of `--config` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from growing_topic import GrowingTopic, Said
+from pyspark.sql import SparkSession
+
+import tidecast
+from tidecast.model import Column, DataType, Index, TableSchema, compose
+from tidecast.replica.tables._keys import KeyedTable, Keys
+
+_T0 = compose(1_700_000_000_000)
+_PRIMARY = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("id",))
+
+
+def _canal(kind: str, at: int, data: dict[str, str], old: dict[str, str] | None = None) -> Said:
+    """A message as connectors other than TiCDC write it: it names no primary key."""
+    types = {"sqlType": {"id": 4, "n": 4}, "mysqlType": {"id": "int", "n": "int"}}
+    head = {"id": 0, "database": "d", "table": "t", "pkNames": None, "isDdl": False, "type": kind, "sql": ""}
+    time = {"es": 1_700_000_000_000 + at, "ts": 1, "_tidb": {"commitTs": _T0 + (at << 18)}}
+    return {**head, **time, **types, "data": [data], "old": [old] if old is not None else None}
+
+
+_MESSAGES = [
+    _canal("INSERT", 1, {"id": "1", "n": "1"}),
+    _canal("INSERT", 2, {"id": "2", "n": "2"}),
+    _canal("UPDATE", 3, {"id": "1", "n": "5"}, {"n": "1"}),
+    _canal("DELETE", 4, {"id": "2", "n": "2"}),
+    _canal("UPDATE", 5, {"id": "7", "n": "5"}, {"id": "1"}),
+]
+
+
+def test_rows_of_a_table_with_a_key_from_the_file_are_merged(spark: SparkSession, tmp_path: Path) -> None:
+    topic, config = GrowingTopic(tmp_path / "topic"), tmp_path / "config.toml"
+    config.write_text('[[tables]]\nmatcher = ["d.*"]\nkey = ["id"]\n')
+    options: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "config": str(config), "spark": spark}
+    uri, to = topic.uri.replace("simple", "canal-json"), str(tmp_path / "tables")
+    for batch in (_MESSAGES[:2], _MESSAGES[2:], _MESSAGES):  # the last ones are sent again
+        topic.grow(batch)
+        report = tidecast.replicate(uri, to, **options)
+        assert not report.dead_letters
+    rows = spark.read.format("delta").load(f"{to}/d/t").collect()
+    assert [tuple(row) for row in rows] == [(7, 5)]
+    assert [str(one.verdict) for one in tidecast.prove(to, spark=spark).tables] == ["equal"]
+
+
+def _schema(*indexes: Index) -> TableSchema:
+    columns = tuple(Column(name, DataType("int", length=11)) for name in ("id", "n"))
+    return TableSchema("d", "t", 1, 1, columns, indexes)
+
+
+def test_the_first_match_counts_and_others_stay_as_they_are() -> None:
+    keys = Keys([KeyedTable(matcher=("d.t",), key=("n",)), KeyedTable(matcher=("d.*",), key=("id",))])
+    assert keys.schema(_schema()).handle_key == ("n",)
+    other = TableSchema("e", "t", 1, 1, (), ())
+    assert keys.schema(other) is other
+
+
+def test_a_key_that_the_messages_name_is_checked() -> None:
+    named = _schema(_PRIMARY)
+    assert Keys([KeyedTable(matcher=("d.t",), key=("id",))]).schema(named) is named
+    with pytest.raises(tidecast.ConfigError, match=r"d\.t: .*the key is \(n\), and the messages name \(id\)"):
+        Keys([KeyedTable(matcher=("d.t",), key=("n",))]).schema(named)
+
+
+def test_a_key_of_columns_that_are_not_there_is_refused() -> None:
+    with pytest.raises(tidecast.ConfigError, match=r"d\.t: .*the table has no column x"):
+        Keys([KeyedTable(matcher=("d.t",), key=("id", "x"))]).schema(_schema())
+    with pytest.raises(tidecast.ConfigError, match="a key has no columns"):
+        Keys([KeyedTable(matcher=("d.t",), key=())])
