@@ -323,6 +323,8 @@ def _definition(tokens: Sequence[_Token], had_name: str | None = None) -> Defini
                 automatic = True
             case "GENERATED":
                 generated = _generated(rest[n:])
+            case "AS" if not generated and [t.word for t in rest[n : n + 1]] == ["("]:  # as users may write it
+                generated = _generated(rest[n:])
             case "ON" if rest[n].word == "UPDATE":
                 automatic = kind.word == "TIMESTAMP"
     return Definition(name.text, had_name or name.text, True, arguments, default, comment or None, automatic, generated)
