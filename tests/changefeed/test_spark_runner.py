@@ -299,7 +299,7 @@ def test_rules_choose_databases_and_views_and_refuse_what_is_renamed_under_them(
 @pytest.mark.parametrize(
     ("parameters", "rules", "words"),
     [
-        ("protocol=canal-json", None, "protocol canal-json is not written by tidecast"),
+        ("protocol=open-protocol", None, "protocol open-protocol is not written by tidecast"),
         ("protocol=simple", "[filter]\nignore-txn-start-ts = [1]\n", "ignore-txn-start-ts cannot be applied"),
         (
             "protocol=simple&large-message-handle-option=claim-check",

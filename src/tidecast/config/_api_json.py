@@ -50,7 +50,7 @@ _NO_EFFECT = frozenset(
         *("consistent", "scheduler", "sink.csv", "sink.encoder_concurrency", "sink.terminator", "sink.date_separator"),
         *("sink.enable_partition_separator", "sink.file_index_width", "sink.safe_mode", "sink.pulsar_config"),
         *("sink.mysql_config", "sink.cloud_storage_config", "sink.advance_timeout", "sink.open"),
-        *("sink.content_compatible", "sink.only_output_updated_columns", "sink.send-all-bootstrap-at-start"),
+        "sink.send-all-bootstrap-at-start",
         "sink.kafka_config.write_timeout",
     )
 )

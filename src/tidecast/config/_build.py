@@ -134,6 +134,8 @@ class ChangefeedConfig:
             encoding_format=self.codec.encoding_format,
             debezium_disable_schema=self.sink.debezium_disable_schema,
             debezium_output_old_value=self.sink.debezium.output_old_value,
+            content_compatible=self.sink.content_compatible,
+            only_output_updated_columns=self.sink.only_output_updated_columns,
             delete_only_output_handle_key_columns=bool(self.sink.delete_only_output_handle_key_columns),
             force_replicate=self.force_replicate,
             checksums=self.integrity.check_level == "correctness",

@@ -76,12 +76,23 @@ class TableSchema:
         """
         stored = {c.name for c in self.columns if not c.virtual}
         unique = [i for i in self.indexes if i.unique and not (i.primary or i.nullable)]
-        copied = unique[0].columns if unique else None
-        primary = [i for i in self.indexes if i.primary and not (i.name == "primary" and i.columns == copied)]
+        primary = self._primary
         usable = [i for i in unique if stored.issuperset(i.columns)]
-        chosen = primary[0] if primary else min(usable, key=lambda i: len(i.columns), default=None)
+        chosen = primary or min(usable, key=lambda i: len(i.columns), default=None)
         names = set(chosen.columns) if chosen else set()
         return tuple(c.name for c in self.columns if c.name in names)
+
+    @cached_property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns of the primary key, in table order; empty where there is none."""
+        names = {*self._primary.columns} if self._primary else set()
+        return tuple(c.name for c in self.columns if c.name in names)
+
+    @cached_property
+    def _primary(self) -> Index | None:
+        """The primary key, but for TiDB's copy of a unique index (see `handle_key`)."""
+        copied = next((i.columns for i in self.indexes if i.unique and not (i.primary or i.nullable)), None)
+        return next((i for i in self.indexes if i.primary and not (i.name == "primary" and i.columns == copied)), None)
 
     def column(self, name: str) -> Column:
         """Return the column of this name; KeyError where there is none."""

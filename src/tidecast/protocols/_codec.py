@@ -32,6 +32,8 @@ class CodecOptions:
     encoding_format: str = "json"
     debezium_disable_schema: bool = False
     debezium_output_old_value: bool = True
+    content_compatible: bool = False
+    only_output_updated_columns: bool = False
     delete_only_output_handle_key_columns: bool = False
     force_replicate: bool = False
     checksums: bool = False

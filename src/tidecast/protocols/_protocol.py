@@ -72,7 +72,8 @@ class WireProtocol:
     `wrong_options` are TiCDC's objections to a changefeed's options, in its words.
 
     Its abilities are `needs_registry`; `reads_avro`, if messages may be Avro; `one_table_per_topic`; `bootstraps`,
-    if messages repeat a table's schema. With `zoned_checksums` they depend on a time zone that messages do not name.
+    if messages repeat a table's schema; `ddl_partitions`, how many of a topic's partitions get a schema change, None
+    for all. With `zoned_checksums` they depend on a time zone that messages do not name.
     `compressed` are the parts that `large-message-handle-compression` packs, key or value. With `large_messages`,
     `large-message-handle-option` may be set. `claim_check_location` is where a value (binary to string) says that the
     whole message lies, null for a whole one.
@@ -93,6 +94,7 @@ class WireProtocol:
     bootstraps: bool = False
     compressed: tuple[str, ...] = ()
     large_messages: Callable[[CodecOptions], bool] = _none_too_large
+    ddl_partitions: int | None = None
     claim_check_location: Callable[[Column], Column] | None = None
 
     def check_registry(self, registry: Registry | None) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql.window import Window
 
 from tidecast._errors import TerminalError
 from tidecast.model import Ddl, TableSchema
+from tidecast.protocols import protocol_named
 from tidecast.publish._batch import Batch, OutgoingTable, Stop
 from tidecast.publish._bootstrap import Bootstraps, table_key
 from tidecast.publish._control_events import Control, ddl_topic
@@ -125,7 +126,7 @@ class SchemaEvents:
             if messages:
                 if ddl.schema:
                     self._rules.told(ddl.schema)
-                partitions = batch.topics.partitions(topic)
+                partitions = batch.topics.partitions(topic)[: protocol_named(batch.config.protocol).ddl_partitions]
                 packed = map(self._size.packed, messages)
                 yield [Control(ddl.position, topic, partitions, m, table=ddl.table) for m in packed]
 

@@ -24,9 +24,8 @@ from pyspark.sql import functions as F
 from strategies import fixed, plain, texts
 
 import tidecast
-from tidecast._errors import ConfigError
 from tidecast.model import Events, InvalidSchema, Kind
-from tidecast.protocols import check_writable, guess_protocol
+from tidecast.protocols import guess_protocol
 from tidecast.protocols.canal_json import PROTOCOL
 from tidecast.protocols.canal_json._schema import table_schema
 from tidecast.sources import read_records
@@ -417,8 +416,3 @@ def test_messages_are_explained_without_spark(by_hand: list[dict[str, Any]]) -> 
     assert told.columns[:2] == [("id", "bigint"), ("ti", "tinyint")]
     assert PROTOCOL.describe(None, json_bytes(watermark)).commit_ts == watermark["_tidb"]["watermarkTs"]
     assert PROTOCOL.describe(None, b"[]").type == PROTOCOL.describe(None, None).type == ""
-
-
-def test_it_is_no_sink(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="protocol canal-json is not written by tidecast"):
-        check_writable("canal-json")

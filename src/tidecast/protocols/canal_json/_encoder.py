@@ -1,0 +1,211 @@
+"""Rows on Arrow columns to Canal-JSON messages. Source: Canal-JSON protocol, members, rows, values and types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidecast._go import MARKUP, to_json
+from tidecast.model import LOGICAL_BITS, Column, DataType, Kind, Op
+from tidecast.protocols._codec import RoutedTable
+from tidecast.protocols._decoded import Rows, first_named
+from tidecast.protocols.canal_json._column_types import mysql_type, sql_type
+from tidecast.protocols.canal_json._message import ROW_OPS
+from tidecast.protocols.canal_json._options import CanalOptions
+from tidecast.values import (
+    BYTES,
+    PLAIN,
+    TEXT,
+    Quoting,
+    bit_number,
+    decimal_text,
+    enum_number,
+    field,
+    joined,
+    json_string,
+    null_where,
+    refused,
+    set_mask,
+    shift_zone,
+    shortest_text,
+    spread,
+    to_numpy,
+    valid,
+)
+
+Pieces = list[pa.Array | str]
+
+_ESCAPES = str.maketrans(
+    {chr(c): f"\\u{c:04x}" for c in range(0x20)}
+    | {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
+    | MARKUP
+)
+_GO = Quoting(
+    PLAIN.odd + bytes({character.encode()[0] for character in MARKUP}), lambda text: f'"{text.translate(_ESCAPES)}"'
+)
+"""How values become strings: TiCDC writes `\\u0008` and `\\u000c` where Go's own encoder has shorter escapes."""
+
+
+@dataclass(frozen=True)
+class CanalEncoder:
+    """Makes Canal-JSON messages; see `Encoder`. `build_ts` is when they are made, in milliseconds since the
+    epoch: a time for all, or one per row."""
+
+    options: CanalOptions
+    build_ts: int | np.ndarray
+
+    def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Name the column: a number that is not finite, an element that is none, a BIT beyond 64 bits."""
+        wrong = []
+        for column in table.schema.columns:
+            if column.virtual:
+                continue
+            text = f"column {column.name} holds nothing that Canal-JSON can say"
+            for side in (rows.old, rows.data):
+                bad = _unsayable(column.data_type, field(side, column.name))
+                if bad is not None:
+                    wrong.append((text, bad))
+        return first_named(wrong, len(rows.at))
+
+    def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Return the empty key that TiCDC's producer makes of none."""
+        return pa.array([b""] * len(rows.at), BYTES)
+
+    def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Return a row's message."""
+        return self._messages(table, rows, None, reduced=False)
+
+    def reduced(self, table: RoutedTable, rows: Rows, location: pa.Array | None) -> pa.Array:
+        """Return the message with the handle key alone; a table without one shows all its columns."""
+        return self._messages(table, rows, location, reduced=True)
+
+    def _messages(self, table: RoutedTable, rows: Rows, location: pa.Array | None, *, reduced: bool) -> pa.Array:
+        allowed, handle = table.columns, {*table.schema.handle_key}
+        shown = [c for c in table.schema.columns if not c.virtual and (allowed is None or c.name in allowed)]
+        keys = [c for c in shown if c.name in handle] or shown
+        messages = pa.nulls(len(rows.at), BYTES)
+        for kind, op in ROW_OPS.items():
+            places = np.flatnonzero(np.asarray(pc.equal(rows.op, op.value)))
+            if not places.size:
+                continue
+            mine = rows.at_places(places)
+            alone = reduced or (op is Op.DELETE and self.options.delete_only_output_handle_key_columns)
+            made_at = self.build_ts if isinstance(self.build_ts, int) else self.build_ts[places]
+            lies = None if location is None else location.take(pa.array(places))
+            columns = keys if alone else shown
+            pieces = [
+                *self._head(table, kind, mine, made_at, columns),
+                *self._sides(op, mine, columns),
+                *self._extension(mine, lies, reduced=reduced),
+                "}",
+            ]
+            made = spread(joined(pieces, TEXT).cast(BYTES), places, len(rows.at))
+            messages = pc.coalesce(messages, made)
+        return messages
+
+    def _head(
+        self, table: RoutedTable, kind: str, rows: Rows, made_at: int | np.ndarray, columns: Sequence[Column]
+    ) -> Pieces:
+        schema, whole = table.schema, self.options.content_compatible
+        head = {"id": 0, "database": schema.database, "table": schema.table, "pkNames": [*schema.primary_key]}
+        types = {c.name: mysql_type(c.data_type, whole=whole) for c in sorted(columns, key=lambda c: c.name.encode())}
+        row, pieces = rows.image, Pieces()
+        for column in columns:
+            pieces.append(f"{',' if pieces else '{'}{to_json(column.name)}:")
+            pieces.append(sql_type(column.data_type, field(row, column.name)))
+        return [
+            to_json({**head, "isDdl": False, "type": kind})[:-1],
+            ',"es":',
+            pa.array(to_numpy(rows.commit_ts) >> LOGICAL_BITS).cast(TEXT),
+            ',"ts":',
+            str(made_at) if isinstance(made_at, int) else pa.array(made_at).cast(TEXT),
+            ',"sql":"","sqlType":',
+            *(pieces or ["{"]),
+            f'}},"mysqlType":{to_json(types)}',
+        ]
+
+    def _sides(self, op: Op, rows: Rows, columns: Sequence[Column]) -> Pieces:
+        """Return the pieces of `old` and `data`. The old row of an update that nobody knows is null."""
+        texts = {c.name: self._texts(c, field(rows.image, c.name)) for c in columns}
+        data: Pieces = [',"data":[', *_object(columns, texts), "]"]
+        if op is not Op.UPDATE:
+            return [',"old":null', *data]
+        before = {c.name: self._texts(c, field(rows.old, c.name)) for c in columns}
+        old = _changed(columns, before, texts) if self.options.only_updated else _object(columns, before)
+        known = valid(rows.old)
+        if known.all():
+            return [',"old":[', *old, "]", *data]
+        shown = null_where(joined(["[", *old, "]"], TEXT), ~known)
+        return [',"old":', pc.fill_null(shown, "null"), *data]
+
+    def _extension(self, rows: Rows, location: pa.Array | None, *, reduced: bool) -> Pieces:
+        if not self.options.enable_tidb_extension:
+            return []
+        pieces: Pieces = [',"_tidb":{"commitTs":', pa.array(to_numpy(rows.commit_ts)).cast(TEXT)]
+        if location is not None:
+            pieces += [',"claimCheckLocation":', json_string(location, _GO)]
+        elif reduced:
+            pieces.append(',"onlyHandleKey":true')
+        return [*pieces, "}"]
+
+    def _texts(self, column: Column, value: pa.Array) -> pa.Array:
+        """Return a column's values as JSON, never null."""
+        kind, write = column.data_type.kind, _WRITERS.get(column.data_type.kind)
+        if kind is Kind.TIMESTAMP:
+            value = shift_zone(value, "UTC", self.options.zone)
+        text = json_string(_latin(value) if kind is Kind.BINARY else value, _GO) if write is None else None
+        if text is None and write is not None:
+            text = null_where(joined(['"', write(column.data_type, value).cast(TEXT), '"'], TEXT), ~valid(value))
+        return pc.fill_null(text, "null")
+
+
+def _object(columns: Sequence[Column], texts: dict[str, pa.Array]) -> Pieces:
+    pieces: Pieces = []
+    for column in columns:
+        pieces += [f"{',' if pieces else '{'}{to_json(column.name)}:", texts[column.name]]
+    return [*pieces, "}"]
+
+
+def _changed(columns: Sequence[Column], before: dict[str, pa.Array], after: dict[str, pa.Array]) -> Pieces:
+    """Return the pieces of an object with the columns whose text changed."""
+    pieces: Pieces = []
+    written = np.zeros(len(next(iter(before.values()))), bool)
+    for column in columns:
+        changed = np.asarray(pc.not_equal(before[column.name], after[column.name]))
+        comma = pa.array(np.where(written, ",", ""), TEXT)
+        member = joined([comma, f"{to_json(column.name)}:", before[column.name]], TEXT)
+        pieces.append(null_where(member, ~changed))
+        written |= changed
+    return ["{", *pieces, "}"]
+
+
+def _latin(value: pa.Array) -> pa.Array:
+    """Return each byte as the character with its number."""
+    return pa.array([None if one is None else one.decode("latin-1") for one in value.to_pylist()], TEXT)
+
+
+def _unsayable(data_type: DataType, value: pa.Array) -> np.ndarray | None:
+    match data_type.kind:
+        case Kind.FLOAT | Kind.DOUBLE:
+            infinite: np.ndarray = ~np.isfinite(to_numpy(value))
+            return infinite
+        case Kind.ENUM | Kind.SET | Kind.BIT:
+            return refused(value, _WRITERS[data_type.kind](data_type, value))
+    return None
+
+
+_WRITERS: dict[Kind, Callable[[DataType, pa.Array], pa.Array]] = {
+    Kind.INTEGER: lambda data_type, value: value,
+    Kind.YEAR: lambda data_type, value: value,
+    Kind.FLOAT: lambda data_type, value: shortest_text(value),
+    Kind.DOUBLE: lambda data_type, value: shortest_text(value),
+    Kind.DECIMAL: lambda data_type, value: decimal_text(value),
+    Kind.ENUM: enum_number,
+    Kind.SET: set_mask,
+    Kind.BIT: lambda data_type, value: bit_number(value),
+}
+"""The text of values that need no escapes, by kind; those of any other kind are strings."""
