@@ -111,7 +111,7 @@ def test_what_cannot_be_applied_or_read(spark: SparkSession, tmp_path: Path) -> 
     found = replica.run(dry_run=True)
     assert [plan.actions for plan in found.plans] == [("set aside 1 row change: column n changed from int to string",)]
     assert sum(found.dead_letters.values()) == 1
-    assert replica.run().dead_letters == {"schema_change": 1, **found.dead_letters}
+    assert replica.run().dead_letters == {"schema-change": 1, **found.dead_letters}
 
 
 def test_the_command_prints_the_plan(spark: SparkSession, tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def _new(op: str, row: Texts, old: Texts | None) -> Texts | None:
 
 
 def _old(op: str, row: Texts, old: Texts | None) -> Texts | None:
-    """Return the row before a change; an update shows no column that it leaves alone, or all of them."""
+    """Return the row before a change. An update may leave out columns that it does not change, or the whole row."""
     if op == Op.DELETE:
         return row
     return {**row, **old} if op == Op.UPDATE and old is not None else None
@@ -149,7 +149,7 @@ def _old(op: str, row: Texts, old: Texts | None) -> Texts | None:
 
 def _problem(names: Sequence[str], op: str, row: Texts | None, old: Texts | None) -> str | None:
     """Return what is wrong with the columns of a row and of the row before it, None where nothing is."""
-    if row is None or (op == Op.UPDATE and old is None):
+    if row is None:
         return "the row is missing"
     known = {*names}
     for shown, whole in ((row, True), (old or {}, False)):

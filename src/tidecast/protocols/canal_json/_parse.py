@@ -44,7 +44,7 @@ class Said:
 
     `since` is when it happened: the commit-ts, or the first one of its millisecond. `columns` are in the table's order,
     `types` by column, sorted by name. A message of TiCDC's has one of `rows`; `old` are what an update shows of the
-    rows before it.
+    rows before it, none where it does not.
     """
 
     kind: str
@@ -187,9 +187,9 @@ def _problems(members: Mapping[str, Any], said: Said) -> Iterator[tuple[bool, Re
     yield not (said.database and said.table), Reason.BAD_MESSAGE, "a row without its database and table"
     yield not said.rows, Reason.BAD_MESSAGE, "the row is missing"
     yield (
-        said.op is Op.UPDATE and len(said.old) != len(said.rows),
+        said.op is Op.UPDATE and members.get("old") is not None and len(said.old) != len(said.rows),
         Reason.BAD_MESSAGE,
-        "the old row is missing",
+        "an old row is missing",
     )
     typed = {name for name, _ in said.types}
     yield not said.types, Reason.BAD_MESSAGE, "it names no types: mysqlType is missing or null"
