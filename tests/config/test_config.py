@@ -782,7 +782,14 @@ def test_secrets_are_in_no_error(tmp_path: Path, old: str, new: str) -> None:
 
 
 def test_settings_that_do_nothing_here_are_named() -> None:
-    given = {"sink": {"send-all-bootstrap-at-start": True, "kafka_config": {"write_timeout": "9s"}}, "memory_quota": 7}
+    routes = [{"matcher": ["a.*"], "target-schema": "b"}, {"matcher": ["c.*"], "target-schema": "d"}]
+    sink = {"send-all-bootstrap-at-start": True, "kafka_config": {"write_timeout": "9s"}, "dispatchers": routes}
+    given = {"sink": sink, "memory_quota": 7}
     idle = without_effect(merge_replica_configs(default_replica_config(), given))
-    assert idle == ["memory_quota", "sink.kafka_config.write_timeout", "sink.send-all-bootstrap-at-start"]
+    assert idle == [
+        "memory_quota",
+        "sink.dispatchers.target-schema",
+        "sink.kafka_config.write_timeout",
+        "sink.send-all-bootstrap-at-start",
+    ]
     assert without_effect(default_replica_config()) == []

@@ -50,8 +50,8 @@ _NO_EFFECT = frozenset(
         *("consistent", "scheduler", "sink.csv", "sink.encoder_concurrency", "sink.terminator", "sink.date_separator"),
         *("sink.enable_partition_separator", "sink.file_index_width", "sink.safe_mode", "sink.pulsar_config"),
         *("sink.mysql_config", "sink.cloud_storage_config", "sink.advance_timeout", "sink.open"),
-        "sink.send-all-bootstrap-at-start",
-        "sink.kafka_config.write_timeout",
+        *("sink.send-all-bootstrap-at-start", "sink.kafka_config.write_timeout"),
+        *("sink.dispatchers.target-schema", "sink.dispatchers.target-table"),
     )
 )
 """Settings that mean something to other sinks, other protocols, or a cluster."""
@@ -165,7 +165,7 @@ def filter_of(config: Mapping[str, Any]) -> tuple[Filter, bool]:
 
 def without_effect(config: Mapping[str, Any]) -> list[str]:
     """Return the names of the settings that differ from the defaults and mean nothing to this program."""
-    return sorted(_idle(default_replica_config(), config, ""))
+    return sorted({*_idle(default_replica_config(), config, "")})
 
 
 def mask_replica_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,6 +249,9 @@ def _idle(defaults: Mapping[str, Any], config: Mapping[str, Any], path: str) -> 
                 yield here
         elif isinstance(value, Mapping):
             yield from _idle(defaults.get(name, {}), value, f"{here}.")
+        elif isinstance(value, list):
+            for one in value:
+                yield from _idle({}, one, f"{here}.") if isinstance(one, Mapping) else ()
 
 
 def _masked(model: type[ConfigModel], config: Mapping[str, Any]) -> dict[str, Any]:
