@@ -75,7 +75,9 @@ class Planner:
         """
         run, needed = self.run, bool(part.changes)
         try:
-            place = run.table(self.settled.lies_as(part.name), make_database=bool(part.changes))
+            # In a dry run no table has followed its rename.
+            name = self.settled.name_before(part.name) if run.dry else part.name
+            place = run.table(name, make_database=bool(part.changes))
             drops = any(kind_of(c) is DdlKind.DROP_TABLE and carries_out(c, run.on_ddl) for c in part.ddl)
             needed |= drops or (bool(part.ddl) and place.exists())
             if not (needed or part.told):

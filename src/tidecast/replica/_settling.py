@@ -42,11 +42,10 @@ class Settled:
     events: Events
     renaming: Renames
     sent: Sequence[Ddl]
-    dry: bool = False
 
-    def lies_as(self, name: Name) -> Name:
-        """Return under which name a table lies: in a dry run no table has followed its rename."""
-        for rename in reversed(self.renaming.done if self.dry else ()):
+    def name_before(self, name: Name) -> Name:
+        """Return the name of a table before the renames of this batch."""
+        for rename in reversed(self.renaming.done):
             name = rename.old if rename.new == name else name
         return name
 
@@ -68,7 +67,7 @@ def settle(run: Run, events: Events, ready: Prepared) -> Settled:
         run.applied.tell_renamed()
     renaming.keep_apart(ready.events, lambda name: since_of(run.table(name)))
     renaming.check_sources(ready.sources)
-    return Settled(ready, renaming.follow(ready.events), renaming, events.ddl, run.dry)
+    return Settled(ready, renaming.follow(ready.events), renaming, events.ddl)
 
 
 def parts_of(run: Run, events: Events) -> dict[Name, Part]:

@@ -21,6 +21,7 @@ from tidecast.values._arrow import (
 )
 from tidecast.values._avro import avro_bytes
 from tidecast.values._decimals import decimal_bytes, decimal_of_bytes, decimal_text
+from tidecast.values._digits import DIGITS
 from tidecast.values._from_text import bytes_of_base64, from_text, real, unsigned, whole
 from tidecast.values._json import PLAIN, Quoting, base64_text, json_object, json_string, json_value
 from tidecast.values._kinds import arrow_type, row_type
@@ -39,6 +40,7 @@ from tidecast.values._zones import is_zone, shift_zone
 
 __all__ = [
     "BYTES",
+    "DIGITS",
     "PLAIN",
     "TEXT",
     "Quoting",

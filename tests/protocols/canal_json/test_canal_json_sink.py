@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from growing_topic import ID, GrowingTopic, ddl, row, table
 from pyspark.sql import SparkSession
@@ -20,8 +21,6 @@ _N = {**ID, "name": "n", "nullable": True}
 
 def _messages(topic: Path) -> list[tuple[int, dict[str, Any]]]:
     """The messages of a topic in Parquet files, each with its partition."""
-    import pyarrow.parquet as pq
-
     found = [record for file in sorted(topic.glob("*.parquet")) for record in pq.read_table(file).to_pylist()]
     return [(record["partition"], json.loads(record["value"])) for record in found]
 

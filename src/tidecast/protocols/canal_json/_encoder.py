@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,20 +18,16 @@ from tidecast.protocols.canal_json._message import ROW_OPS
 from tidecast.protocols.canal_json._options import CanalOptions
 from tidecast.values import (
     BYTES,
+    DIGITS,
     PLAIN,
     TEXT,
     Quoting,
-    bit_number,
-    decimal_text,
-    enum_number,
     field,
     joined,
     json_string,
     null_where,
     refused,
-    set_mask,
     shift_zone,
-    shortest_text,
     spread,
     to_numpy,
     valid,
@@ -154,7 +150,7 @@ class CanalEncoder:
 
     def _texts(self, column: Column, value: pa.Array) -> pa.Array:
         """Return a column's values as JSON, never null."""
-        kind, write = column.data_type.kind, _WRITERS.get(column.data_type.kind)
+        kind, write = column.data_type.kind, DIGITS.get(column.data_type.kind)
         if kind is Kind.TIMESTAMP:
             value = shift_zone(value, "UTC", self.options.zone)
         text = json_string(_latin(value) if kind is Kind.BINARY else value, _GO) if write is None else None
@@ -194,18 +190,5 @@ def _unsayable(data_type: DataType, value: pa.Array) -> np.ndarray | None:
             infinite: np.ndarray = ~np.isfinite(to_numpy(value))
             return infinite
         case Kind.ENUM | Kind.SET | Kind.BIT:
-            return refused(value, _WRITERS[data_type.kind](data_type, value))
+            return refused(value, DIGITS[data_type.kind](data_type, value))
     return None
-
-
-_WRITERS: dict[Kind, Callable[[DataType, pa.Array], pa.Array]] = {
-    Kind.INTEGER: lambda data_type, value: value,
-    Kind.YEAR: lambda data_type, value: value,
-    Kind.FLOAT: lambda data_type, value: shortest_text(value),
-    Kind.DOUBLE: lambda data_type, value: shortest_text(value),
-    Kind.DECIMAL: lambda data_type, value: decimal_text(value),
-    Kind.ENUM: enum_number,
-    Kind.SET: set_mask,
-    Kind.BIT: lambda data_type, value: bit_number(value),
-}
-"""The text of values that need no escapes, by kind; those of any other kind are strings."""

@@ -20,5 +20,5 @@ class CanalOptions:
 
     @property
     def only_updated(self) -> bool:
-        """Whether the old row of an update shows only the columns that changed."""
+        """Tell whether the old row of an update shows only the columns that changed."""
         return self.only_output_updated_columns or self.content_compatible

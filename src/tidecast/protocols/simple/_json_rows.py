@@ -18,20 +18,16 @@ from tidecast.protocols.simple._message import ROW_OPS, VERSION
 from tidecast.protocols.simple._row_messages import RowMessages
 from tidecast.values import (
     BYTES,
+    DIGITS,
     PLAIN,
     TEXT,
     Quoting,
     base64_text,
-    bit_number,
-    decimal_text,
-    enum_number,
     field,
     joined,
     json_string,
     null_where,
-    set_mask,
     shift_zone,
-    shortest_text,
     spread,
     valid,
 )
@@ -121,14 +117,7 @@ def _value(column: Column, value: pa.Array, zone: str) -> Pieces:
 
 
 _WRITERS: dict[Kind, Callable[[DataType, pa.Array], pa.Array]] = {
-    Kind.INTEGER: lambda data_type, value: value,
-    Kind.YEAR: lambda data_type, value: value,
-    Kind.FLOAT: lambda data_type, value: shortest_text(value),
-    Kind.DOUBLE: lambda data_type, value: shortest_text(value),
-    Kind.DECIMAL: lambda data_type, value: decimal_text(value),
-    Kind.ENUM: enum_number,
-    Kind.SET: set_mask,
-    Kind.BIT: lambda data_type, value: bit_number(value),
+    **DIGITS,
     Kind.BINARY: lambda data_type, value: base64_text(value),
 }
 """The text of values that need no escapes, by kind; a number is written as its text."""

@@ -60,7 +60,8 @@ def merge(
     with ExitStack() as kept:
         asked, hashed = _counts_of_changes(plan, keys), proof is not None
         counts = [*_counts_of_actions(plan), *(effect(plan) if proof else ())]
-        if _is_small(plan):  # one pass tells all, and one copy is kept
+        small = _is_small(plan)
+        if small:  # one pass tells all, and one copy is kept
             actions = with_action(plan, changes, None if plan.present is None else BatchKeys(), hashed=hashed)
             actions, done = counted_once(actions, [*asked, *counts], kept)
             come, batch = done, BatchKeys.of(done, key_type(plan))
@@ -80,6 +81,8 @@ def merge(
                 plan.place.create(to_do.select(stored_columns(plan)), plan.key, plan.notes)
         elif done["upserted"] or done["deleted"]:
             with writing(proof, done):
+                if not small:  # a small table needs no preparation
+                    prepare(plan, done)
                 execute(plan, to_do, done, batch)
     warnings = of_several_topics(plan, come["topics"])
     if come["scattered"] and not (has_commit_ts or ordered):
@@ -208,6 +211,12 @@ def _without_repeated(changes: DataFrame) -> DataFrame:
     )
 
 
+def prepare(plan: Plan, done: Row) -> None:
+    """Make the table ready for the actions counted in `done`, in a commit of its own if need be."""
+    if done[UPDATE] or done[DELETE]:
+        plan.place.before_updates()
+
+
 def execute(plan: Plan, actions: DataFrame, done: Row, keys: BatchKeys, where: Sequence[Column] = ()) -> None:
     """Do what `action` says to the table, where the aggregates of `_counts_of_actions` came to `done`.
 
@@ -216,8 +225,6 @@ def execute(plan: Plan, actions: DataFrame, done: Row, keys: BatchKeys, where: S
     # Spark's own merge, as Delta's needs a plugin in a Spark Connect server. The table has no alias in it: the changes
     # are one column, of a name that no table has.
     change, stored = F.col(_CHANGE), plan.place.stored
-    if done[UPDATE] or done[DELETE]:
-        plan.place.before_updates()
 
     def there(name: str) -> Column:
         return F.col(sql_name(stored(name)))

@@ -12,7 +12,7 @@ from tidecast.replica._report import TableReport
 from tidecast.replica.apply._changes import changes_of
 from tidecast.replica.apply._history import DELETE, INSERT, UPDATE, laid_out, moments, open_since
 from tidecast.replica.apply._lookup import BatchKeys
-from tidecast.replica.apply._merge import counts_by_action, effect, execute
+from tidecast.replica.apply._merge import counts_by_action, effect, execute, prepare
 from tidecast.replica.apply._reports import of_several_topics, report_of, unrepresentable_by_column
 from tidecast.replica.apply._rows import (
     HASHES,
@@ -65,6 +65,7 @@ def keep_versions(
                 plan.place.create(to_do.select(stored_columns(plan)), plan.key, plan.notes)
         elif any(came[action] for action in (INSERT, UPDATE, DELETE)):
             with writing(proof, came):
+                prepare(plan, came)
                 execute(plan, to_do, came, BatchKeys(), [open_since(done["since"])])
     upserted, deleted = came["upserted"], came["deleted"]
     unchanged = done["moments"] - upserted - deleted

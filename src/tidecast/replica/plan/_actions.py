@@ -9,17 +9,17 @@ from pyspark.sql import types as T
 
 from tidecast._counted import counted
 from tidecast.model import Reason
-from tidecast.replica.plan._evolve import Evolution, steps
+from tidecast.replica.plan._evolve import Evolution, key_text, steps
 from tidecast.replica.tables import Shape, fills
 
 
 @dataclass(frozen=True)
 class SetAside:
-    """Send rows to the dead letters, whatever they hold; `rows` is None where nobody has counted them."""
+    """Send rows to the dead letters, whatever they hold."""
 
     reason: Reason
     cause: str
-    rows: int | None = None
+    rows: int
 
     def told(self) -> Iterator[str]:
         """Yield the action in words."""
@@ -90,7 +90,7 @@ class AlterTable:
         if self.order:
             yield f"put columns into the order {', '.join(self.order)}"
         if self.key != self.was_key:
-            yield f"change the key from {_key(self.was_key)} to {_key(self.key)}"
+            yield f"change the key from {key_text(self.was_key)} to {key_text(self.key)}"
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class RemakeTable:
     def told(self) -> Iterator[str]:
         """Yield the action in words."""
         if self.columns:
-            yield f"make the empty table anew: {_columns(self.columns)}, key {_key(self.key)}"
+            yield f"make the empty table anew: {_columns(self.columns)}, key {key_text(self.key)}"
 
 
 @dataclass(frozen=True)
@@ -120,14 +120,14 @@ class CreateTable:
 
     def told(self) -> Iterator[str]:
         """Yield the action in words."""
-        yield f"create the table: {_columns(self.columns)}, key {_key(self.key)}"
+        yield f"create the table: {_columns(self.columns)}, key {key_text(self.key)}"
 
 
 @dataclass(frozen=True)
 class Merge:
     """Bring the rows of keys up to their newest change."""
 
-    rows: int | None = None
+    rows: int
 
     def told(self) -> Iterator[str]:
         """Yield the action in words."""
@@ -138,7 +138,7 @@ class Merge:
 class KeepVersions:
     """Put a row for each change of a key among the versions of the table."""
 
-    rows: int | None = None
+    rows: int
 
     def told(self) -> Iterator[str]:
         """Yield the action in words."""
@@ -149,7 +149,7 @@ class KeepVersions:
 class Append:
     """Add each change as a row."""
 
-    rows: int | None = None
+    rows: int
 
     def told(self) -> Iterator[str]:
         """Yield the action in words."""
@@ -189,13 +189,9 @@ def _order(evolution: Evolution) -> list[str]:
     return order if evolution.order and order != there else []
 
 
-def _rows(rows: int | None) -> str:
-    return "rows" if rows is None else counted(rows, "row change", "row changes")
+def _rows(rows: int) -> str:
+    return counted(rows, "row change", "row changes")
 
 
 def _columns(columns: Mapping[str, T.DataType]) -> str:
     return ", ".join(f"{name} {kind.simpleString()}" for name, kind in columns.items())
-
-
-def _key(key: Sequence[str] | None) -> str:
-    return f"({', '.join(key)})" if key else "none"

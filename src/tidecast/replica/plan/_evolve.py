@@ -291,7 +291,7 @@ def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rule
         accepted.append(version)
         if on_new_key is not rules.on_new_key:
             rekeyed = True
-            news.append((None, f"{KEY_CHANGED} {_key(old_key)} to {_key(key)}"))
+            news.append((None, f"{KEY_CHANGED} {key_text(old_key)} to {key_text(key)}"))
         if settled:
             news += _news(before, there, move)
             again += sorted(kept & {c.name for c in there.columns} - {c.name for c in before.columns})
@@ -481,7 +481,7 @@ def _clash(shape: Shape, by: Shape, kept: Set[str] = frozenset(), on_new_key: On
     """Return why a table of one shape, with columns `kept` for itself, cannot become one that holds another's rows."""
     other_key = shape.key is not None and set(shape.key) != set(by.key or ())
     if other_key and on_new_key is not OnNewKey.NO_KEY:
-        return f"{KEY_CHANGED} {_key(shape.key)} to {_key(by.key)}"
+        return f"{KEY_CHANGED} {key_text(shape.key)} to {key_text(by.key)}"
     for name, here in shape.columns.items():
         there = by.columns.get(name)
         if there is None and name in kept:
@@ -493,5 +493,6 @@ def _clash(shape: Shape, by: Shape, kept: Set[str] = frozenset(), on_new_key: On
     return None
 
 
-def _key(key: tuple[str, ...] | None) -> str:
+def key_text(key: Sequence[str] | None) -> str:
+    """Return a key in words."""
     return f"({', '.join(key)})" if key else "none"

@@ -247,7 +247,7 @@ class TargetTable(ABC):
         self._alter(f"SET TBLPROPERTIES ({properties})")
 
     def before_updates(self) -> None:  # noqa: B027 - most formats need nothing
-        """Make the table ready for a merge that changes rows which it has."""
+        """Make a large table ready for a merge that changes rows which it has."""
 
     @abstractmethod
     def compact(self, every: int) -> None:
