@@ -89,10 +89,10 @@ PUBLIC = {
         sync_folder touch write_new
     """,
     "tidecast.topics": """
-        Counts DEAD_LETTERS DeadLetter DeadLetters FileTopics Int64 KafkaOptions Offsets Records Spans TopicInfo
-        Topics append_lines check_storage check_written claim_folder claim_location compress count_rows
+        Counts DEAD_LETTERS DeadLetter DeadLetters FileTopics Int64 KafkaOptions Offsets Records Spans StorageSink
+        TopicInfo Topics append_lines check_storage check_written claim_folder claim_location compress count_rows
         dead_letters_folder dead_letters_in decompressed fetched_claims file_errors first_dead_letters
-        kafka_errors open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims
+        is_storage_sink kafka_errors open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims
         write_dead_letters
     """,
     "tidecast.sources": """

@@ -36,7 +36,13 @@ SINK_PARAMETERS = _SECRETS | frozenset(
     )
 )
 """The parameters that a sink URI may have: TiCDC's, and `format` of topics in files."""
-SOURCE_PARAMETERS = SINK_PARAMETERS | {"topics", "start", "large-message-handle-compression", "claim-check-storage-uri"}
+SOURCE_PARAMETERS = SINK_PARAMETERS | frozenset(
+    (
+        *("topics", "start", "large-message-handle-compression", "claim-check-storage-uri", "layout", "terminator"),
+        *("csv-delimiter", "csv-quote", "csv-null", "csv-include-commit-ts", "csv-output-old-value"),
+        *("csv-binary-encoding-method", "csv-output-field-header"),
+    )
+)
 _PUBLIC = SOURCE_PARAMETERS - _SECRETS
 """Parameters whose values may be shown. Any other may be a credential under a name that nobody here knows."""
 # A password may hold what should have been escaped; only a port cannot be one.

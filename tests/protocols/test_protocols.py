@@ -25,7 +25,7 @@ NAMES = {*known_names()} - {"default"}  # which is a word of other things, too
 OPTIONS = {
     "config/_file.py": {"avro"},  # encoding-format
     "cli/_cdc_flags.py": {"simple"},  # --simple of changefeed query
-    "cli/_cdc_diff.py": {"debezium"},  # keys of TiCDC's configuration
+    "cli/_cdc_diff.py": {"csv", "debezium"},  # keys of TiCDC's configuration
     "_demo.py": {"debezium", "simple"},  # what the demo shows
     # The conformance kit measures us as anybody, and so asks no other part what protocols there are.
     "conformance/_bad_inputs.py": {"avro", "canal-json", "debezium", "simple"},

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import Column
 
+from tidecast._csv_format import CsvFormat
 from tidecast._errors import ConfigError
 from tidecast.model import SchemaHistory
 from tidecast.protocols._codec import Codec, CodecOptions
@@ -20,7 +21,8 @@ class DecodeOptions:
 
     `ordered`: see `tidecast.model.Events`. `registry` is there for a protocol that needs one. `zone` is that of
     TIMESTAMP text which names none. `history` is what earlier batches have shown of schemas, None for the first.
-    `subjects` tells whether a subject of the registry is likely to be of the messages.
+    `subjects` tells whether a subject of the registry is likely to be of the messages. `csv` is how files of a storage
+    sink are written that the messages are lines of; None for messages of topics.
     """
 
     ordered: bool = False
@@ -28,6 +30,7 @@ class DecodeOptions:
     zone: str = "UTC"
     history: SchemaHistory | None = None
     subjects: Callable[[str], bool] = lambda subject: True
+    csv: CsvFormat | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class WireProtocol:
     `compressed` are the parts that `large-message-handle-compression` packs, key or value. With `large_messages`,
     `large-message-handle-option` may be set. `claim_check_location` is where a value (binary to string) says that the
     whole message lies, null for a whole one.
+    `files` tells whether TiCDC's storage sink has it, `topics` whether Kafka has.
     """
 
     name: str
@@ -96,6 +100,8 @@ class WireProtocol:
     large_messages: Callable[[CodecOptions], bool] = _none_too_large
     ddl_partitions: int | None = None
     claim_check_location: Callable[[Column], Column] | None = None
+    files: bool = False
+    topics: bool = True
 
     def check_registry(self, registry: Registry | None) -> None:
         """Raise ConfigError where this protocol needs a registry and there is none."""

@@ -13,6 +13,7 @@ from tidecast.registry import Registry
 _FOLDERS = (
     "avro",
     "canal_json",
+    "csv",
     "debezium",
     "simple",
 )

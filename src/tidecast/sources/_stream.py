@@ -41,11 +41,11 @@ from tidecast.sources._progress import (
     source_name,
     state_of,
 )
-from tidecast.sources._topic import decode_records, protocol_of
+from tidecast.sources._topic import decode_records, open_source, protocol_of
 from tidecast.sources._unpack import unpacked
 from tidecast.spark import number_at, union
 from tidecast.storage import AnyPath, StateFile, remove_tree, spark_input, spark_output
-from tidecast.topics import Offsets, Records, check_written, count_rows, open_topics
+from tidecast.topics import Offsets, Records, check_written, count_rows
 
 MAX_WAITING = 1_000_000
 _BEGUN = "begun.json"
@@ -98,7 +98,7 @@ class TopicStream:
         self._state, self._begun = StateFile(folder / STATE), StateFile(folder / _BEGUN)
         self._protocol = protocol_of(uri)
         self._place = parse_place(uri)
-        self._topics = open_topics(self._place)
+        self._topics = open_source(self._place)
         self._source = source_name(self._place)
         self._progress, self._history = self._load()
         check_source_of(self._progress, self._place, folder / STATE)
@@ -137,10 +137,13 @@ class TopicStream:
         moved = {place: end for place, end in offsets.ends.items() if offsets.differs(known, place)}
         if not moved:
             return None
-        records = unpacked(self._topics.read(self._spark, before.offsets, offsets), self._protocol, self._place.params)
-        waiting = None
+        waiting, of = None, list[str]()
         if before.waiting:
             waiting = self._spark.read.schema(RECORD).parquet(spark_input(self._folder / before.waiting))
+            of = [row["topic"] for row in waiting.select("topic").distinct().collect()]
+        read = self._topics.read(self._spark, before.offsets, offsets, of)
+        records = unpacked(read, self._protocol, self._place.params)
+        if waiting is not None:
             records = replace(records, frame=waiting.unionByName(records.frame, allowMissingColumns=True))
         events = decode_records(
             records, self._protocol, registry=self._registry, zone=self._zone, history=SchemaHistory(self._history)
@@ -371,10 +374,10 @@ def _passed(watermarks: Mapping[str, int], ends: Mapping[str, int], grown: set[s
 
     `grown` are the places that have got more since they were read. The others have passed the highest
     watermark of all: TiCDC sends one after everything up to it, wherever that went. So a partition that nothing is
-    written to, or whose tables are gone, holds nothing up.
+    written to, or whose tables are gone, holds nothing up. Records in one sequence have passed what any of them told.
     """
     highest = max(watermarks.values(), default=None)
-    if highest is None or not grown:
+    if highest is None or not grown or "" in watermarks:
         return highest
     own = {place: ts for place, ts in watermarks.items() if place in ends} or watermarks  # else they are files
     passed = [own.get(place) if place in grown or place not in ends else highest for place in {*own, *ends}]

@@ -65,7 +65,7 @@ class Messages:
 
     def __init__(self, records: Records, reader: Reader) -> None:
         self._records, self._reader = records, reader
-        self._told = _control_messages(records.frame, reader, reader.marks) if reader.marks else None
+        self._told = _control_messages(records.frame, reader, reader.marks) if reader.marks else records.told
         self._controls = reader.controls(self._told) if self._told is not None else None
 
     @property

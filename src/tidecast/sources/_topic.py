@@ -11,17 +11,28 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
-from tidecast._uri import parse_place, redact_uri
+from tidecast._uri import Place, parse_place, redact_uri
 from tidecast.model import Events, SchemaHistory
-from tidecast.protocols import DecodeOptions, Reader, check_readable, protocol_named
+from tidecast.protocols import DecodeOptions, Reader, check_readable, find_protocol, protocol_named
 from tidecast.registry import Registry, subject_for
 from tidecast.runtime import check_executors, unknown_zone
 from tidecast.sources._survey import Messages
 from tidecast.sources._unpack import check_compression, is_packed, unpacked
 from tidecast.storage import path_of, path_uri
-from tidecast.topics import FileTopics, Offsets, Records, file_errors, kafka_errors, open_topics
+from tidecast.topics import (
+    FileTopics,
+    Offsets,
+    Records,
+    StorageSink,
+    Topics,
+    file_errors,
+    is_storage_sink,
+    kafka_errors,
+    open_topics,
+)
 from tidecast.values import is_zone
 
+_SINK, _TOPICS = _LAYOUTS = "storage-sink", "topics"
 _FEW_BYTES = 4 << 20
 """How large files are, all together, that are read in the program's own process."""
 
@@ -53,18 +64,43 @@ def read_records(
 ) -> tuple[Records, str]:
     """Return the messages of a topic, up to its present end, and their protocol; the bounds as in `Topics.read`."""
     protocol, place = protocol_of(uri), parse_place(uri)
-    return unpacked(open_topics(place).read(spark, after, until), protocol, place.params), protocol
+    return unpacked(open_source(place).read(spark, after, until), protocol, place.params), protocol
 
 
 def check_source(uri: str, registry: Registry | None) -> str:
     """Return a source's protocol. Raises ConfigError, without Spark and without asking anybody, for a wrong URI."""
     place, protocol = parse_place(uri), protocol_of(uri)
-    open_topics(place)
+    open_source(place)
     if place.single_file and "topics" not in place.params and not (path := path_of(place)).exists():
         raise ConfigError("no records to read: there is no such file", where=path_uri(path))
     check_compression(place.params)
     protocol_named(protocol).check_registry(registry)
     return protocol
+
+
+def open_source(place: Place) -> Topics:
+    """Return the topics of a source, or the storage sink's folder that it is.
+
+    That is so where its `layout` says so, for a protocol that has no other, and for a folder of Canal-JSON that has a
+    storage sink's `metadata` or schema files. Raises ConfigError for a layout that the place or the protocol has not.
+    """
+    protocol = find_protocol(place.params.get("protocol", ""))
+    layout = place.params.get("layout")
+    if layout not in (None, *_LAYOUTS):
+        hint = f"layout={' or layout='.join(_LAYOUTS)}"
+        raise ConfigError(f"unknown layout {layout!r}", where="source URI", hint=hint)
+    has_files, has_topics = (protocol.files, protocol.topics) if protocol else (False, True)
+    if layout == _TOPICS and not has_topics:
+        raise ConfigError("the protocol has no layout of topics", where="source URI", hint=f"leave layout={layout} out")
+    files = layout == _SINK or not has_topics
+    if files and (place.is_kafka or not has_files or place.single_file):
+        what = "Kafka" if place.is_kafka else "a single file" if has_files else "the protocol"
+        hint = "a storage sink writes protocol=csv or canal-json into a folder: file:///folder or s3a://bucket/folder"
+        raise ConfigError(f"{what} is nothing that a storage sink writes", where="source URI", hint=hint)
+    topics = open_topics(place)
+    if layout is None and has_topics and has_files and isinstance(topics, FileTopics) and not place.single_file:
+        files = is_storage_sink(topics.path)
+    return StorageSink(path_of(place), not has_topics, place.params) if files else topics
 
 
 def protocol_of(uri: str) -> str:
@@ -82,7 +118,7 @@ def decode_records(
     subjects: Callable[[str], bool] = _any_subject,
 ) -> Events:
     """Return the events of messages in a protocol; `history` is what earlier messages have shown of schemas."""
-    options = DecodeOptions(records.ordered, registry, zone, history, subjects)
+    options = DecodeOptions(records.ordered, registry, zone, history, subjects, records.csv)
     check_executors(records.frame.sparkSession)
     events = _surveyed(records, reader_of(check_readable(protocol), options))
     return replace(events, tasks=1 if records.few else None)
@@ -98,7 +134,7 @@ def messages_of(
 ) -> Messages:
     """Return messages that are read in passes; of a protocol whose reader can do that."""
     check_executors(records.frame.sparkSession)
-    options = DecodeOptions(records.ordered, registry, zone, subjects=subjects)
+    options = DecodeOptions(records.ordered, registry, zone, subjects=subjects, csv=records.csv)
     return Messages(records, reader_of(protocol, options))
 
 
@@ -122,7 +158,7 @@ def messages_here(uri: str) -> list[pa.RecordBatch] | None:
 
 def records_here(uri: str) -> list[pa.RecordBatch] | None:
     """Return the records of a source as they lie in it, if it is few files on this machine; else None."""
-    topics = open_topics(parse_place(uri))
+    topics = open_source(parse_place(uri))
     here: list[pa.RecordBatch] | None = topics.here(_FEW_BYTES) if isinstance(topics, FileTopics) else None
     return here
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from tidecast.storage._remote import AnyPath, RemotePath
 
 _VERSIONS = ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "modificationTime")
+_MODIFIED = ("LastModified", "last_modified", "mtime", "updated")
+"""What drivers call a file's time, as a datetime or in ISO 8601."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,20 @@ class Entry:
     def size(self) -> int:
         """The bytes in it."""
         return self.path.stat().st_size if not isinstance(self.path, RemotePath) else int((self.info or {})["size"])
+
+    @property
+    def modified(self) -> float | None:
+        """When the file was written, in milliseconds since the epoch; None where the store does not tell."""
+        if not isinstance(self.path, RemotePath):
+            return self.path.stat().st_mtime_ns / 1e6
+        told = self.info or {}
+        when = next((told[name] for name in _MODIFIED if told.get(name) is not None), None)
+        if isinstance(when, str):
+            try:
+                when = dt.datetime.fromisoformat(when)
+            except ValueError:
+                return None
+        return when.timestamp() * 1000 if isinstance(when, dt.datetime) else None
 
     @property
     def version(self) -> str:

@@ -26,6 +26,8 @@ from tidecast.topics._packing import (
     fetched_claims,
     store_claims,
 )
+from tidecast.topics._sink_listing import is_storage_sink
+from tidecast.topics._storage_sink import StorageSink
 from tidecast.topics._written import check_written, count_rows
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "Offsets",
     "Records",
     "Spans",
+    "StorageSink",
     "TopicInfo",
     "Topics",
     "append_lines",
@@ -54,6 +57,7 @@ __all__ = [
     "fetched_claims",
     "file_errors",
     "first_dead_letters",
+    "is_storage_sink",
     "kafka_errors",
     "open_topics",
     "read_dead_letters",

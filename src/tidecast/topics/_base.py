@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
+import pyarrow as pa
 from pydantic import Field
 from pyspark.sql import DataFrame, SparkSession
+
+from tidecast._csv_format import CsvFormat
 
 ANEW = (
     "--on-data-loss continue reads what is there now; for a changefeed resume --overwrite-checkpoint-ts, else a new "
@@ -63,18 +66,31 @@ class Records:
 
     `ordered` says that `offset` numbers the messages of all partitions in one sequence. `few` says that one task is
     enough for them; the frame has then one partition. `kept` says that Spark had better keep them for whoever reads
-    them twice; else to read them again costs less, and gives the same.
+    them twice; else to read them again costs less, and gives the same. `told` are those among them that tell of others,
+    where they are known already: `topic`, `partition`, `offset`, `key`, `value`. `csv` is how the files are written
+    that they come from, None for messages of topics.
     """
 
     frame: DataFrame
     ordered: bool = False
     few: bool = False
     kept: bool = True
+    told: pa.RecordBatch | None = None
+    csv: CsvFormat | None = None
 
     @classmethod
-    def of(cls, frame: DataFrame, *, ordered: bool = False, few: bool, kept: bool = True) -> Records:
+    def of(
+        cls,
+        frame: DataFrame,
+        *,
+        ordered: bool = False,
+        few: bool,
+        kept: bool = True,
+        told: pa.RecordBatch | None = None,
+        csv: CsvFormat | None = None,
+    ) -> Records:
         """Return messages; few of them in one partition, as what Spark need not move about takes it less work."""
-        return cls(frame.coalesce(1) if few else frame, ordered=ordered, few=few, kept=kept)
+        return cls(frame.coalesce(1) if few else frame, ordered, few, kept, told, csv)
 
 
 @dataclass(frozen=True)
@@ -100,8 +116,17 @@ class Topics(Protocol):
         `after` is no longer there.
         """
 
-    def read(self, spark: SparkSession, after: Offsets | None = None, until: Offsets | None = None) -> Records:
-        """Return the records from `after`, by default the start, to `until`, by default the present end."""
+    def read(
+        self,
+        spark: SparkSession,
+        after: Offsets | None = None,
+        until: Offsets | None = None,
+        waiting: Collection[str] = (),
+    ) -> Records:
+        """Return the records from `after`, by default the start, to `until`, by default the present end.
+
+        `waiting` are topics some of whose records were read before, and are to be understood now.
+        """
 
     def spans(self) -> Spans | None:
         """Return what a read from the start to the present end goes over; None where only the records tell it."""

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +104,13 @@ class FileTopics:
     def _name(self, file: AnyPath) -> str:
         return "/".join(file.parts[len(self.path.parent.parts) :])
 
-    def read(self, spark: SparkSession, after: Offsets | None = None, until: Offsets | None = None) -> Records:
+    def read(
+        self,
+        spark: SparkSession,
+        after: Offsets | None = None,
+        until: Offsets | None = None,
+        waiting: Collection[str] = (),
+    ) -> Records:
         """Return every record of the files that are new or have grown since `after`, up to `until`.
 
         A file that has grown is read from its start. Raises ConfigError where there is none to read.

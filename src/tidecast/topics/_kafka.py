@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -86,7 +86,13 @@ class KafkaTopics:
                 ends[name] = max(begin, min(end, begin + limit) if limit else end)
         return Offsets(ends, {**(after.ids if after else {}), **ids})
 
-    def read(self, spark: SparkSession, after: Offsets | None = None, until: Offsets | None = None) -> Records:
+    def read(
+        self,
+        spark: SparkSession,
+        after: Offsets | None = None,
+        until: Offsets | None = None,
+        waiting: Collection[str] = (),
+    ) -> Records:
         """Return the records from `after` (else `start`) to `until` (else the end now): the columns of `RECORD`.
 
         Where a topic has nothing newer than a start time, nothing of it is read. Messages of transactions that

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from tidecast.protocols._protocol import WireProtocol
+from tidecast.protocols._decoded import Reader
+from tidecast.protocols._protocol import DecodeOptions, WireProtocol
+from tidecast.protocols._sink_files import SinkReader
 from tidecast.protocols.canal_json._codec import CanalCodec, wrong_options
+from tidecast.protocols.canal_json._columns import CanalDecoder
 from tidecast.protocols.canal_json._describe import describe, looks_like
 from tidecast.protocols.canal_json._message import claim_check_location
 from tidecast.protocols.canal_json._read import CanalReader
 
+
+def _reader(options: DecodeOptions) -> Reader:
+    """Return the reader of messages in topics, or of a storage sink's files, whose statements are no messages."""
+    return SinkReader(lambda tables: CanalDecoder(options.zone)) if options.csv else CanalReader(options)
+
+
 PROTOCOL = WireProtocol(
     "canal-json",
     "Canal-JSON",
-    reader=CanalReader,
+    reader=_reader,
     codec=CanalCodec,
     describe=describe,
     looks_like=looks_like,
@@ -20,4 +29,5 @@ PROTOCOL = WireProtocol(
     large_messages=lambda options: options.enable_tidb_extension,
     claim_check_location=claim_check_location,
     ddl_partitions=1,
+    files=True,
 )

@@ -1,0 +1,178 @@
+"""Schema files of TiCDC's storage sink: the columns of a table version, or a statement on it, to the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from zlib import crc32
+
+import pyarrow as pa
+
+from tidecast._go import to_json
+from tidecast.model import Column, DataType, Ddl, Index, InvalidSchema, Kind, TableSchema, checked, ddl_type
+
+_HIDDEN = "_V$_"
+_LOST = "\ufffd"
+_UNSIGNED = " UNSIGNED"
+_UTF8 = ("utf8mb4", "utf8mb4_bin")
+_SUMMED = ("Table", "Schema", "Version", "TableColumns", "TableColumnsTotal")
+
+
+@dataclass(frozen=True)
+class SchemaFile:
+    """The content of a schema file. `schema` is None for a change of the database itself.
+
+    `sql` is empty where the file only tells a table's columns. The columns of `schema` are all of the table's, also the
+    virtual ones: nothing here tells these.
+    """
+
+    database: str
+    table: str
+    version: int
+    sql: str = ""
+    schema: TableSchema | None = None
+
+
+def read_schema_file(text: bytes | str) -> SchemaFile:
+    """Return what a schema file says. Raises InvalidSchema where it is none, or of a table that cannot be."""
+    try:
+        members: dict[str, Any] = json.loads(text)
+        database, table, version = members["Schema"], members.get("Table") or "", members["TableVersion"]
+        sql, columns = members.get("Query") or "", members.get("TableColumns") or []
+        if not all(isinstance(one, str) for one in (database, table, sql)) or type(version) is not int:
+            raise TypeError("a member is of another type")
+        schema = checked(_table(database, table, version, columns)) if table else None
+    except InvalidSchema:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise InvalidSchema(f"it is no schema file: {error}") from None
+    return SchemaFile(database, table, version, sql, schema)
+
+
+def schema_checksum(text: bytes | str) -> int:
+    """Return the checksum that the name of a schema file has: CRC32 of some members as Go indents them."""
+    members = json.loads(text)
+    columns = sorted(members.get("TableColumns") or [], key=lambda column: column["ColumnName"].encode())
+    summed = {name: members[name] for name in _SUMMED} | {"Version": 0, "TableColumns": columns}
+    return crc32(to_json(summed, indent=4).encode())
+
+
+def _table(database: str, table: str, version: int, columns: Iterable[Mapping[str, str]]) -> TableSchema:
+    made = tuple(map(_column, columns))
+    keys = tuple(column["ColumnName"] for column in columns if column.get("ColumnIsPk") == "true")
+    primary = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=keys)
+    return TableSchema(database, table, 0, version, made, (primary,) if keys else ())
+
+
+def _column(members: Mapping[str, str]) -> Column:
+    data_type = _data_type(members)
+    name = members["ColumnName"]
+    if data_type.kind is Kind.UNKNOWN:
+        raise InvalidSchema(f"column {name} is of type {members['ColumnType']}, which TiDB does not have")
+    default: str | int | None = members.get("ColumnDefault")
+    known = default is None or _LOST not in str(default)
+    if data_type.kind is Kind.BIT and isinstance(default, str):
+        default = int.from_bytes(default.encode(), "big") if known else None
+    number = members.get("ColumnId")
+    return Column(
+        name,
+        data_type,
+        members.get("ColumnNullable") != "false",
+        default,
+        int(number) if number else None,
+        virtual=name.startswith(_HIDDEN),
+        default_known=known,
+    )
+
+
+def _data_type(members: Mapping[str, str]) -> DataType:
+    text = members["ColumnType"]
+    name, unsigned = text.removesuffix(_UNSIGNED).lower(), text.endswith(_UNSIGNED)
+    length, scale = (int(members.get(member) or 0) for member in ("ColumnPrecision", "ColumnScale"))
+    data_type = DataType(name, length=length, decimal=scale, unsigned=unsigned)
+    if data_type.kind is Kind.BINARY and not name.endswith(("binary", "blob")):
+        return replace(data_type, charset=_UTF8[0], collate=_UTF8[1])
+    if data_type.kind in (Kind.ENUM, Kind.SET):
+        elements = tuple(members.get("ColumnElems") or ())
+        return replace(data_type, charset=_UTF8[0], collate=_UTF8[1], elements=elements)
+    return data_type
+
+
+Tables = Mapping[bytes, TableSchema]
+"""Table versions by what the paths of their data files begin with: the table's folder, the version, each with `/`."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What schema files say: table versions without their virtual columns, and the schema changes, with their places.
+
+    `broken` are the places of files that cannot be used, and why.
+    """
+
+    tables: Tables
+    changes: Sequence[tuple[int, Ddl]]
+    broken: Sequence[tuple[int, str]]
+
+
+def schema_files(messages: pa.RecordBatch) -> Told:
+    """Return what schema files say.
+
+    In: `topic`, the table's folder; `value`, a file's text; `offset`, 0 for a file whose statement was taken before.
+    """
+    topics, offsets, values = (messages.column(name).to_pylist() for name in ("topic", "offset", "value"))
+    files: list[tuple[int, str, SchemaFile]] = []
+    broken: list[tuple[int, str]] = []
+    for place, (topic, value) in enumerate(zip(topics, values, strict=True)):
+        try:
+            files.append((place, topic, read_schema_file(value)))
+        except InvalidSchema as error:
+            broken.append((place, f"a schema file that cannot be used: {error}"))
+    files.sort(key=lambda one: (one[2].version, bool(one[2].sql)))
+    tables: dict[bytes, TableSchema] = {}
+    changes: list[tuple[int, Ddl]] = []
+    virtual: dict[tuple[str, str], frozenset[str]] = {}
+    for place, topic, file in files:
+        change = _change(file, offsets[place])
+        schema = file.schema
+        if schema:
+            hidden = _virtual(schema, change, virtual)
+            virtual[schema.database, schema.table] = hidden
+            stored = tuple(column for column in schema.columns if column.name not in hidden)
+            schema = replace(schema, columns=stored)
+            tables.setdefault(f"{topic}/{file.version}/".encode(), schema)
+        if change and offsets[place]:
+            changes.append((place, replace(change, schema=schema if schema and schema.columns else None)))
+    return Told(tables, changes, broken)
+
+
+def _change(file: SchemaFile, offset: int) -> Ddl | None:
+    if not file.sql:
+        return None
+    change = Ddl("", file.sql, file.version, position=offset, named=(file.database, file.table))
+    statement = change.statement
+    return replace(change, type=ddl_type(statement) if statement else "QUERY")
+
+
+def _virtual(
+    schema: TableSchema, change: Ddl | None, known: Mapping[tuple[str, str], frozenset[str]]
+) -> frozenset[str]:
+    """Return the virtual columns of a version: what statements say of them is all that tells them."""
+    statement = change.statement if change else None
+    source = (schema.database, schema.table)
+    if change and change.renamed_from:
+        source = change.renamed_from
+    elif statement and statement.like:
+        source = (statement.like[0] or schema.database, statement.like[1])
+    before = {name.lower() for name in known.get(source, ())}
+    defined = {
+        d.name.lower(): d.generated for d in (statement.definitions.values() if statement else ()) if d.generated
+    }
+    former = statement.former_names if statement else {}
+
+    def hidden(column: Column) -> bool:
+        name = column.name.lower()
+        return column.virtual or (defined[name] == "VIRTUAL" if name in defined else former.get(name, name) in before)
+
+    return frozenset(column.name for column in schema.columns if hidden(column))

@@ -1,0 +1,111 @@
+"""Lines of CSV to columns of their fields. Source: Storage sink, CSV files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from tidecast._csv_format import CsvFormat
+from tidecast.values import BYTES
+
+_UNESCAPED = {b"r": b"\r", b"n": b"\n"}
+
+
+def fields_of(lines: pa.Array, form: CsvFormat, count: int) -> tuple[list[pa.Array], np.ndarray]:
+    """Return the fields of lines as `count` columns, and how many fields each line has, 0 for one that cannot be split.
+
+    In: large_binary, without line ends. Out: large_binary, null for NULL; a line with another number of fields has
+    nulls. Nothing in a line changes another one.
+    """
+    fast = _by_arrow(lines, form, count) if form.quote and len(form.delimiter) == 1 else None
+    if fast is not None:
+        return fast, np.full(len(lines), count)
+    split = _splitter(form)
+    rows = [split(line) for line in lines.to_pylist()]
+    nothing = [None] * count
+    columns = zip(*(row if len(row) == count else nothing for row in rows), strict=True) if rows else [()] * count
+    return [pa.array(column, BYTES) for column in columns], np.array([len(row) for row in rows], np.int64)
+
+
+def _by_arrow(lines: pa.Array, form: CsvFormat, count: int) -> list[pa.Array] | None:
+    """Return what Arrow's reader makes of the lines, None where a line is not as it should be.
+
+    Each line gets its number, which shows whether an open quotation mark has swallowed the next line.
+    """
+    if not len(lines):
+        return None
+    numbers = pa.array(np.arange(len(lines))).cast(pa.string()).cast(BYTES)
+    numbered = pc.binary_join_element_wise(
+        numbers, pa.scalar(form.delimiter.encode(), BYTES), lines, pa.scalar(b"\n", BYTES), pa.scalar(b"", BYTES)
+    )
+    names = [str(n) for n in range(-1, count)]
+    content = numbered.buffers()[2]
+    assert content
+    try:
+        table = csv.read_csv(
+            pa.BufferReader(content),
+            csv.ReadOptions(use_threads=False, block_size=content.size + 1, column_names=names),
+            csv.ParseOptions(
+                delimiter=form.delimiter,
+                quote_char=form.quote,
+                newlines_in_values=True,
+                ignore_empty_lines=False,
+                invalid_row_handler=lambda row: "skip",
+            ),
+            csv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(names, pa.binary()),
+                null_values=[form.null],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        ).combine_chunks()
+    except pa.ArrowInvalid:
+        return None
+    if table.num_rows != len(lines) or table.column(0).null_count:
+        return None
+    first, *columns = (column.combine_chunks().cast(BYTES) for column in table.columns)
+    return columns if first.equals(numbers) else None
+
+
+@lru_cache(16)
+def _splitter(form: CsvFormat) -> Callable[[bytes | None], Sequence[bytes | None]]:
+    """Return a function from a line to its fields, None for NULL; no fields for a line whose marks do not pair."""
+    delimiter, null = re.escape(form.delimiter.encode()), form.null.encode()
+    if form.quote:
+        mark = form.quote.encode()
+        m = re.escape(mark)
+        field = rb"%b(?:[^%b]|%b%b)*%b|(?:(?!%b)[^%b])*" % (m, m, m, m, m, delimiter, m)
+    else:
+        mark = b""
+        field = rb"(?:\\.|(?!%b)[^\\])*" % delimiter
+    whole = re.compile(rb"(?:%b)(?:%b(?:%b))*" % (field, delimiter, field), re.S)
+    each = re.compile(rb"(?:\A|%b)(%b)" % (delimiter, field), re.S)
+
+    def unquoted(text: bytes) -> bytes | None:
+        if text == null:
+            return None
+        return text[1:-1].replace(mark * 2, mark) if text[:1] == mark else text
+
+    def unescaped(text: bytes) -> bytes | None:
+        if text == null:
+            return None
+        if b"\\" not in text:
+            return text
+        return re.sub(rb"\\(.)", lambda found: _UNESCAPED.get(found[1], found[1]), text, flags=re.S)
+
+    plain = unquoted if mark else unescaped
+
+    def split(line: bytes | None) -> Sequence[bytes | None]:
+        if line is None:
+            return ()
+        # NULL may look like an escape that is none
+        return [plain(text) for text in each.findall(line)] if whole.fullmatch(line) else ()
+
+    return split

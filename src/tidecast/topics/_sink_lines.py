@@ -1,0 +1,219 @@
+"""Files of TiCDC's storage sink to records, a line each; and what a file shows of how it was written.
+
+Source: Storage sink, CSV files, Canal-JSON files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidecast._csv_format import TOLD_BY, CsvFormat
+from tidecast._errors import ConfigError
+from tidecast.model import Reason
+from tidecast.topics._sink_layout import FILES_OF_SEGMENT, LINE_BITS, data_file, offset_of, writer_of
+
+HEADER = b"ticdc-meta$operation"
+_OPERATIONS = b"IUD"
+_COMMIT_TS = re.compile(rb"[0-9]{16,19}")
+_TRUTHS = (b"true", b"false")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_AT_ONCE = 10_000
+_CUT_OFF = "the last line of its file has no end: the file is cut off, or the terminator is another one"
+_MOST_LINES = (1 << LINE_BITS) - 1
+_TOO_MANY = f"its file has more than {_MOST_LINES} lines"
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """How files become records. `base` is the sink's folder as it stands in paths; `ranks` are those of segments."""
+
+    base: str
+    form: CsvFormat
+    ranks: Mapping[str, int]
+
+    def __call__(self, files: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield records. In: `path` string, `modificationTime` timestamp, `content` binary of whole files.
+
+        Out: the columns of `tidecast.model.RECORD`, `reason` and `detail`. `key` is the file's path below the sink's
+        folder, `topic` that of the table's folder; `offset` see `tidecast.topics._sink_layout.offset_of`, lines count
+        from 1.
+        """
+        for path, written, content in zip(*(files.column(n) for n in files.schema.names), strict=True):
+            below = path.as_py().partition(self.base)[2]
+            folder, _, name = below.rpartition("/")
+            file = data_file(name)
+            writer = writer_of(folder, file[0]) if file else None
+            assert file
+            assert writer
+            offset = offset_of(self.ranks[writer.place(file[1] // FILES_OF_SEGMENT)], file[1])
+            yield from _records(content.as_buffer(), self.form, writer.table, below, offset, written)
+
+
+def _records(
+    content: pa.Buffer, form: CsvFormat, table: str, path: str, offset: int, written: pa.Scalar
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a file."""
+    data = content.to_pybytes()
+    starts, ends, first, whole = line_spans(data, form)
+    for begin in range(0, len(starts), _AT_ONCE):
+        spans = zip(starts[begin : begin + _AT_ONCE], ends[begin : begin + _AT_ONCE], strict=True)
+        lines = [data[start:end] for start, end in spans]
+        numbers = np.arange(first + begin, first + begin + len(lines), dtype=np.int64)
+        last = begin + len(lines) == len(starts)
+        cut: list[str | None] = [*[None] * (len(lines) - 1), None if whole or not last else _CUT_OFF]
+        if numbers[-1] > _MOST_LINES:
+            cut = [_TOO_MANY if number > _MOST_LINES else why for number, why in zip(numbers, cut, strict=True)]
+        same = pa.array(np.zeros(len(lines), np.int64))
+        yield pa.RecordBatch.from_pydict(
+            {
+                "topic": pa.array([table], pa.string()).take(same),
+                "partition": pa.array(np.zeros(len(lines), np.int32)),
+                "offset": pa.array(offset + numbers),
+                "timestamp": pa.array([written.as_py()], pa.timestamp("us", "UTC")).take(same),
+                "key": pa.array([path.encode()], pa.binary()).take(same),
+                "value": pa.array(lines, pa.binary()),
+                "reason": pa.array([None if why is None else str(Reason.TRUNCATED) for why in cut], pa.string()),
+                "detail": pa.array(
+                    [why and f"{path}, line {n}: {why}" for n, why in zip(numbers, cut, strict=True)], pa.string()
+                ),
+            }
+        )
+
+
+def line_spans(content: bytes, form: CsvFormat) -> tuple[np.ndarray, np.ndarray, int, bool]:
+    """Return where the rows of a file begin and end, without terminators and header.
+
+    Besides, the number of the first one's line, from 1 on, and whether the last one has ended. Line breaks within
+    quotation marks belong to a value. A row that lost a mark spoils no other: `"I",` behind a terminator never stands
+    in a value, whose marks are doubled.
+    """
+    ending = form.terminator.encode()
+    data = np.frombuffer(content, np.uint8)
+    at = _found(data, ending)
+    if form.quote:
+        at = _outside_quotes(data, at, ending, form)
+    starts = np.concatenate([[0], at + len(ending)])
+    ends = np.concatenate([at, [len(data)]])
+    whole = bool(starts[-1] == ends[-1])
+    if whole:
+        starts, ends = starts[:-1], ends[:-1]
+    if form.output_field_header and HEADER in content[: len(HEADER) + 1]:
+        return starts[1:], ends[1:], 2, whole
+    return starts, ends, 1, whole
+
+
+def _found(data: np.ndarray, text: bytes) -> np.ndarray:
+    """Return where a text stands in some bytes."""
+    at = np.flatnonzero(data[: max(len(data) - len(text) + 1, 0)] == text[0])
+    for n, byte in enumerate(text[1:], 1):
+        at = at[data[at + n] == byte]
+    return at
+
+
+def _outside_quotes(data: np.ndarray, at: np.ndarray, ending: bytes, form: CsvFormat) -> np.ndarray:
+    """Return those terminators at which a row ends."""
+    mark, after = ord(form.quote), at + len(ending)
+    begins = np.stack([data.take(after + n, mode="clip") for n in range(4)])
+    sure = (begins[0] == mark) & (begins[2] == mark) & (begins[3] == ord(form.delimiter[0]))
+    sure &= np.isin(begins[1], np.frombuffer(_OPERATIONS, np.uint8)) & (after + 3 < len(data))
+    marks = np.flatnonzero(data == mark)
+    before = np.searchsorted(marks, at)
+    # The marks since the last row that surely began: an even number of them leaves no value open.
+    last = np.maximum.accumulate(np.where(sure, before, 0))
+    since = np.concatenate([[0], last[:-1]]) if len(last) else last
+    rows: np.ndarray = at[sure | ((before - since) % 2 == 0)]
+    return rows
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The table that a file is of, by its schema file: names, and how many columns its rows show."""
+
+    database: str
+    table: str
+    columns: int
+
+
+class TooShort(Exception):
+    """The beginning of a file holds no whole row."""
+
+
+def seen(
+    form: CsvFormat, params: Mapping[str, str], sample: bytes, shown: Shown | None, *, whole: bool = True
+) -> CsvFormat:
+    """Return a format with what the beginning of a file shows; settings that the parameters tell are taken for true.
+
+    `shown` is None for files of another kind than CSV, `whole` tells that the sample is all of the file. Raises
+    ConfigError where rows may or may not have a commit-ts, TooShort where the sample ends before the first row does.
+    """
+    plain = shown is None or sample.startswith(HEADER) or sample[:1] in (b"I", b"U", b"D")
+    quote = "" if plain else sample[:1].decode("ascii", "replace")
+    form = _told(form, params, {"quote": quote, "output_field_header": HEADER in sample[: len(HEADER) + 1]})
+    ending = _LINE_END.search(re.sub(_quoted(form), b"", sample, flags=re.S) if shown else sample)
+    if not whole and (ending is None or (ending[0] == b"\r" and sample.endswith(b"\r"))):
+        raise TooShort
+    form = _told(form, params, {"terminator": ending[0].decode() if ending else form.terminator})
+    if shown is None:
+        return replace(form, quote="", output_field_header=False)
+    first, _, rest = sample.partition(form.terminator.encode())
+    row = rest if form.output_field_header else sample
+    mark = re.escape(form.quote.encode())
+    database, table = (re.escape(name.encode()) for name in (shown.database, shown.table))
+    fixed = mark + b"(?P=delimiter)" + mark
+    beginning = mark + b"[IUD]" + mark + b"(?P<delimiter>.{1,3}?)" + mark + table + fixed + database + mark
+    match = re.match(beginning + b"(?P=delimiter)", row, re.S)
+    if match is None and not whole:
+        raise TooShort
+    if match is None:
+        return form
+    form = _told(form, params, {"delimiter": match["delimiter"].decode("ascii", "replace")})
+    if form.output_field_header:
+        names = [name.strip(form.quote.encode() or None) for name in first.split(match["delimiter"])]
+        timed, updates = (b"ticdc-meta$" + name in names for name in (b"commit-ts", b"is-update"))
+    else:
+        timed, updates = _meta(row, match.end(), form, params, shown, whole=whole)
+    return _told(form, params, {"include_commit_ts": timed, "output_old_value": updates})
+
+
+def _meta(
+    row: bytes, begins: int, form: CsvFormat, params: Mapping[str, str], shown: Shown, *, whole: bool
+) -> tuple[bool, bool]:
+    """Return whether rows have a commit-ts and whether they tell updates, by how many fields the first one has."""
+    starts, ends, _, ended = line_spans(row, replace(form, output_field_header=False))
+    if len(starts) == 1 and not ended and not whole:
+        raise TooShort
+    extra = field_count(row[int(starts[0]) : int(ends[0])], form) - 3 - shown.columns
+    fields = row[begins : int(ends[0])].split(form.delimiter.encode(), 2)
+    stamp = _COMMIT_TS.fullmatch(fields[0]) is not None
+    timed = extra in (1, 2) and stamp
+    if stamp and not timed and TOLD_BY["include_commit_ts"] not in params:
+        raise ConfigError(
+            f"the rows of {shown.database}.{shown.table} may begin with a commit-ts or not: they have "
+            f"{extra + shown.columns} fields, the table {shown.columns} columns",
+            where="source",
+            hint="say it in the source's URI: csv-include-commit-ts=true or =false, as [sink.csv] has it",
+        )
+    truth = fields[timed].strip(form.quote.encode() or None) if len(fields) > timed else b""
+    return timed, extra == 1 + timed and truth in _TRUTHS
+
+
+def field_count(line: bytes, form: CsvFormat) -> int:
+    """Return how many fields a row has."""
+    delimiter = re.escape(form.delimiter.encode())
+    return len(re.findall(delimiter, re.sub(_quoted(form), b"", line, flags=re.S))) + 1
+
+
+def _quoted(form: CsvFormat) -> bytes:
+    """Return a regular expression of what neither a delimiter nor a line end can be in."""
+    mark = re.escape(form.quote.encode())
+    return rb"%b(?:[^%b]|%b%b)*%b" % (mark, mark, mark, mark, mark) if mark else rb"\\."
+
+
+def _told(form: CsvFormat, params: Mapping[str, str], found: Mapping[str, Any]) -> CsvFormat:
+    return replace(form, **{name: value for name, value in found.items() if TOLD_BY[name] not in params})

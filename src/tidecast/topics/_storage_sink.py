@@ -1,0 +1,382 @@
+"""The folder of TiCDC's storage sink as a source: tables as topics, lines of data files as records.
+
+Source: Storage sink.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidecast._csv_format import CsvFormat, csv_format
+from tidecast._errors import ConfigError, SourceChanged
+from tidecast.model import HEADERS, RECORD
+from tidecast.spark import mapped, small_table
+from tidecast.storage import AnyPath, Entry, entry, path_uri, spark_input, spark_output
+from tidecast.topics._base import ANEW, Counts, Offsets, Records, TopicInfo
+from tidecast.topics._sink_layout import (
+    FILES_OF_SEGMENT,
+    LINE_BITS,
+    META,
+    METADATA,
+    RANK_BITS,
+    DataFile,
+    Writer,
+    offset_of,
+    place_of,
+    rank_of,
+    schema_version,
+)
+from tidecast.topics._sink_lines import Shown, Splitting, TooShort, seen
+from tidecast.topics._sink_listing import Found, Known, at_once, below, files_of, look
+
+_FEW_BYTES = 1 << 18
+_SAMPLE = 1 << 16
+_BYTES_OF_ROW = 128
+"""How long a row is taken to be where a batch is bounded by rows: how many a file has, nothing tells."""
+_CAUSE = [T.StructField("reason", T.StringType()), T.StructField("detail", T.StringType())]
+_SPLIT = T.StructType([*(f for f in RECORD.fields if f.name != "headers"), *_CAUSE])
+_TOLD = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "key": pa.binary(),
+    "value": pa.binary(),
+}
+
+_Item = tuple[tuple[object, ...], DataFile | str]
+"""A data file, or the path of a schema file, with its place in the order of all."""
+
+
+@dataclass
+class StorageSink:
+    """A folder that TiCDC's storage sink writes. `csv` tells it from one of Canal-JSON; `params` are the source URI's.
+
+    A topic is a table's folder, with one partition. `offset` numbers the records of all tables in one sequence: by the
+    table's version, then by the folder of the data, by file and by line; a schema file stands before the rows of its
+    version, and the checkpoint-ts of `metadata` behind all rows that it covers. A checkpoint knows the schema files
+    that were read, and by folder the last data file.
+    """
+
+    path: AnyPath
+    csv: bool
+    params: Mapping[str, str]
+    _listed: dict[str, Entry] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """Return the name of this place for errors."""
+        return path_uri(self.path)
+
+    def end_offsets(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
+        """Return by schema file, and by folder and writer, where the next record begins; see `Topics.end_offsets`.
+
+        Files are read as a whole; with `limit` those that are likely to have so many rows, at least one. The
+        checkpoint-ts, as `metadata`, moves when all files are taken, and none waits for its index. Raises SourceChanged
+        where an index names an earlier file than one that was read, or a file is gone that was to come next.
+        """
+        before = after or Offsets()
+        known = _known(before, rewound := self._rewound(before))
+        found = look(self.path, known)
+        if not (found.schema_files or found.last or found.held or before.ends):
+            raise ConfigError(
+                "no storage sink's files to read: there is no schema file",
+                where=self.where,
+                hint="name the folder that the changefeed's sink URI names",
+            )
+        self._check_indexes(found, before)
+        items, cut = self._new_items(found, known, before)
+        if limit is not None:
+            bounded = _bounded(items, self._listed, limit * _BYTES_OF_ROW)
+            items, cut = bounded, cut or len(bounded) < len(items)
+        ends, ids = dict(before.ends), {at: id_ for at, id_ in before.ids.items() if at not in rewound}
+        rank = max((rank_of(end - 1) for name, end in ends.items() if name != METADATA), default=0)
+        for _, item in items:
+            place = _place(item)
+            if place not in ends:
+                rank += 1
+                ends[place] = (rank << RANK_BITS) + 1
+            if isinstance(item, DataFile):
+                ends[place] = offset_of(rank_of(ends[place] - 1), item.index) + (1 << LINE_BITS)
+                ids.pop(place, None)
+                if place in rewound or item.index > found.unnamed.get(item.writer, item.index):
+                    ids[place] = f"{item.name} {self._listed[item.path].version}"
+        if found.checkpoint_ts is not None and not cut and not found.held:
+            ends[METADATA] = max(found.checkpoint_ts, ends.get(METADATA, 0))
+        return Offsets(ends, ids)
+
+    def _rewound(self, before: Offsets) -> set[str]:
+        """Return the places whose last file was taken before an index named it, and was written anew since."""
+        return {place for place in before.ids if self._written_anew(place, before.ids[place])}
+
+    def _written_anew(self, place: str, id_: str) -> bool:
+        name, _, version = id_.partition(" ")
+        parsed = place_of(place)
+        assert parsed
+        there = entry(below(self.path, f"{parsed[0].folder}/{name}"))
+        return there is not None and there.version != version
+
+    def _check_indexes(self, found: Found, before: Offsets) -> None:
+        told = _known(before, set())
+        for writer, file in found.last.items():
+            last = told.last.get(writer, 0)
+            place = writer.place(last // FILES_OF_SEGMENT)
+            if file.index < last and place not in before.ids:
+                left = {name: end for name, end in before.ends.items() if not name.startswith(f"{writer.folder}/")}
+                what = f"{writer.folder} has been written anew: its last file is {file.name}, and {last} had been read"
+                raise SourceChanged(what, where=self.where, hint=ANEW, remaining=left)
+
+    def _new_items(self, found: Found, known: Known, before: Offsets) -> tuple[list[_Item], bool]:
+        """Return the files to be read, in order, up to one that is missing; and whether there was such a one."""
+        items: list[_Item] = [
+            ((schema_version(path.rpartition("/")[2]) or 0, 0, [], "", path, 0), path)
+            for path in found.schema_files
+            if path not in known.schema_files
+        ]
+        ahead = [(w, f, range(known.last.get(w, 0) + 1, f.index + 1)) for w, f in found.last.items()]
+        ahead = [one for one in ahead if one[2]]
+        gap: tuple[object, ...] | None = None
+        listed = at_once(lambda one: files_of(self.path, one[0], one[2], one[1].name), ahead)
+        for (writer, _, indexes), there in zip(ahead, listed, strict=True):
+            first = min(there, default=indexes.stop)
+            if first > indexes.start and writer in known.last:
+                self._refuse_gap(writer, indexes.start, first, before)
+            for index in range(first, indexes.stop):
+                if index not in there:
+                    at = _order(writer, index)
+                    gap = at if gap is None or at < gap else gap
+                    break
+                file = DataFile(writer, index, there[index].name)
+                self._listed[file.path] = there[index]
+                items.append((_order(writer, index), file))
+        items.sort(key=lambda item: item[0])
+        return [item for item in items if gap is None or item[0] < gap], gap is not None
+
+    def _refuse_gap(self, writer: Writer, wanted: int, first: int, before: Offsets) -> None:
+        place = writer.place((first - 1) // FILES_OF_SEGMENT)
+        rank = rank_of(before.ends[place] - 1) if place in before.ends else 1 + _highest(before)
+        left = {**before.ends, place: offset_of(rank, first - 1) + (1 << LINE_BITS)}
+        gone = f"file {wanted}" if first == wanted + 1 else f"files {wanted} to {first - 1}"
+        raise SourceChanged(
+            f"{gone} of {writer.folder} went before being read", where=self.where, hint=ANEW, remaining=left
+        )
+
+    def read(
+        self,
+        spark: SparkSession,
+        after: Offsets | None = None,
+        until: Offsets | None = None,
+        waiting: Collection[str] = (),
+    ) -> Records:
+        """Return the records of the files beyond `after`, up to `until`. See `Topics.read`.
+
+        Beside the columns of `RECORD` they have `reason` and `detail`: of a line that has no end. Raises SourceChanged
+        where a file went meanwhile, ConfigError where the files may be of two formats.
+        """
+        before = after or Offsets()
+        until = until or self.end_offsets(after)
+        files = self._files(before, until, anew=self._rewound(before), all_there=after is not None)
+        told = self._control_records(before, until, {*waiting, *(file.writer.table for file, _ in files)})
+        form = self._format(files, told, until, waiting)
+        few = sum(one.size for _, one in files) <= _FEW_BYTES
+        parts = [_told_frame(spark, told)]
+        if files:
+            paths = [spark_input(one.path) for _, one in files]
+            whole = spark.read.format("binaryFile").load(paths).select("path", "modificationTime", "content")
+            ranks = {name: rank_of(end - 1) for name, end in until.ends.items() if place_of(name)}
+            base = spark_output(self.path).partition(":")[2].lstrip("/").rstrip("/") + "/"
+            split = mapped(whole, Splitting(base, form, ranks), _SPLIT)
+            parts.append(split.withColumn("headers", F.lit(None).cast(HEADERS)).select(parts[0].columns))
+        frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
+        return Records.of(frame, ordered=True, few=few, told=told, csv=form)
+
+    def _files(
+        self, before: Offsets, until: Offsets, *, anew: set[str], all_there: bool
+    ) -> list[tuple[DataFile, Entry]]:
+        """Return the data files from one position to another."""
+        ahead: list[tuple[Writer, range]] = []
+        for place, end in until.ends.items():
+            parsed = place_of(place)
+            if not parsed:
+                continue
+            writer, segment = parsed
+            last = _last_of(segment, end)
+            first = _last_of(segment, before.ends[place]) + (place not in anew) if place in before.ends else None
+            start = max(1, segment * FILES_OF_SEGMENT) if first is None else first
+            if start <= last:
+                ahead.append((writer, range(start, last + 1)))
+        found: list[tuple[DataFile, Entry]] = []
+        for (writer, indexes), there in zip(ahead, at_once(lambda one: self._there(*one), ahead), strict=True):
+            if all_there and len(there) < len(indexes) and min(there, default=0) > 0 and writer in _known(before).last:
+                self._refuse_gap(writer, indexes.start, min(there), before)
+            found += [(DataFile(writer, index, one.name), one) for index, one in sorted(there.items())]
+        return found
+
+    def _there(self, writer: Writer, indexes: range) -> dict[int, Entry]:
+        """Return a writer's files; those that were found a moment ago are not looked for again."""
+        mine = {
+            index: one
+            for path, one in self._listed.items()
+            if path.startswith(f"{writer.folder}/{writer.prefix}")
+            and (index := _index_of(one.name, writer.prefix)) in indexes
+        }
+        return mine if len(mine) == len(indexes) else files_of(self.path, writer, indexes)
+
+    def _control_records(self, before: Offsets, until: Offsets, tables: set[str]) -> pa.RecordBatch:
+        """Return schema files, and the checkpoint-ts, as records.
+
+        Schema files of tables that have rows come with every batch: those that were read before have the offset 0.
+        """
+        schemas = {name: end - 1 for name, end in until.ends.items() if schema_version(name.rpartition("/")[2])}
+        fresh = [name for name in schemas if name not in before.ends]
+        tables = tables | {_table_of(name) for name in fresh}
+        wanted = sorted((n for n in schemas if _table_of(n) in tables), key=schemas.__getitem__)
+        texts = at_once(lambda name: below(self.path, name).read_bytes(), wanted)
+        rows: list[tuple[object, ...]] = [
+            (_table_of(name), 0, 0 if name in before.ends else schemas[name], name.encode(), text)
+            for name, text in zip(wanted, texts, strict=True)
+        ]
+        checkpoint_ts = until.ends.get(METADATA)
+        if checkpoint_ts is not None and checkpoint_ts != before.ends.get(METADATA):
+            last = (_highest(until) + 1 << RANK_BITS) - 1
+            text = json.dumps({"checkpoint-ts": checkpoint_ts}, separators=(",", ":")).encode()
+            rows.append((METADATA, 0, last, METADATA.encode(), text))
+        columns = zip(*rows, strict=True) if rows else ([] for _ in _TOLD)
+        return pa.RecordBatch.from_pydict(
+            {name: pa.array(values, kind) for (name, kind), values in zip(_TOLD.items(), columns, strict=True)}
+        )
+
+    def _format(
+        self, files: Sequence[tuple[DataFile, Entry]], told: pa.RecordBatch, until: Offsets, waiting: Collection[str]
+    ) -> CsvFormat:
+        """Return how the files are written: as the URI says, else as the first that has rows shows.
+
+        Lines that wait were written like those that came last.
+        """
+        form = csv_format(self.params)
+        for file, one in files or self._last_files(until, waiting):
+            shown = _shown(told, file.writer) if self.csv else None
+            if one.size and (shown or not self.csv):
+                with one.path.open("rb") as content:
+                    sample = content.read(_SAMPLE)
+                    try:
+                        return seen(form, self.params, sample, shown, whole=len(sample) == one.size)
+                    except TooShort:
+                        return seen(form, self.params, sample + content.read(), shown)
+        if waiting and self.csv:
+            raise ConfigError(
+                "lines wait, and no file is left that shows how they were written",
+                where=self.where,
+                hint="say it in the source's URI, as csv-include-commit-ts=true",
+            )
+        return form
+
+    def _last_files(self, until: Offsets, tables: Collection[str]) -> Iterator[tuple[DataFile, Entry]]:
+        for writer, last in _known(until).last.items():
+            if writer.table in tables:
+                there = files_of(self.path, writer, range(last, last + 1))
+                yield from ((DataFile(writer, index, one.name), one) for index, one in there.items())
+
+    def spans(self) -> None:
+        """Return None: what files hold, their records tell; see `Topics.spans`."""
+
+    def look(self, topic: str) -> TopicInfo | None:
+        """Return None: it is a source."""
+        return None
+
+    def ensure(self, topic: str) -> TopicInfo:
+        """Raise ConfigError: it is a source."""
+        raise ConfigError("the folder of a storage sink is read, not written", where=self.where)
+
+    def write(
+        self,
+        frame: DataFrame,
+        complete: Callable[[DataFrame], DataFrame] | None = None,
+        counts: Counts | None = None,
+    ) -> None:
+        """Raise ConfigError: it is a source."""
+        self.ensure("")
+
+
+def _order(writer: Writer, index: int) -> tuple[object, ...]:
+    version, parts, prefix = writer.order
+    return (version, 1, parts, prefix, writer.table, index)
+
+
+def _place(item: DataFile | str) -> str:
+    """Return what a checkpoint calls the segment of a data file, or a schema file."""
+    return item if isinstance(item, str) else item.writer.place(item.index // FILES_OF_SEGMENT)
+
+
+def _last_of(segment: int, end: int) -> int:
+    """Return the index of the last file before the end of a segment."""
+    return segment * FILES_OF_SEGMENT + ((end - 1) >> LINE_BITS) % FILES_OF_SEGMENT
+
+
+def _highest(offsets: Offsets) -> int:
+    return max((rank_of(end - 1) for name, end in offsets.ends.items() if name != METADATA), default=0)
+
+
+def _known(offsets: Offsets, rewound: set[str] | frozenset[str] = frozenset()) -> Known:
+    """Return what was read up to a position; of `rewound` places without the last file."""
+    last: dict[Writer, int] = {}
+    schemas = []
+    for name, end in offsets.ends.items():
+        if parsed := place_of(name):
+            writer, segment = parsed
+            last[writer] = max(last.get(writer, 0), _last_of(segment, end) - (name in rewound))
+        elif name != METADATA:
+            schemas.append(name)
+    return Known(last, frozenset(schemas))
+
+
+def _bounded(items: Sequence[_Item], listed: Mapping[str, Entry], most: int) -> list[_Item]:
+    """Return the first items whose data files have so many bytes in all; at least one data file, if there is one."""
+    taken: list[_Item] = []
+    total = 0
+    for item in items:
+        size = listed[item[1].path].size if isinstance(item[1], DataFile) else 0
+        if total and size and total + size > most:
+            break
+        total += size
+        taken.append(item)
+    return taken
+
+
+def _index_of(name: str, prefix: str) -> int:
+    from tidecast.topics._sink_layout import data_file
+
+    file = data_file(name)
+    return file[1] if file and file[0] == prefix else 0
+
+
+def _table_of(schema_file: str) -> str:
+    """Return the folder of the table, or of the database, that a schema file is of."""
+    return schema_file.rpartition(f"/{META}/")[0]
+
+
+def _shown(told: pa.RecordBatch, writer: Writer) -> Shown | None:
+    """Return what a schema file says of the table of some data files."""
+    for topic, key, value in zip(*(told.column(n).to_pylist() for n in ("topic", "key", "value")), strict=True):
+        name = key.decode().rpartition("/")[2]
+        if topic == writer.table and schema_version(name) == writer.version:
+            try:
+                members = json.loads(value)
+                return Shown(members["Schema"], members["Table"], len(members["TableColumns"] or ()))
+            except (ValueError, LookupError, TypeError):
+                return None
+    return None
+
+
+def _told_frame(spark: SparkSession, told: pa.RecordBatch) -> DataFrame:
+    """Return records of the driver's as a frame: the columns of `RECORD`, and `reason`, `detail`."""
+    rows = list(zip(*(column.to_pylist() for column in told.columns), strict=True))
+    frame = small_table(spark, rows, _TOLD)
+    more = {f.name: F.lit(None).cast(f.dataType) for f in (*RECORD.fields, *_CAUSE) if f.name not in _TOLD}
+    return frame.withColumns(more).select(*RECORD.fieldNames(), *(f.name for f in _CAUSE))

@@ -1,0 +1,122 @@
+"""Schema files of TiCDC's storage sink, as TiCDC's own code wrote them, and what reads them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from golden_data import lines
+
+from tidecast.model import InvalidSchema, Kind
+from tidecast.protocols._schema_file import read_schema_file, schema_checksum, schema_files
+
+GOLDEN = [line for line in lines(Path("tests/golden/public/csv.jsonl.gz")) if line["kind"] == "schema"]
+
+
+def told(*files: dict[str, Any], taken: bool = False) -> pa.RecordBatch:
+    """Return schema files as the messages that tell them."""
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": [f"{one['Schema']}/{one['Table']}" for one in files],
+            "offset": pa.array([0 if taken else 1] * len(files), pa.int64()),
+            "value": pa.array([json.dumps(one).encode() for one in files], pa.binary()),
+        }
+    )
+
+
+def a_file(version: int, sql: str, *columns: dict[str, str], table: str = "t") -> dict[str, Any]:
+    """Return the members of a schema file."""
+    return {"Table": table, "Schema": "db", "TableVersion": version, "Query": sql, "TableColumns": [*columns]}
+
+
+def a_column(name: str, type_: str = "INT", **more: str) -> dict[str, str]:
+    """Return a column of a schema file."""
+    return {"ColumnName": name, "ColumnType": type_, **more}
+
+
+def test_the_checksum_is_that_of_the_file_name() -> None:
+    wrong = []
+    for line in GOLDEN:
+        in_name = re.search(r"_([0-9]{10})\.json$", line["path"])
+        assert in_name
+        if schema_checksum(line["schema"]) != int(in_name[1]):
+            wrong.append(line)
+    # A BIT default that is no UTF-8 stands in the file as U+FFFD: its text cannot give the checksum again.
+    assert {"\ufffd" in str(json.loads(line["schema"])) for line in wrong} == {True}
+    assert len(wrong) == 2
+
+
+def test_tables_are_those_of_the_simple_protocol() -> None:
+    shown: dict[str, Any] = {}
+    for message in lines(Path("tests/golden/public/events.jsonl.gz")):
+        if message.get("table_info"):
+            shown.setdefault(str(message["n"]), message["table_info"])
+    compared = 0
+    for line in GOLDEN:
+        info = shown.get(line["n"])
+        schema = read_schema_file(line["schema"]).schema
+        assert schema
+        if info is None:
+            continue
+        compared += 1
+        assert [column.name for column in schema.columns] == [column["name"] for column in info["columns"]]
+        for column in schema.columns:
+            assert column.data_type.kind is not Kind.UNKNOWN
+            assert (column.id is not None) == line["output_column_id"]
+    assert compared
+
+
+def test_virtual_columns_are_left_out_as_rows_do_not_have_them() -> None:
+    (file,) = (json.loads(g["schema"]) for g in GOLDEN if "/t_gen/" in g["path"] and not g["output_column_id"])
+    read = schema_files(told(file))
+    (schema,) = read.tables.values()
+    assert [column.name for column in schema.columns] == ["id", "a", "b", "s_sum", "name", "s_len", "j", "s_j"]
+    assert [change.type for _, change in read.changes] == ["CREATE"]
+
+
+def test_a_virtual_column_stays_virtual_through_later_statements_and_a_rename() -> None:
+    first = a_file(10, "CREATE TABLE t (a INT, v INT AS (a+1) VIRTUAL)", a_column("a"), a_column("v"))
+    second = a_file(20, "ALTER TABLE t ADD COLUMN b INT", a_column("a"), a_column("v"), a_column("b"))
+    sql = "RENAME TABLE db.t TO db.u"
+    third = a_file(30, sql, a_column("a"), a_column("v"), a_column("b"), table="u")
+    read = schema_files(told(third, second, first))
+    columns = {key: [column.name for column in schema.columns] for key, schema in read.tables.items()}
+    assert columns == {b"db/t/10/": ["a"], b"db/t/20/": ["a", "b"], b"db/u/30/": ["a", "b"]}
+    assert [(change.type, change.commit_ts) for _, change in read.changes] == [
+        ("CREATE", 10),
+        ("ALTER", 20),
+        ("RENAME", 30),
+    ]
+
+
+def test_statements_that_were_taken_before_are_not_told_again() -> None:
+    file = a_file(10, "CREATE TABLE t (a INT)", a_column("a"))
+    read = schema_files(told(file, taken=True))
+    assert [*read.tables] == [b"db/t/10/"]
+    assert read.changes == []
+
+
+def test_a_bit_default_is_a_number_where_the_text_tells_it() -> None:
+    one, other = (a_column("b", "BIT UNSIGNED", ColumnPrecision="9", ColumnDefault=d) for d in ("\x01\x01", "\ufffd"))
+    schemas = [read_schema_file(json.dumps(a_file(1, "", column))).schema for column in (one, other)]
+    defaults = [(s.columns[0].default, s.columns[0].default_known) for s in schemas if s]
+    assert defaults == [(257, True), (None, False)]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"Table": "t", "Schema": "db", "TableVersion": "1"}', "null"])
+def test_what_is_no_schema_file_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSchema):
+        read_schema_file(text)
+
+
+def test_a_broken_schema_file_stops_with_its_table() -> None:
+    batch = told(a_file(1, "", a_column("a", "NEWTYPE")))
+    read = schema_files(batch)
+    assert read.tables == {}
+    ((place, why),) = read.broken
+    assert place == 0
+    assert "NEWTYPE" in why

@@ -1,0 +1,260 @@
+"""What is to be read in the folder of a storage sink: files in order, each once, and none before it is whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from storage_sink import DAY, StorageSinkFolder, number, text, tso
+
+from tidecast._errors import ConfigError, SourceChanged
+from tidecast.topics import Offsets, StorageSink
+from tidecast.topics._sink_layout import METADATA, Writer, data_file, place_of, rank_of, writer_of
+
+pytestmark = pytest.mark.unit
+
+_COLUMNS = [number("id", key=True), text("v")]
+_ROW = ("I", 2, (1, "one"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StorageSinkFolder:
+    """Return a sink's folder with a table."""
+    made = StorageSinkFolder(tmp_path / "sink")
+    made.schema(1, "t", _COLUMNS, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", 3)
+    made.checkpoint(1)
+    return made
+
+
+def source(folder: StorageSinkFolder) -> StorageSink:
+    """Return the folder as a source."""
+    return StorageSink(folder.root, csv=True, params={})
+
+
+def taken(before: Offsets, after: Offsets) -> dict[str, int]:
+    """Return the last file by place, of those places that moved."""
+    found = {}
+    for place, end in after.ends.items():
+        parsed = place_of(place)
+        if parsed and before.ends.get(place) != end:
+            found[place.rpartition("/")[0].rpartition("/")[2] + "/" + place.rpartition("/")[2]] = (
+                ((end - 1) >> 25) % 4096
+            ) + parsed[1] * 4096
+    return found
+
+
+def files(folder: StorageSinkFolder, before: Offsets | None = None) -> list[str]:
+    """Return the names of the files that a read would take now."""
+    topics = source(folder)
+    until = topics.end_offsets(before)
+    return [
+        file.path
+        for file, _ in sorted(
+            topics._files(before or Offsets(), until, anew=set(), all_there=before is not None),
+            key=lambda one: until.ends[one[0].writer.place(one[0].index // 4096)],
+        )
+    ]
+
+
+def test_files_come_by_version_then_date_then_index(folder: StorageSinkFolder) -> None:
+    folder.schema(5, "t", [*_COLUMNS, number("n")], "ALTER TABLE t ADD COLUMN n INT", 5)
+    folder.rows(5, "t", 1, _ROW, path="2026-11-27")
+    folder.rows(1, "t", 1, _ROW, path="2026-11-27")
+    folder.rows(1, "t", 1, _ROW, path="2026-11-26")
+    folder.rows(1, "t", 2, _ROW, path="2026-11-26")
+    assert [file.partition("shop/t/")[2].replace("0" * 19, "") for file in files(folder)] == [
+        f"{tso(1)}/2026-11-26/CDC1.csv",
+        f"{tso(1)}/2026-11-26/CDC2.csv",
+        f"{tso(1)}/2026-11-27/CDC1.csv",
+        f"{tso(5)}/2026-11-27/CDC1.csv",
+    ]
+
+
+def test_a_schema_file_stands_before_its_rows_and_behind_those_of_older_versions(folder: StorageSinkFolder) -> None:
+    folder.rows(1, "t", 1, _ROW)
+    folder.schema(5, "t", _COLUMNS, "TRUNCATE TABLE t", 11)
+    folder.rows(5, "t", 1, _ROW)
+    ends = source(folder).end_offsets().ends
+    by_rank = sorted((rank_of(end - 1), place) for place, end in ends.items() if place != METADATA)
+    kinds = ["schema" if "/meta/" in place else "rows" for _, place in by_rank]
+    assert kinds == ["schema", "rows", "schema", "rows"]
+
+
+def test_a_checkpoint_takes_each_file_once(folder: StorageSinkFolder) -> None:
+    folder.rows(1, "t", 1, _ROW)
+    first = source(folder).end_offsets()
+    assert source(folder).end_offsets(first) == first
+    assert files(folder, first) == []
+    folder.rows(1, "t", 2, _ROW)
+    folder.rows(1, "t", 3, _ROW)
+    second = source(folder).end_offsets(first)
+    assert taken(first, second) == {f"{DAY}/CDC+0": 3}
+    assert [Path(file).name[-5] for file in files(folder, first)] == ["2", "3"]
+    folder.rows(1, "t", 1, _ROW, path="2026-11-28")
+    third = source(folder).end_offsets(second)
+    assert taken(second, third) == {"2026-11-28/CDC+0": 1}
+    (old, new) = (rank_of(third.ends[f"shop/t/{tso(1)}/{day}/CDC+0"] - 1) for day in (DAY, "2026-11-28"))
+    assert old < new
+
+
+def test_a_file_beyond_its_index_waits_and_the_checkpoint_ts_with_it(folder: StorageSinkFolder) -> None:
+    folder.rows(1, "t", 1, _ROW)
+    before = source(folder).end_offsets()
+    folder.checkpoint(2)
+    late = folder.rows(1, "t", 2, _ROW, indexed=False)
+    waiting = source(folder).end_offsets(before)
+    assert waiting == before
+    assert waiting.ends[METADATA] == tso(1)
+    folder.rows(1, "t", 2, _ROW)
+    done = source(folder).end_offsets(before)
+    assert taken(before, done) == {f"{DAY}/CDC+0": 2}
+    assert done.ends[METADATA] == tso(2)
+    assert late.exists()
+
+
+def test_a_file_beyond_its_index_is_taken_once_the_checkpoint_ts_is_later(folder: StorageSinkFolder) -> None:
+    folder.rows(1, "t", 1, _ROW)
+    before = source(folder).end_offsets()
+    late = folder.rows(1, "t", 2, _ROW, indexed=False)
+    _written_at(late, tso(50) >> 18)
+    folder.checkpoint(49)
+    assert source(folder).end_offsets(before) == before
+    folder.checkpoint(51)
+    done = source(folder).end_offsets(before)
+    assert taken(before, done) == {f"{DAY}/CDC+0": 2}
+    # A changefeed that died before it wrote the index writes this file again, with what follows.
+    assert source(folder).end_offsets(done) == done
+    again = folder.rows(1, "t", 2, ("I", 60, (2, "two")))
+    _written_at(again, tso(60) >> 18)
+    later = source(folder).end_offsets(done)
+    assert later.differs(done, f"shop/t/{tso(1)}/{DAY}/CDC+0")
+    assert [Path(file).name[-5] for file in files_between(folder, done, later)] == ["2"]
+
+
+def files_between(folder: StorageSinkFolder, before: Offsets, until: Offsets) -> list[str]:
+    """Return the files that a read takes."""
+    topics = source(folder)
+    return [file.path for file, _ in topics._files(before, until, anew=topics._rewound(before), all_there=True)]
+
+
+def test_a_file_that_went_before_it_was_read_is_told(folder: StorageSinkFolder) -> None:
+    folder.rows(1, "t", 1, _ROW)
+    first = source(folder).end_offsets()
+    folder.rows(1, "t", 2, _ROW).unlink()
+    folder.rows(1, "t", 3, _ROW)
+    with pytest.raises(SourceChanged, match=r"file 2 of shop/t/.* went before being read") as told:
+        source(folder).end_offsets(first)
+    # `--on-data-loss continue` goes on with what is there.
+    left = Offsets(told.value.remaining)
+    assert [Path(file).name[-5] for file in files(folder, left)] == ["3"]
+
+
+def test_old_files_may_be_gone_at_the_first_read(folder: StorageSinkFolder) -> None:
+    for index in (1, 2, 3):
+        made = folder.rows(1, "t", index, _ROW)
+    for index in (1, 2):
+        made.with_name(f"CDC{index:020}.csv").unlink()
+    assert [Path(file).name[-5] for file in files(folder)] == ["3"]
+
+
+def test_a_gap_ends_the_first_read_before_it(folder: StorageSinkFolder) -> None:
+    for index in (1, 2, 3):
+        made = folder.rows(1, "t", index, _ROW)
+    made.with_name(f"CDC{2:020}.csv").unlink()
+    folder.schema(5, "t", _COLUMNS, "TRUNCATE TABLE t", 11)
+    first = source(folder).end_offsets()
+    assert taken(Offsets(), first) == {f"{DAY}/CDC+0": 1}
+    assert METADATA not in first.ends  # what it covers is not all read
+    assert not any(str(tso(5)) in place for place in first.ends)
+    with pytest.raises(SourceChanged, match="file 2 of"):
+        source(folder).end_offsets(first)
+
+
+def test_an_index_that_goes_back_is_told(folder: StorageSinkFolder) -> None:
+    folder.rows(1, "t", 1, _ROW)
+    folder.rows(1, "t", 2, _ROW)
+    first = source(folder).end_offsets()
+    shutil.rmtree(folder.table("t") / str(tso(1)))
+    folder.rows(1, "t", 1, _ROW)
+    with pytest.raises(SourceChanged, match="written anew") as told:
+        source(folder).end_offsets(first)
+    assert [Path(file).name[-5] for file in files(folder, Offsets(told.value.remaining))] == ["1"]
+
+
+@pytest.mark.parametrize("path", ["", "2026", "2026-11", "2026-11-27", "105", "105/2026-11-27"])
+def test_date_separators_and_partitions(folder: StorageSinkFolder, path: str) -> None:
+    file = folder.rows(1, "t", 1, _ROW, path=path)
+    first = source(folder).end_offsets()
+    assert files(folder) == [file.relative_to(folder.root).as_posix()]
+    following = folder.rows(1, "t", 2, _ROW, path=path)
+    assert files(folder, first) == [following.relative_to(folder.root).as_posix()]
+
+
+def test_tables_over_several_nodes(folder: StorageSinkFolder) -> None:
+    folder.rows(1, "t", 1, _ROW, prefix="CDC_0a1b")
+    folder.rows(1, "t", 1, _ROW, prefix="CDC_9f_8e")
+    first = source(folder).end_offsets()
+    assert len(files(folder)) == 2
+    folder.rows(1, "t", 2, _ROW, prefix="CDC_9f_8e")
+    assert [Path(file).name for file in files(folder, first)] == [f"CDC_9f_8e_{2:020}.csv"]
+
+
+def test_a_table_by_its_number(tmp_path: Path) -> None:
+    folder = StorageSinkFolder(tmp_path / "sink", by_id=True, ids={"t": 105})
+    folder.schema(1, "t", _COLUMNS)
+    file = folder.rows(1, "t", 1, _ROW)
+    assert files(folder) == [file.relative_to(folder.root).as_posix()]
+    assert writer_of(f"105/{tso(1)}/{DAY}", "CDC") == Writer("105", tso(1), (DAY,))
+
+
+@pytest.mark.parametrize("digits", [6, 20])
+def test_more_files_than_one_segment_has(folder: StorageSinkFolder, digits: int) -> None:
+    folder.digits = digits
+    made = folder.rows(1, "t", 4097, _ROW)
+    for index in (4094, 4095, 4096):
+        shutil.copy(made, made.with_name(f"CDC{index:0{digits}}.csv"))
+    first = source(folder).end_offsets()
+    assert [int(Path(file).stem[3:]) for file in files(folder)] == [4094, 4095, 4096, 4097]
+    assert taken(Offsets(), first) == {f"{DAY}/CDC+0": 4095, f"{DAY}/CDC+1": 4097}
+    folder.rows(1, "t", 4098, _ROW)
+    assert [int(Path(file).stem[3:]) for file in files(folder, first)] == [4098]
+
+
+def test_a_bounded_batch_takes_the_oldest_files_and_lets_the_checkpoint_ts_wait(folder: StorageSinkFolder) -> None:
+    for index in (1, 2, 3):
+        folder.rows(1, "t", index, *[("I", 2, (n, "x" * 20)) for n in range(100)])
+    folder.schema(5, "t", _COLUMNS, "TRUNCATE TABLE t", 11)
+    offsets, seen = None, []
+    for _ in range(4):
+        after = source(folder).end_offsets(offsets, limit=1)
+        seen.append([*taken(offsets or Offsets(), after).values(), METADATA in after.ends])
+        offsets = after
+    assert seen == [[1, False], [2, False], [3, True], [True]]
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "topic").mkdir()
+    (tmp_path / "topic" / "part.parquet").write_bytes(b"")
+    with pytest.raises(ConfigError, match="no schema file"):
+        StorageSink(tmp_path, csv=True, params={}).end_offsets()
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("CDC000001.csv", ("CDC", 1)),
+        ("CDC00000000000000000012.json", ("CDC", 12)),
+        ("CDC_5f_a-1_000007.csv", ("CDC_5f_a-1", 7)),
+        ("CDC.index", None),
+        ("CDC1.csv", None),
+        ("x.csv", None),
+    ],
+)
+def test_names_of_data_files(name: str, found: tuple[str, int] | None) -> None:
+    assert data_file(name) == found
+
+
+def _written_at(file: Path, millis: int) -> None:
+    os.utime(file, (millis / 1000, millis / 1000))
