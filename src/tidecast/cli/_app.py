@@ -35,6 +35,14 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _configured(source: str, toml: str | None) -> str:
+    if toml is None:
+        return source
+    from tidecast.config import configured_source  # which no command needs to show its help
+
+    return configured_source(source, toml)
+
+
 @app.callback()
 def root(
     version: Annotated[
@@ -49,6 +57,13 @@ Source = Annotated[
     typer.Argument(
         metavar="SOURCE",
         help="The topic to read: kafka://host:port/topic?protocol=…, file:///dir/topic?protocol=…, or a path.",
+    ),
+]
+SourceConfig = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.toml",
+        help="The changefeed file of TiCDC's storage sink that wrote the source: how its CSV looks.",
     ),
 ]
 Registry = Annotated[
@@ -162,6 +177,7 @@ def convert(
     config: Config = None,
     schema_registry: Registry = None,
     source_schema_registry: SourceRegistry = None,
+    source_config: SourceConfig = None,
     zone: Zone = None,
     cluster_id: ClusterId = "default",
     dead_letters: DeadLetters = None,
@@ -172,6 +188,7 @@ def convert(
 
     Reads the topic up to its current end, then stops.
     """
+    source = _configured(source, source_config)
     with progress(as_json) as step:
         result = tidecast.convert(
             source,
@@ -199,6 +216,7 @@ def plan(
     config: Config = None,
     schema_registry: Registry = None,
     source_schema_registry: SourceRegistry = None,
+    source_config: SourceConfig = None,
     zone: Zone = None,
     cluster_id: ClusterId = "default",
     as_json: Json = False,
@@ -207,6 +225,7 @@ def plan(
 
     Shows topics, partitions, schemas that the registry would refuse, and columns that would lose information.
     """
+    source = _configured(source, source_config)
     with progress(as_json) as step:
         result = tidecast.plan(
             source,
@@ -226,6 +245,7 @@ def plan(
 def verify(
     source: Source,
     schema_registry: Registry = None,
+    source_config: SourceConfig = None,
     zone: Zone = None,
     mismatches: Annotated[
         str | None, typer.Option(metavar="DIR", help="The folder to write mismatches to, as JSON Lines.")
@@ -234,6 +254,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check the checksum of every row; exit with 1 on a mismatch."""
+    source = _configured(source, source_config)
     with progress(as_json) as step:
         result = tidecast.verify(
             source,
@@ -254,6 +275,7 @@ def replicate(
     source: Source,
     to: To,
     schema_registry: Registry = None,
+    source_config: SourceConfig = None,
     zone: Zone = None,
     dead_letters: DeadLetters = None,
     on_error: Policy = OnError.DEAD_LETTER,
@@ -326,6 +348,7 @@ def replicate(
 
     Messages that arrive twice and restarts do not change the result.
     """
+    source = _configured(source, source_config)
     with progress(as_json) as step, ended_by_sigterm(continuous) as stop:
         result = tidecast.replicate(
             source,
@@ -634,6 +657,7 @@ def inspect(
         typer.Option(metavar="NAME", help="The protocol, if the URI names none. Default: guessed from the message."),
     ] = None,
     schema_registry: Registry = None,
+    source_config: SourceConfig = None,
     zone: Zone = None,
     as_json: Json = False,
 ) -> None:
@@ -643,6 +667,7 @@ def inspect(
     """
     if sum(given is not None for given in (source, hexed, base64)) != 1:
         raise typer.BadParameter("give one of SOURCE, --hex MESSAGE or --base64 MESSAGE")
+    source = _configured(source, source_config) if source is not None else None
     if follow and source is not None:
         if offset is not None:
             raise typer.BadParameter("give --follow or --offset, not both")

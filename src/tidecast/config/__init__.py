@@ -16,12 +16,14 @@ from tidecast.config._api_json import (
     without_effect,
 )
 from tidecast.config._build import ChangefeedConfig, build_config, load_config
+from tidecast.config._source import configured_source
 
 __all__ = [
     "ChangefeedConfig",
     "build_config",
     "checked_replica_config",
     "completed_replica_config",
+    "configured_source",
     "default_replica_config",
     "file_content",
     "filter_of",

@@ -36,9 +36,10 @@ def fields_of(lines: pa.Array, form: CsvFormat, count: int) -> tuple[list[pa.Arr
 def _by_arrow(lines: pa.Array, form: CsvFormat, count: int) -> list[pa.Array] | None:
     """Return what Arrow's reader makes of the lines, None where a line is not as it should be.
 
-    Each line gets its number, which shows whether an open quotation mark has swallowed the next line.
+    It would take text behind a closing quotation mark, and the next line for part of one where a mark is open. So lines
+    are looked at first, and each gets its number, which shows that none is lost.
     """
-    if not len(lines):
+    if not len(lines) or not pc.all(pc.match_substring_regex(lines, f"^{_pattern(form)}$")).as_py():
         return None
     numbers = pa.array(np.arange(len(lines))).cast(pa.string()).cast(BYTES)
     numbered = pc.binary_join_element_wise(
@@ -77,16 +78,10 @@ def _by_arrow(lines: pa.Array, form: CsvFormat, count: int) -> list[pa.Array] | 
 @lru_cache(16)
 def _splitter(form: CsvFormat) -> Callable[[bytes | None], Sequence[bytes | None]]:
     """Return a function from a line to its fields, None for NULL; no fields for a line whose marks do not pair."""
-    delimiter, null = re.escape(form.delimiter.encode()), form.null.encode()
-    if form.quote:
-        mark = form.quote.encode()
-        m = re.escape(mark)
-        field = rb"%b(?:[^%b]|%b%b)*%b|(?:(?!%b)[^%b])*" % (m, m, m, m, m, delimiter, m)
-    else:
-        mark = b""
-        field = rb"(?:\\.|(?!%b)[^\\])*" % delimiter
-    whole = re.compile(rb"(?:%b)(?:%b(?:%b))*" % (field, delimiter, field), re.S)
-    each = re.compile(rb"(?:\A|%b)(%b)" % (delimiter, field), re.S)
+    null, mark = form.null.encode(), form.quote.encode()
+    field = _field(form)
+    whole = re.compile(_pattern(form).encode(), re.S)
+    each = re.compile(rf"(?:\A|{re.escape(form.delimiter)})({field})".encode(), re.S)
 
     def unquoted(text: bytes) -> bytes | None:
         if text == null:
@@ -109,3 +104,18 @@ def _splitter(form: CsvFormat) -> Callable[[bytes | None], Sequence[bytes | None
         return [plain(text) for text in each.findall(line)] if whole.fullmatch(line) else ()
 
     return split
+
+
+def _field(form: CsvFormat) -> str:
+    """Return a regular expression of one field."""
+    delimiter, mark = re.escape(form.delimiter), re.escape(form.quote)
+    if not mark:
+        return rf"(?:\\.|(?!{delimiter})[^\\])*"
+    plain = rf"[^{mark}{delimiter}\r\n]" if len(form.delimiter) == 1 else rf"(?!{delimiter})[^{mark}\r\n]"
+    return rf"(?:{mark}[^{mark}]*(?:{mark}{mark}[^{mark}]*)*{mark}|(?:{plain})*)"
+
+
+def _pattern(form: CsvFormat) -> str:
+    """Return a regular expression of a line."""
+    field = _field(form)
+    return rf"{field}(?:{re.escape(form.delimiter)}{field})*"

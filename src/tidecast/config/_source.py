@@ -1,0 +1,33 @@
+"""What a changefeed's file tells of the files that it writes, as parameters of a source's URI."""
+
+from __future__ import annotations
+
+import logging
+import os
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from tidecast._csv_format import TOLD_BY
+from tidecast.config._build import read_file, validate_file
+
+_log = logging.getLogger(__name__)
+
+
+def configured_source(source: str, toml: str | os.PathLike[str]) -> str:
+    """Return a source's URI, or path, with what TiCDC's changefeed file tells of `[sink.csv]` and line ends.
+
+    Parameters that are there already stay. Raises ConfigError for a file that TiCDC refuses.
+    """
+    sink = validate_file(read_file(toml), str(toml)).sink
+    query = source.partition("?")[2]
+    there = {name for name, _ in parse_qsl(urlsplit(f"?{query}").query, keep_blank_values=True)}
+    told = {"terminator": sink.terminator}
+    for name, parameter in TOLD_BY.items():
+        if hasattr(sink.csv, name):
+            value = getattr(sink.csv, name)
+            told[parameter] = str(value).lower() if isinstance(value, bool) else value
+    if sink.protocol:
+        told["protocol"] = sink.protocol
+    if sink.column_selectors:
+        _log.warning("%s has column-selectors: CSV rows of tables that they touch become dead letters", toml)
+    more = "&".join(f"{name}={quote(value, safe='')}" for name, value in told.items() if name not in there)
+    return f"{source}{'&' if '?' in source else '?'}{more}"

@@ -1,0 +1,55 @@
+"""TiCDC's changefeed file as what it tells of a source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from tidecast._csv_format import CsvFormat, csv_format
+from tidecast._errors import ConfigError
+from tidecast.config import configured_source
+
+pytestmark = pytest.mark.unit
+
+
+def _told(source: str) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(source).query, keep_blank_values=True))
+
+
+def test_a_file_tells_how_csv_looks(tmp_path: Path) -> None:
+    file = tmp_path / "feed.toml"
+    file.write_text(
+        '[sink]\nprotocol = "csv"\nterminator = "\\n"\n[sink.csv]\ndelimiter = "|&"\nquote = ""\nnull = ""\n'
+        'include-commit-ts = true\nbinary-encoding-method = "hex"\n'
+    )
+    told = _told(configured_source("s3://bucket/prefix", file))
+    assert told["protocol"] == "csv"
+    assert csv_format(told) == CsvFormat("|&", "", "", True, False, "hex", False, "\n")
+
+
+def test_what_the_uri_says_stands(tmp_path: Path) -> None:
+    file = tmp_path / "feed.toml"
+    file.write_text('[sink]\nprotocol = "csv"\n[sink.csv]\ninclude-commit-ts = true\n')
+    source = "folder?csv-include-commit-ts=false&protocol=canal-json"
+    assert configured_source(source, file).startswith(f"{source}&")
+    told = _told(configured_source(source, file))
+    assert (told["csv-include-commit-ts"], told["protocol"]) == ("false", "canal-json")
+
+
+@pytest.mark.parametrize(
+    ("params", "why"),
+    [
+        ({"csv-delimiter": "abcd"}, "1 to 3 characters"),
+        ({"csv-delimiter": ""}, "1 to 3 characters"),
+        ({"csv-quote": "''"}, "more than one character"),
+        ({"csv-quote": ","}, "cannot be the same"),
+        ({"csv-binary-encoding-method": "base32"}, "hex or base64"),
+        ({"csv-include-commit-ts": "maybe"}, "csv-include-commit-ts"),
+        ({"terminator": ""}, "terminator is empty"),
+    ],
+)
+def test_wrong_settings_are_refused(params: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        csv_format(params)
