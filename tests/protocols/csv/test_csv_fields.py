@@ -72,9 +72,7 @@ def test_escaped_texts_come_back(delimiter: str, rows: list[list[str | None]]) -
         if value is None:
             return "\\N"
         value = value.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
-        for mark in delimiter:
-            value = value.replace(mark, f"\\{mark}")
-        return value
+        return value.replace(delimiter, "".join(f"\\{mark}" for mark in delimiter))
 
     lines = [delimiter.join(map(shown, row)).encode("utf-8", "surrogatepass") for row in rows]
     columns, counts = fields_of(_column(lines), form, 3)

@@ -14,9 +14,10 @@ import pytest
 from golden_data import lines
 
 from tidecast._csv_format import CsvFormat
-from tidecast.protocols import Decoded, DecodeOptions, protocol_named
+from tidecast.protocols import Decoded, DecodeOptions, RoutedTable, protocol_named
 from tidecast.protocols._schema_file import Tables, schema_files
 from tidecast.protocols.csv._columns import CsvDecoder
+from tidecast.protocols.csv._encoder import CsvEncoder, csv_header
 from tidecast.topics._sink_lines import Shown, TooShort, line_spans, seen
 
 GOLDEN = Path("tests/golden/public")
@@ -136,3 +137,30 @@ def test_a_file_shows_how_it_was_written(config: str) -> None:
                 assert seen(made, params, content[:length], shown, whole=len(content) <= length) == form, table
             except TooShort:
                 assert length < len(content)
+
+
+@pytest.mark.parametrize("config", FORMATS)
+def test_lines_that_were_read_are_written_byte_for_byte(config: str) -> None:
+    form, compared = FORMATS[config], 0
+    for table, (_, content, _) in _csv(config).items():
+        (rows,) = _decoded(config, table, form).rows
+        schema = rows.version.schema
+        routed = RoutedTable(schema, schema, "")
+        encoder = CsvEncoder(form, "Asia/Shanghai")
+        assert encoder.unencodable(routed, rows).null_count == len(rows.at)
+        lines = encoder.value(routed, rows).to_pylist()
+        starts, ends, _, _ = line_spans(content, form)
+        assert lines == [content[start:end] for start, end in zip(starts, ends, strict=True)], table
+        compared += len(lines)
+    assert compared == 1239
+
+
+def test_a_header_names_the_fields() -> None:
+    compared = 0
+    for table, (header, _, _) in _csv("header").items():
+        schema = _tables()[_key(table)]
+        hidden = "v_" in table or table in ("t_gen", "t_expr")  # a header names virtual columns, too
+        if not hidden:
+            assert csv_header(RoutedTable(schema, schema, ""), FORMATS["header"]) + "\n" == b64decode(header).decode()
+            compared += 1
+    assert compared

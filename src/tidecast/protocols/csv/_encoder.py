@@ -1,0 +1,186 @@
+"""Rows on Arrow columns to lines of CSV. Source: Storage sink, CSV files."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidecast._csv_format import CsvFormat
+from tidecast.model import Column, DataType, Kind, Op
+from tidecast.protocols._codec import RoutedTable
+from tidecast.protocols._decoded import Rows, first_named
+from tidecast.values import (
+    BYTES,
+    TEXT,
+    bit_number,
+    decimal_text,
+    enum_number,
+    field,
+    joined,
+    null_where,
+    refused,
+    set_mask,
+    shift_zone,
+    to_numpy,
+    valid,
+)
+
+_OPERATIONS = {Op.CREATE: "I", Op.UPDATE: "U", Op.DELETE: "D"}
+_EXPONENTS = range(-4, 6)
+"""The exponents of the numbers that Go's `%v` writes without one."""
+
+
+@dataclass(frozen=True)
+class CsvEncoder:
+    """Makes lines of CSV; see `Encoder`. A line has no terminator at its end. `zone` is that of TIMESTAMP text."""
+
+    form: CsvFormat
+    zone: str = "UTC"
+
+    def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Name the column: a number that is not finite, an element that is none, a BIT beyond 64 bits."""
+        wrong = []
+        for column in _shown(table):
+            for side in (rows.old, rows.data):
+                bad = _unsayable(column.data_type, field(side, column.name))
+                if bad is not None:
+                    wrong.append((f"column {column.name} holds nothing that CSV can say", bad))
+        return first_named(wrong, len(rows.at))
+
+    def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Return null: a line has no key."""
+        return pa.nulls(len(rows.at), BYTES)
+
+    def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
+        """Return a row's line; with `output-old-value` two lines for an update, of the row before and after."""
+        line = self._lines(table, rows, rows.image, rows.op, pa.array([False] * len(rows.at)))
+        updates = np.asarray(pc.equal(rows.op, Op.UPDATE.value))
+        if not self.form.output_old_value or not updates.any():
+            return line
+        yes = pa.array([True] * len(rows.at))
+        before = self._lines(table, rows, rows.old, pa.array(["d"] * len(rows.at), TEXT), yes)
+        after = self._lines(table, rows, rows.data, pa.array(["c"] * len(rows.at), TEXT), yes)
+        # Nobody can delete a row that nobody knows: the update is then an insert alone.
+        both = joined([before, self.form.terminator, after], BYTES)
+        known = pc.if_else(pc.is_valid(rows.old), both, after)
+        return pc.if_else(pa.array(updates), known, line)
+
+    def reduced(self, table: RoutedTable, rows: Rows, location: pa.Array | None) -> pa.Array:
+        """Return the whole lines: files have no largest message."""
+        return self.value(table, rows)
+
+    def _lines(self, table: RoutedTable, rows: Rows, image: pa.StructArray, op: pa.Array, update: pa.Array) -> pa.Array:
+        letters = {one.value: letter for one, letter in _OPERATIONS.items()}
+        told = {
+            "operation": self._quoted(pa.array([letters[one] for one in op.to_pylist()], TEXT)),
+            "table": self._constant(table.schema.table, len(rows.at)),
+            "schema": self._constant(table.schema.database, len(rows.at)),
+            "commit-ts": pa.array(to_numpy(rows.commit_ts)).cast(TEXT),
+            "is-update": update.cast(TEXT),
+        }
+        pieces: list[pa.Array | str] = []
+        for name in self.form.meta:
+            pieces += [told[name], self.form.delimiter]
+        for column in _shown(table):
+            pieces += [pc.fill_null(self._text(column, field(image, column.name)), self.form.null), self.form.delimiter]
+        return joined(pieces[:-1], TEXT).cast(BYTES)
+
+    def _constant(self, text: str, count: int) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(
+            pa.array(np.zeros(count, np.int32)), self._quoted(pa.array([text], TEXT))
+        ).cast(TEXT)
+
+    def _text(self, column: Column, value: pa.Array) -> pa.Array:
+        """Return a column's values as fields; null for NULL."""
+        kind = column.data_type.kind
+        if kind in _NUMBERS:
+            return null_where(_NUMBERS[kind](value).cast(TEXT), ~valid(value))
+        if kind is Kind.TIMESTAMP:
+            value = shift_zone(value, "UTC", self.zone)
+        if kind is Kind.BINARY:
+            value = self._of_bytes(value)
+        return self._quoted(decimal_text(value) if kind is Kind.DECIMAL else value.cast(TEXT))
+
+    def _of_bytes(self, value: pa.Array) -> pa.Array:
+        write: Callable[[bytes], str] = bytes.hex
+        if self.form.binary_encoding_method == "base64":
+            write = _base64
+        return pa.array([None if one is None else write(one) for one in value.to_pylist()], TEXT)
+
+    def _quoted(self, text: pa.Array) -> pa.Array:
+        if self.form.quote:
+            mark = self.form.quote
+            doubled = pc.replace_substring(text, mark, mark * 2)
+            return null_where(joined([mark, doubled, mark], TEXT), ~valid(text))
+        text = pc.replace_substring(text, "\\", "\\\\")
+        for character, escaped in (("\r", "\\r"), ("\n", "\\n")):
+            text = pc.replace_substring(text, character, escaped)
+        return pc.replace_substring(text, self.form.delimiter, "".join(f"\\{c}" for c in self.form.delimiter))
+
+
+def csv_header(table: RoutedTable, form: CsvFormat) -> str:
+    """Return the line that names a file's fields, without a terminator."""
+    names = [*(f"ticdc-meta${name}" for name in form.meta), *(column.name for column in table.selected.columns)]
+    return form.delimiter.join(f"{form.quote}{name}{form.quote}" for name in names)
+
+
+def _shown(table: RoutedTable) -> list[Column]:
+    """Return the columns that lines have: no virtual ones, nor those that a column selector drops."""
+    allowed = table.columns
+    return [c for c in table.schema.columns if not c.virtual and (allowed is None or c.name in allowed)]
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _real(value: pa.Array) -> pa.Array:
+    """Return floats or doubles as Go prints them with `%v`."""
+    text = value.cast(TEXT)
+    size = np.abs(to_numpy(value))
+    odd = np.flatnonzero(valid(value) & (size != 0) & ((size >= 10**_EXPONENTS.stop) | (size < 10.0**_EXPONENTS.start)))
+    if not odd.size:
+        return text
+    written = text.to_pylist()
+    for row in odd:
+        written[row] = _as_go(Decimal(written[row]))
+    return pa.array(written, TEXT)
+
+
+def _as_go(number: Decimal) -> str:
+    exponent = number.adjusted()
+    if exponent in _EXPONENTS:
+        return format(number, "f")
+    digits = "".join(map(str, number.as_tuple().digits)).rstrip("0") or "0"
+    fraction = f".{digits[1:]}" if digits[1:] else ""
+    return f"{'-' if number.is_signed() else ''}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02}"
+
+
+_NUMBERS: Mapping[Kind, Callable[[pa.Array], pa.Array]] = {
+    Kind.INTEGER: lambda value: value,
+    Kind.YEAR: lambda value: value,
+    Kind.BIT: bit_number,
+    Kind.FLOAT: _real,
+    Kind.DOUBLE: _real,
+}
+"""What is never quoted, and how it becomes a number or its text."""
+
+
+def _unsayable(data_type: DataType, value: pa.Array) -> np.ndarray | None:
+    match data_type.kind:
+        case Kind.FLOAT | Kind.DOUBLE:
+            infinite: np.ndarray = ~np.isfinite(to_numpy(value))
+            return infinite
+        case Kind.ENUM:
+            return refused(value, enum_number(data_type, value))
+        case Kind.SET:
+            return refused(value, set_mask(data_type, value))
+        case Kind.BIT:
+            return refused(value, bit_number(value))
+    return None
