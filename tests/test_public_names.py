@@ -61,8 +61,8 @@ PUBLIC = {
         whole
     """,
     "tidecast.protocols": """
-        CHECKSUM Codec CodecOptions Controls DecodeOptions Decoded Decoder Description Encoder Marks Message
-        Reader Rejected RoutedTable Rows TableVersion WireProtocol all_protocols check_readable check_writable
+        CHECKSUM Codec CodecOptions Controls DecodeOptions Decoded Decoder Description Encoder Marks Message Reader
+        Rejected RoutedTable Rows SinkCodec TableVersion WireProtocol all_protocols check_readable check_writable
         codec_for find_protocol guess_protocol known_names protocol_named
     """,
     "tidecast.protocols.avro": """
@@ -89,11 +89,11 @@ PUBLIC = {
         sync_folder touch write_new
     """,
     "tidecast.topics": """
-        Counts DEAD_LETTERS DeadLetter DeadLetters FileTopics Int64 KafkaOptions Offsets Records Spans StorageSink
-        TopicInfo Topics append_lines check_storage check_written claim_folder claim_location compress count_rows
-        dead_letters_folder dead_letters_in decompressed fetched_claims file_errors first_dead_letters
-        is_storage_sink kafka_errors open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims
-        write_dead_letters
+        Counts DATE_SEPARATORS DEAD_LETTERS DeadLetter DeadLetters FileNames FileTopics Int64 KafkaOptions Offsets
+        Records Spans StorageSink TopicInfo Topics append_lines check_storage check_written claim_folder
+        claim_location compress count_rows dead_letters_folder dead_letters_in decompressed fetched_claims file_errors
+        first_dead_letters is_storage_sink kafka_errors open_sink_folder open_topics read_dead_letters
+        refuse_dead_letters replace_dead_letters store_claims write_dead_letters
     """,
     "tidecast.sources": """
         Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream batch_of check_source
@@ -106,9 +106,10 @@ PUBLIC = {
         RowFilter TableFilter TableMatcher check_event_filters check_target filter_errors target_name
     """,
     "tidecast.config": """
-        ChangefeedConfig build_config checked_replica_config completed_replica_config default_replica_config
-        file_content filter_of load_config mask_replica_config merge_replica_configs patched_replica_config
-        read_replica_config replica_config_for secret_values unmask_replica_config without_effect
+        ChangefeedConfig build_config checked_replica_config completed_replica_config configured_source
+        default_replica_config file_content filter_of load_config mask_replica_config merge_replica_configs
+        patched_replica_config read_replica_config replica_config_for secret_values unmask_replica_config
+        without_effect
     """,
     "tidecast.publish": """
         Bootstraps PlannedSchema PlannedTable Published announce bootstraps_of check_publishable plan publish

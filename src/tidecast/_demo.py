@@ -23,7 +23,7 @@ from tidecast.registry import Registry, open_registry
 from tidecast.replica import replicate
 from tidecast.runtime import QUICK, spark_session
 from tidecast.spark import parallel_map
-from tidecast.topics import DEAD_LETTERS, open_topics
+from tidecast.topics import DEAD_LETTERS
 
 _SHOP = "shop"
 _DATA = Path(__file__).with_name("data")
@@ -171,7 +171,7 @@ def _computed(log: Events) -> Events:
 
 def _publish(log: Events, config: ChangefeedConfig, registry: Registry) -> Published:
     dead_letters = Path(config.place.path).parent / DEAD_LETTERS
-    return publish(log, config, open_topics(config.place), registry, zone="UTC", dead_letters=dead_letters)
+    return publish(log, config, config.open_sink(), registry, zone="UTC", dead_letters=dead_letters)
 
 
 def _cleared(base: Path) -> Path:

@@ -32,7 +32,8 @@ SINK_PARAMETERS = _SECRETS | frozenset(
         *("sasl-oauth-client-id", "sasl-oauth-token-url", "sasl-oauth-scopes", "sasl-oauth-grant-type"),
         *("sasl-oauth-audience",),
         *("enable-tidb-extension", "max-batch-size", "avro-enable-watermark", "avro-decimal-handling-mode"),
-        *("avro-bigint-unsigned-handling-mode", "encoding-format", "output-row-key", "format"),
+        *("avro-bigint-unsigned-handling-mode", "encoding-format", "output-row-key", "format", "layout"),
+        *("worker-count", "flush-interval", "file-size", "use-table-id-as-path", "output-column-id"),
     )
 )
 """The parameters that a sink URI may have: TiCDC's, and `format` of topics in files."""

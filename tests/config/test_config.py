@@ -747,7 +747,16 @@ def test_all_other_parameters_are_shown() -> None:
     for name in set(_PARAMETERS) - secret:
         assert redact_uri(f"kafka://h/t?{name}=v") == f"kafka://h/t?{name}=v"
     assert secret < set(_PARAMETERS)
-    assert {*_PARAMETERS, "format"} == SINK_PARAMETERS
+    files = {
+        "format",
+        "layout",
+        "worker-count",
+        "flush-interval",
+        "file-size",
+        "use-table-id-as-path",
+        "output-column-id",
+    }
+    assert {*_PARAMETERS, *files} == SINK_PARAMETERS
 
 
 def test_a_uri_of_any_length_is_redacted_at_once() -> None:

@@ -19,7 +19,7 @@ from tidecast.publish import PlannedTable, Published, check_publishable, publish
 from tidecast.publish import plan as plan_tables
 from tidecast.registry import Registry, open_registry
 from tidecast.storage import AnyPath, path_of
-from tidecast.topics import DEAD_LETTERS, Topics, open_topics
+from tidecast.topics import DEAD_LETTERS, Topics
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _Route:
             origin = TopicSource.check(source, schema_registry=registry, tz=tz, spark=spark)
         settings = load_config(sink, config, schema_registry)
         check_publishable(settings)
-        return cls(origin, settings, open_topics(settings.place))
+        return cls(origin, settings, settings.open_sink(origin.zone))
 
     def registry(self, stack: ExitStack) -> Registry | None:
         """Open the registry that the sink needs, if it needs one, and ask whether it is there."""

@@ -25,7 +25,6 @@ from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publisha
 from tidecast.registry import Registry, open_registry
 from tidecast.sources import TopicStream, source_errors
 from tidecast.storage import AnyPath, StateFile, remove_tree
-from tidecast.topics import open_topics
 
 _STATE, _SOURCE = "checkpoint.json", "source"
 _STEP = 200_000
@@ -94,7 +93,7 @@ class SparkRunner:
         with _registry_of(config) as registry:
             if registry:
                 registry.check()
-            open_topics(config.place).ensure(config.default_topic)
+            config.open_sink(self._zone).ensure(config.default_topic)
 
     def tables(self) -> Sequence[TableSchema]:
         """Return the newest schema of every table that the source has, and of every view, as far as it goes now."""
@@ -157,7 +156,7 @@ class SparkRunner:
                 done = publish(
                     events,
                     job.config,
-                    open_topics(job.config.place),
+                    job.config.open_sink(self._zone),
                     registry,
                     zone=self._zone,
                     cluster_id=self._cluster_id,
@@ -206,7 +205,7 @@ class SparkRunner:
         return announce(
             self._spark,
             job.config,
-            open_topics(job.config.place),
+            job.config.open_sink(self._zone),
             registry,
             topics={topic for _, _, topic in state.table_topics},
             bootstraps=bootstraps,

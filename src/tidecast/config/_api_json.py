@@ -17,7 +17,14 @@ from pydantic import SecretStr
 from tidecast._config_model import ConfigModel
 from tidecast._go import duration_text, parse_duration
 from tidecast._uri import HIDDEN, is_secret_name, parse_place, redact_uri
-from tidecast.config._build import read_file, refuse_both_names, tables_of, validate_file
+from tidecast.config._build import (
+    index_digits,
+    is_storage_sink_place,
+    read_file,
+    refuse_both_names,
+    tables_of,
+    validate_file,
+)
 from tidecast.config._file import DURATION, Changefeed, CodecConfig, Sink
 from tidecast.routing import Dispatcher, Filter
 
@@ -151,9 +158,13 @@ def patched_replica_config(stored: Mapping[str, Any], config: Mapping[str, Any])
 
 
 def replica_config_for(config: Mapping[str, Any], sink_uri: str) -> dict[str, Any]:
-    """Return a replica config with the protocol and the atomicity that a sink URI names."""
-    params = parse_place(sink_uri).params
-    named = {name.replace("-", "_"): params[name] for name in ("protocol", "transaction-atomicity") if params.get(name)}
+    """Return a replica config with what a sink URI says: protocol, atomicity, that files have names of some width."""
+    place = parse_place(sink_uri)
+    names = ("protocol", "transaction-atomicity")
+    named: dict[str, Any] = {name.replace("-", "_"): place.params[name] for name in names if place.params.get(name)}
+    sink = {**(config.get("sink") or {}), **named}
+    if is_storage_sink_place(place, sink.get("protocol") or ""):
+        named["file_index_width"] = index_digits(sink.get("file_index_width"))
     return merge_replica_configs(config, {"sink": named})
 
 

@@ -9,7 +9,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -17,6 +17,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from tidecast._config_model import ConfigModel
+from tidecast._csv_format import CsvFormat, checked_format
 from tidecast._errors import ConfigError
 from tidecast._go import parse_bool, parse_duration, parse_int
 from tidecast._secrets import resolved_settings, resolved_uri
@@ -34,7 +35,7 @@ from tidecast.routing import (
     check_event_filters,
     check_target,
 )
-from tidecast.topics import KafkaOptions
+from tidecast.topics import DATE_SEPARATORS, FileNames, KafkaOptions, Topics, open_sink_folder, open_topics
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ _SHORTEST_STUCK = 30 * 60 * 10**9
 _NAME = r"[A-Za-z0-9._\-]*"
 _TOPIC = re.compile(rf"{_NAME}(\{{schema\}})?({_NAME}\{{table\}})?{_NAME}")
 _ONE_TABLE_TOPIC = re.compile(rf"{_NAME}(\{{schema\}}{_NAME}\{{table\}}{_NAME})?")
+_INDEX_DIGITS = range(6, 21)
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+", re.ASCII)
 
 _IN_SINK = (
@@ -87,6 +89,31 @@ class ChangefeedConfig:
     def default_topic(self) -> str:
         """The topic of tables that no dispatcher gives another one."""
         return self.place.topic
+
+    @property
+    def storage_sink(self) -> bool:
+        """Tell whether the sink is a folder as TiCDC's storage sink has it."""
+        return is_storage_sink_place(self.place, self.protocol)
+
+    @property
+    def csv(self) -> CsvFormat:
+        """How lines are written: `[sink.csv]`, and `terminator`."""
+        said = {f.name: getattr(self.sink.csv, f.name) for f in fields(CsvFormat) if hasattr(self.sink.csv, f.name)}
+        return CsvFormat(**said, terminator=self.sink.terminator or CsvFormat.terminator)
+
+    def storage(self, name: str) -> str:
+        """Return a setting of the storage sink, of the sink URI or of `[sink.cloud-storage-config]`; empty for none."""
+        said = (self.sink.cloud_storage_config or {}).get(name)
+        return self.place.params.get(name) or ("" if said is None else str(said).lower())
+
+    def open_sink(self, zone: str = "UTC") -> Topics:
+        """Return the sink, without asking it anything yet; `zone` is the server's. Raises ConfigError."""
+        if not self.storage_sink:
+            return open_topics(self.place)
+        suffix = protocol_named(self.protocol).files
+        digits = index_digits(self.sink.file_index_digit)
+        names = FileNames(suffix, self.csv.terminator, self.sink.date_separator or "day", digits, zone)
+        return open_sink_folder(self.place, names)
 
     @property
     def large_message_handle(self) -> LargeMessageHandle:
@@ -143,6 +170,9 @@ class ChangefeedConfig:
             compressed=self.large_message_handle.large_message_handle_compression != "none",
             zone=zone,
             cluster_id=cluster_id,
+            csv=self.csv if self.storage_sink else None,
+            table_id_as_path=self.storage("use-table-id-as-path") == "true",
+            column_ids=self.storage("output-column-id") == "true",
         )
 
     @property
@@ -175,8 +205,19 @@ class ChangefeedConfig:
 
     @property
     def max_message_bytes(self) -> int:
-        """The size of the largest message that may be sent."""
-        return self.kafka.max_message_bytes
+        """The size of the largest message that may be sent; files have none."""
+        return 1 << 62 if self.storage_sink else self.kafka.max_message_bytes
+
+
+def is_storage_sink_place(place: Place, protocol: str) -> bool:
+    """Tell whether TiCDC's storage sink writes a protocol to a place; `layout=topics` says that it does not."""
+    spec = find_protocol(protocol)
+    return spec is not None and bool(spec.files) and not place.is_kafka and place.params.get("layout") != "topics"
+
+
+def index_digits(said: int | None) -> int:
+    """Return how many digits the index of a data file has: what is said, else TiCDC's default."""
+    return said if said is not None and said in _INDEX_DIGITS else FileNames.file_index_digit
 
 
 def load_config(
@@ -221,7 +262,7 @@ def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI")
     # A parameter without a value says nothing; the reader of the connection's parameters takes each at its word.
     place = replace(place, params={k: v for k, v in params.items() if v or k not in _PARAMETERS})
     protocol = find_protocol(checked.sink.protocol)
-    if protocol is None:
+    if protocol is None or (place.is_kafka and not protocol.topics):
         raise _error(
             "CDC:ErrSinkUnknownProtocol",
             f"unknown '{checked.sink.protocol}' message protocol for sink",
@@ -383,6 +424,7 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
             check_glue_url(glue.url)
         except ConfigError as error:
             yield "CDC:ErrInvalidGlueSchemaRegistryConfig", error.message
+    yield from _wrong_files(config, protocol)
     for wrong in protocol.wrong_options(options):
         yield _CODEC, wrong
     if options.checksums and config.column_selectors:
@@ -412,6 +454,21 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
             yield _REPLICA, f"the changefeed-error-stuck-duration {stuck} is shorter than 30m"
     except ValueError as error:
         yield _REPLICA, f"changefeed-error-stuck-duration: {error}"
+
+
+def _wrong_files(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the settings of a storage sink."""
+    sink, code = config.sink, "CDC:ErrSinkInvalidConfig"
+    if not config.storage_sink:
+        if not protocol.topics:
+            yield code, f"protocol {protocol.name} is for a storage sink, which has no layout of topics"
+        return
+    try:
+        checked_format(config.csv)
+    except ConfigError as error:
+        yield code, error.message
+    if sink.date_separator and sink.date_separator not in DATE_SEPARATORS:
+        yield code, f"date-separator {sink.date_separator!r} is none of {', '.join(DATE_SEPARATORS)}"
 
 
 def refuse_both_names(one: Dispatcher) -> None:

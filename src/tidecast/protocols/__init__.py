@@ -23,6 +23,7 @@ from tidecast.protocols._register import (
     known_names,
     protocol_named,
 )
+from tidecast.protocols._sink_codec import SinkCodec
 
 __all__ = [
     "CHECKSUM",
@@ -40,6 +41,7 @@ __all__ = [
     "Rejected",
     "RoutedTable",
     "Rows",
+    "SinkCodec",
     "TableVersion",
     "WireProtocol",
     "all_protocols",

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from tidecast._csv_format import CsvFormat
 from tidecast.model import Ddl, TableSchema
 from tidecast.protocols._decoded import Rows
 
@@ -22,7 +23,8 @@ class CodecOptions:
 
     A protocol takes those that are its own. `checksums` is `integrity-check-level = correctness`; `schema_registry`
     tells whether there is one, `compressed` whether `large-message-handle-compression` packs what the codec writes.
-    `zone` is that of TIMESTAMP text.
+    `zone` is that of TIMESTAMP text. `csv` is there for files of a storage sink, which `table_id_as_path` and
+    `column_ids` (`output-column-id`) are about, too.
     """
 
     enable_tidb_extension: bool = False
@@ -41,6 +43,9 @@ class CodecOptions:
     compressed: bool = False
     zone: str = "UTC"
     cluster_id: str = "default"
+    csv: CsvFormat | None = None
+    table_id_as_path: bool = False
+    column_ids: bool = False
 
 
 @dataclass(frozen=True)

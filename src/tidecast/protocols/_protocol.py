@@ -80,7 +80,8 @@ class WireProtocol:
     `compressed` are the parts that `large-message-handle-compression` packs, key or value. With `large_messages`,
     `large-message-handle-option` may be set. `claim_check_location` is where a value (binary to string) says that the
     whole message lies, null for a whole one.
-    `files` tells whether TiCDC's storage sink has it, `topics` whether Kafka has.
+    `files` is what the names of TiCDC's storage sink end in for it, empty where that has it not; `topics` tells whether
+    Kafka has it.
     """
 
     name: str
@@ -100,7 +101,7 @@ class WireProtocol:
     large_messages: Callable[[CodecOptions], bool] = _none_too_large
     ddl_partitions: int | None = None
     claim_check_location: Callable[[Column], Column] | None = None
-    files: bool = False
+    files: str = ""
     topics: bool = True
 
     def check_registry(self, registry: Registry | None) -> None:

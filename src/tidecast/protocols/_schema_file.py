@@ -17,6 +17,9 @@ _HIDDEN = "_V$_"
 _LOST = "\ufffd"
 _UNSIGNED = " UNSIGNED"
 _UTF8 = ("utf8mb4", "utf8mb4_bin")
+_DEFAULT = "ColumnDefault"
+_UNSIZED = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR, Kind.ENUM, Kind.SET)
+_ALWAYS_UNSIGNED = (Kind.BIT, Kind.YEAR)
 _SUMMED = ("Table", "Schema", "Version", "TableColumns", "TableColumnsTotal")
 
 
@@ -51,9 +54,64 @@ def read_schema_file(text: bytes | str) -> SchemaFile:
     return SchemaFile(database, table, version, sql, schema)
 
 
+def write_schema_file(
+    schema: TableSchema, *, sql: str = "", kind: int = 0, column_ids: bool = False, version: int | None = None
+) -> tuple[str, str]:
+    """Return the name of a table version's schema file, and its text.
+
+    `sql` is the statement that made it and `kind` TiDB's number of such; `column_ids` is `output-column-id`. A
+    database's own file has a schema without a table.
+    """
+    columns = [_members(column, schema, ids=column_ids) for column in schema.columns]
+    members = {
+        "Table": schema.table,
+        "Schema": schema.database,
+        "Version": 1,
+        "TableVersion": schema.version if version is None else version,
+        "Query": sql,
+        "Type": kind,
+        "TableColumns": columns or None,
+        "TableColumnsTotal": len(columns),
+    }
+    name = f"schema_{members['TableVersion']}_{_checksum(members):010}.json"
+    return name, to_json(members, indent=4)
+
+
+def _members(column: Column, schema: TableSchema, *, ids: bool) -> dict[str, object]:
+    """Return what a schema file says of a column; what is empty is left out."""
+    data_type = column.data_type
+    kind, name = data_type.kind, data_type.mysql_type.upper()
+    sized = kind not in _UNSIZED
+    told = {
+        "ColumnId": str(column.id) if ids and column.id is not None else "",
+        "ColumnName": column.name,
+        "ColumnType": name + (_UNSIGNED if data_type.unsigned or kind in _ALWAYS_UNSIGNED else ""),
+        _DEFAULT: _default(column),
+        "ColumnPrecision": str(data_type.length) if sized and data_type.length > 0 else "",
+        "ColumnScale": str(data_type.decimal) if data_type.decimal > 0 or kind is Kind.DECIMAL else "",
+        "ColumnNullable": "" if column.nullable else "false",
+        "ColumnIsPk": "true" if column.name in schema.primary_key else "",
+        "ColumnElems": [*data_type.elements],
+    }
+    return {member: value for member, value in told.items() if value or (value == "" and member == _DEFAULT)}
+
+
+def _default(column: Column) -> str | None:
+    if column.default is None:
+        return None
+    if column.data_type.kind is not Kind.BIT or not isinstance(column.default, int):
+        return str(column.default)
+    # Go writes U+FFFD for each byte that is no UTF-8.
+    text = column.default.to_bytes(-(-max(column.data_type.length, 1) // 8), "big").decode("utf-8", "surrogateescape")
+    return "".join(_LOST if "\udc80" <= character <= "\udcff" else character for character in text)
+
+
 def schema_checksum(text: bytes | str) -> int:
     """Return the checksum that the name of a schema file has: CRC32 of some members as Go indents them."""
-    members = json.loads(text)
+    return _checksum(json.loads(text))
+
+
+def _checksum(members: Mapping[str, Any]) -> int:
     columns = sorted(members.get("TableColumns") or [], key=lambda column: column["ColumnName"].encode())
     summed = {name: members[name] for name in _SUMMED} | {"Version": 0, "TableColumns": columns}
     return crc32(to_json(summed, indent=4).encode())

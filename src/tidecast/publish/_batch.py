@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tidecast._errors import TidecastError
 from tidecast.config import ChangefeedConfig
 from tidecast.model import Events, TableChanges, TableSchema
-from tidecast.protocols import Codec, RoutedTable
+from tidecast.protocols import Codec, RoutedTable, SinkCodec
 from tidecast.routing import EventFilters, Router, TableFilter
 from tidecast.topics import TopicInfo, Topics
 
@@ -58,7 +58,11 @@ class Batch:
     ) -> Batch:
         """Return a batch with the rules of a configuration; `zone` is the time zone of TIMESTAMP text."""
         tables = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
-        router = Router(config.routing, zone)
+        folder = None
+        if isinstance(codec, SinkCodec):
+            codec.learn(events.ddl)
+            folder = codec.folder
+        router = Router(config.routing, zone, folder)
         return cls(events, config, SinkTopics(sink), codec, router, filters or EventFilters(()), tables)
 
     def wanted(self, schema: TableSchema) -> bool:

@@ -146,12 +146,15 @@ def announce(
 
 def bootstraps_of(config: ChangefeedConfig, state: bytes = b"[]") -> Bootstraps:
     """Return when a changefeed repeats schemas, never where its protocol has none; `state` is what a run left."""
+    if config.storage_sink:
+        return Bootstraps(_NEVER, _NEVER, state)  # a schema file is written once
     if not protocol_named(config.protocol).bootstraps:
         return Bootstraps(0, 0)
     sink = config.sink
     return Bootstraps(sink.send_bootstrap_interval_in_sec, sink.send_bootstrap_in_msg_count, state)
 
 
+_NEVER = 1 << 40
 _NO_ROWS = BatchStats()
 _CHECKSUMS_LEFT_OUT = (
     "rows of the source carry checksums, and the messages carry none: "

@@ -19,15 +19,21 @@ _DOTS = {".": "_", "..": "__"}
 class Router:
     """The dispatchers of a changefeed: the first one whose matcher matches a table rules over it.
 
-    `zone` is the time zone in which TIMESTAMP values are hashed: TiCDC's server zone.
+    `zone` is the time zone in which TIMESTAMP values are hashed: TiCDC's server zone. `folder` gives the folder of a
+    table version where a storage sink has such in place of topics.
     """
 
-    def __init__(self, rules: RoutingRules, zone: str = "UTC") -> None:
+    def __init__(
+        self, rules: RoutingRules, zone: str = "UTC", folder: Callable[[TableSchema], str] | None = None
+    ) -> None:
         self._rules = rules
         self._zone = zone
+        self._folder = folder
 
     def topic_for(self, schema: TableSchema) -> str:
         """Return the topic of a table. Source: Changefeed configuration, topics."""
+        if self._folder:
+            return self._folder(schema)
         rule = _rule(self._rules, schema).topic
         if not rule:
             return self._rules.default_topic

@@ -89,7 +89,7 @@ def open_source(place: Place) -> Topics:
     if layout not in (None, *_LAYOUTS):
         hint = f"layout={' or layout='.join(_LAYOUTS)}"
         raise ConfigError(f"unknown layout {layout!r}", where="source URI", hint=hint)
-    has_files, has_topics = (protocol.files, protocol.topics) if protocol else (False, True)
+    has_files, has_topics = (bool(protocol.files), protocol.topics) if protocol else (False, True)
     if layout == _TOPICS and not has_topics:
         raise ConfigError("the protocol has no layout of topics", where="source URI", hint=f"leave layout={layout} out")
     files = layout == _SINK or not has_topics

@@ -16,7 +16,7 @@ from tidecast.topics._dead_letters import (
 from tidecast.topics._files import DEAD_LETTERS, FileTopics, file_errors
 from tidecast.topics._kafka_errors import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
-from tidecast.topics._open import open_topics
+from tidecast.topics._open import open_sink_folder, open_topics
 from tidecast.topics._packing import (
     check_storage,
     claim_folder,
@@ -28,13 +28,16 @@ from tidecast.topics._packing import (
 )
 from tidecast.topics._sink_listing import is_storage_sink
 from tidecast.topics._storage_sink import StorageSink
+from tidecast.topics._write_sink import DATE_SEPARATORS, FileNames
 from tidecast.topics._written import check_written, count_rows
 
 __all__ = [
+    "DATE_SEPARATORS",
     "DEAD_LETTERS",
     "Counts",
     "DeadLetter",
     "DeadLetters",
+    "FileNames",
     "FileTopics",
     "Int64",
     "KafkaOptions",
@@ -59,6 +62,7 @@ __all__ = [
     "first_dead_letters",
     "is_storage_sink",
     "kafka_errors",
+    "open_sink_folder",
     "open_topics",
     "read_dead_letters",
     "refuse_dead_letters",

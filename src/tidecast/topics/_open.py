@@ -11,6 +11,7 @@ from tidecast.storage import path_of
 from tidecast.topics._base import Topics
 from tidecast.topics._files import FileTopics
 from tidecast.topics._kafka_options import KafkaOptions
+from tidecast.topics._write_sink import FileNames, StorageSinkWriter
 
 
 def open_topics(place: Place) -> Topics:
@@ -25,6 +26,11 @@ def open_topics(place: Place) -> Topics:
         except re.error as error:
             raise ConfigError(f"topics: {pattern!r} is no regular expression: {error}", where="source URI") from None
     return _OPENERS[place.scheme](place)
+
+
+def open_sink_folder(place: Place, names: FileNames) -> StorageSinkWriter:
+    """Return the folder of a storage sink at a place, to be written."""
+    return StorageSinkWriter(path_of(place), names)
 
 
 def _files(place: Place) -> Topics:

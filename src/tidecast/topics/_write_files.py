@@ -94,14 +94,14 @@ def write_files(
     unknown number, are looked at beforehand, to be counted: keep them if they are dear.
     """
     if counts is None or max(counts.values(), default=0) > _RANGE_ROWS:
-        counted, placed = _counted(frame)
+        found, placed = counted(frame)
     else:
-        counted = Counter({(*place, 0): rows for place, rows in counts.items()})
+        found = Counter({(*place, 0): rows for place, rows in counts.items()})
         placed = frame.withColumn("range", F.lit(0))
-    starts = {topic: dict(ends_of(topic)) for topic in sorted({topic for topic, _, _ in counted})}
+    starts = {topic: dict(ends_of(topic)) for topic in sorted({topic for topic, _, _ in found})}
     new = {topic for topic, ends in starts.items() if not ends}
     ranges: list[_Range] = []
-    for (topic, partition, number), rows in sorted(counted.items()):
+    for (topic, partition, number), rows in sorted(found.items()):
         start = starts[topic].get(partition, 0)
         ranges.append(_Range(topic, partition, number, rows, start))
         starts[topic][partition] = start + rows
@@ -113,7 +113,7 @@ def write_files(
         remove_tree(staging, ignore_errors=True)
 
 
-def _counted(frame: DataFrame) -> tuple[Counter[tuple[str, int, int]], DataFrame]:
+def counted(frame: DataFrame) -> tuple[Counter[tuple[str, int, int]], DataFrame]:
     """Return the number of records by topic, partition and range, and the records with the column `range`."""
     kind = frame.schema["sequence"].dataType
     at = f"sequence.{kind.fieldNames()[0]}" if isinstance(kind, T.StructType) else "sequence"

@@ -39,7 +39,7 @@ def source(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("options", ["", "&content-compatible=true", "&only-output-updated-columns=true"])
 def test_it_makes_the_same_tables(spark: SparkSession, tmp_path: Path, source: str, options: str) -> None:
-    sink = f"file://{tmp_path}/sink/changes?protocol=canal-json&enable-tidb-extension=true&partition-num=3{options}"
+    sink = f"file://{tmp_path}/sink/changes?protocol=canal-json&layout=topics&enable-tidb-extension=true&partition-num=3{options}"
     published = tidecast.convert(source, sink, spark=spark)
     assert published.total == 30
     assert not published.dead_letters
@@ -65,7 +65,7 @@ def test_an_update_whose_old_row_nobody_knows_reads_back(spark: SparkSession, tm
     registry = f"file://{tmp_path}/registry"
     avro = f"file://{tmp_path}/avro/d_t?protocol=avro&enable-tidb-extension=true"
     tidecast.convert(topic.uri, avro, schema_registry=registry, spark=spark)
-    sink = f"file://{tmp_path}/sink/changes?protocol=canal-json&enable-tidb-extension=true"
+    sink = f"file://{tmp_path}/sink/changes?protocol=canal-json&layout=topics&enable-tidb-extension=true"
     tidecast.convert(avro, sink, source_schema_registry=registry, spark=spark)
     ((_, message),) = _messages(tmp_path / "sink" / "changes")
     assert (message["type"], message["old"], message["data"]) == ("UPDATE", None, [{"id": "1", "n": "7"}])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tidecast.protocols._codec import Codec, CodecOptions
 from tidecast.protocols._decoded import Reader
 from tidecast.protocols._protocol import DecodeOptions, WireProtocol
+from tidecast.protocols._sink_codec import FileOptions, SinkCodec
 from tidecast.protocols._sink_files import SinkReader
 from tidecast.protocols.canal_json._codec import CanalCodec, wrong_options
 from tidecast.protocols.canal_json._columns import CanalDecoder
@@ -17,11 +19,18 @@ def _reader(options: DecodeOptions) -> Reader:
     return SinkReader(lambda tables: CanalDecoder(options.zone)) if options.csv else CanalReader(options)
 
 
+def _codec(options: CodecOptions, registry: object, state: bytes) -> Codec:
+    codec = CanalCodec(options, registry, state)
+    if options.csv is None:
+        return codec
+    return SinkCodec(codec.encoder, FileOptions(options.table_id_as_path, options.column_ids), state)
+
+
 PROTOCOL = WireProtocol(
     "canal-json",
     "Canal-JSON",
     reader=_reader,
-    codec=CanalCodec,
+    codec=_codec,
     describe=describe,
     looks_like=looks_like,
     wrong_options=wrong_options,
@@ -29,5 +38,5 @@ PROTOCOL = WireProtocol(
     large_messages=lambda options: options.enable_tidb_extension,
     claim_check_location=claim_check_location,
     ddl_partitions=1,
-    files=True,
+    files="json",
 )

@@ -54,8 +54,10 @@ class CsvEncoder:
         return first_named(wrong, len(rows.at))
 
     def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
-        """Return null: a line has no key."""
-        return pa.nulls(len(rows.at), BYTES)
+        """Return the header of the file that a line goes to, null where files have none."""
+        if not self.form.output_field_header:
+            return pa.nulls(len(rows.at), BYTES)
+        return pa.array([csv_header(table, self.form).encode()] * len(rows.at), BYTES)
 
     def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return a row's line; with `output-old-value` two lines for an update, of the row before and after."""
@@ -67,7 +69,7 @@ class CsvEncoder:
         before = self._lines(table, rows, rows.old, pa.array(["d"] * len(rows.at), TEXT), yes)
         after = self._lines(table, rows, rows.data, pa.array(["c"] * len(rows.at), TEXT), yes)
         # Nobody can delete a row that nobody knows: the update is then an insert alone.
-        both = joined([before, self.form.terminator, after], BYTES)
+        both = joined([before, self.form.terminator.encode(), after], BYTES)
         known = pc.if_else(pc.is_valid(rows.old), both, after)
         return pc.if_else(pa.array(updates), known, line)
 

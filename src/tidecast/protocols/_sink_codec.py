@@ -1,0 +1,94 @@
+"""What a storage sink's folder gets beside rows: schema files and `metadata`. Source: Storage sink, layout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tidecast.model import Ddl, TableSchema, ddl_action
+from tidecast.protocols._codec import Encoder, Message, RoutedTable, WithoutRegistry, WithoutTails
+from tidecast.protocols._schema_file import write_schema_file
+
+FILE = b"/"
+"""What the key of a message begins with that is a whole file: its path below the sink's folder follows."""
+_KEPT = 1000
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How a storage sink names folders: `use-table-id-as-path`, and `output-column-id` of schema files."""
+
+    table_id_as_path: bool = False
+    column_ids: bool = False
+
+
+class SinkCodec(WithoutRegistry, WithoutTails):
+    """The codec of files: rows by an encoder of lines, schema changes as schema files, watermarks as `metadata`.
+
+    TiCDC calls a table version by the commit-ts of the statement that made it. Sources that call it by another number
+    tell the statement before its rows; `state` keeps what was told for the runs that follow.
+    """
+
+    checksums = False
+
+    def __init__(self, encoder: Encoder, options: FileOptions, state: bytes) -> None:
+        super().__init__()
+        self._encoder, self._options = encoder, options
+        told: list[tuple[str, str, int, int]] = json.loads(state or b"[]")
+        self._made = {(database, table, version): made for database, table, version, made in told}
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder of rows."""
+        return self._encoder
+
+    def state(self) -> bytes:
+        """Return the last table versions whose statements were told, as JSON."""
+        kept = list(self._made.items())[-_KEPT:]
+        return json.dumps([[*name, made] for name, made in kept]).encode()
+
+    def learn(self, changes: Iterable[Ddl]) -> None:
+        """Take note of the statements that made table versions."""
+        for change in changes:
+            if change.schema and not change.schema.view:
+                self._made.pop(change.schema.key, None)
+                self._made[change.schema.key] = change.commit_ts
+
+    def folder(self, schema: TableSchema) -> str:
+        """Return the folder of a table version's rows, in place of a topic."""
+        return f"{self._path(schema)}/{self._version(schema)}"
+
+    def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
+        """Return nothing: every value can be read back."""
+        return []
+
+    def ddl(self, ddl: Ddl) -> Sequence[Message]:
+        """Return the schema file of a statement."""
+        schema = ddl.schema or TableSchema(ddl.database, ddl.table, 0, ddl.commit_ts, ())
+        return [self._file(schema, ddl.commit_ts, ddl.sql, ddl_action(ddl.sql).number)]
+
+    def bootstrap(self, schema: TableSchema) -> Message | None:
+        """Return the schema file of a table version, None for one that a statement has told."""
+        return None if schema.key in self._made else self._file(schema, self._version(schema), "", 0)
+
+    @property
+    def watermark(self) -> Callable[[int], Message] | None:
+        """A function from a TSO to the file `metadata`."""
+        return _metadata
+
+    def _file(self, schema: TableSchema, version: int, sql: str, kind: int) -> Message:
+        name, text = write_schema_file(schema, sql=sql, kind=kind, column_ids=self._options.column_ids, version=version)
+        return FILE + f"{self._path(schema)}/meta/{name}".encode(), text.encode()
+
+    def _path(self, schema: TableSchema) -> str:
+        if self._options.table_id_as_path and schema.table:
+            return str(schema.table_id)
+        return f"{schema.database}/{schema.table}" if schema.table else schema.database
+
+    def _version(self, schema: TableSchema) -> int:
+        return self._made.get(schema.key, schema.version)
+
+
+def _metadata(commit_ts: int) -> Message:
+    return FILE + b"metadata", json.dumps({"checkpoint-ts": commit_ts}, separators=(",", ":")).encode()

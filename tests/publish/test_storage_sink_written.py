@@ -1,0 +1,121 @@
+"""A storage sink's folder as the sink of `convert`: what is written reads back, and makes the same tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from storage_sink import StorageSinkFolder, number, text, tso
+
+import tidecast
+from tidecast._errors import ConfigError
+from tidecast.config import build_config, replica_config_for
+
+_COLUMNS = [number("id", key=True), text("v")]
+_CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` VARCHAR(20))"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> StorageSinkFolder:
+    """Return a folder with a table of two versions."""
+    folder = StorageSinkFolder(tmp_path / "source")
+    folder.schema(1, "t", _COLUMNS, _CREATE, 3)
+    folder.rows(1, "t", 1, ("I", 2, (1, 'a "quoted", line')), ("I", 3, (2, "two\r\nlines")), ("I", 4, (3, None)))
+    folder.schema(10, "t", [*_COLUMNS, number("n")], "ALTER TABLE `t` ADD COLUMN `n` INT", 5)
+    folder.rows(10, "t", 1, ("U", 11, (1, "\\N", 7)), ("D", 12, (2, "two\r\nlines", None)))
+    folder.checkpoint(12)
+    return folder
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Return the content of all files by path; today's date as DAY."""
+    found = {}
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            parts = [
+                "DAY" if part[:2] == "20" and part[4:5] == "-" else part for part in file.relative_to(folder).parts
+            ]
+            found["/".join(parts)] = file.read_bytes()
+    return found
+
+
+def test_csv_is_written_as_it_was_read(spark: SparkSession, tmp_path: Path, source: StorageSinkFolder) -> None:
+    config = tmp_path / "feed.toml"
+    config.write_text("[sink.csv]\ninclude-commit-ts = true\n")
+    uri = f"file://{tmp_path}/copy?protocol=csv"
+    done = tidecast.convert(f"file://{source.root}?protocol=csv", uri, config=str(config), spark=spark)
+    assert (done.total, done.ddl, done.dead_letters) == (5, 2, {})
+    assert _files(tmp_path / "copy") == _files(source.root)
+    # What comes later goes into the next file, and leaves schema files as they are.
+    source.rows(10, "t", 2, ("I", 13, (4, "four", 4)))
+    source.checkpoint(13)
+    again = StorageSinkFolder(tmp_path / "again")
+    again.schema(1, "t", _COLUMNS, _CREATE, 3)
+    again.schema(10, "t", [*_COLUMNS, number("n")], "ALTER TABLE `t` ADD COLUMN `n` INT", 5)
+    again.rows(10, "t", 1, ("I", 13, (4, "four", 4)))
+    again.checkpoint(13)
+    tidecast.convert(f"file://{again.root}?protocol=csv", uri, config=str(config), spark=spark)
+    assert _files(tmp_path / "copy") == _files(source.root)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "config"),
+    [
+        ("canal-json&enable-tidb-extension=true", ""),
+        (
+            "csv",
+            '[sink]\nterminator = "\\n"\ndate-separator = "none"\nfile-index-digit = 6\n[sink.csv]\nquote = ""\n'
+            'delimiter = "|"\ninclude-commit-ts = true\noutput-field-header = true\noutput-old-value = true\n',
+        ),
+        ("csv&use-table-id-as-path=true", "[sink.csv]\ninclude-commit-ts = true\n"),
+    ],
+)
+def test_what_is_written_makes_the_same_tables(
+    spark: SparkSession, tmp_path: Path, source: StorageSinkFolder, protocol: str, config: str
+) -> None:
+    file = tmp_path / "feed.toml"
+    file.write_text(config)
+    uri = f"file://{tmp_path}/copy?protocol={protocol}"
+    tidecast.convert(f"file://{source.root}?protocol=csv", uri, config=str(file), spark=spark)
+    rows = []
+    for name, place in (("one", f"file://{source.root}?protocol=csv"), ("other", uri)):
+        report = tidecast.replicate(place, str(tmp_path / name), ddl="evolve", spark=spark)
+        assert not report.dead_letters
+        rows.append(sorted(map(tuple, spark.read.format("delta").load(f"{tmp_path}/{name}/shop/t").collect())))
+    assert rows[0] == rows[1] == [(1, "\\N", 7), (3, None, None)]
+    assert json.loads((tmp_path / "copy" / "metadata").read_text()) == {"checkpoint-ts": tso(12)}
+
+
+@pytest.mark.unit
+def test_where_files_go() -> None:
+    for uri, files in (
+        ("s3://bucket/prefix?protocol=csv", True),
+        ("file:///folder?protocol=canal-json", True),
+        ("file:///folder?protocol=canal-json&layout=topics", False),
+        ("file:///folder?protocol=simple", False),
+        ("kafka://host/topic?protocol=canal-json", False),
+    ):
+        assert build_config(uri, {}).storage_sink is files
+        # The server's answers have the width of a file's index where TiCDC's have it.
+        sink = replica_config_for({}, uri)["sink"]
+        assert sink.get("file_index_width") == (20 if files else None)
+    assert (
+        replica_config_for({"sink": {"file_index_width": 8}}, "s3://b/p?protocol=csv")["sink"]["file_index_width"] == 8
+    )
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("uri", "file", "why"),
+    [
+        ("kafka://host/topic?protocol=csv", {}, "unknown 'csv' message protocol for sink"),
+        ("file:///f?protocol=csv&layout=topics", {}, "no layout of topics"),
+        ("file:///f?protocol=csv", {"sink": {"date-separator": "week"}}, "date-separator 'week' is none of"),
+        ("file:///f?protocol=csv", {"sink": {"csv": {"quote": "''"}}}, "more than one character"),
+    ],
+)
+def test_wrong_settings_are_refused(uri: str, file: dict[str, object], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        build_config(uri, file)
