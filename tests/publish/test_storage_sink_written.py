@@ -11,7 +11,7 @@ from storage_sink import StorageSinkFolder, number, text, tso
 
 import tidecast
 from tidecast._errors import ConfigError
-from tidecast.config import build_config, replica_config_for
+from tidecast.config import build_config, replica_config_for, without_effect
 
 _COLUMNS = [number("id", key=True), text("v")]
 _CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` VARCHAR(20))"
@@ -104,6 +104,13 @@ def test_where_files_go() -> None:
     assert (
         replica_config_for({"sink": {"file_index_width": 8}}, "s3://b/p?protocol=csv")["sink"]["file_index_width"] == 8
     )
+
+
+@pytest.mark.unit
+def test_settings_of_files_have_an_effect_there_alone() -> None:
+    config = {"sink": {"protocol": "csv", "terminator": "|", "file_index_width": 8}}
+    assert without_effect(config, "s3://bucket/prefix?protocol=csv") == []
+    assert without_effect(config, "kafka://h/t?protocol=avro") == ["sink.file_index_width", "sink.terminator"]
 
 
 @pytest.mark.unit

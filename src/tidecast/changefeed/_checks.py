@@ -81,7 +81,7 @@ class ConfigChecks:
             self._runner.check(checked)
         except TidecastError as error:
             raise _sink_invalid(sink_uri, error) from error
-        if idle := without_effect(config):
+        if idle := without_effect(config, sink_uri):
             _log.warning("changefeed %s: these settings have no effect here: %s", feed_id, ", ".join(idle))
 
     def checked_config(self, sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:

@@ -63,6 +63,9 @@ _NO_EFFECT = frozenset(
 )
 """Settings that mean something to other sinks, other protocols, or a cluster."""
 
+_OF_FILES = {"sink.csv", "sink.terminator", "sink.date_separator", "sink.file_index_width", "sink.cloud_storage_config"}
+"""Those of them that mean something to a storage sink."""
+
 
 class _Member(NamedTuple):
     toml: str
@@ -174,9 +177,12 @@ def filter_of(config: Mapping[str, Any]) -> tuple[Filter, bool]:
     return file.filter, file.case_sensitive
 
 
-def without_effect(config: Mapping[str, Any]) -> list[str]:
-    """Return the names of the settings that differ from the defaults and mean nothing to this program."""
-    return sorted({*_idle(default_replica_config(), config, "")})
+def without_effect(config: Mapping[str, Any], sink_uri: str = "") -> list[str]:
+    """Return the names of the settings that differ from the defaults and mean nothing to this program and sink."""
+    found = {*_idle(default_replica_config(), config, "")}
+    if sink_uri and is_storage_sink_place(parse_place(sink_uri), (config.get("sink") or {}).get("protocol") or ""):
+        found -= _OF_FILES
+    return sorted(found)
 
 
 def mask_replica_config(config: Mapping[str, Any]) -> dict[str, Any]:
