@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,17 @@ from pyspark.sql import SparkSession
 
 import tidecast
 from tidecast.model import Column, DataType, Index, TableSchema, compose
+from tidecast.protocols.canal_json._parse import Said as Said_
+from tidecast.protocols.canal_json._parse import parse
 from tidecast.replica.tables._keys import KeyedTable, Keys
 
 _T0 = compose(1_700_000_000_000)
 _PRIMARY = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("id",))
+
+
+def _several(kind: str, at: int, *data: dict[str, str], old: list[dict[str, str]] | None = None) -> Said:
+    """A message of several rows."""
+    return _canal(kind, at, data[0]) | {"data": [*data], "old": old}
 
 
 def _canal(kind: str, at: int, data: dict[str, str], old: dict[str, str] | None = None) -> Said:
@@ -46,6 +54,55 @@ def test_rows_of_a_table_with_a_key_from_the_file_are_merged(spark: SparkSession
     rows = spark.read.format("delta").load(f"{to}/d/t").collect()
     assert [tuple(row) for row in rows] == [(7, 5)]
     assert [str(one.verdict) for one in tidecast.prove(to, spark=spark).tables] == ["equal"]
+
+
+def test_rows_of_one_message_are_different_rows(spark: SparkSession, tmp_path: Path) -> None:
+    topic, config = GrowingTopic(tmp_path / "topic"), tmp_path / "config.toml"
+    config.write_text('[[tables]]\nmatcher = ["d.*"]\nkey = ["id"]\n')
+    uri = topic.uri.replace("simple", "canal-json")
+    insert = _several("INSERT", 1, *({"id": str(n), "n": "1"} for n in range(5)))
+    topic.grow([insert])
+    appended = str(tmp_path / "appended")
+    for _ in range(2):  # once more, from the beginning
+        report = tidecast.replicate(uri, appended, checkpoint=str(tmp_path / "first"), spark=spark)
+        assert not report.dead_letters
+        topic.grow([insert])
+    rows = spark.read.format("delta").load(f"{appended}/d/t").collect()
+    assert sorted(map(tuple, rows)) == [(n, 1) for n in range(5)]
+    topic.grow(
+        [
+            _several("DELETE", 2, {"id": "0", "n": "1"}, {"id": "1", "n": "1"}),
+            _several("UPDATE", 3, {"id": "2", "n": "9"}, {"id": "3", "n": "9"}, old=[{"n": "1"}, {"n": "1"}]),
+        ]
+    )
+    merged = str(tmp_path / "merged")
+    report = tidecast.replicate(uri, merged, config=str(config), spark=spark)
+    assert not report.dead_letters
+    rows = spark.read.format("delta").load(f"{merged}/d/t").collect()
+    assert sorted(map(tuple, rows)) == [(2, 9), (3, 9), (4, 1)]
+
+
+_ONE, _TWO = {"id": "1", "n": "1"}, {"id": "2", "n": "2"}
+
+
+@pytest.mark.parametrize(
+    ("message", "different"),
+    [
+        (_several("INSERT", 1, _ONE, _TWO), True),
+        (_several("DELETE", 1, _ONE, _TWO), True),
+        (_several("INSERT", 1, _ONE, _ONE), False),
+        (_several("UPDATE", 1, _ONE, _TWO, old=[{"n": "7"}, {"n": "7"}]), True),
+        (_several("UPDATE", 1, _ONE, _TWO, old=[{"id": "3"}, {"id": "1"}]), False),
+        (_several("INSERT", 1, _ONE, {"id": "1", "n": "2"}) | {"pkNames": ["id"]}, False),
+        (_several("UPDATE", 1, _ONE, _TWO, old=[{"id": "3"}, {}]) | {"pkNames": ["id"]}, False),
+        (_several("UPDATE", 1, _ONE, _TWO, old=[{"n": "3"}, {"n": "1"}]) | {"pkNames": ["id"]}, True),
+    ],
+)
+def test_rows_that_may_be_the_same_one_are_refused(message: Said, different: bool) -> None:
+    said = parse(json.dumps(message).encode())
+    assert isinstance(said, Said_) is different
+    if not isinstance(said, Said_):
+        assert said[1] == "several rows that may be the same one"
 
 
 def _schema(*indexes: Index) -> TableSchema:

@@ -198,20 +198,22 @@ def _problems(members: Mapping[str, Any], said: Said) -> Iterator[tuple[bool, Re
         Reason.BAD_MESSAGE,
         "the columns of sqlType are not those of mysqlType",
     )
-    yield (
-        len(said.rows) > 1 and not _have_distinct_keys(said),
-        Reason.BAD_MESSAGE,
-        "several rows that may be the same one",
-    )
+    yield len(said.rows) > 1 and not _are_different(said), Reason.BAD_MESSAGE, "several rows that may be the same one"
 
 
-def _have_distinct_keys(said: Said) -> bool:
-    """Tell whether all rows of a message have different keys, before and after it: their order does not last."""
-    keys = {tuple(text_of((row or {}).get(name)) for name in said.keys) for row in said.rows}
-    moved = any(
-        name in old and text_of(old[name]) != text_of((row or {}).get(name))
-        for row, old in zip(said.rows, said.old, strict=False)
-        if old
-        for name in said.keys
-    )
-    return bool(said.keys) and len(keys) == len(said.rows) and not moved
+def _are_different(said: Said) -> bool:
+    """Tell whether no change of a message follows another one of the same row: their order does not last.
+
+    Rows have different keys, before and after it. Where no key is told they differ somewhere, and no row looks like
+    what another one became: then they are different rows of whatever key a user tells, as a statement changes a row
+    once.
+    """
+    names = said.keys or said.columns
+    rows = [{name: text_of((row or {}).get(name)) for name in names} for row in said.rows]
+    if len({tuple(row.values()) for row in rows}) < len(rows):
+        return False
+    olds = [{name: text_of((old or {})[name]) for name in names if name in (old or {})} for old in said.old]
+    if said.keys:
+        return not any(old[name] != row[name] for row, old in zip(rows, olds, strict=False) for name in old)
+    became = {(name, text) for row, old in zip(rows, olds, strict=False) for name, text in row.items() if name in old}
+    return not any(old and became.issuperset(old.items()) for old in olds)

@@ -82,9 +82,9 @@ def without_repeats(rows: DataFrame) -> DataFrame:
     In: `row` struct, `topic`, `partition`, `offset`, `commit_ts`. TiCDC repeats what follows its checkpoint, at later
     offsets: a row of the same commit-ts and content. The earliest offset stays. Equal rows that one transaction
     inserted look the same, and count once: column `repeats` is how many went with the one that stays. Without
-    commit-ts, only a message that is read twice is found.
+    commit-ts, only a message that is read twice is found; the rows of one message differ.
     """
-    once = rows.dropDuplicates(["topic", "partition", "offset"])
+    once = rows.dropDuplicates(["topic", "partition", "offset", "row"])
     same = Window.partitionBy("topic", "commit_ts", "row")
     first = F.row_number().over(same.orderBy("offset", "partition")) == 1
     repeats = F.when(F.col("commit_ts").isNotNull(), F.count("*").over(same) - 1)
