@@ -96,6 +96,37 @@ def test_the_commands(s3: S3Server, base: AnyPath, tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+SINK_COMMANDS = """
+import json, sys, tidecast
+base = sys.argv[1]
+config = {"dead_letters": f"{base}/dead", "tz": "UTC"}
+found = []
+for protocol in ("csv", "canal-json"):
+    sink = f"{base}/{protocol}?protocol={protocol}&enable-tidb-extension=true"
+    published = tidecast.convert(f"{base}/log?protocol=simple", sink, **config)
+    options = {**config, "checkpoint": f"{base}/checkpoint-{protocol}"}
+    applied, again = (tidecast.replicate(sink, f"{base}/tables-{protocol}", **options) for _ in range(2))
+    found.append([published.total, [one.upserted for one in applied.tables], len(again.tables)])
+print(json.dumps(found))
+"""
+
+
+@full
+def test_a_storage_sinks_folder(s3: S3Server, base: AnyPath, tmp_path: Path) -> None:
+    log = GrowingTopic(base / "log")
+    log.grow([ddl(SQL, now(), table(9, ID)), *(row(now(), 9, id=n) for n in range(20)), watermark(last := now())])
+    told = outside([sys.executable, "-c", SINK_COMMANDS, str(base)], tmp_path)
+    assert told == [[20, [20], 0], [20, [20], 0]]
+    assert json.loads((base / "csv" / "metadata").read_bytes()) == {"checkpoint-ts": last}
+    names = [name for name in files_below(base / "csv") if name != "metadata"]
+    assert [name.rpartition("/")[2].partition("_")[0] for name in sorted(names)] == [
+        f"CDC{1:020}.csv",
+        "CDC.index",
+        "schema",
+    ]
+    assert not [name for name in files_below(base) if "staging" in name or "temporary" in name]
+
+
 @full
 def test_a_server_that_is_killed_goes_on(s3: S3Server, base: AnyPath, tmp_path: Path) -> None:
     log = GrowingTopic(base / "log")
