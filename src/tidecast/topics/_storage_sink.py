@@ -67,7 +67,7 @@ class StorageSink:
     path: AnyPath
     csv: bool
     params: Mapping[str, str]
-    _listed: dict[str, Entry] = field(default_factory=dict)
+    _listed: dict[Writer, dict[int, Entry]] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
@@ -82,6 +82,7 @@ class StorageSink:
         where an index names an earlier file than one that was read, or a file is gone that was to come next.
         """
         before = after or Offsets()
+        self._listed.clear()
         known = _known(before, rewound := self._rewound(before))
         found = look(self.path, known)
         if not (found.schema_files or found.last or found.held or before.ends):
@@ -106,7 +107,7 @@ class StorageSink:
                 ends[place] = offset_of(rank_of(ends[place] - 1), item.index) + (1 << LINE_BITS)
                 ids.pop(place, None)
                 if place in rewound or item.index > found.unnamed.get(item.writer, item.index):
-                    ids[place] = f"{item.name} {self._listed[item.path].version}"
+                    ids[place] = f"{item.name} {self._listed[item.writer][item.index].version}"
         if found.checkpoint_ts is not None and not cut and not found.held:
             ends[METADATA] = max(found.checkpoint_ts, ends.get(METADATA, 0))
         return Offsets(ends, ids)
@@ -153,7 +154,7 @@ class StorageSink:
                     gap = at if gap is None or at < gap else gap
                     break
                 file = DataFile(writer, index, there[index].name)
-                self._listed[file.path] = there[index]
+                self._listed.setdefault(writer, {})[index] = there[index]
                 items.append((_order(writer, index), file))
         items.sort(key=lambda item: item[0])
         return [item for item in items if gap is None or item[0] < gap], gap is not None
@@ -220,12 +221,8 @@ class StorageSink:
 
     def _there(self, writer: Writer, indexes: range) -> dict[int, Entry]:
         """Return a writer's files; those that were found a moment ago are not looked for again."""
-        mine = {
-            index: one
-            for path, one in self._listed.items()
-            if path.startswith(f"{writer.folder}/{writer.prefix}")
-            and (index := _index_of(one.name, writer.prefix)) in indexes
-        }
+        known = self._listed.get(writer, {})
+        mine = {index: known[index] for index in indexes if index in known}
         return mine if len(mine) == len(indexes) else files_of(self.path, writer, indexes)
 
     def _control_records(self, before: Offsets, until: Offsets, tables: set[str]) -> pa.RecordBatch:
@@ -336,24 +333,18 @@ def _known(offsets: Offsets, rewound: set[str] | frozenset[str] = frozenset()) -
     return Known(last, frozenset(schemas))
 
 
-def _bounded(items: Sequence[_Item], listed: Mapping[str, Entry], most: int) -> list[_Item]:
+def _bounded(items: Sequence[_Item], listed: Mapping[Writer, Mapping[int, Entry]], most: int) -> list[_Item]:
     """Return the first items whose data files have so many bytes in all; at least one data file, if there is one."""
     taken: list[_Item] = []
     total = 0
     for item in items:
-        size = listed[item[1].path].size if isinstance(item[1], DataFile) else 0
+        file = item[1]
+        size = listed[file.writer][file.index].size if isinstance(file, DataFile) else 0
         if total and size and total + size > most:
             break
         total += size
         taken.append(item)
     return taken
-
-
-def _index_of(name: str, prefix: str) -> int:
-    from tidecast.topics._sink_layout import data_file
-
-    file = data_file(name)
-    return file[1] if file and file[0] == prefix else 0
 
 
 def _table_of(schema_file: str) -> str:
