@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 
 from tidecast._errors import EncodeError
 from tidecast.model import LOGICAL_BITS, Column, Kind, Op, TableSchema
+from tidecast.protocols._avro_fields import written
 from tidecast.protocols._codec import RoutedTable
 from tidecast.protocols._decoded import Rows, first_named
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import avro_form, key_schema, value_columns, value_schema
-from tidecast.protocols.avro._write_columns import value_of, written
+from tidecast.protocols.avro._write_columns import value_of
 from tidecast.registry import SchemaId, header
 from tidecast.values import BYTES, TEXT, field, joined, null_where, nulls, to_numpy, valid
 

@@ -1,0 +1,107 @@
+"""Messages whose schemas are in a registry: their framing, and the driver's part of looking the schemas up.
+
+Source: Avro protocol, wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidecast.model import Reason
+from tidecast.protocols._decoded import TAG, Rejected
+from tidecast.protocols._protocol import DecodeOptions, missing_registry
+from tidecast.registry import Framing, RegisteredSchema, header
+
+Schemas = Mapping[bytes, RegisteredSchema | None]
+"""Registered schemas by the bytes that their messages begin with; None stands for one that the registry lacks."""
+
+
+class RegistryReader:
+    """Knows the schemas of the registry that messages have asked for. `title` is the protocol's."""
+
+    title: str
+
+    def __init__(self, options: DecodeOptions) -> None:
+        if options.registry is None:
+            raise missing_registry(self.title)
+        self._registry = options.registry
+        self._registry.check()
+        self.keyless: bytes | None = self._registry.framing.magic
+        guessed = self._registry.guess(options.subjects)
+        self._schemas: Schemas = {header(n): known for n, known in guessed.items()}
+
+    def learn(self, names: Sequence[bytes]) -> bool:
+        """Ask the registry for schemas; one that it does not know is known to be missing. See `Reader.learn`."""
+        framing = self._registry.framing
+        heads = {head for name in names for head in heads_in(name, framing)} - self._schemas.keys()
+        found = {}
+        for head in sorted(heads):
+            schema_id = framing.schema_id(head)
+            assert schema_id is not None
+            found[head] = self._registry.schema(schema_id)
+        self._schemas = {**self._schemas, **found}
+        return bool(found)
+
+
+def heads_in(name: bytes, framing: Framing) -> list[bytes]:
+    """Return the heads that unknown rows of this name need: the name has one behind the other."""
+    return [name[at : at + framing.length] for at in range(0, len(name), framing.length)]
+
+
+def framed(
+    keys: pa.Array, values: pa.Array, framing: Framing, rows: np.ndarray
+) -> tuple[list[Rejected], tuple[pa.Array, pa.Array, np.ndarray]]:
+    """Return the messages whose framing shows no schema id, and the heads of the others with where they stand.
+
+    TiCDC's producer may send a key or a value that is empty for one that is not there.
+    """
+    rejected: list[Rejected] = []
+    heads, lengths = [], []
+    for part in (keys, values):
+        heads.append(pc.fill_null(pc.binary_slice(part, 0, framing.length), b""))
+        lengths.append(np.asarray(pc.binary_length(heads[-1])))
+    good = rows.copy()
+
+    def reject(wrong: np.ndarray, reason: Reason, detail: str | pa.Array) -> None:
+        at = np.flatnonzero(good & wrong)
+        if at.size:
+            chosen = detail.take(pa.array(at)) if isinstance(detail, pa.Array) else detail
+            rejected.append(Rejected.of(at, reason, chosen))
+            good[at] = False
+
+    reject((lengths[0] == 0) & (lengths[1] == 0), Reason.BAD_MESSAGE, "neither key nor value")
+    size = len(framing.magic)
+    for head, length in zip(heads, lengths, strict=True):
+        strange = (length >= size) & ~np.asarray(pc.fill_null(pc.starts_with(head, framing.magic), False))
+        if (good & strange).any():
+            texts = [f"begins with {h[:size].hex()}, not with {framing.magic.hex()}" for h in head.to_pylist()]
+            reject(strange, Reason.BAD_MAGIC, pa.array(texts, TAG))
+        reject((length > 0) & (length < framing.length), Reason.TRUNCATED, _too_short(framing))
+    return rejected, (*heads, np.flatnonzero(good))
+
+
+def _too_short(framing: Framing) -> str:
+    """Return what is wrong with a message that ends before its own beginning does."""
+    return f"shorter than the {framing.length} bytes that tell the schema id"
+
+
+def groups(keys: pa.Array, values: pa.Array, at: np.ndarray) -> Iterator[tuple[bytes, bytes, np.ndarray]]:
+    """Yield the pairs of heads, and where the messages with each of them stand; in the order of their first ones."""
+    if not at.size:
+        return
+    key, value = (part.take(pa.array(at)).dictionary_encode() for part in (keys, values))
+    codes = np.asarray(key.indices).astype(np.int64) * len(value.dictionary) + np.asarray(value.indices)
+    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(group))[:-1])
+    for number in np.argsort(first):
+        row = first[number]
+        yield (
+            key.dictionary[key.indices[row].as_py()].as_py(),
+            value.dictionary[value.indices[row].as_py()].as_py(),
+            at[parts[number]],
+        )
