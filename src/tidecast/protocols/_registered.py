@@ -6,6 +6,7 @@ Source: Avro protocol, wire format.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,8 @@ import pyarrow.compute as pc
 
 from tidecast.model import Reason
 from tidecast.protocols._decoded import TAG, Rejected
-from tidecast.protocols._protocol import DecodeOptions, missing_registry
-from tidecast.registry import Framing, RegisteredSchema, header
+from tidecast.protocols._protocol import DecodeOptions, Description, missing_registry
+from tidecast.registry import FRAMINGS, Framing, RegisteredSchema, header
 
 Schemas = Mapping[bytes, RegisteredSchema | None]
 """Registered schemas by the bytes that their messages begin with; None stands for one that the registry lacks."""
@@ -50,6 +51,17 @@ class RegistryReader:
 def heads_in(name: bytes, framing: Framing) -> list[bytes]:
     """Return the heads that unknown rows of this name need: the name has one behind the other."""
     return [name[at : at + framing.length] for at in range(0, len(name), framing.length)]
+
+
+def describe_ids(key: bytes | None, value: bytes | None) -> Description:
+    """Return the schema ids of a message."""
+    return Description(key_schema_id=_schema_id(key or b""), value_schema_id=_schema_id(value or b""))
+
+
+def _schema_id(message: bytes) -> int | str | None:
+    ids = (framing.schema_id(message) for framing in FRAMINGS)
+    found = next((schema_id for schema_id in ids if schema_id is not None), None)
+    return str(found) if isinstance(found, UUID) else found
 
 
 def framed(

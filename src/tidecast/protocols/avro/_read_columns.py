@@ -14,14 +14,13 @@ from tidecast.values import (
     BYTES,
     arrow_type,
     decimal_of_bytes,
+    plain_number,
     shift_zone,
     text_of_bytes,
     to_numpy,
     unsigned,
     valid,
 )
-
-_NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
 
 
 def column_of(field: Field, raw: pa.Array, zone: str) -> pa.Array:
@@ -46,8 +45,7 @@ def _integer(data_type: DataType, raw: pa.Array, zone: str) -> pa.Array:
 def _decimal(data_type: DataType, raw: pa.Array, zone: str) -> pa.Array:
     if raw.type == BYTES:
         return decimal_of_bytes(raw, data_type.length, data_type.decimal)
-    is_number = pc.and_(pc.match_substring_regex(raw, _NUMBER), pc.invert(pc.match_substring(raw, "\n")))
-    return pc.if_else(is_number, raw, pa.scalar(None, raw.type))
+    return plain_number(raw)
 
 
 def _bit(data_type: DataType, raw: pa.Array, zone: str) -> pa.Array:

@@ -1,0 +1,17 @@
+"""Debezium as Avro in the register of protocols."""
+
+from __future__ import annotations
+
+from tidecast.protocols._protocol import WireProtocol
+from tidecast.protocols._registered import describe_ids
+from tidecast.protocols.debezium.avro._read import DebeziumAvroReader
+
+PROTOCOL = WireProtocol(
+    "debezium-avro",
+    "Debezium Avro",
+    reader=DebeziumAvroReader,
+    describe=describe_ids,
+    needs_registry=True,
+    reads_avro=True,
+    one_table_per_topic=True,
+)
