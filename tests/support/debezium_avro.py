@@ -102,9 +102,12 @@ class Subject:
         return header(self.id) + out.getvalue()
 
     def content(self, message: bytes) -> Any:
-        """Return what fastavro reads in a message."""
+        """Return what fastavro reads in a message, which must be all of it."""
         assert message.startswith(header(self.id))
-        return fastavro.schemaless_reader(io.BytesIO(message[CONFLUENT.length :]), self._parsed, None)
+        stream = io.BytesIO(message[CONFLUENT.length :])
+        content = fastavro.schemaless_reader(stream, self._parsed, None)
+        assert not stream.read(1)
+        return content
 
 
 def decoder(*subjects: Subject) -> DebeziumAvroDecoder:

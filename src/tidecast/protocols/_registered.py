@@ -1,4 +1,4 @@
-"""Messages whose schemas are in a registry: their framing, and the driver's part of looking the schemas up.
+"""Messages whose schemas are in a registry: their framing, and how the schemas are looked up and registered.
 
 Source: Avro protocol, wire format.
 """
@@ -6,19 +6,113 @@ Source: Avro protocol, wire format.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidecast.model import Reason
+from tidecast._errors import EncodeError
+from tidecast.model import Reason, TableSchema
+from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutTails
 from tidecast.protocols._decoded import TAG, Rejected
 from tidecast.protocols._protocol import DecodeOptions, Description, missing_registry
-from tidecast.registry import FRAMINGS, Framing, RegisteredSchema, header
+from tidecast.registry import FRAMINGS, Framing, RegisteredSchema, Registry, SchemaId, header, subject_for
+
+Part = Literal["key", "value"]
 
 Schemas = Mapping[bytes, RegisteredSchema | None]
 """Registered schemas by the bytes that their messages begin with; None stands for one that the registry lacks."""
+
+
+SchemaIds = Mapping[tuple[str, str, str, int], SchemaId]
+"""The ids of registered schemas, see `schema_key`."""
+
+AS_TEXT = "string"
+"""The mode of a number that goes as text."""
+
+
+def schema_key(table: RoutedTable, part: str) -> tuple[str, str, str, int]:
+    """Return what tells the schema of a table version's keys or values, as `part` says, from all others."""
+    return table.topic, part, table.schema.name, table.schema.version
+
+
+class RegisteringCodec(WithoutTails):
+    """The common part of protocols whose rows leave by a schema in a registry. `title` is the protocol's."""
+
+    title: str
+
+    def __init__(self, registry: Registry | None) -> None:
+        if registry is None:
+            raise missing_registry(self.title)
+        self._registry = registry
+        self._ids: dict[tuple[str, str, str, int], SchemaId] = {}
+
+    def schema_text(self, table: RoutedTable, part: Part) -> str:
+        """Return the schema of a table's keys or values. Raises EncodeError for a table that has none."""
+        raise NotImplementedError
+
+    def check(self, table: RoutedTable) -> None:
+        """Raise EncodeError for a table whose rows have no form, though it has a schema."""
+
+    def subject(self, topic: str, part: Part) -> str:
+        """Return the subject of a topic's keys or values."""
+        return subject_for(topic, part)
+
+    @property
+    def schemas(self) -> int:
+        """The number of schemas that the rows have needed so far."""
+        return len(set(self._ids.values()))
+
+    def prepare_key(self, table: RoutedTable) -> None:
+        """Register the key's schema."""
+        self._prepare(table, "key")
+
+    def prepare_value(self, table: RoutedTable) -> None:
+        """Register the value's schema."""
+        self._prepare(table, "value")
+
+    def _prepare(self, table: RoutedTable, part: Part) -> None:
+        text = self.schema_text(table, part)
+        self.check(table)
+        self._ids[schema_key(table, part)] = self._registry.register(self.subject(table.topic, part), text)
+
+    def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
+        """Return the schemas of key and value."""
+        parts: tuple[Part, Part] = ("key", "value")
+        return [(self.subject(table.topic, part), self.schema_text(table, part)) for part in parts]
+
+    def bootstrap(self, schema: TableSchema) -> Message | None:
+        """Return None: the registry has the schemas."""
+        return None
+
+
+def wrong_registry_options(options: CodecOptions, title: str, name: str) -> Iterator[str]:
+    """Yield what is wrong with options that such a protocol has, in TiCDC's words."""
+    if options.force_replicate:
+        yield f"force-replicate must be disabled, when using {name} protocol"
+    if not options.schema_registry:
+        yield (
+            f'{title} protocol requires parameter "schema-registry" or "glue-schema-registry" '
+            "to specify the schema registry"
+        )
+    for option, mode, other in (
+        ("avro-decimal-handling-mode", options.avro_decimal_handling_mode, "precise"),
+        ("avro-bigint-unsigned-handling-mode", options.avro_bigint_unsigned_handling_mode, "long"),
+    ):
+        if mode not in (AS_TEXT, other):
+            yield f'{option} value could only be "{AS_TEXT}" or "{other}"'
+
+
+def unknown_precision(where: str, code: str) -> EncodeError:
+    """Return the error for a DECIMAL whose precision is not known, where its bytes need it."""
+    return EncodeError(
+        "a decimal of unknown precision cannot be written in mode precise",
+        code=code,
+        where=where,
+        hint="set avro-decimal-handling-mode=string",
+    )
 
 
 class RegistryReader:

@@ -1,4 +1,4 @@
-"""Avro's schemas as those of Kafka Connect. Source: Debezium protocol, Avro; Avro protocol, schema JSON.
+"""Schemas of Kafka Connect in Avro, both ways. Source: Debezium protocol, Avro; Avro protocol, schema JSON.
 
 Confluent's converter and TiCDC write what Connect knows and Avro does not as `connect.…` beside a type.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from tidecast._go import to_json
+from tidecast.model import sanitize
 from tidecast.protocols._avro_fields import branches
 from tidecast.protocols.debezium._decode_schema import DECIMAL
 
@@ -80,3 +82,48 @@ def _default(field: Json, told: Json) -> Any:
     if not (told["type"] == "bytes" and isinstance(default, str)):
         return default
     return None if told.get("logicalType") == "decimal" else base64.b64encode(default.encode("latin-1")).decode()
+
+
+_AVRO = {connect: avro for avro, connect in _CONNECT.items()} | {"int8": "int", "int16": "int"}
+_SHORT = frozenset(["int8", "int16"])
+
+
+def avro_schema(connect: Json) -> str:
+    """Return the text of a schema of Connect's as TiCDC registers it, members in the order of their names."""
+    return to_json(_ordered(_to_avro(connect, set())))
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _ordered(value[name]) for name in sorted(value)}
+    return [*map(_ordered, value)] if isinstance(value, list) else value
+
+
+def _to_avro(connect: Json, defined: set[str]) -> Any:
+    """Return the type in Avro; a record that is defined already by its name."""
+    beside = {f"connect.{name}": connect[name] for name in ("name", "version", "parameters") if connect.get(name)}
+    match connect["type"]:
+        case "struct":
+            full = ".".join(map(sanitize, connect["name"].split(".")))
+            if full in defined:
+                return full
+            defined.add(full)
+            namespace, _, name = full.rpartition(".")
+            fields = [_to_field(field, defined) for field in connect["fields"]]
+            return beside | {"type": "record", "name": name, "namespace": namespace, "fields": fields}
+        case "array":
+            return beside | {"type": "array", "items": _to_avro(connect["items"], defined)}
+        case "bytes" if connect.get("name") == DECIMAL:
+            digits = {name: int(connect["parameters"][name]) for name in ("precision", "scale")}
+            return beside | {"type": "bytes", "logicalType": "decimal"} | digits
+        case kind:
+            short = {"connect.type": kind} if kind in _SHORT else {}
+            return beside | short | {"type": _AVRO[kind]} if beside or short else _AVRO[kind]
+
+
+def _to_field(connect: Json, defined: set[str]) -> Json:
+    kind = _to_avro(connect, defined)
+    found = {"name": sanitize(connect["field"]), FIELD: connect["field"], "type": kind}
+    if "tidb_type" in connect:
+        found["tidb_type"] = connect["tidb_type"]
+    return found | {"type": ["null", kind], "default": None} if connect["optional"] else found
