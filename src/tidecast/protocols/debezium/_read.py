@@ -29,10 +29,7 @@ class DebeziumReader:
     def __init__(self, options: DecodeOptions) -> None:
         self._zone = options.zone
         self.history: SchemaHistory | None = SchemaHistory() if options.history is None else options.history
-        known = Known(options.ordered)
-        for schema in self.history:
-            known = known.with_version(schema, schema.version)
-        self._known = known
+        self._known = known_of(self.history, ordered=options.ordered)
 
     @property
     def decoder(self) -> DebeziumDecoder:
@@ -57,6 +54,14 @@ class DebeziumReader:
             if change.schema:
                 self.history.add(change.schema, change)
         return found
+
+
+def known_of(history: SchemaHistory, *, ordered: bool) -> Known:
+    """Return the versions that earlier batches have shown."""
+    known = Known(ordered)
+    for schema in history:
+        known = known.with_version(schema, schema.version)
+    return known
 
 
 Place = tuple[int, int, tuple[str | None, int | None]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -15,8 +15,11 @@ from tidecast.model import Index, InvalidSchema, Op, Reason, TableSchema, checke
 from tidecast.protocols._avro_reader import Reader
 from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols._registered import Schemas, framed, groups
+from tidecast.protocols.debezium._decode_schema import Field
 from tidecast.protocols.debezium._encode_source import CONNECTOR
+from tidecast.protocols.debezium._known import Known
 from tidecast.protocols.debezium._parse import OPS, SNAPSHOT, Problem, Said, said_of
+from tidecast.protocols.debezium.avro._fitting import fitting
 from tidecast.protocols.debezium.avro._layout import Layout, key_names, layout_of
 from tidecast.protocols.debezium.avro._message import read_message
 from tidecast.protocols.debezium.avro._records import Envelopes, Part, read_envelopes
@@ -40,39 +43,59 @@ class _Kind:
     layout: Layout
     registered: int
 
-    def version(self, database: str, table: str, commit_ts: int | None) -> TableVersion | Problem:
-        """Return the version of a table whose first row has a commit-ts, or why its rows cannot be read."""
-        columns = tuple(
-            replace(f.column, nullable=f.column.nullable and f.column.name not in self.keys)
-            for f in self.layout.columns
-        )
-        primary = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=self.keys)
+    def reading(
+        self, database: str, table: str, commit_ts: int | None, known: Sequence[TableSchema]
+    ) -> _Reading | Problem:
+        """Return how the rows of a table are read of which the first has a commit-ts, or why they cannot be.
+
+        `known` are the versions of the table that schema changes have shown.
+        """
+        told, fields = fitting(known, self.layout)
         since = self.registered if commit_ts is None else commit_ts
+        schema = told or TableSchema(database, table, 0, since, tuple(f.column for f in fields))
+        if {*self.keys} != {*schema.handle_key}:
+            key = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=self.keys)
+            columns = tuple(replace(c, nullable=c.nullable and c.name not in self.keys) for c in schema.columns)
+            schema = replace(schema, columns=columns, indexes=(key,) if self.keys else ())
         try:
-            schema = checked(TableSchema(database, table, 0, since, columns, (primary,) if self.keys else ()))
+            checked(schema)
         except InvalidSchema as invalid:
             return Reason.FOREIGN_SCHEMA, str(invalid)
         name = orjson.dumps([self.key.hex(), self.value.hex(), database, table]).decode()
-        return TableVersion(name, schema, key_begins=self.key, value_begins=self.value)
+        version = TableVersion(name, schema, key_begins=self.key, value_begins=self.value)
+        there = [field.column.name for field in self.layout.columns]
+        return _Reading(version, fields, tuple(there.index(field.column.name) for field in fields))
+
+
+class _Reading(NamedTuple):
+    """A table version, how the fields of its rows are read, and where each of them stands in their records."""
+
+    version: TableVersion
+    fields: tuple[Field, ...]
+    places: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class DebeziumAvroDecoder:
     """Reads Debezium's envelope as Avro, TiCDC's or that of Debezium's own connector for MySQL.
 
-    It has the registered schemas that it was given. A table has the commit-ts of its first row as its version, or the
-    place of its schema in the registry where rows have none, and no column ids. Tombstones, which repeat a delete,
-    heartbeats and the beginning and end of transactions are left out.
+    It has the registered schemas that it was given. Where a known version of a table gives the very schema of its
+    rows, it serves too, since it tells more. A table that only schemas tell has no column ids. Its version is the
+    commit-ts of its first row, or the place of its schema in the registry if rows have none. Tombstones, which repeat a
+    delete, heartbeats and the beginning and end of transactions are left out.
     """
 
     framing: Framing
     schemas: Schemas
+    known: Known = Known(ordered=False)  # noqa: RUF009 - it cannot be changed
     asked: frozenset[bytes] | None = None
 
     def of(self, version: TableVersion) -> DebeziumAvroDecoder:
         """See `Decoder.of`."""
         heads = {version.key_begins, version.value_begins}
-        return replace(self, schemas={head: schema for head, schema in self.schemas.items() if head in heads})
+        name = (version.schema.database, version.schema.table)
+        known = replace(self.known, versions={name: self.known.versions.get(name, ())})
+        return replace(self, known=known, schemas={h: schema for h, schema in self.schemas.items() if h in heads})
 
     def only(self, names: frozenset[bytes]) -> DebeziumAvroDecoder:
         """See `Decoder.only`."""
@@ -93,7 +116,7 @@ class DebeziumAvroDecoder:
                 continue
             kind = self._kind(key, value)
             if isinstance(kind, _Kind):
-                found.read(kind, at, contents, self.framing, values=values)
+                found.read(kind, at, contents, self, values=values)
             else:
                 found.rejected.append(Rejected.of(at, *kind))
         return found.decoded()
@@ -156,10 +179,13 @@ class _Found:
         places, times = (np.array([mark[n] for mark in self.marks], np.int64) for n in (0, 1))
         return Decoded(self.rows, self.rejected, np.array(self.control, np.int64), (places, times), self.unknown)
 
-    def read(self, kind: _Kind, at: np.ndarray, contents: pa.Array, framing: Framing, *, values: bool) -> None:
+    def read(
+        self, kind: _Kind, at: np.ndarray, contents: pa.Array, decoder: DebeziumAvroDecoder, *, values: bool
+    ) -> None:
         """Read the messages at some places, which are of one kind."""
         if kind.layout.says_nothing:
             return
+        framing = decoder.framing
         no_record = not_a_record(kind.value, framing)
         if kind.layout.envelope is None:
             for place, value in zip(at.tolist(), contents.take(pa.array(at)).to_pylist(), strict=True):
@@ -173,15 +199,16 @@ class _Found:
         rows = _are_rows(envelopes, kind.layout)
         for place in np.flatnonzero(~(rows | envelopes.broken)).tolist():
             self._say(int(at[place]), said_of(_payload(envelopes, place, kind.layout), None))
-        named = (envelopes.database.cast(BYTES), envelopes.table.cast(BYTES))
-        for database, table, places in groups(*named, np.flatnonzero(rows)):
+        names = (envelopes.database.cast(BYTES), envelopes.table.cast(BYTES))
+        for database, table, places in groups(*names, np.flatnonzero(rows)):
             commit_ts = envelopes.commit_ts.take(pa.array(places))
-            version = kind.version(database.decode(), table.decode(), pc.min(commit_ts).as_py())
-            if isinstance(version, TableVersion):
-                found = _rows(version, at[places], envelopes.op.take(pa.array(places)), commit_ts)
-                self.rows.append(_with_values(found, kind.layout, envelopes, places) if values else found)
+            named = (database.decode(), table.decode())
+            reading = kind.reading(*named, pc.min(commit_ts).as_py(), decoder.known.of(named))
+            if isinstance(reading, _Reading):
+                found = _rows(reading.version, at[places], envelopes.op.take(pa.array(places)), commit_ts)
+                self.rows.append(_with_values(found, reading, envelopes, places) if values else found)
             else:
-                self.rejected.append(Rejected.of(at[places], *version))
+                self.rejected.append(Rejected.of(at[places], *reading))
 
     def _say(self, place: int, said: Said | Problem | None) -> None:
         if isinstance(said, Said) and said.op is None:
@@ -234,7 +261,7 @@ def _rows(version: TableVersion, at: np.ndarray, op: pa.Array, commit_ts: pa.Arr
     return Rows(version, at, ops, commit_ts, number, row, row, nulls(len(at), CHECKSUM), text, text)
 
 
-def _with_values(rows: Rows, layout: Layout, envelopes: Envelopes, places: np.ndarray) -> Rows:
+def _with_values(rows: Rows, reading: _Reading, envelopes: Envelopes, places: np.ndarray) -> Rows:
     deletes, creates = (np.asarray(pc.equal(rows.op, op)) for op in (_DELETE, _CREATE))
     bad: list[tuple[str, np.ndarray]] = []
     sides, there = {}, {}
@@ -247,7 +274,8 @@ def _with_values(rows: Rows, layout: Layout, envelopes: Envelopes, places: np.nd
         there[name] = np.zeros(len(places), bool)
         there[name][shown] = True
         images = []
-        for field, raw in zip(layout.columns, columns, strict=True):
+        for field, at in zip(reading.fields, reading.places, strict=True):
+            raw = columns[at]
             value = column_of(field, raw)
             lost = refused(raw, value)
             if lost is not None:

@@ -46,14 +46,15 @@ class Record:
 class Layout:
     """The layout of messages of a registered schema. There is one of each text, see `layout_of`.
 
-    `envelope` has the fields of rows, and `columns` what the fields of before and after mean; both are None for
-    messages that are not rows. `says_nothing` tells that these are about no table, as heartbeats. `schema` is the
-    schema itself.
+    `envelope` has the fields of rows, `columns` is what those of before and after mean, and `connect` how Kafka Connect
+    has them; there are none for messages that are not rows. `says_nothing` tells that these are about no table, as
+    heartbeats. `schema` is the schema itself.
     """
 
     schema: Json
     envelope: Record | None = None
     columns: tuple[Field, ...] = ()
+    connect: tuple[Json, ...] = ()
     says_nothing: bool = False
 
     @property
@@ -114,7 +115,7 @@ def _rows(schema: Json) -> Layout | str:
         if isinstance(column, str):
             return column
         columns.append(column)
-    return Layout(schema, envelope, tuple(columns))
+    return Layout(schema, envelope, tuple(columns), tuple(map(connect_field, row["fields"])))
 
 
 class _Unreadable(Exception):

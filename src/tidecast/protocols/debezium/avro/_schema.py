@@ -97,10 +97,10 @@ def _columns(schema: TableSchema, columns: Sequence[Column], options: DebeziumAv
             where=schema.name,
             hint="rename one, or leave one out with a column selector",
         )
-    return [_column(c, options) for c in columns]
+    return [column_form(c, options) for c in columns]
 
 
-def _column(column: Column, options: DebeziumAvroOptions) -> Json:
+def column_form(column: Column, options: DebeziumAvroOptions) -> Json:
     """Return a column's schema: that of JSON, always optional, without a default, and without losses."""
     data_type = column.data_type
     found: Json = {**column_schema(column, options.enable_tidb_extension), "optional": True}

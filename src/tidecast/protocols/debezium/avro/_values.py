@@ -25,6 +25,7 @@ from tidecast.values import (
     bytes_of_base64,
     date_text,
     decimal_of_bytes,
+    from_text,
     null_where,
     plain_number,
     text_of_bytes,
@@ -74,7 +75,7 @@ def _decimal(field: Field, raw: pa.Array) -> pa.Array:
         return decimal_of_bytes(raw, data_type.length, data_type.decimal)
     if field.form.type in _REAL:
         return decimal_of_doubles(field, raw.to_pylist())
-    return plain_number(raw)
+    return from_text(data_type, plain_number(raw))
 
 
 def _binary(field: Field, raw: pa.Array) -> pa.Array:
