@@ -159,7 +159,7 @@ def test_resolved_rows_alone_are_applied(spark: SparkSession, tmp_path: Path) ->
 def test_kafka_a_real_registry_and_confluents_own_classes(
     broker: KafkaBroker, registry: SchemaRegistry, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """What is sent is read by Confluent's deserializer, and what its serializer sends is read here."""
+    """Confluent's deserializer reads what is sent, and what its serializer sends is read here."""
     small = SmallReplica(spark, tmp_path)
     column: Said = {**ID, "name": "b", "nullable": True}
     small.topic.grow(

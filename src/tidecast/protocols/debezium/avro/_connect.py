@@ -6,6 +6,7 @@ Confluent's converter and TiCDC write what Connect knows and Avro does not as `c
 from __future__ import annotations
 
 import base64
+from decimal import Decimal
 from typing import Any
 
 from tidecast._go import to_json
@@ -77,8 +78,13 @@ def _decimal(told: Json, parameters: Json) -> Json:
 
 
 def _default(field: Json, told: Json) -> Any:
-    """Return a default in the form of JSON: bytes, which Avro shows as characters, in Base64; None for a decimal's."""
+    """Return a default in the form of JSON, None for a decimal's.
+
+    Avro shows bytes as characters, JSON as Base64. A number with a fraction has the fewest digits.
+    """
     default = told.get(DEFAULT, field.get("default"))
+    if isinstance(default, float):
+        return Decimal(repr(default))
     if not (told["type"] == "bytes" and isinstance(default, str)):
         return default
     return None if told.get("logicalType") == "decimal" else base64.b64encode(default.encode("latin-1")).decode()
