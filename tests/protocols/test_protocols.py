@@ -20,7 +20,8 @@ from tidecast.protocols import (
 )
 
 SOURCE = Path(tidecast.__file__).parent
-FOLDERS = sorted(p.parent.name for p in SOURCE.glob("protocols/*/__init__.py"))
+PROTOCOLS = SOURCE / "protocols"
+FOLDERS = sorted("-".join(p.parent.relative_to(PROTOCOLS).parts) for p in PROTOCOLS.glob("*/**/__init__.py"))
 NAMES = {*known_names()} - {"default"}  # which is a word of other things, too
 OPTIONS = {
     "config/_file.py": {"avro"},  # encoding-format
@@ -36,7 +37,7 @@ OPTIONS = {
 
 def test_every_folder_is_in_the_register() -> None:
     ours = [p.name for p in all_protocols() if p.reader or p.codec]
-    assert [name.replace("-", "_") for name in ours] == FOLDERS
+    assert ours == [name.replace("_", "-") for name in FOLDERS]
 
 
 def test_names_are_found_in_any_case_and_no_others() -> None:

@@ -15,6 +15,7 @@ _FOLDERS = (
     "canal_json",
     "csv",
     "debezium",
+    "debezium.avro",
     "simple",
 )
 

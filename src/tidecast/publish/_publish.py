@@ -199,7 +199,7 @@ class _Run:
                 table = tables[number].table
                 report.messages[table.schema.name, table.topic] += rows
             report.claims = stats.claims
-            if stats.untimed and not protocol_named(batch.config.protocol).needs_registry:
+            if stats.untimed and protocol_named(batch.config.protocol).needs_commit_ts:
                 untimed = counted(stats.untimed, "row has", "rows have")
                 report.warnings.append(
                     f"{untimed} no commit-ts, and 0 in its place: whoever goes by it may keep an older row"

@@ -22,7 +22,7 @@ from tidecast.values._arrow import (
 from tidecast.values._avro import avro_bytes
 from tidecast.values._decimals import decimal_bytes, decimal_of_bytes, decimal_text
 from tidecast.values._digits import DIGITS
-from tidecast.values._from_text import bytes_of_base64, from_text, real, unsigned, whole
+from tidecast.values._from_text import bytes_of_base64, from_text, plain_number, real, unsigned, whole
 from tidecast.values._json import PLAIN, Quoting, base64_text, json_object, json_string, json_value
 from tidecast.values._kinds import arrow_type, row_type
 from tidecast.values._moments import clock_micros, clock_text, date_text, days_of, micros_of, moment_text
@@ -78,6 +78,7 @@ __all__ = [
     "null_where",
     "nulls",
     "numbers",
+    "plain_number",
     "real",
     "refused",
     "row_type",

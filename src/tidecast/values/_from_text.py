@@ -17,6 +17,7 @@ from tidecast.values._numbers import bit_bytes, enum_element, set_elements
 
 _WHOLE = "^(0|-?[1-9][0-9]{0,19})$"
 _REAL = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"
+_PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
 _EXACT = Context(prec=400)
 
 
@@ -60,6 +61,11 @@ def real(text: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return the nearest floats or doubles of numbers' text; null for another text, and beyond the type's range."""
     value = _matching(text, _REAL).cast(kind)
     return null_where(value, valid(value) & ~np.isfinite(to_numpy(value)))
+
+
+def plain_number(text: pa.Array) -> pa.Array:
+    """Return the texts that are numbers without an exponent, null for others."""
+    return _matching(text, _PLAIN_NUMBER)
 
 
 def bytes_of_base64(text: pa.Array) -> pa.Array:

@@ -15,10 +15,11 @@ from golden_data import lines
 
 from tidecast.model import Column, Kind
 from tidecast.protocols import RoutedTable, Rows
+from tidecast.protocols._avro_fields import written
+from tidecast.protocols._registered import schema_key
 from tidecast.protocols.avro._columns import AvroDecoder
-from tidecast.protocols.avro._encoder import AvroEncoder, schema_key
+from tidecast.protocols.avro._encoder import AvroEncoder
 from tidecast.protocols.avro._options import AvroOptions
-from tidecast.protocols.avro._write_columns import written
 from tidecast.registry import CONFLUENT, RegisteredSchema, header
 from tidecast.values import field
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import struct
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,40 +12,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from golden_data import lines
+from java_program import Ask, compiled
 from pyspark.sql import SparkSession
 
 from tidecast.model import Column, DataType
 from tidecast.protocols.debezium import DebeziumOptions
 from tidecast.protocols.debezium._value_columns import json_column
-from tidecast.runtime import fetch_jars, find_java, read_jar_list
 from tidecast.values import arrow_type
-
-CONNECT = Path(__file__).parents[2] / "support" / "connect"
-
-Ask = Callable[[list[str]], list[str]]
 
 
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     """The Java program, compiled: a line of output for each line of input."""
-    folder = tmp_path_factory.mktemp("classes")
-    java = find_java().executable
-    source = CONNECT / "ReadMessages.java"
-    class_path = os.pathsep.join(map(str, fetch_jars(read_jar_list(CONNECT / "read-messages.jars"))))
-    (compiler,) = fetch_jars(read_jar_list(CONNECT / "compiler.jars"))
-    subprocess.run(
-        [str(java), "-jar", str(compiler), "-17", "-cp", class_path, "-d", str(folder), str(source)], check=True
-    )
-
-    def run(questions: list[str]) -> list[str]:
-        command = [str(java), "-cp", os.pathsep.join([class_path, str(folder)]), "ReadMessages"]
-        text = "\n".join(questions) + "\n"
-        done = subprocess.run(command, input=text, capture_output=True, text=True, encoding="utf-8", check=True)
-        answers = done.stdout.split("\n")[:-1]
-        assert len(answers) == len(questions)
-        return answers
-
-    return run
+    return compiled("ReadMessages", "read-messages.jars", tmp_path_factory.mktemp("classes"))
 
 
 @pytest.mark.kafka

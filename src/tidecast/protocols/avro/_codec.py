@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
 
-from tidecast.model import Ddl, TableSchema
-from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutTails
-from tidecast.protocols._protocol import missing_registry
+from tidecast.model import Ddl
+from tidecast.protocols._codec import CodecOptions, Message, RoutedTable
+from tidecast.protocols._registered import AS_TEXT, Part, RegisteringCodec, wrong_registry_options
 from tidecast.protocols.avro._control import encode_ddl, encode_watermark
-from tidecast.protocols.avro._encoder import AvroEncoder, check_decimals, schema_key
+from tidecast.protocols.avro._encoder import AvroEncoder, check_decimals
 from tidecast.protocols.avro._lossy import lossy_columns
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_schema
-from tidecast.registry import Registry, SchemaId, subject_for
-
-_TEXT = "string"
-"""The mode of a number that goes as text."""
+from tidecast.registry import Registry
 
 
-class AvroCodec(WithoutTails):
+class AvroCodec(RegisteringCodec):
     """Avro: a schema id per topic and table version, registered before the first row that needs it."""
 
+    title = "Avro"
+
     def __init__(self, options: CodecOptions, registry: Registry | None, state: bytes) -> None:
-        if registry is None:
-            raise missing_registry("Avro")
-        self._registry = registry
+        super().__init__(registry)
         self.checksums = options.checksums
         self._options = AvroOptions(
             enable_tidb_extension=options.enable_tidb_extension,
-            decimal_handling_mode="string" if options.avro_decimal_handling_mode == _TEXT else "precise",
-            bigint_unsigned_handling_mode="string" if options.avro_bigint_unsigned_handling_mode == _TEXT else "long",
+            decimal_handling_mode="string" if options.avro_decimal_handling_mode == AS_TEXT else "precise",
+            bigint_unsigned_handling_mode="string" if options.avro_bigint_unsigned_handling_mode == AS_TEXT else "long",
             checksum=options.checksums,
             zone=options.zone,
         )
         self._controls = options.enable_tidb_extension and options.avro_enable_watermark
-        self._ids: dict[tuple[str, str, str, int], SchemaId] = {}
-
-    @property
-    def schemas(self) -> int:
-        """The number of schemas that the rows have needed so far."""
-        return len(set(self._ids.values()))
 
     @property
     def encoder(self) -> AvroEncoder:
@@ -51,27 +41,13 @@ class AvroCodec(WithoutTails):
         """Return nothing: the registry knows the schemas."""
         return b""
 
-    def prepare_key(self, table: RoutedTable) -> None:
-        """Register the key's schema."""
-        self._prepare(table, "key", key_schema)
+    def schema_text(self, table: RoutedTable, part: Part) -> str:
+        """See `RegisteringCodec.schema_text`."""
+        return (key_schema if part == "key" else value_schema)(table.selected, self._options)
 
-    def prepare_value(self, table: RoutedTable) -> None:
-        """Register the value's schema."""
-        self._prepare(table, "value", value_schema)
-
-    def _prepare(
-        self, table: RoutedTable, part: Literal["key", "value"], schema_of: Callable[[TableSchema, AvroOptions], str]
-    ) -> None:
-        text = schema_of(table.selected, self._options)
+    def check(self, table: RoutedTable) -> None:
+        """See `RegisteringCodec.check`."""
         check_decimals(table.selected, self._options)
-        self._ids[schema_key(table, part)] = self._registry.register(subject_for(table.topic, part), text)
-
-    def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
-        """Return the schemas of key and value."""
-        return [
-            (subject_for(table.topic, "key"), key_schema(table.selected, self._options)),
-            (subject_for(table.topic, "value"), value_schema(table.selected, self._options)),
-        ]
 
     def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return what a reader of Avro alone takes for something else."""
@@ -81,10 +57,6 @@ class AvroCodec(WithoutTails):
         """Return the message that `avro-enable-watermark` sends. Source: Avro protocol, DDL and watermark messages."""
         return [(None, encode_ddl(ddl))] if self._controls else []
 
-    def bootstrap(self, schema: TableSchema) -> Message | None:
-        """Return None: the registry has the schemas."""
-        return None
-
     @property
     def watermark(self) -> Callable[[int], Message] | None:
         """A function from a TSO to the message that `avro-enable-watermark` sends."""
@@ -93,23 +65,11 @@ class AvroCodec(WithoutTails):
 
 def wrong_options(options: CodecOptions) -> Iterator[str]:
     """Yield what is wrong with a changefeed's options for Avro, in TiCDC's words."""
-    if options.force_replicate:
-        yield "force-replicate must be disabled, when using avro protocol"
-    if not options.schema_registry:
-        yield (
-            'Avro protocol requires parameter "schema-registry" or "glue-schema-registry" '
-            "to specify the schema registry"
-        )
-    for name, mode, other in (
-        ("avro-decimal-handling-mode", options.avro_decimal_handling_mode, "precise"),
-        ("avro-bigint-unsigned-handling-mode", options.avro_bigint_unsigned_handling_mode, "long"),
-    ):
-        if mode not in (_TEXT, other):
-            yield f'{name} value could only be "{_TEXT}" or "{other}"'
+    yield from wrong_registry_options(options, "Avro", "avro")
     needed = {
         "enable-tidb-extension=true": options.enable_tidb_extension,
-        "avro-decimal-handling-mode=string": options.avro_decimal_handling_mode == _TEXT,
-        "avro-bigint-unsigned-handling-mode=string": options.avro_bigint_unsigned_handling_mode == _TEXT,
+        "avro-decimal-handling-mode=string": options.avro_decimal_handling_mode == AS_TEXT,
+        "avro-bigint-unsigned-handling-mode=string": options.avro_bigint_unsigned_handling_mode == AS_TEXT,
     }
     if options.checksums and not all(needed.values()):
         missing = " and ".join(option for option, given in needed.items() if not given)

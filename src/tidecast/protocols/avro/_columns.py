@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import InvalidSchema, Op, Reason, checked, latest_tso
+from tidecast.protocols._avro_fields import read_field
 from tidecast.protocols._avro_reader import Reader
 from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._registered import Schemas, framed, groups
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH, schema_change
-from tidecast.protocols.avro._read_columns import column_of, read_field
+from tidecast.protocols.avro._read_columns import column_of
 from tidecast.protocols.avro._read_schema import WriterSchema, objection, read_schema
 from tidecast.protocols.avro._schema import CHECKSUM as CHECKSUM_FIELD
 from tidecast.protocols.avro._schema import CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP
@@ -37,7 +39,7 @@ class AvroDecoder:
     """
 
     framing: Framing
-    schemas: Mapping[bytes, RegisteredSchema | None]
+    schemas: Schemas
     zone: str = "UTC"
     asked: frozenset[bytes] | None = None
 
@@ -50,19 +52,15 @@ class AvroDecoder:
         """See `Decoder.only`."""
         return replace(self, asked=names)
 
-    def missing(self, name: bytes) -> list[bytes]:
-        """Return the heads that unknown rows of this name need: the name has one behind the other."""
-        return [name[at : at + self.framing.length] for at in range(0, len(name), self.framing.length)]
-
     def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say. A row's operation is the extension's, else `c`, to be taken as an upsert."""
         keys, contents = (messages.column(name).cast(BYTES) for name in ("key", "value"))
         control, watermark = _controls(keys, contents)
-        rejected, heads = _framed(keys, contents, self.framing, ~(control | watermark))
+        rejected, heads = framed(keys, contents, self.framing, ~(control | watermark))
         rows: list[Rows] = []
         refused: list[Rejected] = []
         unknown: list[tuple[bytes, np.ndarray]] = []
-        for key, value, at in _groups(*heads):
+        for key, value, at in groups(*heads):
             if self.asked is not None and key + value not in self.asked and {key, value}.isdisjoint(self.asked):
                 continue
             missing = b"".join(head for head in (key, value) if head and head not in self.schemas)
@@ -106,7 +104,7 @@ class AvroDecoder:
         assert writer is not None
         data, offsets = content_of(messages)
         reader = Reader(data, offsets[at] + self.framing.length, offsets[at + 1])
-        raw = {field.name: (field, read_field(reader, field)) for field in writer.fields}
+        raw = {field.name: (field, read_field(reader, field.type)) for field in writer.fields}
         broken = reader.bad | (reader.at != reader.end)
         carried = [(f, column, column_of(f, column, self.zone)) for f, column in raw.values() if f.column]
         bad = [(f.name, lost) for f, column, value in carried if (lost := refused(column, value)) is not None]
@@ -154,61 +152,6 @@ def _watermarks(values: pa.Array, at: np.ndarray) -> np.ndarray:
     data, offsets = content_of(values)
     digits: np.ndarray = data.take(offsets[at][:, None] + np.arange(1, WATERMARK_LENGTH), mode="clip")
     return digits.reshape(-1, WATERMARK_LENGTH - 1).copy().view(">i8").ravel().astype(np.int64, copy=False)
-
-
-def _framed(
-    keys: pa.Array, values: pa.Array, framing: Framing, rows: np.ndarray
-) -> tuple[list[Rejected], tuple[pa.Array, pa.Array, np.ndarray]]:
-    """Return the messages whose framing shows no schema id, and the heads of the others with where they stand.
-
-    TiCDC's producer may send a key or a value that is empty for one that is not there.
-    """
-    rejected: list[Rejected] = []
-    heads, lengths = [], []
-    for part in (keys, values):
-        heads.append(pc.fill_null(pc.binary_slice(part, 0, framing.length), b""))
-        lengths.append(np.asarray(pc.binary_length(heads[-1])))
-    good = rows.copy()
-
-    def reject(wrong: np.ndarray, reason: Reason, detail: str | pa.Array) -> None:
-        at = np.flatnonzero(good & wrong)
-        if at.size:
-            chosen = detail.take(pa.array(at)) if isinstance(detail, pa.Array) else detail
-            rejected.append(Rejected.of(at, reason, chosen))
-            good[at] = False
-
-    reject((lengths[0] == 0) & (lengths[1] == 0), Reason.BAD_MESSAGE, "neither key nor value")
-    size = len(framing.magic)
-    for head, length in zip(heads, lengths, strict=True):
-        strange = (length >= size) & ~_true(pc.starts_with(head, framing.magic))
-        if (good & strange).any():
-            texts = [f"begins with {h[:size].hex()}, not with {framing.magic.hex()}" for h in head.to_pylist()]
-            reject(strange, Reason.BAD_MAGIC, pa.array(texts, TAG))
-        reject((length > 0) & (length < framing.length), Reason.TRUNCATED, too_short(framing))
-    return rejected, (*heads, np.flatnonzero(good))
-
-
-def too_short(framing: Framing) -> str:
-    """Return what is wrong with a message that ends before its own beginning does."""
-    return f"shorter than the {framing.length} bytes that tell the schema id"
-
-
-def _groups(keys: pa.Array, values: pa.Array, at: np.ndarray) -> Iterator[tuple[bytes, bytes, np.ndarray]]:
-    """Yield the pairs of heads, and where the messages with each of them stand; in the order of their first ones."""
-    if not at.size:
-        return
-    key, value = (part.take(pa.array(at)).dictionary_encode() for part in (keys, values))
-    codes = np.asarray(key.indices).astype(np.int64) * len(value.dictionary) + np.asarray(value.indices)
-    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(group))[:-1])
-    for number in np.argsort(first):
-        row = first[number]
-        yield (
-            key.dictionary[key.indices[row].as_py()].as_py(),
-            value.dictionary[value.indices[row].as_py()].as_py(),
-            at[parts[number]],
-        )
 
 
 _Known = tuple[bytes, RegisteredSchema | None]

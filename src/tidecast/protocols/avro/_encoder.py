@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,23 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidecast._errors import EncodeError
 from tidecast.model import LOGICAL_BITS, Column, Kind, Op, TableSchema
+from tidecast.protocols._avro_fields import written
 from tidecast.protocols._codec import RoutedTable
 from tidecast.protocols._decoded import Rows, first_named
+from tidecast.protocols._registered import SchemaIds, schema_key, unknown_precision
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import avro_form, key_schema, value_columns, value_schema
-from tidecast.protocols.avro._write_columns import value_of, written
-from tidecast.registry import SchemaId, header
+from tidecast.protocols.avro._write_columns import value_of
+from tidecast.registry import header
 from tidecast.values import BYTES, TEXT, field, joined, null_where, nulls, to_numpy, valid
-
-SchemaIds = Mapping[tuple[str, str, str, int], SchemaId]
-"""The ids of registered schemas, see `schema_key`."""
-
-
-def schema_key(table: RoutedTable, part: str) -> tuple[str, str, str, int]:
-    """Return what tells the schema of a table version's keys or values, as `part` says, from all others."""
-    return table.topic, part, table.schema.name, table.schema.version
 
 
 @dataclass(frozen=True)
@@ -103,12 +96,7 @@ def check_decimals(schema: TableSchema, options: AvroOptions) -> None:
     for column in schema.columns:
         data_type = column.data_type
         if data_type.kind is Kind.DECIMAL and not data_type.length and avro_form(data_type, options).avro == "bytes":
-            raise EncodeError(
-                "a decimal of unknown precision cannot be written in mode precise",
-                code="CDC:ErrAvroEncodeFailed",
-                where=f"{schema.name} column {column.name}",
-                hint="set avro-decimal-handling-mode=string",
-            )
+            raise unknown_precision(f"{schema.name} column {column.name}", "CDC:ErrAvroEncodeFailed")
 
 
 @lru_cache(1024)

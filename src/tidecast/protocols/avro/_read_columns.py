@@ -4,66 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import DataType, Kind, bit_width
-from tidecast.protocols._avro_reader import Reader
-from tidecast.protocols.avro._read_schema import Field, avro_type, branches
+from tidecast.protocols._avro_fields import avro_type
+from tidecast.protocols.avro._read_schema import Field
 from tidecast.values import (
     BYTES,
     arrow_type,
     decimal_of_bytes,
-    gather,
-    numbers,
+    plain_number,
     shift_zone,
     text_of_bytes,
     to_numpy,
     unsigned,
     valid,
 )
-
-_NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
-_READS: dict[str, tuple[Callable[..., np.ndarray], pa.DataType]] = {
-    "int": (Reader.integer, pa.int64()),
-    "long": (Reader.long, pa.int64()),
-    "float": (Reader.single, pa.float32()),
-    "double": (Reader.double, pa.float64()),
-    "boolean": (Reader.boolean, pa.bool_()),
-}
-"""How a field of fixed width is read, by Avro's type. All others are texts or bytes."""
-
-
-def read_field(reader: Reader, field: Field) -> pa.Array:
-    """Return a field's raw values, null for the null of its union, and move the reader behind them."""
-    block, null = branches(field.type)
-    rows = None if null is None else reader.branch(null)
-    there = None
-    if rows is not None:
-        there = np.zeros(reader.count, bool)
-        there[rows] = True
-    kind = avro_type(block)
-    if kind not in _READS:
-        start, length = reader.span(rows)
-        if rows is not None:
-            # A row without a value has an empty span where it stands, so that the spans stay in order.
-            start, length = _whole(start, rows, reader.at), _whole(length, rows, np.zeros_like(reader.at))
-        return gather(reader.data, start, length, there)
-    read, arrow = _READS[kind]
-    values = read(reader, rows)
-    if rows is not None:
-        values = _whole(values, rows, np.zeros(reader.count, values.dtype))
-    if arrow == pa.bool_():
-        return pa.array(values, mask=None if there is None else ~there)
-    return numbers(values, there, arrow)
-
-
-def _whole(values: np.ndarray, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return values at some rows, and those of `others` in between."""
-    whole = others.copy()
-    whole[rows] = values
-    return whole
 
 
 def column_of(field: Field, raw: pa.Array, zone: str) -> pa.Array:
@@ -88,8 +45,7 @@ def _integer(data_type: DataType, raw: pa.Array, zone: str) -> pa.Array:
 def _decimal(data_type: DataType, raw: pa.Array, zone: str) -> pa.Array:
     if raw.type == BYTES:
         return decimal_of_bytes(raw, data_type.length, data_type.decimal)
-    is_number = pc.and_(pc.match_substring_regex(raw, _NUMBER), pc.invert(pc.match_substring(raw, "\n")))
-    return pc.if_else(is_number, raw, pa.scalar(None, raw.type))
+    return plain_number(raw)
 
 
 def _bit(data_type: DataType, raw: pa.Array, zone: str) -> pa.Array:

@@ -10,27 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from tidecast.model import Column, DataType, Index, Kind, TableSchema
+from tidecast.protocols._avro_fields import branches
 from tidecast.protocols.avro._names import split_options
 from tidecast.protocols.avro._schema import CHECKSUM, OP
 from tidecast.registry import bounded_json
-
-Block = str | dict[str, object]
-"""The type of a field as a schema gives it: a name, or an object with `type` in it."""
-
-
-def branches(field_type: object) -> tuple[Block, int | None]:
-    """Return the type of a field without null, and the position of null in its union, None without one."""
-    if not isinstance(field_type, list):
-        return field_type, None  # type: ignore[return-value]
-    null = field_type.index("null")
-    (block,) = (t for t in field_type if t != "null")
-    return block, null
-
-
-def avro_type(field_type: object) -> object:
-    """Return the name of a field's Avro type, without null."""
-    block, _ = branches(field_type)
-    return block if isinstance(block, str) else block["type"]
 
 
 @dataclass(frozen=True)

@@ -1,31 +1,15 @@
-"""Columns of the model as fields of Avro records, a binary column or several for each field.
-
-Source: Avro protocol, wire format, column types.
-"""
+"""Columns of the model as values of Avro records. Source: Avro protocol, column types."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pyarrow as pa
 
 from tidecast.model import DataType, Kind
 from tidecast.protocols.avro._options import AvroOptions
-from tidecast.protocols.avro._read_schema import avro_type, branches
 from tidecast.protocols.avro._schema import avro_form
-from tidecast.values import TEXT, avro_bytes, decimal_bytes, decimal_text, shift_zone, valid
-
-
-def written(field_type: object, value: pa.Array) -> list[pa.Array]:
-    """Return a field's values as Avro's bytes: columns to be put one behind the other, none of them null.
-
-    In: the field's type as its schema has it, and values as `value_of` returns them; a null without a branch of its own
-    gives no bytes.
-    """
-    block, null = branches(field_type)
-    branch = None if null is None else np.where(valid(value), 2 - 2 * null, 2 * null).astype(np.uint8)
-    return avro_bytes(str(avro_type(block)), value, branch)
+from tidecast.values import TEXT, decimal_bytes, decimal_text, shift_zone
 
 
 def value_of(data_type: DataType, value: pa.Array, options: AvroOptions) -> pa.Array:

@@ -24,7 +24,11 @@ from tidecast.protocols.debezium._schema import Form, column_schema, form
 NOW = "CURRENT_TIMESTAMP"
 _EPOCH_DEFAULT = "1970-01-01 00:00:00"
 _EPOCH = dt.datetime(1970, 1, 1)
-_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+CONNECT_DATE = "org.apache.kafka.connect.data.Date"
+CONNECT_TIME = "org.apache.kafka.connect.data.Time"
+"""Milliseconds, unlike Debezium's own."""
+CONNECT_TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
 _UTF8 = ("utf8mb4", "utf8mb4_bin")
 _COLLATIONS = {"binary": "binary", "gbk": "gbk_chinese_ci", "gb18030": "gb18030_chinese_ci"}
 
@@ -39,7 +43,7 @@ _TYPES = {
     ("string", None): "varchar",
     ("bytes", None): "varbinary",
     ("bytes", "io.debezium.data.Bits"): "bit",
-    ("bytes", _DECIMAL): "decimal",
+    ("bytes", DECIMAL): "decimal",
     ("string", "io.debezium.data.Enum"): "enum",
     ("string", "io.debezium.data.EnumSet"): "set",
     ("string", "io.debezium.data.Json"): "json",
@@ -47,6 +51,9 @@ _TYPES = {
     ("int32", "io.debezium.time.Date"): "date",
     ("int64", "io.debezium.time.Timestamp"): "datetime",
     ("int64", "io.debezium.time.MicroTimestamp"): "datetime",
+    ("int32", CONNECT_DATE): "date",
+    ("int64", CONNECT_TIMESTAMP): "datetime",
+    ("int32", CONNECT_TIME): "time",
     ("string", "io.debezium.time.ZonedTimestamp"): "timestamp",
     ("int64", "io.debezium.time.MicroTime"): "time",
     ("int32", "io.debezium.time.Year"): "year",
@@ -104,7 +111,7 @@ def read_block(text: bytes, known: Iterable[TableSchema]) -> tuple[TableSchema |
             return schema, fields_of(schema)
         fields: dict[str, Field] = {}
         for column in columns:
-            field = _field(column)
+            field = column_field(column)
             twice = column["field"] in fields
             fields[column["field"]] = replace(field, column=replace(field.column, virtual=twice))
         return None, tuple(fields.values())
@@ -124,13 +131,15 @@ def _plain(field: dict[str, Any]) -> dict[str, Any]:
     return field | {"default": float(str(default))} if number else field
 
 
-def _field(field: dict[str, Any]) -> Field:
+def column_field(field: dict[str, Any]) -> Field:
+    """Return the field of a column from its schema. Raises what `read_block` takes for a schema that is none."""
     shape = Form(field["type"], field.get("name"), field.get("parameters") or {}, field.get("version"))
     data_type = _data_type(shape, field.get("tidb_type"))
     default = field.get("default")
     if data_type.mysql_type == "bigint" and default is not None and float(default) > _INT64_MAX:
         data_type = replace(data_type, unsigned=True)
     if default is not None:
+        default = default * 1000 if shape.name == CONNECT_TIME else default
         default = _DEFAULTS.get(data_type.kind, _as_text)(data_type, default)
     return Field(Column(field["field"], data_type, field.get("optional", False), default), shape)
 
@@ -145,8 +154,9 @@ def _data_type(shape: Form, tidb_type: str | None) -> DataType:
             return replace(data_type, length=int(shape.parameters.get("length", 1)), unsigned=True)
         case Kind.FLOAT if shape.type == "double":
             return replace(data_type, length=_UNKNOWN_DIGITS)
-        case Kind.DECIMAL if shape.name == _DECIMAL:
-            precision = int(shape.parameters.get("connect.decimal.precision", 0))
+        case Kind.DECIMAL if shape.name == DECIMAL:
+            told = (shape.parameters.get(name) for name in ("connect.decimal.precision", "precision"))
+            precision = next((int(digits) for digits in told if digits is not None), 0)
             return replace(data_type, length=precision, decimal=int(shape.parameters["scale"]))
         case Kind.ENUM | Kind.SET as kind:
             elements = split_options(kind, shape.parameters["allowed"])

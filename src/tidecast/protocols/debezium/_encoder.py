@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,17 +36,7 @@ class DebeziumEncoder:
 
     def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Name the column: NOT NULL without a value, where the schema says that there is one."""
-        keys, wrong = {*table.schema.handle_key}, []
-        for column in table.schema.columns:
-            shown = table.columns is None or column.name in table.columns or column.name in keys
-            if column.nullable or column.virtual or not shown:
-                continue
-            for side in (rows.old, rows.data):
-                value = field(side, column.name)
-                if value.null_count:
-                    missing = valid(side) & ~valid(value)
-                    wrong.append((f"column {column.name} is NOT NULL and has no value", missing))
-        return first_named(wrong, len(rows.at))
+        return first_named([*without_values(table, rows)], len(rows.at))
 
     def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return the handle key's columns, whatever the selector says; an empty object for a table without one."""
@@ -103,3 +93,20 @@ class DebeziumEncoder:
             pieces.append(f"{',' if n else '{'}{dumps(column.name)}:")
             pieces.append(json_column(column, field(side, column.name), self.options))
         return [*pieces, "}" if pieces else "{}"]
+
+
+def without_values(table: RoutedTable, rows: Rows) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the columns of messages that are NOT NULL and have no value in some rows, in words, and these rows."""
+    for column in shown_columns(table):
+        if column.nullable or column.virtual:
+            continue
+        for side in (rows.old, rows.data):
+            value = field(side, column.name)
+            if value.null_count:
+                yield f"column {column.name} is NOT NULL and has no value", valid(side) & ~valid(value)
+
+
+def shown_columns(table: RoutedTable) -> list[Column]:
+    """Return the columns that are in a table's keys or values."""
+    keys = {*table.schema.handle_key}
+    return [c for c in table.schema.columns if table.columns is None or c.name in table.columns or c.name in keys]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import MAX_DECIMAL_PRECISION, Kind, bit_width
-from tidecast.protocols.debezium._decode_schema import Field
+from tidecast.protocols.debezium._decode_schema import CONNECT_TIME, Field
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds
 from tidecast.values import (
     BYTES,
@@ -33,7 +33,7 @@ from tidecast.values import (
     valid,
 )
 
-_INT64, _UINT64 = 1 << 63, 1 << 64
+_INT32, _INT64, _UINT64 = 1 << 31, 1 << 63, 1 << 64
 _EXACT = Context(prec=400)
 _NUMBERS = frozenset([int, float])
 
@@ -97,6 +97,12 @@ def _decimal(field: Field, raw: Sequence[Any]) -> pa.Array:
     data_type = field.column.data_type
     if field.form.type == "bytes":
         return decimal_of_bytes(_bytes(raw), data_type.length, data_type.decimal)
+    return decimal_of_doubles(field, raw)
+
+
+def decimal_of_doubles(field: Field, raw: Sequence[float | None]) -> pa.Array:
+    """Return a DECIMAL column from the doubles nearest to its values."""
+    data_type = field.column.data_type
     if 0 < data_type.length <= MAX_DECIMAL_PRECISION:
         rounded = [_rounded(value, data_type.length, data_type.decimal) for value in raw]
         return pa.array(rounded, arrow_type(data_type))
@@ -142,27 +148,40 @@ def _of_base64(text: str | None) -> bytes | None:
 
 def _bit(field: Field, raw: Sequence[Any]) -> pa.Array:
     if field.form.type == "boolean":
-        return pa.array([v if v is None else bytes([v]) for v in raw], BYTES)
+        return bit_of_boolean(pa.array(raw, pa.bool_()))
+    return bit_of_bytes(field, _bytes(raw))
+
+
+def bit_of_boolean(value: pa.Array) -> pa.Array:
+    """Return BIT(1)."""
+    return pc.if_else(value, pa.scalar(b"\1", BYTES), pa.scalar(b"\0", BYTES))
+
+
+def bit_of_bytes(field: Field, little: pa.Array) -> pa.Array:
+    """Return a BIT column from bytes of which the lowest comes first, null for more bytes than the column has."""
     width = bit_width(field.column.data_type)
-    bits = _bytes(raw).to_pylist()
-    return pa.array([None if b is None or len(b) > width else b.ljust(width, b"\0")[::-1] for b in bits], BYTES)
+    length = to_numpy(pc.binary_length(little))
+    fitting = null_where(little, valid(little) & (length > width))
+    short = valid(fitting) & (length < width)
+    if short.any():
+        fitting = pa.array([b if b is None else b.ljust(width, b"\0") for b in fitting.to_pylist()], BYTES)
+    return pc.binary_reverse(fitting)
 
 
-def _date(field: Field, raw: Sequence[Any]) -> pa.Array:
-    return date_text(_integers(raw, pa.int64()))
-
-
-def _datetime(field: Field, raw: Sequence[Any]) -> pa.Array:
+def datetime_of(field: Field, number: pa.Array) -> pa.Array:
+    """Return DATETIME from int64, milliseconds or microseconds by the field's form."""
     coarse = in_milliseconds(field.column.data_type)
     unit, width = (1000, 3) if coarse else (1_000_000, 6)
-    number = _integers(raw, pa.int64())
     seconds, part = np.divmod(to_numpy(number), unit)
     fraction = _fraction(part, width, field, always=field.digits or not coarse)
     return null_where(moment_text(pa.array(seconds), fraction), ~valid(number))
 
 
-def _time(field: Field, raw: Sequence[Any]) -> pa.Array:
-    number = _integers(raw, pa.int64())
+def time_of(field: Field, number: pa.Array) -> pa.Array:
+    """Return TIME from int64: microseconds, milliseconds in Kafka Connect's own form."""
+    if field.form.name == CONNECT_TIME:
+        milliseconds = to_numpy(number)
+        number = null_where(pa.array(milliseconds * 1000), ~valid(number) | (np.abs(milliseconds) >= _INT32))
     number = null_where(number, to_numpy(number) == -_INT64)
     part = np.abs(to_numpy(number)) % 1_000_000
     return null_where(clock_text(number, _fraction(part, 6, field, always=field.digits)), ~valid(number))
@@ -178,8 +197,9 @@ def _fraction(part: np.ndarray, width: int, field: Field, *, always: bool) -> pa
     return text if always else pc.if_else(pa.array(part == 0), pa.scalar("", TEXT), text)
 
 
-def _timestamp(field: Field, raw: Sequence[Any]) -> pa.Array:
-    text, digits = pa.array(raw, TEXT), field.column.data_type.decimal
+def timestamp_of(field: Field, text: pa.Array) -> pa.Array:
+    """Return TIMESTAMP from its text with a Z."""
+    digits = field.column.data_type.decimal
     length = to_numpy(pc.binary_length(text))
     instant = np.asarray(pc.fill_null(pc.ends_with(text, "Z"), True))
     instant &= ((length >= len(EPOCH_TEXT)) & (length <= len(EPOCH_TEXT) + 7)) | ~valid(text)
@@ -212,9 +232,9 @@ _READERS: dict[Kind, _Reader] = {
     Kind.DECIMAL: (_of_decimal, _decimal),
     Kind.BINARY: (_in(str), lambda field, raw: _bytes(raw)),
     Kind.BIT: (_of_bit, _bit),
-    Kind.DATE: (_in(int), _date),
-    Kind.DATETIME: (_in(int), _datetime),
-    Kind.TIMESTAMP: (_in(str), _timestamp),
-    Kind.TIME: (_in(int), _time),
+    Kind.DATE: (_in(int), lambda field, raw: date_text(_integers(raw, pa.int64()))),
+    Kind.DATETIME: (_in(int), lambda field, raw: datetime_of(field, _integers(raw, pa.int64()))),
+    Kind.TIMESTAMP: (_in(str), lambda field, raw: timestamp_of(field, pa.array(raw, TEXT))),
+    Kind.TIME: (_in(int), lambda field, raw: time_of(field, _integers(raw, pa.int64()))),
 }
 """The types in which JSON shows values, and what reads them; those of any other kind are texts."""

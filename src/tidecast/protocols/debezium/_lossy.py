@@ -29,8 +29,6 @@ def lossy_columns(schema: TableSchema, options: DebeziumOptions) -> list[tuple[s
 
 def _damages(column: Column, options: DebeziumOptions) -> Iterator[str]:
     data_type, extended = column.data_type, options.enable_tidb_extension
-    if column.nullable and null_stand_in(column, options) is not None:
-        yield "NULL becomes the default"
     match data_type.kind:
         case Kind.DECIMAL if not 0 < data_type.length <= EXACT_DIGITS:
             yield f"a double keeps {EXACT_DIGITS} digits of a decimal, not always more"
@@ -40,8 +38,16 @@ def _damages(column: Column, options: DebeziumOptions) -> Iterator[str]:
             yield "numbers from 2^63 on become negative"
         case Kind.BINARY if not extended:
             yield "bytes become Base64 text"
-        case Kind.DATE | Kind.DATETIME:
-            yield "days that no calendar has become NULL or 1970-01-01, years below 100 become 1970 to 2069"
+    yield from damages_of_forms(column, options)
+
+
+def damages_of_forms(column: Column, options: DebeziumOptions) -> Iterator[str]:
+    """Yield what Debezium's forms do to values of a column, whether they go as JSON or as Avro."""
+    data_type = column.data_type
+    if column.nullable and null_stand_in(column, options) is not None:
+        yield "NULL becomes the default"
+    if data_type.kind in (Kind.DATE, Kind.DATETIME):
+        yield "days that no calendar has become NULL or 1970-01-01, years below 100 become 1970 to 2069"
     if data_type.kind is Kind.TIMESTAMP and _is_west(options.zone):
         yield "the first hours of 1970 become the zero value"
     match data_type.kind:

@@ -21,7 +21,8 @@ Problem = tuple[Reason, str | None]
 """Why a message cannot be used: a reason and a detail."""
 Json = dict[str, Any]
 
-_OPS = frozenset([*map(str, Op), SNAPSHOT])
+OPS = frozenset([*map(str, Op), SNAPSHOT])
+"""The operations of rows."""
 _COMPACT, _SCHEMA = b'{"payload":{', b',"schema":{'
 _SCHEMA_FIRST, _PAYLOAD_LAST = b'{"schema":{', b',"payload":'
 _INT64 = 1 << 63
@@ -63,6 +64,11 @@ def parse(key: bytes | None, value: bytes | None) -> Said | Problem | None:
     if whole is None or not sound:
         return Reason.BAD_JSON, "its key is no JSON object" if whole else "its value is no JSON object"
     payload, shape = whole
+    return said_of(payload, keys, shape)
+
+
+def said_of(payload: Json, keys: tuple[str, ...] | None, shape: bytes | None = None) -> Said | Problem | None:
+    """Return what a payload says; see `parse`."""
     if payload.keys() == _HEARTBEAT or (payload.keys() >= _TRANSACTION and payload["status"] in ("BEGIN", "END")):
         return None
     source = payload.get("source")
@@ -82,7 +88,7 @@ def parse(key: bytes | None, value: bytes | None) -> Said | Problem | None:
         if commit_ts is None:
             return Reason.BAD_MESSAGE, "a watermark without commit_ts"
         return _TIMELESS if timeless else Said(op, "", None, commit_ts, None, None, {})
-    is_row = op in _OPS
+    is_row = op in OPS
     if not is_row and (op is not None or ddl is None):
         return Reason.BAD_MESSAGE, "neither op nor ddl" if op is None else f"unknown op {op[:20]!r}"
     # One that was damaged there, taken for another connector's, would leave its whole batch without commit-ts.

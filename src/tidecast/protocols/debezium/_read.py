@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -29,10 +29,7 @@ class DebeziumReader:
     def __init__(self, options: DecodeOptions) -> None:
         self._zone = options.zone
         self.history: SchemaHistory | None = SchemaHistory() if options.history is None else options.history
-        known = Known(options.ordered)
-        for schema in self.history:
-            known = known.with_version(schema, schema.version)
-        self._known = known
+        self._known = known_of(self.history, ordered=options.ordered)
 
     @property
     def decoder(self) -> DebeziumDecoder:
@@ -45,19 +42,10 @@ class DebeziumReader:
 
     def controls(self, messages: pa.RecordBatch) -> Controls:
         """Read schema changes. In: `offset`, and the place of each message in `topic` and `partition`, too."""
-        names = messages.schema.names
-        offsets = messages.column("offset").fill_null(0).to_pylist()
-        partitions = zip(
-            *(
-                messages.column(name).to_pylist() if name in names else [None] * len(offsets)
-                for name in ("topic", "partition")
-            ),
-            strict=True,
-        )
         said = map(parse, *(messages.column(name).to_pylist() for name in ("key", "value")))
         told = [
-            (place, offset, partition, one)
-            for place, (offset, partition, one) in enumerate(zip(offsets, partitions, said, strict=True))
+            (*place, one)
+            for place, one in zip(places_of(messages), said, strict=True)
             if isinstance(one, Said) and one.op is None
         ]
         found, self._known = read_changes(changes_of(told, ordered=self._known.ordered), self._known, self._zone)
@@ -66,3 +54,25 @@ class DebeziumReader:
             if change.schema:
                 self.history.add(change.schema, change)
         return found
+
+
+def known_of(history: SchemaHistory, *, ordered: bool) -> Known:
+    """Return the versions that earlier batches have shown."""
+    known = Known(ordered)
+    for schema in history:
+        known = known.with_version(schema, schema.version)
+    return known
+
+
+Place = tuple[int, int, tuple[str | None, int | None]]
+"""Where a message stands in its batch, its offset, and its topic and partition."""
+
+
+def places_of(messages: pa.RecordBatch) -> Iterator[Place]:
+    """Yield the place of each message; topic and partition are None where there are no such columns."""
+    names = messages.schema.names
+    offsets = messages.column("offset").fill_null(0).to_pylist()
+    nowhere = [None] * len(offsets)
+    topic, partition = (messages.column(n).to_pylist() if n in names else nowhere for n in ("topic", "partition"))
+    for place, offset in enumerate(offsets):
+        yield place, offset, (topic[place], partition[place])

@@ -42,13 +42,23 @@ _ONE_BIT = pa.scalar(b"\x00", pa.large_binary())
 
 def json_column(column: Column, value: pa.Array, options: DebeziumOptions) -> pa.Array:
     """Return a column's values as JSON text, never null. In: see `tidecast.values.arrow_type`."""
+    known = known_values(column, value, options)
+    written = _WRITERS.get(column.data_type.kind, _text)(column.data_type, known)
+    return pc.fill_null(written, "0" if shows_unreal_days(column) else "null") if written.null_count else written
+
+
+def known_values(column: Column, value: pa.Array, options: DebeziumOptions) -> pa.Array:
+    """Return a column's values with what stands for a NULL, and for a TIMESTAMP that TiCDC takes for zero."""
     stand_in = null_stand_in(column, options) if value.null_count else None
     known = value if stand_in is None else pc.fill_null(value, stand_in)
     if column.data_type.kind is Kind.TIMESTAMP and options.zone != "UTC":
         known = _early_as_zero(known, options.zone)
-    unreal = column.data_type.kind in (Kind.DATE, Kind.DATETIME) and not column.nullable
-    written = _WRITERS.get(column.data_type.kind, _text)(column.data_type, known)
-    return pc.fill_null(written, "0" if unreal else "null") if written.null_count else written
+    return known
+
+
+def shows_unreal_days(column: Column) -> bool:
+    """Tell whether a column shows 0 for a day that no calendar has, and not null."""
+    return column.data_type.kind in (Kind.DATE, Kind.DATETIME) and not column.nullable
 
 
 def _early_as_zero(moment: pa.Array, zone: str) -> pa.Array:
@@ -102,17 +112,24 @@ def _years(year: np.ndarray) -> np.ndarray:
     return np.where(year < 70, year + 2000, np.where(year < 100, year + 1900, year))
 
 
-def _datetime(data_type: DataType, value: pa.Array) -> pa.Array:
+def day_number(value: pa.Array) -> pa.Array:
+    """Return the days since 1970 of DATE, null for a day that no calendar has."""
+    return days_of(value, _years)
+
+
+def datetime_number(data_type: DataType, value: pa.Array) -> pa.Array:
+    """Return the milliseconds or microseconds since 1970 of DATETIME, null for a day that no calendar has."""
     micros = micros_of(value, _years)
     if not in_milliseconds(data_type):
-        return micros.cast(TEXT)
-    return null_where(pa.array(to_numpy(micros) // 1000), ~valid(micros)).cast(TEXT)
+        return micros
+    return null_where(pa.array(to_numpy(micros) // 1000), ~valid(micros))
 
 
-def _timestamp(data_type: DataType, value: pa.Array) -> pa.Array:
-    text = joined(['"', pc.replace_substring(value, " ", "T"), 'Z"'], TEXT)
-    text = pc.if_else(pc.starts_with(value, _ZERO), pa.scalar(f'"{EPOCH_TEXT}"', TEXT), text)
-    return null_where(text, ~valid(value))
+def instant_text(value: pa.Array, quote: str = "") -> pa.Array:
+    """Return the text of TIMESTAMP, in quotation marks if need be."""
+    text = joined([quote, pc.replace_substring(value, " ", "T"), f"Z{quote}"], TEXT)
+    zero = pa.scalar(f"{quote}{EPOCH_TEXT}{quote}", TEXT)
+    return null_where(pc.if_else(pc.starts_with(value, _ZERO), zero, text), ~valid(value))
 
 
 _WRITERS: dict[Kind, Callable[[DataType, pa.Array], pa.Array]] = {
@@ -123,9 +140,9 @@ _WRITERS: dict[Kind, Callable[[DataType, pa.Array], pa.Array]] = {
     Kind.DECIMAL: _decimal,
     Kind.BIT: _bit,
     Kind.BINARY: lambda data_type, value: json_string(base64_text(value)),
-    Kind.DATE: lambda data_type, value: days_of(value, _years).cast(TEXT),
-    Kind.DATETIME: _datetime,
-    Kind.TIMESTAMP: _timestamp,
+    Kind.DATE: lambda data_type, value: day_number(value).cast(TEXT),
+    Kind.DATETIME: lambda data_type, value: datetime_number(data_type, value).cast(TEXT),
+    Kind.TIMESTAMP: lambda data_type, value: instant_text(value, '"'),
     Kind.TIME: lambda data_type, value: clock_micros(value).cast(TEXT),
 }
 """How values become text, by kind; those of any other kind are strings."""

@@ -1,0 +1,304 @@
+"""Batches of messages to rows on Arrow columns. Source: Debezium protocol, Avro; Avro protocol, wire format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidecast.model import Index, InvalidSchema, Op, Reason, TableSchema, checked, latest_tso
+from tidecast.protocols._avro_reader import Reader
+from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._registered import Schemas, framed, groups
+from tidecast.protocols.debezium._decode_schema import Field
+from tidecast.protocols.debezium._encode_source import CONNECTOR
+from tidecast.protocols.debezium._known import Known
+from tidecast.protocols.debezium._parse import OPS, SNAPSHOT, Problem, Said, said_of
+from tidecast.protocols.debezium.avro._fitting import fitting
+from tidecast.protocols.debezium.avro._layout import Layout, key_names, layout_of
+from tidecast.protocols.debezium.avro._message import read_message
+from tidecast.protocols.debezium.avro._records import Envelopes, Part, read_envelopes
+from tidecast.protocols.debezium.avro._values import column_of
+from tidecast.registry import Framing
+from tidecast.values import BYTES, content_of, nulls, refused, row_type, spread, to_numpy, valid
+
+_CREATE, _DELETE = Op.CREATE.value, Op.DELETE.value
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Messages with one schema for their keys and one for their values: what these begin with, and say.
+
+    `keys` are the names in keys, and `registered` the place of the value's schema in the registry.
+    """
+
+    key: bytes
+    value: bytes
+    keys: tuple[str, ...]
+    layout: Layout
+    registered: int
+
+    def reading(
+        self, database: str, table: str, commit_ts: int | None, known: Sequence[TableSchema]
+    ) -> _Reading | Problem:
+        """Return how the rows of a table are read of which the first has a commit-ts, or why they cannot be.
+
+        `known` are the versions of the table that schema changes have shown.
+        """
+        told, fields = fitting(known, self.layout)
+        since = self.registered if commit_ts is None else commit_ts
+        schema = told or TableSchema(database, table, 0, since, tuple(f.column for f in fields))
+        if {*self.keys} != {*schema.handle_key}:
+            key = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=self.keys)
+            columns = tuple(replace(c, nullable=c.nullable and c.name not in self.keys) for c in schema.columns)
+            schema = replace(schema, columns=columns, indexes=(key,) if self.keys else ())
+        try:
+            checked(schema)
+        except InvalidSchema as invalid:
+            return Reason.FOREIGN_SCHEMA, str(invalid)
+        name = orjson.dumps([self.key.hex(), self.value.hex(), database, table]).decode()
+        version = TableVersion(name, schema, key_begins=self.key, value_begins=self.value)
+        there = [field.column.name for field in self.layout.columns]
+        return _Reading(version, fields, tuple(there.index(field.column.name) for field in fields))
+
+
+class _Reading(NamedTuple):
+    """A table version, how the fields of its rows are read, and where each of them stands in their records."""
+
+    version: TableVersion
+    fields: tuple[Field, ...]
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DebeziumAvroDecoder:
+    """Reads Debezium's envelope as Avro, TiCDC's or that of Debezium's own connector for MySQL.
+
+    It has the registered schemas that it was given. Where a known version of a table gives the very schema of its
+    rows, it serves too, since it tells more. A table that only schemas tell has no column ids. Its version is the
+    commit-ts of its first row, or the place of its schema in the registry if rows have none. Tombstones, which repeat a
+    delete, heartbeats and the beginning and end of transactions are left out.
+    """
+
+    framing: Framing
+    schemas: Schemas
+    known: Known = Known(ordered=False)  # noqa: RUF009 - it cannot be changed
+    asked: frozenset[bytes] | None = None
+
+    def of(self, version: TableVersion) -> DebeziumAvroDecoder:
+        """See `Decoder.of`."""
+        heads = {version.key_begins, version.value_begins}
+        name = (version.schema.database, version.schema.table)
+        known = replace(self.known, versions={name: self.known.versions.get(name, ())})
+        return replace(self, known=known, schemas={h: schema for h, schema in self.schemas.items() if h in heads})
+
+    def only(self, names: frozenset[bytes]) -> DebeziumAvroDecoder:
+        """See `Decoder.only`."""
+        return replace(self, asked=names)
+
+    def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
+        """Return what messages say."""
+        keys, contents = (messages.column(name).cast(BYTES) for name in ("key", "value"))
+        tombstones = valid(keys) & (to_numpy(pc.fill_null(pc.binary_length(contents), 0)) == 0)
+        strange, heads = framed(keys, contents, self.framing, ~tombstones)
+        found = _Found([] if self.asked else strange)
+        for key, value, at in groups(*heads):
+            if self.asked is not None and key + value not in self.asked and {key, value}.isdisjoint(self.asked):
+                continue
+            missing = b"".join(head for head in (key, value) if head and head not in self.schemas)
+            if missing:
+                found.unknown.append((missing, at))
+                continue
+            kind = self._kind(key, value)
+            if isinstance(kind, _Kind):
+                found.read(kind, at, contents, self, values=values)
+            else:
+                found.rejected.append(Rejected.of(at, *kind))
+        return found.decoded()
+
+    def said(self, value: bytes) -> Said | Problem | None:
+        """Return what one message says, of a schema that is known. In: a value."""
+        layout = self._layout(value[: self.framing.length])
+        if isinstance(layout, tuple):
+            return layout
+        return _said(layout, value[self.framing.length :], self._not_a_record(value))
+
+    def _not_a_record(self, head: bytes) -> Problem:
+        return not_a_record(head, self.framing)
+
+    def _layout(self, head: bytes) -> Layout | Problem:
+        text = self._text(head)
+        layout = layout_of(text) if isinstance(text, str) else text
+        return self._foreign(head, layout) if isinstance(layout, str) else layout
+
+    def _text(self, head: bytes) -> str | Problem:
+        registered = self.schemas[head]
+        if registered is None:
+            return Reason.UNKNOWN_SCHEMA_ID, f"the registry knows no schema id {self.framing.schema_id(head)}"
+        return registered.text
+
+    def _foreign(self, head: bytes, why: str) -> Problem:
+        return Reason.FOREIGN_SCHEMA, f"schema id {self.framing.schema_id(head)} is not one of Debezium's: {why}"
+
+    def _kind(self, key: bytes, value: bytes) -> _Kind | Problem:
+        layout = self._layout(value)
+        if isinstance(layout, tuple):
+            return layout
+        keys: tuple[str, ...] = ()
+        if key and layout.envelope:
+            text = self._text(key)
+            if isinstance(text, tuple):
+                return text
+            names = key_names(text)
+            if isinstance(names, str):
+                return self._foreign(key, names)
+            keys = names
+            if not {*keys} <= {f.column.name for f in layout.columns}:
+                return Reason.FOREIGN_SCHEMA, "the key's columns are not among the row's"
+        registered = self.schemas[value]
+        return _Kind(key, value, keys, layout, registered.version if registered else 0)
+
+
+class _Found:
+    """The content of a batch as far as it is read."""
+
+    def __init__(self, rejected: list[Rejected]) -> None:
+        self.rejected = rejected
+        self.rows: list[Rows] = []
+        self.control: list[int] = []
+        self.marks: list[tuple[int, int]] = []
+        self.unknown: list[tuple[bytes, np.ndarray]] = []
+
+    def decoded(self) -> Decoded:
+        """Return all of it."""
+        places, times = (np.array([mark[n] for mark in self.marks], np.int64) for n in (0, 1))
+        return Decoded(self.rows, self.rejected, np.array(self.control, np.int64), (places, times), self.unknown)
+
+    def read(
+        self, kind: _Kind, at: np.ndarray, contents: pa.Array, decoder: DebeziumAvroDecoder, *, values: bool
+    ) -> None:
+        """Read the messages at some places, which are of one kind."""
+        if kind.layout.says_nothing:
+            return
+        framing = decoder.framing
+        no_record = not_a_record(kind.value, framing)
+        if kind.layout.envelope is None:
+            for place, value in zip(at.tolist(), contents.take(pa.array(at)).to_pylist(), strict=True):
+                self._say(place, _said(kind.layout, value[framing.length :], no_record))
+            return
+        data, offsets = content_of(contents)
+        reader = Reader(data, offsets[at] + framing.length, offsets[at + 1])
+        envelopes = read_envelopes(kind.layout.envelope, reader)
+        if envelopes.broken.any():
+            self.rejected.append(Rejected.of(at[envelopes.broken], *no_record))
+        rows = _are_rows(envelopes, kind.layout)
+        for place in np.flatnonzero(~(rows | envelopes.broken)).tolist():
+            self._say(int(at[place]), said_of(_payload(envelopes, place, kind.layout), None))
+        names = (envelopes.database.cast(BYTES), envelopes.table.cast(BYTES))
+        for database, table, places in groups(*names, np.flatnonzero(rows)):
+            commit_ts = envelopes.commit_ts.take(pa.array(places))
+            named = (database.decode(), table.decode())
+            reading = kind.reading(*named, pc.min(commit_ts).as_py(), decoder.known.of(named))
+            if isinstance(reading, _Reading):
+                found = _rows(reading.version, at[places], envelopes.op.take(pa.array(places)), commit_ts)
+                self.rows.append(_with_values(found, reading, envelopes, places) if values else found)
+            else:
+                self.rejected.append(Rejected.of(at[places], *reading))
+
+    def _say(self, place: int, said: Said | Problem | None) -> None:
+        if isinstance(said, Said) and said.op is None:
+            self.control.append(place)
+        elif isinstance(said, Said) and said.commit_ts is not None:
+            self.marks.append((place, said.commit_ts))
+        elif isinstance(said, tuple) and not isinstance(said, Said):
+            self.rejected.append(Rejected.of(np.array([place]), *said))
+
+
+def not_a_record(head: bytes, framing: Framing) -> Problem:
+    """Return what is wrong with a message that its schema does not describe."""
+    return Reason.UNDECODABLE, f"not a record of schema id {framing.schema_id(head[: framing.length])}"
+
+
+def _said(layout: Layout, record: bytes, no_record: Problem) -> Said | Problem | None:
+    payload = read_message(layout, record)
+    return no_record if payload is None else said_of(payload, None)
+
+
+def _payload(envelopes: Envelopes, place: int, layout: Layout) -> dict[str, Any]:
+    """Return what a message says beside its rows, as JSON has it."""
+    told = {
+        "db": envelopes.database,
+        "table": envelopes.table,
+        "connector": envelopes.connector,
+        "commit_ts": envelopes.commit_ts,
+    }
+    source = {name: column[place].as_py() for name, column in told.items()}
+    if not layout.tells_commit_ts:
+        del source["connector"]  # for which a TiCDC of that form would be one that lost its commit-ts
+    return {"op": envelopes.op[place].as_py(), "source": source}
+
+
+def _are_rows(envelopes: Envelopes, layout: Layout) -> np.ndarray:
+    """Return which messages are rows without anything wrong beside their values, as `said_of` judges them."""
+    known = np.asarray(pc.is_in(envelopes.op, pa.array(sorted(OPS), envelopes.op.type)))
+    commit_ts, timed = to_numpy(envelopes.commit_ts), valid(envelopes.commit_ts)
+    fine = np.where(timed, (commit_ts >= 0) & (commit_ts < latest_tso()), True)
+    if layout.tells_commit_ts:
+        fine &= timed | ~np.asarray(pc.fill_null(pc.equal(envelopes.connector, CONNECTOR), False))
+    rows: np.ndarray = known & fine & valid(envelopes.database) & valid(envelopes.table) & ~envelopes.broken
+    return rows
+
+
+def _rows(version: TableVersion, at: np.ndarray, op: pa.Array, commit_ts: pa.Array) -> Rows:
+    """Return rows of which only the place is known."""
+    ops = pc.if_else(pc.equal(op, SNAPSHOT), pa.scalar(_CREATE, op.type), op).cast(TAG)
+    row, text, number = (nulls(len(at), kind) for kind in (row_type(version.schema), TAG, pa.int64()))
+    return Rows(version, at, ops, commit_ts, number, row, row, nulls(len(at), CHECKSUM), text, text)
+
+
+def _with_values(rows: Rows, reading: _Reading, envelopes: Envelopes, places: np.ndarray) -> Rows:
+    deletes, creates = (np.asarray(pc.equal(rows.op, op)) for op in (_DELETE, _CREATE))
+    bad: list[tuple[str, np.ndarray]] = []
+    sides, there = {}, {}
+    for name, hidden in (("before", creates), ("after", deletes)):
+        part = envelopes.sides.get(name)
+        if part is None:
+            sides[name], there[name] = nulls(len(places), row_type(rows.version.schema)), np.zeros(len(places), bool)
+            continue
+        shown, columns = _shown(part, places, len(envelopes.broken))
+        there[name] = np.zeros(len(places), bool)
+        there[name][shown] = True
+        images = []
+        for field, at in zip(reading.fields, reading.places, strict=True):
+            raw = columns[at]
+            value = column_of(field, raw)
+            lost = refused(raw, value)
+            if lost is not None:
+                bad.append((field.column.name, np.isin(np.arange(len(places)), shown[lost])))
+            images.append(spread(value, shown, len(places)))
+        mask = pa.array(~there[name] | hidden)
+        sides[name] = pa.StructArray.from_arrays(images, fields=[*row_type(rows.version.schema)], mask=mask)
+    absent = ~np.where(deletes, there["before"], there["after"])
+    reason, detail = with_names(np.zeros(len(places), bool), "", bad)
+    if absent.any():
+        without = pa.array(absent)
+        reason = pc.if_else(without, pa.scalar(str(Reason.BAD_MESSAGE), TAG), reason)
+        detail = pc.if_else(without, pa.scalar("the row is missing", TAG), detail)
+    return replace(rows, old=sides["before"], data=sides["after"], reason=reason, detail=detail)
+
+
+def _shown(part: Part, places: np.ndarray, count: int) -> tuple[np.ndarray, Sequence[pa.Array]]:
+    """Return which of the messages at `places` show a row, and the raw values of these. In: how many there are."""
+    columns = [*part.fields.values()]
+    if len(places) == count:
+        return part.rows, columns
+    at = np.full(count, -1)
+    at[part.rows] = np.arange(len(part.rows))
+    found = at[places]
+    chosen = pa.array(found[found >= 0])
+    return np.flatnonzero(found >= 0), [raw.take(chosen) for raw in columns]

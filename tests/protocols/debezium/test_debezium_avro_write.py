@@ -1,0 +1,444 @@
+"""Debezium's envelope written as Avro: golden JSON messages say the same as Avro, as fastavro reads it, and survive."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from debezium_avro import COMMIT_TS, Subject, decoder, envelope, key, optional, record, required
+from decoded_batches import Message, batch
+from golden_data import Line, lines
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidecast._errors import EncodeError
+from tidecast.model import Column, DataType, Ddl, Index, Kind, TableSchema
+from tidecast.protocols import CodecOptions, DecodeOptions, RoutedTable, Rows, codec_for
+from tidecast.protocols.debezium._read import DebeziumReader
+from tidecast.protocols.debezium.avro._read import DebeziumAvroReader
+from tidecast.registry import CONFLUENT, Registry, open_registry
+from tidecast.values import arrow_type
+
+ZONE = "Asia/Shanghai"
+Golden = Callable[[str], Path]
+Json = dict[str, Any]
+UTF8 = ("utf8mb4", "utf8mb4_bin")
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    return open_registry(f"file://{tmp_path}/schemas")
+
+
+def fastavro_reads(message: bytes, registry: Registry) -> tuple[Json, Json]:
+    """Return a message's schema and what fastavro reads in it, to its end."""
+    schema_id = CONFLUENT.schema_id(message)
+    assert schema_id is not None
+    known = registry.schema(schema_id)
+    assert known is not None
+    schema = json.loads(known.text)
+    subject = Subject(int(str(schema_id)), schema)
+    return schema, subject.content(message)
+
+
+def of_json(data_type: DataType, value: Any) -> Any:
+    """Return a value of the golden JSON as Avro must show it, but for a DECIMAL, which JSON rounds to a double."""
+    match data_type.kind:
+        case _ if value is None:
+            return None
+        case Kind.BINARY:
+            return base64.b64decode(value)
+        case Kind.BIT if data_type.length > 1:
+            return base64.b64decode(value)
+        case Kind.FLOAT:
+            return float(np.float32(value))
+        case Kind.DOUBLE | Kind.DECIMAL:
+            return float(value)
+        case Kind.INTEGER if data_type.mysql_type == "bigint" and data_type.unsigned:
+            return str(value % 2**64)  # JSON wraps
+    return value
+
+
+def golden_rows(messages: list[Line]) -> tuple[list[Rows], list[Ddl]]:
+    parts: list[Message] = [(base64.b64decode(m["key"]), base64.b64decode(m["value"])) for m in messages]
+    records = batch(parts).append_column("offset", pa.array(range(len(parts)), pa.int64()))
+    reader = DebeziumReader(DecodeOptions(ordered=True, zone=ZONE))
+    found = reader.decoder.decode(records)
+    told = reader.controls(records.take(pa.array(found.control)))
+    return list(reader.decoder.decode(records).rows), [ddl for _, ddl in told.ddl]
+
+
+def written(codec: Any, table: RoutedTable, rows: Rows) -> tuple[list[bytes], list[bytes]]:
+    codec.prepare_key(table)
+    codec.prepare_value(table)
+    encoder = codec.encoder
+    assert encoder.unencodable(table, rows).null_count == len(rows.at)
+    return encoder.key(table, rows).to_pylist(), encoder.value(table, rows).to_pylist()
+
+
+def test_golden_rows_say_in_avro_what_they_say_in_json(golden: Golden, registry: Registry) -> None:
+    messages = lines(golden("debezium-ext.jsonl.gz"))
+    groups, _ = golden_rows(messages)
+    options = CodecOptions(
+        enable_tidb_extension=True, avro_decimal_handling_mode="string", zone=ZONE, schema_registry=True
+    )
+    seen = 0
+    for rows in groups:
+        # BIGINT UNSIGNED as text, where JSON wraps.
+        modes = replace(options, avro_bigint_unsigned_handling_mode="string")
+        codec = codec_for("debezium-avro", modes, registry)
+        columns = {c.name: c.data_type for c in rows.version.schema.columns}
+        table = RoutedTable(rows.version.schema, rows.version.schema, f"t{seen}")
+        for place, key_bytes, value in zip(rows.at, *written(codec, table, rows), strict=True):
+            payload = json.loads(base64.b64decode(messages[place]["value"]))["payload"]
+            schema, got = fastavro_reads(value, registry)
+            assert (got["op"], got["source"]["commit_ts"]) == (payload["op"], payload["source"]["commit_ts"])
+            assert got["source"] == payload["source"] | {"snapshot": None, "thread": None}
+            names = {f["name"]: f["connect.field"] for f in schema["fields"][0]["type"][1]["fields"]}
+            for side in ("before", "after"):
+                want = payload.get(side)
+                assert (got[side] is None) == (want is None)
+                for column, found in (got[side] or {}).items():
+                    name = names[column]
+                    value_got = float(found) if found and columns[name].kind is Kind.DECIMAL else found
+                    wanted = of_json(columns[name], want.get(name))
+                    assert value_got == wanted, (rows.version.schema.name, name)
+            key_schema, key_got = fastavro_reads(key_bytes, registry)
+            keys = json.loads(base64.b64decode(messages[place]["key"]))["payload"]
+            assert [f["connect.field"] for f in key_schema["fields"]] == list(keys)
+            assert len(key_got) == len(keys)
+            seen += 1
+    assert seen == sum(m["kind"] == "dml" for m in messages) > 500
+
+
+@pytest.mark.parametrize("decimals", ["precise", "string"])
+def test_golden_rows_survive_avro(decimals: str, golden: Golden, registry: Registry) -> None:
+    groups, _ = golden_rows(lines(golden("debezium-ext.jsonl.gz")))
+    codec = codec_for(
+        "debezium-avro",
+        CodecOptions(
+            enable_tidb_extension=True,
+            avro_decimal_handling_mode=decimals,
+            avro_bigint_unsigned_handling_mode="string",
+            zone=ZONE,
+        ),
+        registry,
+    )
+    for number, rows in enumerate(groups):
+        whole = rows.version.schema
+        # JSON may show one digit more of a DECIMAL than the column has, if that are more than 38.
+        wide = {c.name for c in whole.columns if c.data_type.kind is Kind.DECIMAL and c.data_type.length > 38}
+        names = frozenset(c.name for c in whole.columns if decimals == "string" or c.name not in wide)
+        table = RoutedTable(whole, whole.selecting(names) if len(names) < len(whole.columns) else whole, f"t{number}")
+        keys, values = written(codec, table, rows)
+        reader = DebeziumAvroReader(DecodeOptions(registry=registry, zone=ZONE))
+        messages = batch(list(zip(keys, values, strict=True)))
+        for name, _ in reader.decoder.decode(messages).unknown:
+            assert reader.learn([name])
+        (again,) = reader.decoder.decode(messages).rows
+        assert again.reason.null_count == len(again.at), again.detail
+        assert (again.op, again.commit_ts) == (rows.op, rows.commit_ts)
+        assert again.version.schema.handle_key == rows.version.schema.handle_key
+        for side in ("old", "data"):
+            for got, want in zip(getattr(again, side).to_pylist(), getattr(rows, side).to_pylist(), strict=True):
+                assert (got is None) == (want is None)
+                for column in table.selected.columns if want else ():
+                    pair = [plain(column, row[column.name]) for row in (got, want)]
+                    assert pair[0] == pair[1], (table.schema.name, column.name)
+
+
+def plain(column: Column, value: Any) -> Any:
+    """Return a value without what the protocol does not tell: the digits of times and of decimals."""
+    match column.data_type.kind:
+        case _ if value is None or column.virtual:
+            return None
+        case Kind.DECIMAL:
+            return Decimal(value)
+        case Kind.DATETIME | Kind.TIME | Kind.TIMESTAMP:
+            whole, _, fraction = value.partition(".")
+            return whole, fraction.rstrip("0")
+    return value
+
+
+def test_golden_schema_changes_and_watermarks_go_through_the_same_conversion(
+    golden: Golden, registry: Registry
+) -> None:
+    messages = lines(golden("debezium-ext.jsonl.gz"))
+    _, changes = golden_rows(messages)
+    options = CodecOptions(enable_tidb_extension=True, avro_enable_watermark=True, zone=ZONE)
+    codec = codec_for("debezium-avro", options, registry)
+    wanted = {}
+    for message in messages:
+        payload = json.loads(base64.b64decode(message["value"]))["payload"]
+        if message["kind"] == "ddl":
+            wanted[payload["ddl"], payload["source"]["commit_ts"], payload["source"]["table"]] = payload
+    assert len(wanted) > 20
+    sent = [message for ddl in changes for message in codec.ddl(ddl)]
+    assert len(sent) == len(changes)
+    names = set()
+    for key_bytes, value in sent:
+        assert key_bytes is not None
+        schema, got = fastavro_reads(value, registry)
+        want = wanted[got["ddl"], got["source"]["commit_ts"], got["source"]["table"]]
+        assert got["source"].pop("sequence") is None
+        assert got | {"ts_ms": 0} == want | {"ts_ms": 0}
+        assert fastavro_reads(key_bytes, registry)[1] == {"databaseName": want["databaseName"]}
+        names.add((schema["fields"][0]["type"]["namespace"], schema["connect.name"]))
+    (one,) = names  # the first database stands in all
+    assert one[1] == "io.debezium.connector.mysql.SchemaChangeValue"
+    assert codec.watermark is not None
+    key_bytes, value = codec.watermark(COMMIT_TS)
+    schema, got = fastavro_reads(value, registry)
+    assert (got["op"], got["source"]["commit_ts"], got["source"]["table"]) == ("m", COMMIT_TS, "")
+    assert (schema["namespace"], schema["name"]) == ("default.watermark", "Envelope")
+    assert (got["source"]["snapshot"], got["source"]["thread"], got["transaction"]) == ("false", 0, None)
+    assert fastavro_reads(key_bytes or b"", registry)[1] == {}
+
+    reader = DebeziumAvroReader(DecodeOptions(registry=registry, zone=ZONE))
+    again = batch([*sent, (key_bytes, value)]).append_column("offset", pa.array(range(len(sent) + 1), pa.int64()))
+    for name, _ in reader.decoder.decode(again).unknown:
+        reader.learn([name])
+    decoded = reader.decoder.decode(again)
+    assert decoded.control.tolist() == list(range(len(sent)))
+    assert [part.tolist() for part in decoded.watermarks] == [[len(sent)], [COMMIT_TS]]
+    told = [ddl for _, ddl in reader.controls(again.take(pa.array(decoded.control))).ddl]
+    assert [(d.type, d.sql, d.commit_ts) for d in told] == [(d.type, d.sql, d.commit_ts) for d in changes]
+    shapes = [[c and c.columns for c in (d.schema for d in some)] for some in (told, changes)]
+    assert [x is None for x in shapes[0]] == [x is None for x in shapes[1]]
+
+
+def test_without_avro_enable_watermark_nothing_but_rows_leaves(registry: Registry) -> None:
+    for options in (CodecOptions(enable_tidb_extension=True), CodecOptions(avro_enable_watermark=True)):
+        codec = codec_for("debezium-avro", options, registry)
+        assert codec.watermark is None
+        assert codec.ddl(Ddl("CREATE", "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY)", COMMIT_TS, TABLE)) == []
+
+
+def test_the_first_database_of_a_schema_change_is_known_to_the_next_run(registry: Registry) -> None:
+    options = CodecOptions(enable_tidb_extension=True, avro_enable_watermark=True)
+    first = codec_for("debezium-avro", options, registry)
+    create = Ddl("CREATE", "CREATE TABLE `my-db`.`t3` (`id` INT PRIMARY KEY)", COMMIT_TS, TABLE)
+    ((_, one),) = first.ddl(create)
+    second = codec_for("debezium-avro", options, registry, first.state())
+    other = replace(TABLE, database="other")
+    ((_, two),) = second.ddl(replace(create, sql="CREATE TABLE `other`.`t3` (`id` INT PRIMARY KEY)", schema=other))
+    assert one[:5] == two[:5]
+
+
+COLUMNS = {
+    "id": (DataType("int", length=11), "int", "int"),
+    "a-b": (DataType("tinyint", length=3, unsigned=True), "tinyint unsigned", {"connect.type": "int16", "type": "int"}),
+    "n": (
+        DataType("decimal", length=10, decimal=2),
+        "decimal",
+        {
+            "connect.name": "org.apache.kafka.connect.data.Decimal",
+            "connect.parameters": {"precision": "10", "scale": "2"},
+            "logicalType": "decimal",
+            "precision": 10,
+            "scale": 2,
+            "type": "bytes",
+        },
+    ),
+    "b": (DataType("varbinary", length=9), "varbinary", "bytes"),
+    "bits": (
+        DataType("bit", length=12, unsigned=True),
+        "bit",
+        {
+            "connect.name": "io.debezium.data.Bits",
+            "connect.parameters": {"length": "12"},
+            "connect.version": 1,
+            "type": "bytes",
+        },
+    ),
+    "e": (
+        DataType("enum", *UTF8, elements=("<a", "b,c")),
+        "enum",
+        {
+            "connect.name": "io.debezium.data.Enum",
+            "connect.parameters": {"allowed": "<a,b\\,c"},
+            "connect.version": 1,
+            "type": "string",
+        },
+    ),
+    "vec": (
+        DataType("vector", length=-1),
+        "vector",
+        {"connect.name": "io.debezium.data.TiDBVectorFloat32", "type": "string"},
+    ),
+}
+TABLE = TableSchema(
+    "my-db",
+    "t.3",
+    0,
+    1,
+    tuple(Column(name, kind, name != "id", default=None) for name, (kind, _, _) in COLUMNS.items()),
+    (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("id",)),),
+)
+ROUTED = RoutedTable(TABLE, TABLE, "my.topic")
+ROW = {"id": 7, "a-b": 255, "n": Decimal("-12.30"), "b": b"\0\xff", "bits": b"\x0a\x01", "e": "b,c", "vec": "[1]"}
+
+
+def rows_of(table: TableSchema, *changes: tuple[str, Json | None, Json | None]) -> Rows:
+    kind = pa.struct([(c.name, arrow_type(c.data_type)) for c in table.columns])
+    frame = pa.RecordBatch.from_arrays(
+        [
+            pa.array([op for op, _, _ in changes]),
+            pa.array([COMMIT_TS + n for n in range(len(changes))], pa.int64()),
+            pa.array([old for _, old, _ in changes], kind),
+            pa.array([data for _, _, data in changes], kind),
+        ],
+        names=["op", "commit_ts", "old", "data"],
+    )
+    return Rows.of_changes(table, frame)
+
+
+def test_schemas_are_those_of_the_sheet_to_the_byte(registry: Registry) -> None:
+    codec = codec_for("debezium-avro", CodecOptions(enable_tidb_extension=True, cluster_id="a-1"), registry)
+    fields = [
+        optional(name, kind, tidb_type=tidb) | {"name": name.replace("-", "_")}
+        for name, (_, tidb, kind) in COLUMNS.items()
+    ]
+    (key_subject, key_text), (value_subject, value_text) = codec.schemas_of(ROUTED)
+    assert (key_subject, value_subject) == ("my.topic-key", "my.topic-value")
+
+    def as_go(schema: Json) -> str:
+        text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return text.replace("<", "\\u003c")
+
+    assert key_text == as_go(key(fields[:1], "a_1.my_db.t_3"))
+    assert value_text == as_go(envelope(fields, "a_1.my_db.t_3"))
+
+
+def test_messages_are_those_of_the_sheet_to_the_byte(registry: Registry) -> None:
+    codec = codec_for("debezium-avro", CodecOptions(enable_tidb_extension=True, cluster_id="a"), registry)
+    changes = [("c", None, ROW), ("u", ROW, dict.fromkeys(ROW) | {"id": 7}), ("d", ROW, None)]
+    keys, values = written(codec, ROUTED, rows_of(TABLE, *changes))
+    assert keys == [b"\0\0\0\0\x01\x02\x0e"] * 3
+    row = bytes.fromhex("020e02fe030204fb32020400ff0204010a0206622c6302065b315d")
+    nothing = bytes.fromhex("020e000000000000")
+    for n, (value, sides) in enumerate(
+        zip(values, (b"\0\2" + row, b"\2" + row + b"\2" + nothing, b"\2" + row + b"\0"), strict=True)
+    ):
+        assert value.startswith(b"\0\0\0\0\x02" + sides + b"\x162.4.0.Final\x0aTiCDC\x02a")
+        _, got = fastavro_reads(value, registry)
+        assert got["source"]["ts_ms"] == COMMIT_TS >> 18
+        assert got["source"]["commit_ts"] == COMMIT_TS + n
+        assert (got["source"]["db"], got["source"]["table"], got["op"]) == ("my-db", "t.3", "cud"[n])
+
+
+def test_an_update_shows_no_old_row_where_it_is_told_not_to(registry: Registry) -> None:
+    codec = codec_for("debezium-avro", CodecOptions(debezium_output_old_value=False), registry)
+    changes = [("u", ROW, ROW), ("d", ROW, None), ("u", None, ROW)]
+    _, values = written(codec, ROUTED, rows_of(TABLE, *changes))
+    said = [fastavro_reads(value, registry)[1] for value in values]
+    assert [(one["before"] is None, one["after"] is None) for one in said] == [
+        (True, False),
+        (False, True),
+        (True, False),
+    ]
+
+
+def large(value: int) -> tuple[TableSchema, Rows]:
+    columns = (TABLE.columns[0], Column("u", DataType("bigint", length=20, unsigned=True)))
+    table = replace(TABLE, columns=columns)
+    return table, rows_of(table, ("c", None, {"id": 1, "u": value}), ("c", None, {"id": 2, "u": None}))
+
+
+def test_a_number_too_large_for_a_long_is_refused_or_goes_as_text(registry: Registry) -> None:
+    table, rows = large(2**63)
+    routed = RoutedTable(table, table, "t")
+    codec = codec_for("debezium-avro", CodecOptions(), registry)
+    wrong = codec.encoder.unencodable(routed, rows).to_pylist()
+    assert wrong == ["column u overflows avro long: set avro-bigint-unsigned-handling-mode=string", None]
+    _, fitting = large(2**63 - 1)
+    assert codec.encoder.unencodable(routed, fitting).null_count == 2
+    text = codec_for("debezium-avro", CodecOptions(avro_bigint_unsigned_handling_mode="string"), registry)
+    _, values = written(text, routed, rows)
+    assert fastavro_reads(values[0], registry)[1]["after"]["u"] == str(2**63)
+
+
+def test_what_has_no_schema_is_refused(registry: Registry) -> None:
+    codec = codec_for("debezium-avro", CodecOptions(), registry)
+    unknown = replace(TABLE, columns=(TABLE.columns[0], Column("n", DataType("decimal"))))
+    with pytest.raises(EncodeError, match="unknown precision"):
+        codec.prepare_value(RoutedTable(unknown, unknown, "t"))
+    twice = replace(TABLE, columns=(*TABLE.columns, Column("a_b", DataType("int", length=11))))
+    with pytest.raises(EncodeError, match="have one name in Avro"):
+        codec.prepare_value(RoutedTable(twice, twice, "t"))
+    source = replace(TABLE, table="Source")
+    with pytest.raises(EncodeError, match="record that is in every message"):
+        codec.prepare_value(RoutedTable(source, source, "t"))
+
+
+def test_a_not_null_column_without_a_value_is_refused(registry: Registry) -> None:
+    codec = codec_for("debezium-avro", CodecOptions(), registry)
+    rows = rows_of(TABLE, ("c", None, ROW | {"id": None}))
+    assert codec.encoder.unencodable(ROUTED, rows).to_pylist() == ["column id is NOT NULL and has no value"]
+
+
+VALUES = {
+    "id": st.integers(-(2**31), 2**31 - 1),
+    "a-b": st.integers(0, 255),
+    "n": st.decimals(min_value=-99999999, max_value=99999999, places=2),
+    "b": st.binary(max_size=9),
+    "bits": st.integers(0, 4095).map(lambda n: n.to_bytes(2, "big")),
+    "e": st.sampled_from(["", "<a", "b,c"]),
+    "vec": st.sampled_from(["[]", "[1,2.5]"]),
+}
+SOME = st.fixed_dictionaries({name: st.none() | value for name, value in VALUES.items() if name != "id"})
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    changes=st.lists(st.tuples(st.sampled_from("cud"), VALUES["id"], SOME, SOME), min_size=1, max_size=6),
+    extended=st.booleans(),
+)
+def test_any_rows_survive(
+    changes: list[tuple[str, int, Json, Json]], extended: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    registry = open_registry(f"file://{tmp_path_factory.mktemp('schemas')}")
+    codec = codec_for("debezium-avro", CodecOptions(enable_tidb_extension=extended), registry)
+    full = [
+        (op, None if op == "c" else {"id": n, **old}, None if op == "d" else {"id": n, **data})
+        for op, n, old, data in changes
+    ]
+    rows = rows_of(TABLE, *full)
+    keys, values = written(codec, ROUTED, rows)
+    for value, (op, old, data) in zip(values, full, strict=True):
+        got = fastavro_reads(value, registry)[1]
+        assert got["op"] == op
+        assert [got[side] and got[side]["n"] for side in ("before", "after")] == [s and s["n"] for s in (old, data)]
+    reader = DebeziumAvroReader(DecodeOptions(registry=registry))
+    messages = batch(list(zip(keys, values, strict=True)))
+    for name, _ in reader.decoder.decode(messages).unknown:
+        reader.learn([name])
+    (again,) = reader.decoder.decode(messages).rows
+    assert (again.old.to_pylist(), again.data.to_pylist()) == (rows.old.to_pylist(), rows.data.to_pylist())
+
+
+def test_a_foreign_reader_of_the_first_sheet_is_understood() -> None:
+    """TiCDC's first form: names of JSON, key columns that are not optional, and commit-ts in no schema."""
+    columns = [required("id", "int"), optional("v", "string")]
+    source = [required(n, "string") for n in ("version", "connector", "name", "db")]
+    fields = [
+        optional("before", record("a.d.t.Value", columns)),
+        optional("after", "a.d.t.Value"),
+        required("source", record("io.debezium.connector.mysql.Source", [*source, optional("table", "string")])),
+        required("op", "string"),
+        optional("ts_ms", "long"),
+    ]
+    subject = Subject(4, record("a.d.t.Envelope", fields, **{"connect.version": 1}))
+    origin = {"version": "", "connector": "TiCDC", "name": "a", "db": "d", "table": "t"}
+    content = {"before": None, "after": {"id": 1, "v": "x"}, "source": origin, "op": "c", "ts_ms": 1}
+    (rows,) = decoder(subject).decode(batch([(None, subject.message(content))])).rows
+    assert rows.data.to_pylist() == [{"id": 1, "v": "x"}]
+    assert rows.commit_ts.to_pylist() == [None]
