@@ -31,7 +31,13 @@ SINK_PARAMETERS = _SECRETS | frozenset(
         *("sasl-gssapi-service-name", "sasl-gssapi-user", "sasl-gssapi-realm", "sasl-gssapi-disable-pafxfast"),
         *("sasl-oauth-client-id", "sasl-oauth-token-url", "sasl-oauth-scopes", "sasl-oauth-grant-type"),
         *("sasl-oauth-audience",),
-        *("enable-tidb-extension", "max-batch-size", "avro-enable-watermark", "avro-decimal-handling-mode"),
+        *(
+            "enable-tidb-extension",
+            "max-batch-size",
+            "avro-enable-watermark",
+            "avro-include-before-value",
+            "avro-decimal-handling-mode",
+        ),
         *("avro-bigint-unsigned-handling-mode", "encoding-format", "output-row-key", "format", "layout"),
         *("worker-count", "flush-interval", "file-size", "use-table-id-as-path", "output-column-id"),
     )

@@ -156,6 +156,7 @@ class ChangefeedConfig:
         return CodecOptions(
             enable_tidb_extension=self.codec.enable_tidb_extension,
             avro_enable_watermark=self.codec.avro_enable_watermark,
+            avro_include_before_value=self.codec.avro_include_before_value,
             avro_decimal_handling_mode=self.codec.avro_decimal_handling_mode,
             avro_bigint_unsigned_handling_mode=self.codec.avro_bigint_unsigned_handling_mode,
             encoding_format=self.codec.encoding_format,

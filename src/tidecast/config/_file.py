@@ -43,6 +43,7 @@ class CodecConfig(ConfigModel):
     enable_tidb_extension: bool = False
     max_batch_size: int = 16
     avro_enable_watermark: bool = False
+    avro_include_before_value: bool = False
     avro_decimal_handling_mode: Annotated[str, EMPTY_IS_UNSET] = "precise"
     avro_bigint_unsigned_handling_mode: Annotated[str, EMPTY_IS_UNSET] = "long"
     encoding_format: Annotated[str, EMPTY_IS_UNSET] = "json"

@@ -29,6 +29,7 @@ class CodecOptions:
 
     enable_tidb_extension: bool = False
     avro_enable_watermark: bool = False
+    avro_include_before_value: bool = False
     avro_decimal_handling_mode: str = "precise"
     avro_bigint_unsigned_handling_mode: str = "long"
     encoding_format: str = "json"
@@ -105,6 +106,9 @@ class Codec(Protocol):
     def prepare_value(self, table: RoutedTable) -> None:
         """Do what must be done before a row that is not a delete leaves. Raises SchemaRefused, EncodeError."""
 
+    def deletes_need_value(self, *, of_key: bool) -> bool:
+        """Tell whether deletes, too, need what `prepare_value` does. `of_key`: only their key is known."""
+
     def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return subject and text of the schemas that a table's messages need in the registry."""
 
@@ -145,6 +149,10 @@ class WithoutRegistry:
 
     def prepare_value(self, table: RoutedTable) -> None:
         """Do nothing."""
+
+    def deletes_need_value(self, *, of_key: bool) -> bool:
+        """Return False: nothing needs to be done."""
+        return False
 
     def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return nothing."""

@@ -73,6 +73,10 @@ class RegisteringCodec(WithoutTails):
         """Register the value's schema."""
         self._prepare(table, "value")
 
+    def deletes_need_value(self, *, of_key: bool) -> bool:
+        """See `Codec.deletes_need_value`."""
+        return False
+
     def _prepare(self, table: RoutedTable, part: Part) -> None:
         text = self.schema_text(table, part)
         self.check(table)

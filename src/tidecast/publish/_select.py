@@ -57,8 +57,11 @@ def register_schemas(codec: Codec, tables: list[OutgoingTable]) -> tuple[Stop | 
     for table in tables:
         if table.changes.rows_from is not None:
             steps.append((table.changes.rows_from, 0, table, codec.prepare_key))
-        if table.changes.upserts_from is not None:
-            steps.append((table.changes.upserts_from, 1, table, codec.prepare_value))
+        changes = table.changes
+        deletes = codec.deletes_need_value(of_key=changes.of_key)
+        first = changes.rows_from if deletes else changes.upserts_from
+        if first is not None:
+            steps.append((first, 1, table, codec.prepare_value))
     ready, stop = [], None
     for position, is_value, table, prepare in sorted(steps, key=lambda s: s[:2]):
         try:

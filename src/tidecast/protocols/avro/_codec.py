@@ -28,6 +28,7 @@ class AvroCodec(RegisteringCodec):
             decimal_handling_mode="string" if options.avro_decimal_handling_mode == AS_TEXT else "precise",
             bigint_unsigned_handling_mode="string" if options.avro_bigint_unsigned_handling_mode == AS_TEXT else "long",
             checksum=options.checksums,
+            include_before_value=options.avro_include_before_value,
             zone=options.zone,
         )
         self._controls = options.enable_tidb_extension and options.avro_enable_watermark
@@ -44,6 +45,10 @@ class AvroCodec(RegisteringCodec):
     def schema_text(self, table: RoutedTable, part: Part) -> str:
         """See `RegisteringCodec.schema_text`."""
         return (key_schema if part == "key" else value_schema)(table.selected, self._options)
+
+    def deletes_need_value(self, *, of_key: bool) -> bool:
+        """Tell whether deletes show the row before them; those of which only the key is known are tombstones."""
+        return self._options.include_before_value and not of_key
 
     def check(self, table: RoutedTable) -> None:
         """See `RegisteringCodec.check`."""

@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import InvalidSchema, Op, Reason, checked, latest_tso
-from tidecast.protocols._avro_fields import read_field
+from tidecast.protocols._avro_fields import branches, read_field
 from tidecast.protocols._avro_reader import Reader
 from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols._registered import Schemas, framed, groups
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH, schema_change
 from tidecast.protocols.avro._read_columns import column_of
-from tidecast.protocols.avro._read_schema import WriterSchema, objection, read_schema
+from tidecast.protocols.avro._read_schema import Field, WriterSchema, objection, read_schema
+from tidecast.protocols.avro._schema import BEFORE, CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP
 from tidecast.protocols.avro._schema import CHECKSUM as CHECKSUM_FIELD
-from tidecast.protocols.avro._schema import CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP
 from tidecast.registry import Framing, RegisteredSchema
-from tidecast.values import BYTES, content_of, nulls, refused, row_type, text_of_bytes, valid
+from tidecast.values import BYTES, content_of, nulls, refused, row_type, spread, text_of_bytes, valid
 
 Problem = tuple[Reason, str]
 """Why messages cannot be read: a reason and a detail."""
@@ -70,7 +70,7 @@ class AvroDecoder:
             version = self.version(key, value)
             if not isinstance(version, TableVersion):
                 refused.append(Rejected.of(at, *version))
-            elif values:
+            elif values or (version.shows_before and self._is_whole(contents, at)):
                 rows.append(self.rows(version, value or key, at, contents if value else keys))
             else:
                 rows.append(_places(version, at))
@@ -89,6 +89,11 @@ class AvroDecoder:
             unknown,
         )
 
+    def _is_whole(self, contents: pa.Array, at: np.ndarray) -> bool:
+        """Tell whether values have more than their heads: a survey may ask by these alone."""
+        lengths = pc.binary_length(contents.take(pa.array(at)))
+        return bool(pc.max(lengths).as_py() > self.framing.length)
+
     def version(self, key: bytes, value: bytes) -> TableVersion | Problem:
         """Return the table version of messages whose key and value begin so, or why they cannot be read."""
         return _version(
@@ -104,15 +109,32 @@ class AvroDecoder:
         assert writer is not None
         data, offsets = content_of(messages)
         reader = Reader(data, offsets[at] + self.framing.length, offsets[at + 1])
-        raw = {field.name: (field, read_field(reader, field.type)) for field in writer.fields}
+        raw, before = {}, None
+        for field in writer.fields:
+            if field.record:
+                before = _Before.read(reader, field)
+            else:
+                raw[field.name] = (field, read_field(reader, field.type))
         broken = reader.bad | (reader.at != reader.end)
         carried = [(f, column, column_of(f, column, self.zone)) for f, column in raw.values() if f.column]
         bad = [(f.name, lost) for f, column, value in carried if (lost := refused(column, value)) is not None]
         beside = {name: column for name, (field, column) in raw.items() if not field.column}
         op, commit_ts = _operation(beside, version, len(at)), beside.get(COMMIT_TS, nulls(len(at), pa.int64()))
         bad += _wrong_extension(op, commit_ts)
+        if before:
+            commit_ts = _sound(commit_ts, broken)
         row = pa.StructArray.from_arrays([value for *_, value in carried], fields=[*row_type(version.schema)])
         nothing = nulls(len(at), row.type)
+        old, data, checksum = nothing, row, _checksum(beside, len(at))
+        if version.of_key:
+            old, data = row, nothing
+        elif before:
+            wrong, shown = before.row(row.type, self.zone, len(at))
+            bad += wrong
+            deleted = pc.fill_null(pc.equal(op, Op.DELETE.value), False)
+            old = pc.if_else(pc.and_(deleted, pc.is_null(shown)), row, shown)
+            data = pc.if_else(deleted, nothing, row)
+            checksum = _of_old_row(checksum, deleted)
         detail = f"not a record of schema id {self.framing.schema_id(head)}"
         return Rows(
             version,
@@ -120,11 +142,64 @@ class AvroDecoder:
             op,
             commit_ts,
             nulls(len(at), pa.int64()),
-            row if version.of_key else nothing,
-            nothing if version.of_key else row,
-            _checksum(beside, len(at)),
+            old,
+            data,
+            checksum,
             *with_names(broken, detail, bad),
         )
+
+
+@dataclass(frozen=True)
+class _Before:
+    """The rows before changes: which messages have one, and their fields."""
+
+    at: np.ndarray
+    fields: tuple[tuple[Field, pa.Array], ...]
+
+    @classmethod
+    def read(cls, reader: Reader, field: Field) -> _Before:
+        """Read the record of those messages that have it, and move the reader behind it."""
+        _, null = branches(field.type)
+        assert null is not None
+        rows = reader.branch(null)
+        at = np.arange(reader.count) if rows is None else rows
+        inner = Reader(reader.data, reader.at[at], reader.end[at])
+        fields = tuple((one, read_field(inner, one.type)) for one in field.record)
+        reader.at[at] = inner.at
+        reader.bad[at] |= inner.bad
+        return cls(at, fields)
+
+    def row(self, kind: pa.StructType, zone: str, count: int) -> tuple[list[tuple[str, np.ndarray]], pa.StructArray]:
+        """Return the values that are not of their column's type, by name, and the rows of all messages."""
+        bad, columns = [], []
+        for field, raw in self.fields:
+            value = column_of(field, raw, zone)
+            if (lost := refused(raw, value)) is not None:
+                wrong = np.zeros(count, bool)
+                wrong[self.at] = lost
+                bad.append((f"{BEFORE} {field.name}", wrong))
+            columns.append(spread(value, self.at, count))
+        absent = np.ones(count, bool)
+        absent[self.at] = False
+        return bad, pa.StructArray.from_arrays(columns, fields=[*kind], mask=pa.array(absent))
+
+
+def _of_old_row(checksum: pa.StructArray, deleted: pa.Array) -> pa.StructArray:
+    """Return checksums of which those of deletes are the old row's."""
+    parts = {name: checksum.field(name) for name in ("version", "corrupted", "current", "previous")}
+    number = parts["current"]
+    parts["current"] = pc.if_else(deleted, parts["previous"], number)
+    parts["previous"] = pc.if_else(deleted, number, parts["previous"])
+    return pa.StructArray.from_arrays([*parts.values()], fields=[*CHECKSUM], mask=pa.array(~valid(checksum)))
+
+
+def _sound(commit_ts: pa.Array, broken: np.ndarray) -> pa.Array:
+    """Return commit-ts without those of damaged records, which get the last one: they are no place among others."""
+    times = np.asarray(pc.fill_null(commit_ts, 0))
+    wrong = broken | (times < 0) | (times >= latest_tso())
+    if commit_ts.null_count or not wrong.any():
+        return commit_ts
+    return pa.array(np.where(wrong, times[~wrong].max(initial=0), times))
 
 
 def _places(version: TableVersion, at: np.ndarray) -> Rows:
@@ -177,7 +252,7 @@ def _version(key: _Known, value: _Known, framing: Framing) -> TableVersion | Pro
         f"{key_head.hex()}/{value_head.hex()}",
         writer.table_schema(registered.version, keys),
         writer.keyspace,
-        shows_before=False,
+        shows_before=writer.shows_before and of_value is not None,
         of_key=not of_value,
         checksums=writer.checksums,
         key_begins=key_head,

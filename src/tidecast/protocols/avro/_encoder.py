@@ -39,7 +39,12 @@ class AvroEncoder:
             bad = _has_no_form(column, field(image, column.name))
             if bad is not None:
                 text = f"column {column.name} holds nothing that Avro can say"
-                wrong.append((text, bad if column.name in keys else bad & ~deletes))
+                shown = column.name in keys or self.options.include_before_value
+                wrong.append((text, bad if shown else bad & ~deletes))
+            if self.options.include_before_value:
+                lost = _has_no_form(column, field(rows.old, column.name))
+                if lost is not None:
+                    wrong.append((f"column {column.name} held nothing that Avro can say", lost & valid(rows.old)))
         return first_named(wrong, len(rows.at))
 
     def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
@@ -54,15 +59,19 @@ class AvroEncoder:
     def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return rows and the extension, null for a delete and for a schema that was not registered."""
         schema_id, deletes = self.ids.get(schema_key(table, "value")), pc.equal(rows.op, Op.DELETE.value)
-        if schema_id is None or pc.all(deletes).as_py():
+        before = self.options.include_before_value
+        if schema_id is None or (pc.all(deletes).as_py() and not before):
             return nulls(len(rows.at), BYTES)
         types = _types(value_schema, table.selected, self.options)
         columns = value_columns(table.selected, self.options)
-        pieces = self._written(types, columns, rows.data)
-        for kind, value in zip(types[len(columns) :], self._extension(rows), strict=True):
+        pieces = self._written(types, columns, rows.image if before else rows.data)
+        if before:
+            row = joined([b"\x02", *self._written(types, columns, rows.old)])
+            pieces.append(pc.if_else(pc.is_valid(rows.old), row, pa.scalar(b"\0", BYTES)))
+        for kind, value in zip(types[len(columns) + before :], self._extension(rows, deletes), strict=True):
             pieces += written(kind, value)
         message = joined([header(schema_id), *pieces])
-        return null_where(message, np.asarray(deletes))
+        return message if before else null_where(message, np.asarray(deletes))
 
     def reduced(self, table: RoutedTable, rows: Rows, location: pa.Array | None) -> pa.Array:
         """Return null: Avro has no form for the handle key alone."""
@@ -74,14 +83,16 @@ class AvroEncoder:
             pieces += written(kind, value_of(column.data_type, field(row, column.name), self.options))
         return pieces
 
-    def _extension(self, rows: Rows) -> list[pa.Array]:
+    def _extension(self, rows: Rows, deletes: pa.Array) -> list[pa.Array]:
         if not self.options.enable_tidb_extension:
-            return []
+            return [rows.op] if self.options.include_before_value else []
         commit_ts = to_numpy(rows.commit_ts)
         values = [rows.op, pa.array(commit_ts), pa.array(commit_ts >> LOGICAL_BITS)]
         if not self.options.checksum:
             return values
         current, corrupted, version = (field(rows.checksum, name) for name in ("current", "corrupted", "version"))
+        if self.options.include_before_value:
+            current = pc.if_else(deletes, field(rows.checksum, "previous"), current)
         there = ~valid(rows.checksum)
         return [
             *values,

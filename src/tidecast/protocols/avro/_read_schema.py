@@ -12,17 +12,21 @@ from typing import Any
 from tidecast.model import Column, DataType, Index, Kind, TableSchema
 from tidecast.protocols._avro_fields import branches
 from tidecast.protocols.avro._names import split_options
-from tidecast.protocols.avro._schema import CHECKSUM, OP
+from tidecast.protocols.avro._schema import BEFORE, CHECKSUM, OP
 from tidecast.registry import bounded_json
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a registered schema: its Avro type, and the model's column where it is one."""
+    """A field of a registered schema: its Avro type, and the model's column where it is one.
+
+    `record` are the fields of the row before.
+    """
 
     name: str
     type: Any
     column: Column | None = None
+    record: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,11 @@ class WriterSchema:
         return self.position(OP) is not None
 
     @property
+    def shows_before(self) -> bool:
+        """Tell whether updates and deletes show the row before them: a delete is then a value, too."""
+        return self.position(BEFORE) is not None
+
+    @property
     def checksums(self) -> bool:
         """Tell whether messages carry a row checksum."""
         return self.position(CHECKSUM) is not None
@@ -75,7 +84,11 @@ def read_schema(text: str) -> WriterSchema | None:
         if schema["type"] != "record":
             return None
         keyspace, _, database = schema.get("namespace", "").partition(".")
-        return WriterSchema(database, schema["name"], tuple(map(_field, schema["fields"])), keyspace)
+        read = WriterSchema(database, schema["name"], tuple(map(_field, schema["fields"])), keyspace)
+        before = next((field.record for field in read.fields if field.record), ())
+        if before and tuple(field.column for field in before) != read.columns:
+            raise ValueError(BEFORE)
+        return read
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
@@ -101,6 +114,11 @@ def objection(text: str) -> str:
 
 
 def _field(field: dict[str, Any]) -> Field:
+    if field["name"] == BEFORE and isinstance(field["type"], list):
+        block, _ = branches(field["type"])
+        if isinstance(block, dict) and block["type"] == "record":
+            record = tuple(map(_field, block["fields"]))  # type: ignore[call-overload]
+            return Field(BEFORE, field["type"], record=record)
     if isinstance(field["type"], str):
         # Only the extension's fields have bare types: a real column of such a name does not.
         if not field["name"].startswith("_tidb_"):

@@ -16,6 +16,7 @@ from tidecast.protocols.avro._names import join_options
 from tidecast.protocols.avro._options import AvroOptions
 
 OP, COMMIT_TS, PHYSICAL_TIME = "_tidb_op", "_tidb_commit_ts", "_tidb_commit_physical_time"
+BEFORE = "_ticdc_before"
 CHECKSUM, CORRUPTED, CHECKSUM_VERSION = "_tidb_row_level_checksum", "_tidb_corrupted", "_tidb_checksum_version"
 
 _EXTENSION: list[dict[str, Json]] = [
@@ -88,7 +89,22 @@ def value_schema(schema: TableSchema, options: AvroOptions) -> str:
     extra = _EXTENSION if options.enable_tidb_extension else []
     if options.enable_tidb_extension and options.checksum:
         extra = [*extra, *_INTEGRITY]
-    return _record(schema, value_columns(schema, options), extra, options)
+    columns = value_columns(schema, options)
+    if options.include_before_value:
+        extra = [_before(schema, columns, options), *(extra or _EXTENSION[:1])]
+    return _record(schema, columns, extra, options)
+
+
+def _before(schema: TableSchema, columns: list[Column], options: AvroOptions) -> dict[str, Json]:
+    """Return the field of the row before, whose members have the order of their names."""
+    fields = [_field(c, schema, options) for c in columns]
+    name = f"{sanitize(schema.table)}_before"
+    record: Json = {"fields": fields, "name": name, "namespace": _namespace(schema, options), "type": "record"}
+    return {"default": None, "name": BEFORE, "type": ["null", record]}
+
+
+def _namespace(schema: TableSchema, options: AvroOptions) -> str:
+    return ".".join(filter(None, (sanitize(options.keyspace), sanitize(schema.database))))
 
 
 def value_columns(schema: TableSchema, options: AvroOptions) -> list[Column]:
@@ -100,7 +116,7 @@ def value_columns(schema: TableSchema, options: AvroOptions) -> list[Column]:
 
 
 def _record(schema: TableSchema, columns: list[Column], extra: list[dict[str, Json]], options: AvroOptions) -> str:
-    namespace = ".".join(filter(None, (sanitize(options.keyspace), sanitize(schema.database))))
+    namespace = _namespace(schema, options)
     fields = [_field(c, schema, options) for c in columns]
     names = Counter(sanitize(c.name) for c in columns)
     if clash := [c.name for c in columns if names[sanitize(c.name)] > 1]:

@@ -67,6 +67,10 @@ class DebeziumAvroCodec(RegisteringCodec):
             return key_schema(table.schema, self._options)
         return value_schema(table.schema, self._options, table.columns)
 
+    def deletes_need_value(self, *, of_key: bool) -> bool:
+        """Return True: a delete is an envelope, too."""
+        return True
+
     def check(self, table: RoutedTable) -> None:
         """See `RegisteringCodec.check`."""
         for column in table.selected.columns if self._options.decimal_handling_mode == "precise" else ():
