@@ -359,9 +359,11 @@ def test_a_number_too_large_for_a_long_is_refused_or_goes_as_text(registry: Regi
     codec = codec_for("debezium-avro", CodecOptions(), registry)
     wrong = codec.encoder.unencodable(routed, rows).to_pylist()
     assert wrong == ["column u overflows avro long: set avro-bigint-unsigned-handling-mode=string", None]
+    assert codec.lossy_columns(routed)[0][1].startswith("numbers from 2^63 on are not sent")
     _, fitting = large(2**63 - 1)
     assert codec.encoder.unencodable(routed, fitting).null_count == 2
     text = codec_for("debezium-avro", CodecOptions(avro_bigint_unsigned_handling_mode="string"), registry)
+    assert text.lossy_columns(routed) == []
     _, values = written(text, routed, rows)
     assert fastavro_reads(values[0], registry)[1]["after"]["u"] == str(2**63)
 
