@@ -369,6 +369,24 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
     [
         ("", "kafka://127.0.0.1/t?protocol=avro", "CDC:ErrCodecInvalidConfig", 'requires parameter "schema-registry"'),
         (
+            "",
+            "kafka://127.0.0.1/t?protocol=debezium-avro",
+            "CDC:ErrCodecInvalidConfig",
+            'Debezium Avro protocol requires parameter "schema-registry"',
+        ),
+        (
+            "",
+            AVRO.replace("avro", "debezium-avro") + "&avro-decimal-handling-mode=double",
+            "CDC:ErrCodecInvalidConfig",
+            'avro-decimal-handling-mode value could only be "string" or "precise"',
+        ),
+        (
+            "force-replicate = true",
+            AVRO.replace("avro", "debezium-avro"),
+            "CDC:ErrCodecInvalidConfig",
+            "force-replicate must be disabled, when using debezium-avro",
+        ),
+        (
             glue("region = 'r'"),
             IN_GLUE,
             "CDC:ErrInvalidGlueSchemaRegistryConfig",
@@ -563,6 +581,8 @@ def test_topic_rules_without_both_names_are_refused_for_avro(tmp_path: Path, top
     error = refusal(tmp_path, rule(topic), AVRO)
     assert error.code == "CDC:ErrKafkaTopicExprInvalid"
     assert "topic rule for Avro must contain {schema} and {table}" in str(error)
+    error = refusal(tmp_path, rule(topic), AVRO.replace("avro", "debezium-avro"))
+    assert "topic rule for Debezium Avro must contain {schema} and {table}" in str(error)
     assert topic in str(error)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+from decimal import Decimal
 from typing import Any
 
 import fastavro
+from decoded_batches import Message, batch, said
 
+from tidecast.protocols import RoutedTable, Rows
 from tidecast.protocols.debezium.avro._columns import DebeziumAvroDecoder
-from tidecast.registry import CONFLUENT, RegisteredSchema, header
+from tidecast.registry import CONFLUENT, RegisteredSchema, Registry, header
 
 Json = dict[str, Any]
 COMMIT_TS = 447984074911121426
@@ -114,3 +117,71 @@ def decoder(*subjects: Subject) -> DebeziumAvroDecoder:
     """Return a decoder that knows these schemas."""
     known = {header(s.id): RegisteredSchema(json.dumps(s.schema), s.id) for s in subjects}
     return DebeziumAvroDecoder(CONFLUENT, known)
+
+
+def read(messages: list[Message], *subjects: Subject) -> dict[int, tuple[Any, ...]]:
+    return said(decoder(*subjects).decode(batch(messages)))
+
+
+def only_rows(messages: list[Message], *subjects: Subject) -> Rows:
+    (rows,) = decoder(*subjects).decode(batch(messages)).rows
+    return rows
+
+
+def semantic(kind: str, name: str, version: int | None = 1, **parameters: str) -> Json:
+    found: Json = {"connect.name": name, "type": kind}
+    if version:
+        found["connect.version"] = version
+    return found | ({"connect.parameters": parameters} if parameters else {})
+
+
+PRECISE = semantic("bytes", "org.apache.kafka.connect.data.Decimal", None, precision="10", scale="4")
+PRECISE |= {"logicalType": "decimal", "precision": 10, "scale": 4}
+COLUMNS: list[tuple[str, str, Any, Any, Any]] = [
+    ("id", "int", "int", 7, 7),
+    ("tiny", "tinyint unsigned", {"connect.type": "int16", "type": "int"}, 255, 255),
+    ("u", "bigint unsigned", "long", 2**63 - 1, 2**63 - 1),
+    ("us", "bigint unsigned", "string", "18446744073709551615", 2**64 - 1),
+    ("f", "float", "float", 1.5, 1.5),
+    ("d", "double", "double", 1e300, 1e300),
+    ("n", "decimal", PRECISE, Decimal("-1.2345"), Decimal("-1.2345")),
+    ("ns", "decimal", "string", "12.3400", "12.3400"),
+    ("v", "varchar", "string", "中文", "中文"),
+    ("b", "varbinary", "bytes", b"\0\xff", b"\0\xff"),
+    ("bit", "bit", "boolean", True, b"\1"),
+    ("bits", "bit", semantic("bytes", "io.debezium.data.Bits", length="12"), b"\x01\x0a", b"\x0a\x01"),
+    ("e", "enum", semantic("string", "io.debezium.data.Enum", allowed="a\\,b,c"), "a,b", "a,b"),
+    ("s", "set", semantic("string", "io.debezium.data.EnumSet", allowed="x,y"), "x,y", "x,y"),
+    ("j", "json", semantic("string", "io.debezium.data.Json"), '{"k": 1}', '{"k": 1}'),
+    ("day", "date", semantic("int", "io.debezium.time.Date"), 19691, "2023-11-30"),
+    ("at", "datetime", semantic("long", "io.debezium.time.Timestamp"), 1701347696000, "2023-11-30 12:34:56"),
+    ("at6", "datetime", semantic("long", "io.debezium.time.MicroTimestamp"), -1, "1969-12-31 23:59:59.999999"),
+    ("ts", "timestamp", semantic("string", "io.debezium.time.ZonedTimestamp"), "2023-11-30T12:34:56Z", None),
+    ("dur", "time", semantic("long", "io.debezium.time.MicroTime"), -45296123000, "-12:34:56.123000"),
+    ("y", "year", semantic("int", "io.debezium.time.Year"), 2023, 2023),
+    ("vec", "vector", semantic("string", "io.debezium.data.TiDBVectorFloat32", None), "[1,2.5]", "[1,2.5]"),
+]
+FIELDS = [optional(name, kind, tidb_type=tidb_type) for name, tidb_type, kind, _, _ in COLUMNS]
+WRITTEN = {name: value for name, _, _, value, _ in COLUMNS}
+READ = {name: value for name, _, _, _, value in COLUMNS} | {"ts": "2023-11-30 12:34:56"}
+NOTHING = dict.fromkeys(READ) | {"id": 8}
+VALUES, KEYS = Subject(2, envelope(FIELDS)), Subject(1, key(FIELDS[:1]))
+
+
+def fastavro_reads(message: bytes, registry: Registry) -> tuple[Json, Json]:
+    """Return a message's schema and what fastavro reads in it, to its end."""
+    schema_id = CONFLUENT.schema_id(message)
+    assert schema_id is not None
+    known = registry.schema(schema_id)
+    assert known is not None
+    schema = json.loads(known.text)
+    subject = Subject(int(str(schema_id)), schema)
+    return schema, subject.content(message)
+
+
+def written(codec: Any, table: RoutedTable, rows: Rows) -> tuple[list[bytes], list[bytes]]:
+    codec.prepare_key(table)
+    codec.prepare_value(table)
+    encoder = codec.encoder
+    assert encoder.unencodable(table, rows).null_count == len(rows.at)
+    return encoder.key(table, rows).to_pylist(), encoder.value(table, rows).to_pylist()

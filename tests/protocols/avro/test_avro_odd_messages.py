@@ -139,6 +139,7 @@ def test_schemas_that_no_table_can_have_end_no_run(spark: SparkSession) -> None:
     foreign = "schema id {} is not one of TiCDC's: field c is of no form that TiCDC writes"
     older = "schema id {} is not one of TiCDC's: field c has no tidb_type in connect.parameters, "
     older += "as of TiCDC 5 and other writers"
+    envelope = "schema id {} is not one of TiCDC's: it is Debezium's envelope: read it with protocol=debezium-avro"
     bad: list[tuple[str, list[dict[str, Any]]]] = [
         (impossible + "decimal(10,99999)", [decimal(10, 99999)]),
         (impossible + "decimal(1000000000,0)", [decimal(10**9, 0)]),
@@ -150,6 +151,7 @@ def test_schemas_that_no_table_can_have_end_no_run(spark: SparkSession) -> None:
         ("d.bad has two columns of one name: c and C", [field("int", "INT"), field("int", "INT", name="C")]),
         (older, [{"name": "c", "type": "[" * 100_000}]),
         (older, [{"name": "c", "type": ["null", "string"]}]),
+        (envelope, [{"name": [], "type": "int"}, {"name": "source", "type": {"type": "record", "name": "s"}}]),
     ]
     topic = Topic()
     topic.row(table("good"), id=1)

@@ -102,6 +102,8 @@ def objection(text: str) -> str:
     if not isinstance(schema, dict) or schema.get("type") != "record":
         return "it is no record"
     fields = schema.get("fields")
+    if isinstance(fields, list) and any(map(_is_source, fields)):
+        return "it is Debezium's envelope: read it with protocol=debezium-avro"
     for field in fields if isinstance(fields, list) else ():
         try:
             _field(field)
@@ -111,6 +113,12 @@ def objection(text: str) -> str:
                 return f"field {name} is of no form that TiCDC writes"
             return f"field {name} has no tidb_type in connect.parameters, as of TiCDC 5 and other writers"
     return "it has no name, or no fields"
+
+
+def _is_source(field: object) -> bool:
+    """Tell whether a field is that of Debezium's envelope which tells where a row is from."""
+    kind = field.get("type") if isinstance(field, dict) and field.get("name") == "source" else None
+    return isinstance(kind, dict) and kind.get("type") == "record"
 
 
 def _field(field: dict[str, Any]) -> Field:

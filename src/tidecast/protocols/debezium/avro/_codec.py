@@ -22,8 +22,10 @@ from tidecast.protocols.debezium._lossy import damages_of_forms
 from tidecast.protocols.debezium.avro._control import Control, ddl_parts, encode_avro_watermark, watermark_parts
 from tidecast.protocols.debezium.avro._encoder import DebeziumAvroEncoder
 from tidecast.protocols.debezium.avro._options import DebeziumAvroOptions
-from tidecast.protocols.debezium.avro._schema import key_schema, value_schema
+from tidecast.protocols.debezium.avro._schema import goes_as_text, is_large, key_schema, value_schema
 from tidecast.registry import Registry, header
+
+_NOT_SENT = "numbers from 2^63 on are not sent (avro-bigint-unsigned-handling-mode=string sends them)"
 
 
 class DebeziumAvroCodec(RegisteringCodec):
@@ -78,9 +80,11 @@ class DebeziumAvroCodec(RegisteringCodec):
                 raise unknown_precision(f"{table.schema.name} column {column.name}", "CDC:ErrDebeziumEncodeFailed")
 
     def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
-        """Return what Debezium's forms do to values."""
+        """Return what Debezium's forms do to values, and which have none."""
         columns = [c for c in table.selected.columns if not c.virtual]
-        return [(c.name, damage) for c in columns for damage in damages_of_forms(c, self._options)]
+        large = [c.name for c in columns if is_large(c) and not goes_as_text(c, self._options)]
+        damages = [(c.name, damage) for c in columns for damage in damages_of_forms(c, self._options)]
+        return [*((name, _NOT_SENT) for name in large), *damages]
 
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
         """Return the message of a schema change; none without `avro-enable-watermark` and TiDB's extension."""
