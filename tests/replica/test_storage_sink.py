@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from full import full
 from pyspark.sql import SparkSession
 from storage_sink import StorageSinkFolder, number, text, tso
 
@@ -88,6 +89,7 @@ def test_statements_are_carried_out_between_the_rows_of_their_versions(sink: Sin
     assert sink.rows("u") == [(4, "four", 40), (5, "five", 50)]
 
 
+@full
 @pytest.mark.parametrize("timed", [True, False])
 def test_many_batches_make_what_one_makes(sink: Sink, timed: bool) -> None:
     sink.folder.timed = timed
