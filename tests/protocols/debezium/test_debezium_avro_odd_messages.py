@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -43,9 +44,11 @@ from decoded_batches import Message, batch, damaged, said
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidecast.model import Reason
+from tidecast.model import Column, DataType, Ddl, Reason, TableSchema
+from tidecast.protocols import CodecOptions, DecodeOptions, codec_for
 from tidecast.protocols.debezium.avro._columns import DebeziumAvroDecoder
-from tidecast.registry import header
+from tidecast.protocols.debezium.avro._read import DebeziumAvroReader
+from tidecast.registry import header, open_registry
 
 
 @pytest.mark.parametrize(
@@ -87,10 +90,34 @@ def test_a_record_that_its_schema_does_not_describe_is_told() -> None:
     good = flags.message(row("c", None, {"flag": True}))
     strange = good[:7] + b"\2" + good[8:]  # neither true nor false, within the row after
     assert flags.content(good)["after"] == {"flag": True}
-    found = read([(None, good), (None, strange), (None, good + b"more"), (None, good[:-1])], flags)
-    assert found[0][1] == {"flag": b"\1"}
-    problem = (str(Reason.UNDECODABLE), "not a record of schema id 2")
-    assert [found[n] for n in (1, 2, 3)] == [problem] * 3
+    messages: list[Message] = [(None, one) for one in (good, strange, good + b"more", good[:-1])]
+    delete = (None, flags.message(row("d", {"flag": True}, None)))
+    for some in (messages, [*messages, delete]):
+        found = read(some, flags)
+        assert found[0][1] == {"flag": b"\1"}
+        problem = (str(Reason.UNDECODABLE), "not a record of schema id 2")
+        assert [found[n] for n in (1, 2, 3)] == [problem] * 3
+
+
+def test_damaged_schema_changes_and_watermarks_end_no_run(tmp_path: Path) -> None:
+    """Each is a schema change, a watermark, or rejected, as it is."""
+    registry = open_registry(f"file://{tmp_path}")
+    codec = codec_for("debezium-avro", CodecOptions(enable_tidb_extension=True, avro_enable_watermark=True), registry)
+    columns = (Column("id", DataType("int", length=11), nullable=False),)
+    shown = TableSchema("shop", "t", 0, 1, columns)
+    ((_, change),) = codec.ddl(Ddl("CREATE", "CREATE TABLE `shop`.`t` (`id` INT)", COMMIT_TS, shown))
+    assert codec.watermark is not None
+    reader = DebeziumAvroReader(DecodeOptions(registry=registry))
+    r, both = random.Random(5), (change, codec.watermark(COMMIT_TS)[1])
+    values = [*both, *(damaged(r, r.choice(both), 5) for _ in range(600))]
+    messages = batch([(None, value) for value in values])
+    reader.learn([name for name, _ in reader.decoder.decode(messages).unknown])
+    messages = messages.append_column("offset", pa.array(range(len(values)), pa.int64()))
+    found = reader.decoder.decode(messages)
+    told = reader.controls(messages.take(pa.array(found.control)))
+    assert len(told.ddl) + sum(len(part.at) for part in told.rejected) <= len(found.control)
+    assert said(found).keys() == {*range(len(values))}
+    assert (said(found)[0], said(found)[1]) == (("control",), ("watermark", COMMIT_TS))
 
 
 @pytest.mark.parametrize(

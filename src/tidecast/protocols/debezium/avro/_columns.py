@@ -106,7 +106,7 @@ class DebeziumAvroDecoder:
         keys, contents = (messages.column(name).cast(BYTES) for name in ("key", "value"))
         tombstones = valid(keys) & (to_numpy(pc.fill_null(pc.binary_length(contents), 0)) == 0)
         strange, heads = framed(keys, contents, self.framing, ~tombstones)
-        found = _Found([] if self.asked else strange)
+        found = _Found(strange if self.asked is None else [])
         for key, value, at in groups(*heads):
             if self.asked is not None and key + value not in self.asked and {key, value}.isdisjoint(self.asked):
                 continue
@@ -176,8 +176,9 @@ class _Found:
 
     def decoded(self) -> Decoded:
         """Return all of it."""
-        places, times = (np.array([mark[n] for mark in self.marks], np.int64) for n in (0, 1))
-        return Decoded(self.rows, self.rejected, np.array(self.control, np.int64), (places, times), self.unknown)
+        places, times = (np.array([mark[n] for mark in sorted(self.marks)], np.int64) for n in (0, 1))
+        control = np.array(sorted(self.control), np.int64)
+        return Decoded(self.rows, self.rejected, control, (places, times), self.unknown)
 
     def read(
         self, kind: _Kind, at: np.ndarray, contents: pa.Array, decoder: DebeziumAvroDecoder, *, values: bool

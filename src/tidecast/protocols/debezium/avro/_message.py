@@ -8,10 +8,14 @@ from functools import lru_cache
 from typing import Any
 
 from fastavro import parse_schema, schemaless_reader
+from fastavro.schema import SchemaParseException
 
 from tidecast.protocols.debezium.avro._layout import Layout
 
-_WRONG = (ValueError, EOFError, IndexError, KeyError, TypeError, struct.error, OverflowError, RecursionError)
+_WRONG = (
+    *(ValueError, TypeError, KeyError, IndexError, OverflowError, EOFError, RecursionError),
+    *(struct.error, SchemaParseException),
+)
 
 
 def read_message(layout: Layout, record: bytes) -> dict[str, Any] | None:
