@@ -23,8 +23,8 @@ class CodecOptions:
 
     A protocol takes those that are its own. `checksums` is `integrity-check-level = correctness`; `schema_registry`
     tells whether there is one, `compressed` whether `large-message-handle-compression` packs what the codec writes.
-    `zone` is that of TIMESTAMP text. `csv` is there for files of a storage sink, which `table_id_as_path` and
-    `column_ids` (`output-column-id`) are about, too.
+    `zone` is that of TIMESTAMP text. `csv` is there for files of a storage sink; so are `table_id_as_path` and
+    `column_ids` (`output-column-id`).
     """
 
     enable_tidb_extension: bool = False

@@ -81,7 +81,7 @@ class WireProtocol:
     `compressed` are the parts that `large-message-handle-compression` packs, key or value. With `large_messages`,
     `large-message-handle-option` may be set. `claim_check_location` is where a value (binary to string) says that the
     whole message lies, null for a whole one.
-    `files` is what the names of TiCDC's storage sink end in for it, empty where that has it not; `topics` tells whether
+    `files` is the suffix of its files in TiCDC's storage sink, empty where that does not have it. `topics` tells whether
     Kafka has it.
     """
 

@@ -78,7 +78,7 @@ def write_schema_file(
 
 
 def _members(column: Column, schema: TableSchema, *, ids: bool) -> dict[str, object]:
-    """Return what a schema file says of a column; what is empty is left out."""
+    """Return the members of a column in a schema file, without empty ones."""
     data_type = column.data_type
     kind, name = data_type.kind, data_type.mysql_type.upper()
     sized = kind not in _UNSIZED
@@ -164,7 +164,7 @@ Tables = Mapping[bytes, TableSchema]
 
 @dataclass(frozen=True)
 class Told:
-    """What schema files say: table versions without their virtual columns, and the schema changes, with their places.
+    """The content of schema files: table versions without virtual columns, and schema changes with their places.
 
     `broken` are the places of files that cannot be used, and why.
     """

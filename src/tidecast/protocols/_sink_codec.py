@@ -1,4 +1,4 @@
-"""What a storage sink's folder gets beside rows: schema files and `metadata`. Source: Storage sink, layout."""
+"""The files of a storage sink beside those of rows: schema files and `metadata`. Source: Storage sink, layout."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class FileOptions:
 class SinkCodec(WithoutRegistry, WithoutTails):
     """The codec of files: rows by an encoder of lines, schema changes as schema files, watermarks as `metadata`.
 
-    TiCDC calls a table version by the commit-ts of the statement that made it. Sources that call it by another number
-    tell the statement before its rows; `state` keeps what was told for the runs that follow.
+    TiCDC calls a table version by the commit-ts of the statement that made it. Some sources call it by another number,
+    and send the statement before its rows; `state` keeps these pairs for the next run.
     """
 
     checksums = False
@@ -44,7 +44,7 @@ class SinkCodec(WithoutRegistry, WithoutTails):
         return self._encoder
 
     def state(self) -> bytes:
-        """Return the last table versions whose statements were told, as JSON."""
+        """Return the last table versions whose statements came, as JSON."""
         kept = list(self._made.items())[-_KEPT:]
         return json.dumps([[*name, made] for name, made in kept]).encode()
 

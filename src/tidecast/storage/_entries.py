@@ -38,7 +38,7 @@ class Entry:
 
     @property
     def modified(self) -> float | None:
-        """When the file was written, in milliseconds since the epoch; None where the store does not tell."""
+        """The time when the file was written, in milliseconds since the epoch; None where the store does not tell."""
         if not isinstance(self.path, RemotePath):
             return self.path.stat().st_mtime_ns / 1e6
         told = self.info or {}

@@ -48,7 +48,7 @@ class Writer:
 
     @property
     def dated(self) -> bool:
-        """Whether the folder is that of a day or a month."""
+        """Tell whether the folder is that of a day or a month."""
         return bool(self.parts) and _DATE.fullmatch(self.parts[-1]) is not None
 
 

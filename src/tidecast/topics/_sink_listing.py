@@ -1,4 +1,4 @@
-"""What lies in the folder of TiCDC's storage sink, beyond what was there before. Source: Storage sink, layout."""
+"""The new files in the folder of TiCDC's storage sink. Source: Storage sink, layout."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Out = TypeVar("Out")
 
 @dataclass(frozen=True)
 class Known:
-    """What was found before: the last file of each writer, and the schema files."""
+    """The files that were found before: the last one of each writer, and the schema files."""
 
     last: Mapping[Writer, int] = field(default_factory=dict)
     schema_files: frozenset[str] = frozenset()
@@ -61,7 +61,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Found:
-    """What is there to be read. `checkpoint_ts` is None where nothing tells it.
+    """The files that are there to be read. `checkpoint_ts` is None where nothing tells it.
 
     `last` has the newest whole file of each writer; `unnamed` the writers whose index names an earlier one, and which.
     `held` are data files that may be written yet: no index names them.

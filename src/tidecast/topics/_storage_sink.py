@@ -58,10 +58,10 @@ _Item = tuple[tuple[object, ...], DataFile | str]
 class StorageSink:
     """A folder that TiCDC's storage sink writes. `csv` tells it from one of Canal-JSON; `params` are the source URI's.
 
-    A topic is a table's folder, with one partition. `offset` numbers the records of all tables in one sequence: by the
-    table's version, then by the folder of the data, by file and by line; a schema file stands before the rows of its
-    version, and the checkpoint-ts of `metadata` behind all rows that it covers. A checkpoint knows the schema files
-    that were read, and by folder the last data file.
+    A topic is a table's folder, with one partition. `offset` numbers the records of all tables in one sequence: by
+    table version, then by data folder, file and line. A schema file stands before the rows of its version, and the
+    checkpoint-ts of `metadata` behind all rows that it covers. A checkpoint knows the schema files that were read, and
+    by folder the last data file.
     """
 
     path: AnyPath

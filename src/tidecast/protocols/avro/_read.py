@@ -26,7 +26,7 @@ class AvroReader(RegistryReader):
 
     @property
     def _timed(self) -> bool:
-        """Whether deletes may have their commit-ts, as those do that show the row before."""
+        """Tell whether deletes may have their commit-ts, as those do that show the row before."""
         known = (read_schema(one.text) for one in self._schemas.values() if one)
         return any(one is not None and one.shows_before and one.extended for one in known)
 

@@ -204,9 +204,8 @@ def _problems(members: Mapping[str, Any], said: Said) -> Iterator[tuple[bool, Re
 def _are_different(said: Said) -> bool:
     """Tell whether no change of a message follows another one of the same row: their order does not last.
 
-    Rows have different keys, before and after it. Where no key is told they differ somewhere, and no row looks like
-    what another one became: then they are different rows of whatever key a user tells, as a statement changes a row
-    once.
+    Rows have different keys, before and after it. Where no key is named they differ somewhere, and no row looks like
+    what another one became. Then they are different rows whatever the key is, as a statement changes a row once.
     """
     names = said.keys or said.columns
     rows = [{name: text_of((row or {}).get(name)) for name in names} for row in said.rows]

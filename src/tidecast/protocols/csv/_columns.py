@@ -113,7 +113,7 @@ class CsvDecoder:
     def _wrong(
         self, schema: TableSchema, told: Mapping[str, pa.Array], counts: np.ndarray
     ) -> Iterator[tuple[np.ndarray, Callable[[np.ndarray], pa.Array]]]:
-        """Yield what may be wrong with lines before their values: which are so, and what to say of some of these."""
+        """Yield the faults that lines may have before their values: which have it, and its text for some of these."""
         expected = len(self.form.meta) + len(schema.columns)
         what = f"where {expected} are expected: {', '.join(self.form.meta)}, and {len(schema.columns)} columns"
 
