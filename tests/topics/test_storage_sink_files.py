@@ -133,6 +133,20 @@ def test_a_file_beyond_its_index_is_taken_once_the_checkpoint_ts_is_later(folder
     assert [Path(file).name[-5] for file in files_between(folder, done, later)] == ["2"]
 
 
+def test_a_file_that_waits_is_found_behind_a_newer_version(folder: StorageSinkFolder) -> None:
+    folder.rows(1, "t", 1, _ROW)
+    late = folder.rows(1, "t", 2, _ROW, indexed=False)
+    _written_at(late, tso(50) >> 18)
+    folder.schema(5, "t", _COLUMNS)
+    folder.rows(5, "t", 1, _ROW)
+    before = source(folder).end_offsets()
+    assert METADATA not in before.ends
+    folder.checkpoint(51)
+    done = source(folder).end_offsets(before)
+    assert taken(before, done) == {f"{DAY}/CDC+0": 2}
+    assert done.ends[METADATA] == tso(51)
+
+
 def files_between(folder: StorageSinkFolder, before: Offsets, until: Offsets) -> list[str]:
     """Return the files that a read takes."""
     topics = source(folder)

@@ -81,8 +81,8 @@ class WireProtocol:
     `compressed` are the parts that `large-message-handle-compression` packs, key or value. With `large_messages`,
     `large-message-handle-option` may be set. `claim_check_location` is where a value (binary to string) says that the
     whole message lies, null for a whole one.
-    `files` is the suffix of its files in TiCDC's storage sink, empty where that does not have it. `topics` tells whether
-    Kafka has it.
+    `files` is the suffix of its files in TiCDC's storage sink, empty where that does not have it; `topics` tells
+    whether Kafka has it.
     """
 
     name: str

@@ -40,11 +40,14 @@ class Known:
     schema_files: frozenset[str] = frozenset()
 
     def versions(self) -> dict[str, int]:
-        """Return each table's newest version that has data."""
-        newest: dict[str, int] = {}
+        """Return each table's newest version but one that has data; the newest where it is the only one.
+
+        A file of the older one may wait for `metadata` still.
+        """
+        there: dict[str, set[int]] = {}
         for writer in self.last:
-            newest[writer.table] = max(writer.version, newest.get(writer.table, 0))
-        return newest
+            there.setdefault(writer.table, set()).add(writer.version)
+        return {table: sorted(versions)[-2:][0] for table, versions in there.items()}
 
     def dates(self) -> dict[str, str]:
         """Return, by the folder that folders of dates lie in, the last date but one; the last where it is the only one.
