@@ -198,3 +198,19 @@ def test_canal_json_files_are_read_with_the_statements_of_their_schema_files(
     sink.folder.checkpoint(10)
     sink.run()
     assert sink.rows() == []
+
+
+def test_status_counts_files(sink: Sink) -> None:
+    sink.run()
+    sink.folder.rows(1, "t", 2, ("I", 4, (3, "three")))
+    sink.folder.rows(1, "t", 1, ("I", 5, (4, "four")), path="2026-11-28")
+    sink.folder.schema(6, "u", _COLUMNS)
+    sink.folder.checkpoint(6)
+    told: list[dict[str, Any]] = [
+        {"source": sink.uri, "checkpoint": sink.checkpoint},
+        {"to": sink.to, "spark": sink.spark},
+    ]
+    for asked in told:
+        (source,) = tidecast.status(**asked).sources
+        assert [(p.topic, p.partition, p.offset, p.end, p.backlog) for p in source.places] == [("shop/t", 0, 1, 3, 2)]
+        assert source.problem is None

@@ -21,9 +21,9 @@ from tidecast.api._replicate import source_named
 from tidecast.api._source import folder
 from tidecast.replica import AppliedSource, SchemaChange, applied_sources, last_schema_changes, parse_target
 from tidecast.runtime import spark_session
-from tidecast.sources import Progress, check_source_of, read_progress, source_name
-from tidecast.storage import AnyPath, storage_path
-from tidecast.topics import Offsets, open_topics
+from tidecast.sources import Progress, check_source_of, open_source, read_progress, source_name
+from tidecast.storage import AnyPath, path_of, storage_path
+from tidecast.topics import Offsets, StorageSink, files_by_table, is_of_storage_sink
 
 _KAFKA = "kafka topic "
 _SCHEMA_CHANGES = 10
@@ -33,8 +33,9 @@ _SCHEMA_CHANGES = 10
 class PlaceStatus:
     """How far a partition was read, or a file of messages, where `partition` is None and `file` its name.
 
-    `offset` is the next one to read and `end` the one after the last message, or of a file these are bytes; `backlog`
-    is what lies between. Both are None where the source was not asked, or did not answer.
+    `offset` is the next one to read and `end` the one after the last message. Of a file these are bytes; of a table in
+    the folder of a storage sink, which has the partition 0, numbers of files. `backlog` is what lies between. Both are
+    None where the source was not asked, or did not answer.
     """
 
     topic: str
@@ -107,7 +108,7 @@ def status(
         raise ConfigError("--dead-letters is for --to", hint="tidecast dead-letters list DIR counts them")
     place = parse_place(resolved_uri(source_uri(source))) if source is not None else None
     if place:
-        open_topics(place)
+        open_source(place)
     target = None if to is None else parse_target(to)
     letters_in = folder(dead_letters, "--dead-letters") or (target.folder if target else None)
     kept = None if checkpoint is None else storage_path(checkpoint, "--checkpoint")
@@ -177,7 +178,8 @@ def _status(
 
 def _ends(place: Place, offsets: Offsets) -> tuple[Mapping[str, int] | None, str | None]:
     """Return the present ends of a place's partitions or files, and what is wrong with it."""
-    topics = open_topics(place)
+    files = is_of_storage_sink(offsets.ends)  # which a ledger names without its protocol
+    topics = StorageSink(path_of(place), csv=True, params={}) if files else open_source(place)
     try:
         return topics.end_offsets(offsets).ends, None
     except SourceChanged as error:
@@ -188,6 +190,12 @@ def _ends(place: Place, offsets: Offsets) -> tuple[Mapping[str, int] | None, str
 
 def _places(offsets: Mapping[str, int], ends: Mapping[str, int] | None, *, in_kafka: bool) -> tuple[PlaceStatus, ...]:
     found = []
+    if is_of_storage_sink(offsets):
+        done, there = files_by_table(offsets), None if ends is None else files_by_table(ends)
+        for table in {**done, **(there or {})}:
+            read, end = done.get(table, 0), None if there is None else there.get(table, 0)
+            found.append(PlaceStatus(table, 0, None, read, end, None if end is None else max(end - read, 0)))
+        return tuple(sorted(found, key=lambda p: p.topic))
     for name in {**offsets, **(ends or {})}:
         topic, _, last = name.rpartition("/")
         offset, end = offsets.get(name, 0), None if ends is None else ends.get(name)

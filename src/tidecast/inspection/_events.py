@@ -25,13 +25,14 @@ from tidecast.sources import (
     batch_of,
     decode_records,
     messages_here,
+    open_source,
     read_records,
     records_here,
     source_errors,
     subjects_of,
 )
 from tidecast.spark import union
-from tidecast.topics import Offsets, Records, Spans, open_topics
+from tidecast.topics import Offsets, Records, Spans
 
 _SHOWN = [*RECORD.fieldNames()[:4], "key", "value"]
 _CAUSE = ("reason", "detail")
@@ -75,7 +76,7 @@ def _guessed(protocol: str | None, spark: SparkSession | None, uri: str) -> str:
         if here is not None:
             first = next((value for batch in here for value in batch.column("value").to_pylist() if value), None)
         else:
-            records = open_topics(parse_place(uri)).read(spark or spark_session()).frame
+            records = open_source(parse_place(uri)).read(spark or spark_session()).frame
             row = records.where(F.octet_length("value") > 0).select("value").head()
             first = row and bytes(row["value"])
     if first is None:
@@ -98,7 +99,7 @@ class Search:
     def run(self) -> list[Inspected]:
         """Return what is wanted, explained."""
         self.progress("reading", 0, 0)
-        spans = open_topics(parse_place(self.source.uri)).spans()
+        spans = open_source(parse_place(self.source.uri)).spans()
         parts: Iterable[Spans | None] = [None] if spans is None else self.wanted.parts(spans)
         look = self._by_rows if self.wanted.of_rows else self._by_places
         for number, part in enumerate(parts):

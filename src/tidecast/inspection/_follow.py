@@ -18,9 +18,9 @@ from tidecast.inspection._events import Search, checked_source, lacks_schemas
 from tidecast.inspection._inspected import Inspected
 from tidecast.inspection._wanted import Wanted
 from tidecast.model import Events, SchemaHistory
-from tidecast.sources import read_records, source_errors
+from tidecast.sources import open_source, read_records, source_errors
 from tidecast.spark import number_at
-from tidecast.topics import Offsets, Records, Topics, open_topics
+from tidecast.topics import Offsets, Records, Topics
 
 _AT_ONCE = 100
 """The most messages of a partition that are read at once."""
@@ -42,7 +42,7 @@ def follow_topic(
     """Explain messages as they come; see `tidecast.follow`."""
     checked = checked_source(source, protocol=protocol, schema_registry=schema_registry, tz=tz, spark=spark)
     newest, new = (Search(checked, one, no_progress) for one in (wanted, replace(wanted, limit=_ALL, last=False)))
-    return _Following(newest, new, open_topics(parse_place(checked.uri))).messages()
+    return _Following(newest, new, open_source(parse_place(checked.uri))).messages()
 
 
 @dataclass

@@ -301,6 +301,19 @@ class StorageSink:
         self.ensure("")
 
 
+def is_of_storage_sink(offsets: Mapping[str, int]) -> bool:
+    """Tell whether a position is one in the folder of a storage sink, by the names of its places."""
+    return METADATA in offsets or any(map(place_of, offsets))
+
+
+def files_by_table(ends: Mapping[str, int]) -> dict[str, int]:
+    """Return by a table's folder how many data files have been written up to a position."""
+    found: dict[str, int] = {}
+    for writer, last in _known(Offsets(ends)).last.items():
+        found[writer.table] = found.get(writer.table, 0) + last
+    return found
+
+
 def _order(writer: Writer, index: int) -> tuple[object, ...]:
     version, parts, prefix = writer.order
     return (version, 1, parts, prefix, writer.table, index)
