@@ -202,6 +202,7 @@ KEPT = Column("k", DataType("varchar", "utf8mb4", "utf8mb4_bin", length=20), nul
 MOMENT = Column("at", DataType("datetime", length=23, decimal=3))
 PICK = Column("e", DataType("enum", "utf8mb4", "utf8mb4_bin", elements=("a", "b")))
 EXACT = Column("n", DataType("decimal", length=12, decimal=3))
+MORE = Column("more", KEPT.data_type)
 LESS = [
     optional("e", semantic("string", "io.debezium.data.Enum", allowed="a,b"), tidb_type="enum"),
     optional("k", "string", tidb_type="varchar"),
@@ -218,8 +219,8 @@ OTHER = replace(PICK, data_type=replace(PICK.data_type, elements=("a", "c")))
         ([], None),
         ([table(KEPT, MOMENT, PICK, EXACT)], 0),
         ([table(KEPT, MOMENT, PICK, EXACT), table(KEPT, MOMENT, PICK, EXACT, version=6)], 1),
-        ([table(KEPT, MOMENT, PICK, EXACT), table(KEPT, MOMENT, PICK, EXACT, Column("more", KEPT.data_type))], 0),
-        ([table(KEPT, MOMENT, PICK, EXACT, Column("more", KEPT.data_type))], 0),
+        ([table(KEPT, MOMENT, PICK, EXACT), table(KEPT, MOMENT, PICK, EXACT, MORE, version=6)], 0),
+        ([table(KEPT, MOMENT, PICK, EXACT, MORE)], 0),
         ([table(KEPT, MOMENT, OTHER, EXACT)], None),
         ([table(KEPT, MOMENT, PICK)], None),
     ],
