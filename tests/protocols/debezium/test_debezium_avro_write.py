@@ -130,7 +130,7 @@ def rows_of(table: TableSchema, *changes: tuple[str, Json | None, Json | None]) 
     return Rows.of_changes(table, frame)
 
 
-def test_schemas_are_those_of_the_sheet_to_the_byte(registry: Registry) -> None:
+def test_schemas_are_those_of_ticdc_to_the_byte(registry: Registry) -> None:
     codec = codec_for("debezium-avro", CodecOptions(enable_tidb_extension=True, cluster_id="a-1"), registry)
     fields = [
         optional(name, kind, tidb_type=tidb) | {"name": name.replace("-", "_")}
@@ -147,7 +147,7 @@ def test_schemas_are_those_of_the_sheet_to_the_byte(registry: Registry) -> None:
     assert value_text == as_go(envelope(fields, "a_1.my_db.t_3"))
 
 
-def test_messages_are_those_of_the_sheet_to_the_byte(registry: Registry) -> None:
+def test_messages_are_those_of_ticdc_to_the_byte(registry: Registry) -> None:
     codec = codec_for("debezium-avro", CodecOptions(enable_tidb_extension=True, cluster_id="a"), registry)
     changes = [("c", None, ROW), ("u", ROW, dict.fromkeys(ROW) | {"id": 7}), ("d", ROW, None)]
     keys, values = written(codec, ROUTED, rows_of(TABLE, *changes))
@@ -272,7 +272,7 @@ def test_any_rows_survive(
     assert (again.old.to_pylist(), again.data.to_pylist()) == (rows.old.to_pylist(), rows.data.to_pylist())
 
 
-def test_a_foreign_reader_of_the_first_sheet_is_understood() -> None:
+def test_ticdcs_first_form_is_read() -> None:
     """TiCDC's first form: names of JSON, key columns that are not optional, and commit-ts in no schema."""
     columns = [required("id", "int"), optional("v", "string")]
     source = [required(n, "string") for n in ("version", "connector", "name", "db")]
