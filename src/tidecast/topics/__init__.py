@@ -27,7 +27,8 @@ from tidecast.topics._packing import (
     store_claims,
 )
 from tidecast.topics._sink_listing import is_storage_sink
-from tidecast.topics._storage_sink import StorageSink, files_by_table, is_of_storage_sink
+from tidecast.topics._sink_positions import files_by_table, is_of_storage_sink
+from tidecast.topics._storage_sink import StorageSink
 from tidecast.topics._write_sink import DATE_SEPARATORS, FileNames
 from tidecast.topics._written import check_written, count_rows
 

@@ -35,11 +35,10 @@ from tidecast.topics._sink_layout import (
 )
 from tidecast.topics._sink_lines import Shown, Splitting, TooShort, seen
 from tidecast.topics._sink_listing import Found, Known, at_once, below, files_of, look
+from tidecast.topics._sink_positions import Item, bounded, highest_rank, known_files, last_of, order_of, place_of_item
 
 _FEW_BYTES = 1 << 18
 _SAMPLE = 1 << 16
-_BYTES_OF_ROW = 128
-"""How long a row is taken to be where a batch is bounded by rows: how many a file has, nothing tells."""
 _CAUSE = [T.StructField("reason", T.StringType()), T.StructField("detail", T.StringType())]
 _SPLIT = T.StructType([*(f for f in RECORD.fields if f.name != "headers"), *_CAUSE])
 _TOLD = {
@@ -49,9 +48,6 @@ _TOLD = {
     "key": pa.binary(),
     "value": pa.binary(),
 }
-
-_Item = tuple[tuple[object, ...], DataFile | str]
-"""A data file, or the path of a schema file, with its place in the order of all."""
 
 
 @dataclass
@@ -83,7 +79,7 @@ class StorageSink:
         """
         before = after or Offsets()
         self._listed.clear()
-        known = _known(before, rewound := self._rewound(before))
+        known = known_files(before, rewound := self._rewound(before))
         found = look(self.path, known)
         if not (found.schema_files or found.last or found.held or before.ends):
             raise ConfigError(
@@ -94,12 +90,12 @@ class StorageSink:
         self._check_indexes(found, before)
         items, cut = self._new_items(found, known, before)
         if limit is not None:
-            bounded = _bounded(items, self._listed, limit * _BYTES_OF_ROW)
-            items, cut = bounded, cut or len(bounded) < len(items)
+            first = bounded(items, self._listed, limit)
+            items, cut = first, cut or len(first) < len(items)
         ends, ids = dict(before.ends), {at: id_ for at, id_ in before.ids.items() if at not in rewound}
         rank = max((rank_of(end - 1) for name, end in ends.items() if name != METADATA), default=0)
         for _, item in items:
-            place = _place(item)
+            place = place_of_item(item)
             if place not in ends:
                 rank += 1
                 ends[place] = (rank << RANK_BITS) + 1
@@ -124,7 +120,7 @@ class StorageSink:
         return there is not None and there.version != version
 
     def _check_indexes(self, found: Found, before: Offsets) -> None:
-        told = _known(before, set())
+        told = known_files(before, set())
         for writer, file in found.last.items():
             last = told.last.get(writer, 0)
             place = writer.place(last // FILES_OF_SEGMENT)
@@ -133,9 +129,9 @@ class StorageSink:
                 what = f"{writer.folder} has been written anew: its last file is {file.name}, and {last} had been read"
                 raise SourceChanged(what, where=self.where, hint=ANEW, remaining=left)
 
-    def _new_items(self, found: Found, known: Known, before: Offsets) -> tuple[list[_Item], bool]:
+    def _new_items(self, found: Found, known: Known, before: Offsets) -> tuple[list[Item], bool]:
         """Return the files to be read, in order, up to one that is missing; and whether there was such a one."""
-        items: list[_Item] = [
+        items: list[Item] = [
             ((schema_version(path.rpartition("/")[2]) or 0, 0, [], "", path, 0), path)
             for path in found.schema_files
             if path not in known.schema_files
@@ -150,18 +146,18 @@ class StorageSink:
                 self._refuse_gap(writer, indexes.start, first, before)
             for index in range(first, indexes.stop):
                 if index not in there:
-                    at = _order(writer, index)
+                    at = order_of(writer, index)
                     gap = at if gap is None or at < gap else gap
                     break
                 file = DataFile(writer, index, there[index].name)
                 self._listed.setdefault(writer, {})[index] = there[index]
-                items.append((_order(writer, index), file))
+                items.append((order_of(writer, index), file))
         items.sort(key=lambda item: item[0])
         return [item for item in items if gap is None or item[0] < gap], gap is not None
 
     def _refuse_gap(self, writer: Writer, wanted: int, first: int, before: Offsets) -> None:
         place = writer.place((first - 1) // FILES_OF_SEGMENT)
-        rank = rank_of(before.ends[place] - 1) if place in before.ends else 1 + _highest(before)
+        rank = rank_of(before.ends[place] - 1) if place in before.ends else 1 + highest_rank(before)
         left = {**before.ends, place: offset_of(rank, first - 1) + (1 << LINE_BITS)}
         gone = f"file {wanted}" if first == wanted + 1 else f"files {wanted} to {first - 1}"
         raise SourceChanged(
@@ -207,14 +203,14 @@ class StorageSink:
             if not parsed:
                 continue
             writer, segment = parsed
-            last = _last_of(segment, end)
-            first = _last_of(segment, before.ends[place]) + (place not in anew) if place in before.ends else None
+            last = last_of(segment, end)
+            first = last_of(segment, before.ends[place]) + (place not in anew) if place in before.ends else None
             start = max(1, segment * FILES_OF_SEGMENT) if first is None else first
             if start <= last:
                 ahead.append((writer, range(start, last + 1)))
-        found: list[tuple[DataFile, Entry]] = []
+        known, found = known_files(before).last, list[tuple[DataFile, Entry]]()
         for (writer, indexes), there in zip(ahead, at_once(lambda one: self._there(*one), ahead), strict=True):
-            if all_there and len(there) < len(indexes) and min(there, default=0) > 0 and writer in _known(before).last:
+            if all_there and len(there) < len(indexes) and min(there, default=0) > 0 and writer in known:
                 self._refuse_gap(writer, indexes.start, min(there), before)
             found += [(DataFile(writer, index, one.name), one) for index, one in sorted(there.items())]
         return found
@@ -241,7 +237,7 @@ class StorageSink:
         ]
         checkpoint_ts = until.ends.get(METADATA)
         if checkpoint_ts is not None and checkpoint_ts != before.ends.get(METADATA):
-            last = (_highest(until) + 1 << RANK_BITS) - 1
+            last = (highest_rank(until) + 1 << RANK_BITS) - 1
             text = json.dumps({"checkpoint-ts": checkpoint_ts}, separators=(",", ":")).encode()
             rows.append((METADATA, 0, last, METADATA.encode(), text))
         columns = zip(*rows, strict=True) if rows else ([] for _ in _TOLD)
@@ -275,7 +271,7 @@ class StorageSink:
         return form
 
     def _last_files(self, until: Offsets, tables: Collection[str]) -> Iterator[tuple[DataFile, Entry]]:
-        for writer, last in _known(until).last.items():
+        for writer, last in known_files(until).last.items():
             if writer.table in tables:
                 there = files_of(self.path, writer, range(last, last + 1))
                 yield from ((DataFile(writer, index, one.name), one) for index, one in there.items())
@@ -299,65 +295,6 @@ class StorageSink:
     ) -> None:
         """Raise ConfigError: it is a source."""
         self.ensure("")
-
-
-def is_of_storage_sink(offsets: Mapping[str, int]) -> bool:
-    """Tell whether a position is one in the folder of a storage sink, by the names of its places."""
-    return METADATA in offsets or any(map(place_of, offsets))
-
-
-def files_by_table(ends: Mapping[str, int]) -> dict[str, int]:
-    """Return by a table's folder how many data files have been written up to a position."""
-    found: dict[str, int] = {}
-    for writer, last in _known(Offsets(ends)).last.items():
-        found[writer.table] = found.get(writer.table, 0) + last
-    return found
-
-
-def _order(writer: Writer, index: int) -> tuple[object, ...]:
-    version, parts, prefix = writer.order
-    return (version, 1, parts, prefix, writer.table, index)
-
-
-def _place(item: DataFile | str) -> str:
-    """Return what a checkpoint calls the segment of a data file, or a schema file."""
-    return item if isinstance(item, str) else item.writer.place(item.index // FILES_OF_SEGMENT)
-
-
-def _last_of(segment: int, end: int) -> int:
-    """Return the index of the last file before the end of a segment."""
-    return segment * FILES_OF_SEGMENT + ((end - 1) >> LINE_BITS) % FILES_OF_SEGMENT
-
-
-def _highest(offsets: Offsets) -> int:
-    return max((rank_of(end - 1) for name, end in offsets.ends.items() if name != METADATA), default=0)
-
-
-def _known(offsets: Offsets, rewound: set[str] | frozenset[str] = frozenset()) -> Known:
-    """Return what was read up to a position; of `rewound` places without the last file."""
-    last: dict[Writer, int] = {}
-    schemas = []
-    for name, end in offsets.ends.items():
-        if parsed := place_of(name):
-            writer, segment = parsed
-            last[writer] = max(last.get(writer, 0), _last_of(segment, end) - (name in rewound))
-        elif name != METADATA:
-            schemas.append(name)
-    return Known(last, frozenset(schemas))
-
-
-def _bounded(items: Sequence[_Item], listed: Mapping[Writer, Mapping[int, Entry]], most: int) -> list[_Item]:
-    """Return the first items whose data files have so many bytes in all; at least one data file, if there is one."""
-    taken: list[_Item] = []
-    total = 0
-    for item in items:
-        file = item[1]
-        size = listed[file.writer][file.index].size if isinstance(file, DataFile) else 0
-        if total and size and total + size > most:
-            break
-        total += size
-        taken.append(item)
-    return taken
 
 
 def _table_of(schema_file: str) -> str:
