@@ -90,10 +90,11 @@ PUBLIC = {
     """,
     "tidecast.topics": """
         Counts DATE_SEPARATORS DEAD_LETTERS DeadLetter DeadLetters FileNames FileTopics Int64 KafkaOptions Offsets
-        Records Spans StorageSink TopicInfo Topics append_lines check_storage check_written claim_folder
-        claim_location compress count_rows dead_letters_folder dead_letters_in decompressed fetched_claims file_errors
-        files_by_table first_dead_letters is_of_storage_sink is_storage_sink kafka_errors open_sink_folder open_topics
-        read_dead_letters refuse_dead_letters replace_dead_letters store_claims write_dead_letters
+        ReadableTopics Records Spans StorageSink TopicInfo Topics WritableTopics append_lines check_storage
+        check_written claim_folder claim_location compress count_rows dead_letters_folder dead_letters_in decompressed
+        fetched_claims file_errors files_by_table first_dead_letters is_of_storage_sink is_storage_sink kafka_errors
+        open_sink_folder open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims
+        write_dead_letters
     """,
     "tidecast.sources": """
         Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream batch_of check_source

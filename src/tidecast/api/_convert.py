@@ -19,7 +19,7 @@ from tidecast.publish import PlannedTable, Published, check_publishable, publish
 from tidecast.publish import plan as plan_tables
 from tidecast.registry import Registry, open_registry
 from tidecast.storage import AnyPath, path_of
-from tidecast.topics import DEAD_LETTERS, Topics
+from tidecast.topics import DEAD_LETTERS, WritableTopics
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class _Route:
 
     source: TopicSource | GivenEvents
     settings: ChangefeedConfig
-    topics: Topics
+    topics: WritableTopics
 
     @classmethod
     def check(

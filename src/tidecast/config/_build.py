@@ -35,7 +35,7 @@ from tidecast.routing import (
     check_event_filters,
     check_target,
 )
-from tidecast.topics import DATE_SEPARATORS, FileNames, KafkaOptions, Topics, open_sink_folder, open_topics
+from tidecast.topics import DATE_SEPARATORS, FileNames, KafkaOptions, WritableTopics, open_sink_folder, open_topics
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class ChangefeedConfig:
         said = (self.sink.cloud_storage_config or {}).get(name)
         return self.place.params.get(name) or ("" if said is None else str(said).lower())
 
-    def open_sink(self, zone: str = "UTC") -> Topics:
+    def open_sink(self, zone: str = "UTC") -> WritableTopics:
         """Return the sink, without asking it anything yet; `zone` is the server's. Raises ConfigError."""
         if not self.storage_sink:
             return open_topics(self.place)

@@ -20,7 +20,7 @@ from tidecast.inspection._wanted import Wanted
 from tidecast.model import Events, SchemaHistory
 from tidecast.sources import open_source, read_records, source_errors
 from tidecast.spark import number_at
-from tidecast.topics import Offsets, Records, Topics
+from tidecast.topics import Offsets, ReadableTopics, Records
 
 _AT_ONCE = 100
 """The most messages of a partition that are read at once."""
@@ -51,7 +51,7 @@ class _Following:
 
     newest: Search
     new: Search
-    topics: Topics
+    topics: ReadableTopics
     history: SchemaHistory | None = None
     searched: bool = False
     seen: dict[str, int] = field(default_factory=dict)

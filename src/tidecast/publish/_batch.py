@@ -12,13 +12,13 @@ from tidecast.config import ChangefeedConfig
 from tidecast.model import Events, TableChanges, TableSchema
 from tidecast.protocols import Codec, RoutedTable, SinkCodec
 from tidecast.routing import EventFilters, Router, TableFilter
-from tidecast.topics import TopicInfo, Topics
+from tidecast.topics import TopicInfo, WritableTopics
 
 
 class SinkTopics:
     """The topics of a sink; each is made or looked at once."""
 
-    def __init__(self, sink: Topics) -> None:
+    def __init__(self, sink: WritableTopics) -> None:
         self.sink = sink
         self._known: dict[str, TopicInfo] = {}
 
@@ -50,7 +50,7 @@ class Batch:
         cls,
         events: Events,
         config: ChangefeedConfig,
-        sink: Topics,
+        sink: WritableTopics,
         codec: Codec,
         filters: EventFilters | None = None,
         *,

@@ -10,7 +10,7 @@ from tidecast.model import Events, TableSchema
 from tidecast.protocols import codec_for
 from tidecast.publish._batch import Batch
 from tidecast.registry import Registry
-from tidecast.topics import Topics
+from tidecast.topics import WritableTopics
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class PlannedTable:
 def plan(
     events: Events,
     config: ChangefeedConfig,
-    sink: Topics,
+    sink: WritableTopics,
     registry: Registry | None = None,
     *,
     zone: str = "UTC",

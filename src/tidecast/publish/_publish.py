@@ -43,7 +43,7 @@ from tidecast.registry import Registry
 from tidecast.routing import EventFilters, filter_errors
 from tidecast.spark import union
 from tidecast.storage import AnyPath
-from tidecast.topics import Counts, Topics, check_storage, refuse_dead_letters, write_dead_letters
+from tidecast.topics import Counts, WritableTopics, check_storage, refuse_dead_letters, write_dead_letters
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Published:
 def publish(
     events: Events,
     config: ChangefeedConfig,
-    sink: Topics,
+    sink: WritableTopics,
     registry: Registry | None = None,
     *,
     zone: str = "UTC",
@@ -125,7 +125,7 @@ def check_publishable(config: ChangefeedConfig) -> None:
 def announce(
     spark: SparkSession,
     config: ChangefeedConfig,
-    sink: Topics,
+    sink: WritableTopics,
     registry: Registry | None = None,
     *,
     topics: Iterable[str] = (),

@@ -22,9 +22,9 @@ from tidecast.storage import path_of, path_uri
 from tidecast.topics import (
     FileTopics,
     Offsets,
+    ReadableTopics,
     Records,
     StorageSink,
-    Topics,
     file_errors,
     is_storage_sink,
     kafka_errors,
@@ -78,7 +78,7 @@ def check_source(uri: str, registry: Registry | None) -> str:
     return protocol
 
 
-def open_source(place: Place) -> Topics:
+def open_source(place: Place) -> ReadableTopics:
     """Return the topics of a source, or the storage sink's folder that it is.
 
     That is so where its `layout` says so, for a protocol that has no other, and for a folder of Canal-JSON that has a

@@ -1,6 +1,16 @@
 """Where messages live: Kafka, or files of Kafka-shaped records. Knows nothing of what is in them."""
 
-from tidecast.topics._base import Counts, Int64, Offsets, Records, Spans, TopicInfo, Topics
+from tidecast.topics._base import (
+    Counts,
+    Int64,
+    Offsets,
+    ReadableTopics,
+    Records,
+    Spans,
+    TopicInfo,
+    Topics,
+    WritableTopics,
+)
 from tidecast.topics._dead_letters import (
     DeadLetter,
     DeadLetters,
@@ -43,11 +53,13 @@ __all__ = [
     "Int64",
     "KafkaOptions",
     "Offsets",
+    "ReadableTopics",
     "Records",
     "Spans",
     "StorageSink",
     "TopicInfo",
     "Topics",
+    "WritableTopics",
     "append_lines",
     "check_storage",
     "check_written",

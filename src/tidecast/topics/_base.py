@@ -102,12 +102,16 @@ class TopicInfo:
     max_message_bytes: int | None = None
 
 
-class Topics(Protocol):
-    """A place with topics: Kafka, or files."""
+class _Place(Protocol):
+    """The common part of sources and sinks."""
 
     @property
     def where(self) -> str:
         """Return the name of this place for errors, without its secrets."""
+
+
+class ReadableTopics(_Place, Protocol):
+    """A source: topics in Kafka or in files, or the folder of a storage sink."""
 
     def end_offsets(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
         """Return the present end, or one nearer to `after`: at most `limit` messages of a partition beyond it.
@@ -131,6 +135,10 @@ class Topics(Protocol):
     def spans(self) -> Spans | None:
         """Return what a read from the start to the present end goes over; None where only the records tell it."""
 
+
+class WritableTopics(_Place, Protocol):
+    """A sink: topics in Kafka or in files, or the folder of a storage sink."""
+
     def look(self, topic: str) -> TopicInfo | None:
         """Return what is known of a topic, None where there is none. Makes nothing."""
 
@@ -150,3 +158,7 @@ class Topics(Protocol):
         those that are written: what it adds is not moved about. `counts` are the numbers of records, where they are
         known.
         """
+
+
+class Topics(ReadableTopics, WritableTopics, Protocol):
+    """A place with topics that are read and written: Kafka, or files."""

@@ -6,7 +6,7 @@ Source: Storage sink.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from tidecast._errors import ConfigError, SourceChanged
 from tidecast.model import HEADERS, RECORD
 from tidecast.spark import mapped, small_table
 from tidecast.storage import AnyPath, Entry, entry, path_uri, spark_input, spark_output
-from tidecast.topics._base import ANEW, Counts, Offsets, Records, TopicInfo
+from tidecast.topics._base import ANEW, Offsets, Records
 from tidecast.topics._sink_layout import (
     FILES_OF_SEGMENT,
     LINE_BITS,
@@ -278,23 +278,6 @@ class StorageSink:
 
     def spans(self) -> None:
         """Return None: what files hold, their records tell; see `Topics.spans`."""
-
-    def look(self, topic: str) -> TopicInfo | None:
-        """Return None: it is a source."""
-        return None
-
-    def ensure(self, topic: str) -> TopicInfo:
-        """Raise ConfigError: it is a source."""
-        raise ConfigError("the folder of a storage sink is read, not written", where=self.where)
-
-    def write(
-        self,
-        frame: DataFrame,
-        complete: Callable[[DataFrame], DataFrame] | None = None,
-        counts: Counts | None = None,
-    ) -> None:
-        """Raise ConfigError: it is a source."""
-        self.ensure("")
 
 
 def _table_of(schema_file: str) -> str:

@@ -16,11 +16,10 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from tidecast._errors import ConfigError
 from tidecast.spark import small_table
 from tidecast.storage import (
     AnyPath,
@@ -34,7 +33,7 @@ from tidecast.storage import (
     spark_output,
     sync_folder,
 )
-from tidecast.topics._base import Counts, Offsets, Records, Spans, TopicInfo
+from tidecast.topics._base import Counts, TopicInfo
 from tidecast.topics._sink_layout import META, METADATA, data_file, schema_version
 from tidecast.topics._sink_listing import below
 from tidecast.topics._write_files import STAGING, counted
@@ -167,18 +166,6 @@ class StorageSinkWriter:
         there = entry(self.path / METADATA)
         if there is None or _checkpoint_ts(there.path.read_bytes()) < _checkpoint_ts(content):
             replace_file(self.path / METADATA, content)
-
-    def end_offsets(self, after: Offsets | None = None, limit: int | None = None) -> Offsets:
-        """Raise ConfigError: it is a sink."""
-        raise ConfigError("this is a sink, and no source", where=self.where)
-
-    def read(self, spark: SparkSession, *bounds: object) -> Records:
-        """Raise ConfigError: it is a sink."""
-        raise ConfigError("this is a sink, and no source", where=self.where)
-
-    def spans(self) -> Spans | None:
-        """Return None: it is a sink."""
-        return None
 
 
 def _last_index(index: AnyPath) -> int:
