@@ -95,12 +95,12 @@ class Place:
 
     @property
     def is_kafka(self) -> bool:
-        """Whether the messages lie in Kafka, not in files."""
+        """Tell whether the messages lie in Kafka, not in files."""
         return self.scheme in _KAFKA
 
     @property
     def single_file(self) -> bool:
-        """Whether the place is one file of messages, by its suffix, and not a folder."""
+        """Tell whether the place is one file of messages, by its suffix, and not a folder."""
         return not self.is_kafka and self.path.endswith(_SINGLE_FILES)
 
 

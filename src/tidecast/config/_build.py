@@ -217,7 +217,7 @@ def is_storage_sink_place(place: Place, protocol: str) -> bool:
 
 
 def index_digits(said: int | None) -> int:
-    """Return how many digits the index of a data file has: what is said, else TiCDC's default."""
+    """Return how many digits the index of a data file has: as configured, else TiCDC's default."""
     return said if said is not None and said in _INDEX_DIGITS else FileNames.file_index_digit
 
 
