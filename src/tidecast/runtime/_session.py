@@ -28,6 +28,7 @@ from tidecast.runtime._outside import outside_settings, submitted
 from tidecast.runtime._where import MASTER, REMOTE, check_settings, is_small, take_command_settings
 
 _REMOTE_VARIABLE = "SPARK_REMOTE"
+_DAEMON = "spark.python.daemon.module"
 # Settings that are lists: what a caller gives is added to ours instead of replacing it.
 _LISTS = {
     "spark.jars": ",",
@@ -97,6 +98,8 @@ def _started(app_name: str, cores: int | None, given: Mapping[str, str]) -> Spar
         if _is_local(settings[MASTER]):
             python, options = sys.executable, settings[_JAVA_OPTIONS]
             builder.config(_JAVA_OPTIONS, f"{class_archive(java, options)} {options}".strip())
+            if _DAEMON not in settings:
+                builder.config(_DAEMON, "tidecast._spark_daemon")
         with _environment(JAVA_HOME=str(java.home), PYSPARK_PYTHON=python):
             session = builder.getOrCreate()
     atexit.register(_remove_litter, Path("artifacts").absolute())
