@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 from golden_events import GoldenEvents
+from hypothesis import settings
 from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from servers import KafkaBroker, S3Server, SchemaRegistry
 
 from tidecast.runtime import spark_session
+
+# A first example may load a time zone or a library beside other programs; speed is measured by `bench`.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # A quick start matters more than throughput here; programs that a test starts inherit it.
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
