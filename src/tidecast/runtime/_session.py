@@ -115,7 +115,7 @@ def _configured(builder: SparkSession.Builder, settings: Mapping[str, str]) -> S
 def settings_of(
     app_name: str, cores: int | None, outside: Mapping[str, str], given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the settings of a new session: ours, in place of these what somebody else has set, then what is given."""
+    """Return the settings of a new session: ours, over them somebody else's, over these those that are given."""
     chosen = {**outside, **given}
     ours = {"spark.app.name": app_name, **_CHOICES, **_SQL, **_STATIC, **_DRIVER, **_connectors(chosen)}
     if _is_local(chosen.get(MASTER, "local")):
@@ -184,16 +184,16 @@ _STATIC = {
     # Otherwise Spark walks the Python stack for each part of an expression, and plans take twice as long.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-# What a session of ours has, and any other may choose; tidecast works with either.
+# Settings of a session of ours, which any other may choose; tidecast works with either.
 _CHOICES = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",
     # Delta would ask a table that it makes for the files that were in it before, in a query of its own.
     "spark.databricks.delta.allFilesInCrc.enabled": "false",
 }
-# What every session had better have, however it came about; these a running Spark takes as well.
+# Settings that help every session, however it came about; a running Spark takes them, too.
 _SQL = {
-    # Java compiles no method above 8000 bytes: tables of many columns had better have several.
+    # Java compiles no method above 8000 bytes: tables of many columns need several.
     "spark.sql.codegen.hugeMethodLimit": "8000",
     # Otherwise Spark clones the session for every frame that is kept, and never lets the clone go.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
@@ -215,7 +215,7 @@ QUICK: Mapping[str, str] = {
     # Spark writes each plan out as text, for a page that no command opens.
     "spark.sql.maxPlanStringLength": "0",
     "spark.sql.debug.maxToStringFields": "0",
-    # What Spark does to each plan for filters that follow from others, and to check its own rules.
+    # Spark's work on each plan for filters that follow from others, and to check its own rules.
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.lightweightPlanChangeValidation": "false",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
@@ -234,7 +234,7 @@ def _quick(java_options: str) -> Mapping[str, str]:
 
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 
-# What the driver's Java has when we start it, wherever its executors are.
+# Settings of the driver's Java when we start it, wherever its executors are.
 _DRIVER = {
     "spark.driver.extraJavaOptions": (
         f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()} {AVRO_LIMITS}"
