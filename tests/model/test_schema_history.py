@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from golden_data import lines
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidecast.model import Column, DataType, Ddl, Index, SchemaHistory, TableSchema, checked
@@ -153,7 +153,6 @@ def history_of(steps: list[tuple[str, str, bool]]) -> Iterator[tuple[TableSchema
             yield tidb.add(name, name if flag and n == len(steps) - 1 else f"c{n}")
 
 
-@settings(deadline=None)
 @given(STEPS)
 def test_a_history_in_pieces_is_the_whole_one(steps: list[tuple[str, str, bool]]) -> None:
     whole, pieces = SchemaHistory(), SchemaHistory()
@@ -165,7 +164,6 @@ def test_a_history_in_pieces_is_the_whole_one(steps: list[tuple[str, str, bool]]
         assert {s.key: s for s in whole.newest()} == {s.key: s for s in pieces.newest()}
 
 
-@settings(deadline=None)
 @given(STEPS, st.data())
 def test_what_is_sent_again_changes_nothing(steps: list[tuple[str, str, bool]], data: st.DataObject) -> None:
     changes = list(history_of(steps))

@@ -56,7 +56,7 @@ def written(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("most", [50_000, 4], ids=["a file a partition", "several files"])
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(first=records, second=records)
 def test_records_keep_their_order_and_offsets_go_on(
     first: list[Record],
