@@ -28,7 +28,6 @@ from tidecast.runtime._outside import outside_settings, submitted
 from tidecast.runtime._where import MASTER, REMOTE, check_settings, is_small, take_command_settings
 
 _REMOTE_VARIABLE = "SPARK_REMOTE"
-_DAEMON = "spark.python.daemon.module"
 # Settings that are lists: what a caller gives is added to ours instead of replacing it.
 _LISTS = {
     "spark.jars": ",",
@@ -43,15 +42,15 @@ def spark_session(
 ) -> SparkSession:
     """Give a Spark session with the Kafka, Avro and Delta connectors: a local one, unless somebody says otherwise.
 
-    The first call fetches the connectors and, if need be, finds a Java; see `fetch_jars` and `find_java`. What
-    spark-submit, `PYSPARK_SUBMIT_ARGS` or spark-defaults.conf set is kept: master, memory, packages and all else; on a
+    The first call fetches the connectors and, if need be, finds a Java; see `fetch_jars` and `find_java`. Settings of
+    spark-submit, `PYSPARK_SUBMIT_ARGS` and spark-defaults.conf are kept: master, memory, packages and all else. On a
     cluster tidecast sets nothing that is meant for one machine. With `spark.remote` in `conf`, or `SPARK_REMOTE`, the
-    session is one of that Spark Connect server, which has to have the connectors itself. `cores`, by default all of the
+    session is one of that Spark Connect server. The server needs the connectors itself. `cores`, by default all of the
     machine's, is for a local session. `conf` overrides any setting, `spark.master` too; to the lists (`spark.jars`,
     `spark.sql.extensions`, `extraJavaOptions` of driver and executors) it adds. A session that already runs is returned
-    with nothing but `conf` applied. Iceberg's connector is there where a setting `spark.sql.catalog.<name>` names a
-    class of Iceberg's. Spark's own log is silent; `TIDECAST_SPARK_LOG=warn` turns it on.
-    Raises `ConfigError` for a master or a server that is none, `Unreachable` for one that does not answer,
+    with nothing but `conf` applied. A setting `spark.sql.catalog.<name>` that names a class of Iceberg's brings
+    Iceberg's connector. Spark's own log is silent; `TIDECAST_SPARK_LOG=warn` turns it on.
+    Raises `ConfigError` for a master or a server that is none, and `Unreachable` for one that does not answer. Raises
     `MissingRuntime` when Java or a connector cannot be had, and `TerminalError` when Spark does not start.
     """
     given = _merged(conf or {}, take_command_settings())
@@ -98,8 +97,6 @@ def _started(app_name: str, cores: int | None, given: Mapping[str, str]) -> Spar
         if _is_local(settings[MASTER]):
             python, options = sys.executable, settings[_JAVA_OPTIONS]
             builder.config(_JAVA_OPTIONS, f"{class_archive(java, options)} {options}".strip())
-            if _DAEMON not in settings:
-                builder.config(_DAEMON, "tidecast._spark_daemon")
         with _environment(JAVA_HOME=str(java.home), PYSPARK_PYTHON=python):
             session = builder.getOrCreate()
     atexit.register(_remove_litter, Path("artifacts").absolute())
@@ -129,9 +126,9 @@ def configure_spark(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Put the Kafka, Avro and Delta connectors, and the settings that tidecast is best run with, on a builder.
 
     As `configure_spark_with_delta_pip` does for Delta: `tidecast.configure_spark(SparkSession.builder).getOrCreate()`.
-    What is set already, on the builder, by spark-submit, `PYSPARK_SUBMIT_ARGS` or spark-defaults.conf, is kept; to
-    lists (`spark.jars`, `spark.sql.extensions`, `extraJavaOptions` of driver and executors) it adds, and connectors
-    that `spark.jars` or `spark.jars.packages` name already are left out. Master, memory, time zone and ANSI rules stay
+    Settings of the builder, spark-submit, `PYSPARK_SUBMIT_ARGS` and spark-defaults.conf are kept. It adds to those that
+    are lists: `spark.jars`, `spark.sql.extensions`, `extraJavaOptions` of driver and executors. Connectors that
+    `spark.jars` or `spark.jars.packages` name already are left out. Master, memory, time zone and ANSI rules stay
     the caller's. For Spark Connect it makes only those settings that a session takes: its server has to have the
     connectors. A session that already runs takes no more than those. Raises MissingRuntime where
     a connector cannot be had.
@@ -263,6 +260,8 @@ def _local(cores: int) -> dict[str, str]:
         "spark.ui.retainedStages": "10",
         "spark.ui.retainedTasks": "100",
         "spark.ui.enabled": "false",
+        # The Python of a session that was submitted may be another one, without tidecast.
+        **({} if submitted() else {"spark.python.daemon.module": "tidecast._spark_daemon"}),
     }
 
 
