@@ -16,7 +16,7 @@ import pytest
 
 import tidecast
 from tidecast import Events, Replicated, TableChanges, TableReport
-from tidecast.model import RowSource
+from tidecast.model import Pipeline, RowSource
 
 PUBLIC = {
     "tidecast": """
@@ -43,7 +43,7 @@ PUBLIC = {
     """,
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
-        LOGICAL_BITS MAX_DECIMAL_PRECISION Name Op RECORD Reason RowSource SchemaHistory SchemaKey Statement
+        LOGICAL_BITS MAX_DECIMAL_PRECISION Name Op Pipeline RECORD Reason RowSource SchemaHistory SchemaKey Statement
         TableChanges TableSchema bit_width checked compose ddl_action ddl_type filter_commit_ts
         latest_tso physical_ms read_statement row_type sanitize spark_type split_at_commit_ts to_datetime
         usual_length with_commit_ts
@@ -54,11 +54,11 @@ PUBLIC = {
     """,
     "tidecast.values": """
         BYTES DIGITS PLAIN Quoting TEXT arrow_type avro_bytes base64_text beginnings bit_bytes bit_number by_distinct
-        bytes_of_base64 clock_micros clock_text content_of date_text days_of decimal_bytes decimal_of_bytes
-        decimal_text enum_element enum_number field fixed_bytes for_spark from_spark from_text gather is_zone
-        joined json_object json_string json_value micros_of moment_text null_where nulls numbers plain_number real
-        refused row_type set_elements set_mask shift_zone shortest_text spread text_of_bytes to_numpy unsigned valid
-        whole
+        bytes_of_base64 calendar_value clock_micros clock_text content_of date_text days_of decimal_bytes
+        decimal_of_bytes decimal_text enum_element enum_number field fixed_bytes for_spark from_spark from_text gather
+        is_zone joined json_object json_string json_value micros_of moment_text null_where nulls numbers plain_number
+        real refused row_type set_elements set_mask shift_zone shortest_text spread text_of_bytes to_numpy unsigned
+        valid whole
     """,
     "tidecast.protocols": """
         CHECKSUM Codec CodecOptions Controls DecodeOptions Decoded Decoder Description Encoder Marks Message Reader
@@ -97,10 +97,10 @@ PUBLIC = {
         write_dead_letters
     """,
     "tidecast.sources": """
-        Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream batch_of check_source
-        check_source_of database_errors dead_letters decode_records messages_here messages_of open_source
-        parse_database read_database read_progress read_records read_topic reader_of records_here source_errors
-        source_name subjects_of unpacked verdicts_on with_verdict
+        Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream VERIFICATION batch_of check_source
+        check_source_of chosen columns_of database_errors dead_letters decode_records messages_here messages_of
+        narrowed open_source parse_database read_database read_progress read_records read_topic reader_of records_here
+        source_errors source_name subjects_of then then_with unpacked verdicts_on verified with_verdict
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Partitions Router RoutingRules
@@ -222,6 +222,6 @@ def test_what_public_functions_return_is_public() -> None:
         if inspect.isfunction(function := getattr(tidecast, name)):
             for one in (*get_overloads(function), function):
                 reach(get_type_hints(one).get("return"))
-    # `Events.rows` is for other parts of tidecast.
-    assert {kind for kind in reached if getattr(tidecast, kind.__name__, None) is not kind} == {RowSource}
+    # `Events.rows` and `TableChanges.source` are for other parts of tidecast.
+    assert {kind for kind in reached if getattr(tidecast, kind.__name__, None) is not kind} == {RowSource, Pipeline}
     assert {Events, TableChanges, Replicated, TableReport} <= reached

@@ -41,7 +41,7 @@ from tidecast.replica import Replicated, TableReport, parse_target, replicate
 from tidecast.replica.plan._applied_versions import AppliedVersions
 from tidecast.replica.plan._ddl import not_carried_out
 from tidecast.replica.plan._evolve import reconcile
-from tidecast.replica.tables._columns import fill
+from tidecast.replica.tables._columns import fill, literal
 from tidecast.replica.tables._shape import Shape
 from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.topics import append_lines
@@ -1164,9 +1164,10 @@ def test_a_version_from_before_a_table_s_first_one() -> None:
     ],
 )
 def test_what_older_rows_hold(spark: SparkSession, column: Column, expected: Any) -> None:
-    literal = fill(column)
-    assert literal is not None
-    (row,) = spark.range(1).select(literal).collect()
+    found = fill(column)
+    assert found is not None
+    assert found.as_py() == expected
+    (row,) = spark.range(1).select(literal(found)).collect()
     assert row[0] == expected
 
 

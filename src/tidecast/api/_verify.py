@@ -111,7 +111,7 @@ def verify(
 
 def _listed(events: Events) -> DataFrame:
     """Return the verdict on each row: in one pass where the tables' rows are just as their source gave them."""
-    if not events.rows or not all(callable(table.source) for table in events.tables):
+    if not events.rows or not all(table.is_whole for table in events.tables):
         parts = [mapped(t.frame, partial(list_verdicts_of, t.schema), VERDICTS) for t in events.tables]
         return union(parts, events.tasks) if parts else events.rejected.sparkSession.createDataFrame([], VERDICTS)
     of = frozenset(table.name for table in events.tables)

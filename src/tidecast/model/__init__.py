@@ -5,7 +5,18 @@ from tidecast.model._actions import Action, ddl_action
 from tidecast.model._ddl import Bootstrap, Ddl
 from tidecast.model._ddl_parser import Definition, Name, Statement, ddl_type, read_statement
 from tidecast.model._delete_ts import with_commit_ts
-from tidecast.model._events import CHECKSUM, HEADERS, RECORD, Events, Op, Reason, RowSource, TableChanges, row_type
+from tidecast.model._events import (
+    CHECKSUM,
+    HEADERS,
+    RECORD,
+    Events,
+    Op,
+    Pipeline,
+    Reason,
+    RowSource,
+    TableChanges,
+    row_type,
+)
 from tidecast.model._history import InvalidSchema, SchemaHistory, checked
 from tidecast.model._names import sanitize
 from tidecast.model._schema import Column, Index, SchemaKey, TableSchema
@@ -30,6 +41,7 @@ __all__ = [
     "Kind",
     "Name",
     "Op",
+    "Pipeline",
     "Reason",
     "RowSource",
     "SchemaHistory",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -82,6 +83,29 @@ def row_type(schema: TableSchema) -> T.StructType:
     return T.StructType([T.StructField(c.name, spark_type(c.data_type)) for c in schema.columns])
 
 
+class Pipeline(Protocol):
+    """Rows that go through functions of their columns, each sent to the tasks, on the way into a frame."""
+
+    @property
+    def columns(self) -> T.StructType:
+        """What comes out."""
+
+    @property
+    def steps(self) -> Sequence[Callable[[pa.RecordBatch], pa.RecordBatch]]:
+        """The functions."""
+
+    def __call__(self) -> DataFrame:
+        """Return the frame."""
+
+    def then(self, step: Callable[[pa.RecordBatch], pa.RecordBatch], columns: T.StructType) -> Pipeline:
+        """Return the rows after one more function; `columns` is what comes out of it."""
+
+
+def _within(first: int, last: int, untimed: bool, rows: pa.RecordBatch) -> pa.RecordBatch:
+    at = rows.column("commit_ts")
+    return rows.filter(pc.fill_null(pc.and_(pc.greater_equal(at, first), pc.less_equal(at, last)), untimed))
+
+
 @dataclass(frozen=True)
 class TableChanges:
     """The row changes of one table version, as one DataFrame.
@@ -105,7 +129,7 @@ class TableChanges:
     """
 
     schema: TableSchema
-    source: DataFrame | Callable[[], DataFrame]
+    source: DataFrame | Pipeline
     rows: int = 0
     rows_from: int | None = None
     upserts_from: int | None = None
@@ -118,6 +142,20 @@ class TableChanges:
     def frame(self) -> DataFrame:
         """The rows; planned when they are first asked for."""
         return self.source if isinstance(self.source, DataFrame) else self.source()
+
+    def within(self, first: int, last: int, *, untimed: bool) -> TableChanges:
+        """Return the changes whose commit-ts lies there, ends included, and with `untimed` those that have none."""
+        if not isinstance(self.source, DataFrame):
+            part: DataFrame | Pipeline = self.source.then(partial(_within, first, last, untimed), self.source.columns)
+        else:
+            at = F.col("commit_ts")
+            part = self.frame.where(F.coalesce(at.between(F.lit(first), F.lit(last)), F.lit(untimed)))
+        return replace(self, source=part)
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether the rows are all of the version, and just as the source gave them: `Events.rows` has them."""
+        return not isinstance(self.source, DataFrame) and not self.source.steps
 
     @property
     def good(self) -> DataFrame:

@@ -58,7 +58,7 @@ def _within(events: Events, start: int, end: int) -> tuple[Events, list[Row]]:
     for number, table in enumerate(events.tables):
         mine = [row for row in counts if row["table"] == number and row["rows"]]
         if mine:
-            tables.append(_cut(table, within, mine, positions=events.position is not None))
+            tables.append(_cut(table.within(start + 1, end, untimed=True), mine, positions=events.position is not None))
     watermarks = events.watermarks
     selected = replace(
         events,
@@ -100,10 +100,8 @@ def _counts(events: Events, within: Callable[[Column], Column]) -> list[Row]:
     return counted.collect()
 
 
-def _cut(
-    table: TableChanges, within: Callable[[Column], Column], counts: Sequence[Row], *, positions: bool
-) -> TableChanges:
-    cut = replace(table, source=table.frame.where(within(F.col("commit_ts"))), rows=sum(row["rows"] for row in counts))
+def _cut(table: TableChanges, counts: Sequence[Row], *, positions: bool) -> TableChanges:
+    cut = replace(table, rows=sum(row["rows"] for row in counts))
     if not positions:
         return cut
 

@@ -37,7 +37,7 @@ def sent_messages(
     for number, outgoing in enumerate(tables):
         plan = _plan(batch, number, outgoing, encoder, size)
         changes = outgoing.changes
-        if batch.events.rows and callable(changes.source):
+        if batch.events.rows and changes.is_whole:
             whole[changes.name] = plan
             continue
         frames.append(mapped(changes.frame, partial(messages_of_frame, plan), SENT))

@@ -1,7 +1,7 @@
 """Where row changes come from."""
 
 from tidecast.sources._database import DATABASE_SCHEMES, Database, database_errors, parse_database, read_database
-from tidecast.sources._passes import DEAD_LETTER, dead_letters
+from tidecast.sources._passes import DEAD_LETTER, chosen, columns_of, dead_letters, narrowed, then, then_with
 from tidecast.sources._progress import Progress, check_source_of, read_progress, source_name
 from tidecast.sources._stream import Batch, TopicStream
 from tidecast.sources._survey import Messages, batch_of
@@ -19,11 +19,12 @@ from tidecast.sources._topic import (
     subjects_of,
 )
 from tidecast.sources._unpack import unpacked
-from tidecast.sources._verified import verdicts_on, with_verdict
+from tidecast.sources._verified import VERIFICATION, verdicts_on, verified, with_verdict
 
 __all__ = [
     "DATABASE_SCHEMES",
     "DEAD_LETTER",
+    "VERIFICATION",
     "Batch",
     "Database",
     "Messages",
@@ -32,11 +33,14 @@ __all__ = [
     "batch_of",
     "check_source",
     "check_source_of",
+    "chosen",
+    "columns_of",
     "database_errors",
     "dead_letters",
     "decode_records",
     "messages_here",
     "messages_of",
+    "narrowed",
     "open_source",
     "parse_database",
     "read_database",
@@ -48,7 +52,10 @@ __all__ = [
     "source_errors",
     "source_name",
     "subjects_of",
+    "then",
+    "then_with",
     "unpacked",
     "verdicts_on",
+    "verified",
     "with_verdict",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import and_
@@ -14,10 +14,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.model import CHECKSUM, RECORD, row_type
-from tidecast.protocols import Decoded, Decoder, Rejected, Rows, TableVersion
+from tidecast.model import CHECKSUM, RECORD, TableChanges, TableSchema, row_type
+from tidecast.protocols import Decoded, Decoder, Rejected, TableVersion
 from tidecast.spark import handed_over, mapped
-from tidecast.values import for_spark, valid
+from tidecast.values import for_spark, from_spark, valid
+from tidecast.values import row_type as arrow_row_type
 
 Read = tuple[Decoded, pa.RecordBatch]
 """What a batch of messages says, and the messages."""
@@ -98,25 +99,27 @@ class Rereading:
         return self.reading.read(messages)
 
 
+Step = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""A function of rows as columns: those of `tidecast.model.TableChanges.frame`, with the values of the model."""
+
+
 @dataclass(frozen=True)
 class TypedRows:
-    """The rows of one table version as `tidecast.model.TableChanges.frame` has them; see there for the columns."""
+    """The rows of one table version, and the functions that they go through: all in one pass.
+
+    `begin` makes rows of what `frame` has, and `columns` is what comes out. See `tidecast.model.TableChanges.frame`.
+    """
 
     frame: DataFrame
-    reading: Reading
-    version: TableVersion
+    begin: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]]
+    columns: T.StructType
+    steps: tuple[Step, ...] = ()
 
-    def __call__(self) -> DataFrame:
-        """Return the rows."""
-        return self._made(None)
-
-    def more(self, field: T.StructField, make: Callable[[Rows], pa.Array]) -> DataFrame:
-        """Return the rows with one more column, which a function makes of them."""
-        return self._made((field, make))
-
-    def _made(self, more: More | None) -> DataFrame:
-        row = row_type(self.version.schema)
-        out = [
+    @classmethod
+    def of_version(cls, frame: DataFrame, reading: Reading, version: TableVersion) -> TypedRows:
+        """Return the rows of a table version among messages."""
+        row = row_type(version.schema)
+        columns = [
             *RECORD.fields,
             T.StructField("op", T.StringType()),
             T.StructField("commit_ts", T.LongType()),
@@ -125,15 +128,70 @@ class TypedRows:
             T.StructField("data", row),
             T.StructField("checksum", CHECKSUM),
             *CAUSE,
-            *([more[0]] if more else []),
         ]
-        alone = replace(self.reading, decoder=self.reading.decoder.of(self.version))
-        typed = partial(_typed, alone, self.version.name, more)
-        return mapped(_likely_of(self.frame, self.version), typed, T.StructType(out))
+        alone = replace(reading, decoder=reading.decoder.of(version))
+        return cls(_likely_of(frame, version), partial(_typed, alone, version.name), T.StructType(columns))
+
+    @classmethod
+    def of_frame(cls, schema: TableSchema, frame: DataFrame) -> TypedRows:
+        """Return the rows that a frame has."""
+        return cls(frame, partial(_as_they_are, schema), frame.schema)
+
+    def __call__(self) -> DataFrame:
+        """Return the rows."""
+        return mapped(self.frame, partial(_through, self.begin, self.steps), self.columns)
+
+    def then(self, step: Step, columns: T.StructType) -> TypedRows:
+        """Return the rows after one more step; `columns` is what comes out of it."""
+        return replace(self, steps=(*self.steps, step), columns=columns)
 
 
-More = tuple[T.StructField, Callable[[Rows], pa.Array]]
-"""A further column, and what makes it of rows."""
+def then(changes: TableChanges, step: Step, columns: T.StructType) -> TableChanges:
+    """Return changes whose rows go through a function, which is sent to the tasks; `columns` is what comes out."""
+    return replace(changes, source=_on_the_way(changes).then(step, columns))
+
+
+def then_with(changes: TableChanges, step: Step, *more: T.StructField) -> TableChanges:
+    """Return changes whose rows get more columns by a function."""
+    return then(changes, step, T.StructType([*columns_of(changes).fields, *more]))
+
+
+def chosen(changes: TableChanges, which: Callable[[pa.RecordBatch], pa.Array]) -> TableChanges:
+    """Return those changes for which a function, which is sent to the tasks, is true."""
+    return then(changes, partial(_chosen, which), columns_of(changes))
+
+
+def narrowed(changes: TableChanges, *names: str) -> TableChanges:
+    """Return changes with some columns alone, so that no other leaves the tasks."""
+    columns = columns_of(changes)
+    return then(changes, partial(_narrowed, names), T.StructType([columns[name] for name in names]))
+
+
+def columns_of(changes: TableChanges) -> T.StructType:
+    """Return the columns of changes; their frame is not planned for it."""
+    return changes.source.columns if isinstance(changes.source, TypedRows) else changes.frame.schema
+
+
+def _on_the_way(changes: TableChanges) -> TypedRows:
+    if isinstance(changes.source, TypedRows):
+        return changes.source
+    return TypedRows.of_frame(changes.schema, changes.frame)
+
+
+def _chosen(which: Callable[[pa.RecordBatch], pa.Array], rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.filter(which(rows))
+
+
+def _narrowed(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.select(names)
+
+
+def _through(
+    begin: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]], steps: Sequence[Step], batch: pa.RecordBatch
+) -> Iterator[pa.RecordBatch]:
+    for rows in begin(batch):
+        made = reduce(lambda found, step: step(found), steps, rows)
+        yield pa.RecordBatch.from_arrays([for_spark(column) for column in made.columns], names=made.schema.names)
 
 
 def _likely_of(frame: DataFrame, version: TableVersion) -> DataFrame:
@@ -150,17 +208,24 @@ def _likely_of(frame: DataFrame, version: TableVersion) -> DataFrame:
     return frame
 
 
-def _typed(reading: Reading, name: str, more: More | None, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _typed(reading: Reading, name: str, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     for rows in reading.read(messages).rows:
         if rows.version.name != name:
             continue
         record = messages.take(pa.array(rows.at))
         columns = {f.name: record.column(f.name) for f in RECORD.fields}
         for column in ("op", "commit_ts", "table_id", "old", "data", "checksum", "reason", "detail"):
-            columns[column] = for_spark(getattr(rows, column))
-        if more:
-            columns[more[0].name] = more[1](rows)
+            columns[column] = getattr(rows, column)
         yield pa.RecordBatch.from_pydict(columns)
+
+
+def _as_they_are(schema: TableSchema, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    kind = arrow_row_type(schema)
+    columns = {
+        name: from_spark(column, kind) if name in ("old", "data") else column
+        for name, column in zip(rows.schema.names, rows.columns, strict=True)
+    }
+    yield pa.RecordBatch.from_pydict(columns)
 
 
 def rejected_messages(frame: DataFrame, reading: Reading) -> DataFrame:

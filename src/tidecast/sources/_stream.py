@@ -10,9 +10,12 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import ArrowException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -31,6 +34,7 @@ from tidecast.model import (
     split_at_commit_ts,
 )
 from tidecast.registry import Registry
+from tidecast.sources._passes import chosen
 from tidecast.sources._progress import (
     STATE,
     WAITING,
@@ -43,9 +47,10 @@ from tidecast.sources._progress import (
 )
 from tidecast.sources._topic import decode_records, open_source, protocol_of
 from tidecast.sources._unpack import unpacked
-from tidecast.spark import number_at, union
+from tidecast.spark import union
 from tidecast.storage import AnyPath, StateFile, remove_tree, spark_input, spark_output
 from tidecast.topics import Offsets, Records, check_written, count_rows
+from tidecast.values import TEXT, by_distinct
 
 MAX_WAITING = 1_000_000
 _BEGUN = "begun.json"
@@ -335,24 +340,39 @@ def _without_replays(events: Events, before: Progress, waiting: DataFrame | None
     """Leave out the rows that came in an earlier batch; those that waited for their schema since then did not."""
     if not before.watermarks:
         return events
-    place = F.lit("") if ordered else _place()
-    # A partition that has no watermark yet may get what others had before it was there.
-    passed = F.greatest(number_at(before.watermarks, place), F.lit(before.covered))
-    replayed = F.col("reason").isNull() & (F.col("commit_ts") <= passed)
+    waited = dict[str, int]()
     if waiting is not None:
+        place = F.lit("") if ordered else _place()
         ends = waiting.groupBy(place.alias("place")).agg(F.max("offset").alias("end")).collect()
-        waited = F.col("offset") <= number_at({row["place"]: row["end"] for row in ends}, place)
-        replayed &= ~F.coalesce(waited, F.lit(False))
-    fresh = ~F.coalesce(replayed, F.lit(False))
+        waited = {row["place"]: row["end"] for row in ends}
+    fresh = partial(_fresh, dict(before.watermarks), before.covered, waited, ordered)
     known, last = set(before.tables), max(before.watermarks.values())
 
     def checked(changes: TableChanges) -> TableChanges:
         later = events.position == "commit_ts" and (changes.rows_from or 0) > last
         if later or (changes.schema.database, changes.schema.table) not in known:
             return changes
-        return replace(changes, source=changes.frame.where(fresh))
+        return chosen(changes, fresh)
 
     return replace(events, tables=tuple(map(checked, events.tables)))
+
+
+def _fresh(
+    watermarks: Mapping[str, int], covered: int, waited: Mapping[str, int], ordered: bool, rows: pa.RecordBatch
+) -> pa.Array:
+    """Return which rows came in no earlier batch, by the watermark of each place; up to `waited` they do not count."""
+    topic, partition = rows.column("topic").cast(TEXT), rows.column("partition").cast(TEXT)
+    count, parts = rows.num_rows, [topic, partition, pa.scalar("/", TEXT)]
+    place = pa.repeat("", count) if ordered else pc.binary_join_element_wise(*parts, null_handling="skip")
+    # A partition that has no watermark yet may get what others had before it was there.
+    passed = pc.max_element_wise(by_distinct(place, watermarks.get, pa.int64()), pa.scalar(covered, pa.int64()))
+    replayed = pc.and_(pc.is_null(rows.column("reason")), _up_to(rows.column("commit_ts"), passed))
+    end = by_distinct(place, waited.get, pa.int64())
+    return pc.invert(pc.and_not(replayed, _up_to(rows.column("offset"), end)))
+
+
+def _up_to(number: pa.Array, end: pa.Array) -> pa.Array:
+    return pc.fill_null(pc.less_equal(number, end), False)
 
 
 def _place() -> Column:

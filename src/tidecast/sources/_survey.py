@@ -275,7 +275,7 @@ def _version(decoder: Decoder, row: Row) -> TableVersion:
 def _changes(frame: DataFrame, reading: Reading, version: TableVersion, row: Row, position: str) -> TableChanges:
     return TableChanges(
         version.schema,
-        TypedRows(frame, reading, version),
+        TypedRows.of_version(frame, reading, version),
         row["rows"],
         row[position],
         row[f"upsert_{position}"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import pyarrow as pa
@@ -12,8 +11,7 @@ from pyspark.sql import types as T
 from tidecast.checksum import Verdicts, verdicts
 from tidecast.model import TableChanges, TableSchema
 from tidecast.protocols import Rows
-from tidecast.sources._passes import TypedRows
-from tidecast.spark import mapped
+from tidecast.sources._passes import then_with
 
 VERIFICATION = T.StructType(
     [
@@ -26,17 +24,18 @@ VERIFICATION = T.StructType(
 """The verdict on a row; see `tidecast.checksum.Verdicts`."""
 
 
-def with_verdict(changes: TableChanges) -> DataFrame:
-    """Return the frame of a table version's changes with the verdict on each.
+def verified(changes: TableChanges) -> TableChanges:
+    """Return the changes of a table version with the verdict on each.
 
-    Out: the frame's columns and `verification`, a struct of `verdict` string (see `tidecast.checksum.Verdict`),
-    `expected`, `actual` bigint and `corrupted` boolean; see `tidecast.checksum.verdicts`.
+    Out: their columns and `verification`, a struct of `verdict` string (see `tidecast.checksum.Verdict`), `expected`,
+    `actual` bigint and `corrupted` boolean; see `tidecast.checksum.verdicts`.
     """
-    if isinstance(changes.source, TypedRows):
-        return changes.source.more(T.StructField("verification", VERIFICATION), verification)
-    frame = changes.frame
-    out = T.StructType([*frame.schema.fields, T.StructField("verification", VERIFICATION)])
-    return mapped(frame, partial(_with_verification, changes.schema), out)
+    return then_with(changes, partial(_with_verification, changes.schema), T.StructField("verification", VERIFICATION))
+
+
+def with_verdict(changes: TableChanges) -> DataFrame:
+    """Return the frame of `verified`."""
+    return verified(changes).frame
 
 
 def verdicts_on(rows: Rows) -> Verdicts:
@@ -53,5 +52,5 @@ def verification(rows: Rows) -> pa.StructArray:
     return pa.StructArray.from_arrays(parts, names=VERIFICATION.names)
 
 
-def _with_verification(schema: TableSchema, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    yield batch.append_column("verification", verification(Rows.of_changes(schema, batch)))
+def _with_verification(schema: TableSchema, rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.append_column("verification", verification(Rows.of_changes(schema, rows)))

@@ -25,7 +25,15 @@ from tidecast.values._digits import DIGITS
 from tidecast.values._from_text import bytes_of_base64, from_text, plain_number, real, unsigned, whole
 from tidecast.values._json import PLAIN, Quoting, base64_text, json_object, json_string, json_value
 from tidecast.values._kinds import arrow_type, row_type
-from tidecast.values._moments import clock_micros, clock_text, date_text, days_of, micros_of, moment_text
+from tidecast.values._moments import (
+    calendar_value,
+    clock_micros,
+    clock_text,
+    date_text,
+    days_of,
+    micros_of,
+    moment_text,
+)
 from tidecast.values._numbers import (
     bit_bytes,
     bit_number,
@@ -52,6 +60,7 @@ __all__ = [
     "bit_number",
     "by_distinct",
     "bytes_of_base64",
+    "calendar_value",
     "clock_micros",
     "clock_text",
     "content_of",

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tidecast.values._arrow import TEXT, content_of, gather, joined
 
-_CANONICAL = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$"
+CANONICAL = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$"
 _TO_SECONDS = 19
 _DIGITS = np.array([0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18])
 _BLANK = np.frombuffer(b"0000-00-00 00:00:00", np.uint8)
@@ -55,7 +55,7 @@ _MIN_DAY, _MAX_DAY = ((dt.date(year, month, day) - _EPOCH).days for year, month,
 
 def clock_parts(text: pa.Array) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return year, month, day, hour, minute and second of wall clock times, and which texts show them."""
-    canonical = np.asarray(pc.fill_null(pc.match_substring_regex(text, _CANONICAL), False))
+    canonical = np.asarray(pc.fill_null(pc.match_substring_regex(text, CANONICAL), False))
     data, offsets = content_of(text)
     digits = data.take(offsets[:-1, None] + _DIGITS, mode="clip").astype(np.int64) - ord("0")
     return {name: _number(digits[:, first:end]) for name, (first, end) in _PLACES.items()}, canonical

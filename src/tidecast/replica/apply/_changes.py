@@ -1,11 +1,15 @@
-"""Row changes as a table takes them: keys and rows in its shape."""
+"""Row changes as a table takes them: keys and rows in its shape, made where the messages are read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
-from operator import and_
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import and_, or_
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -13,12 +17,15 @@ from pyspark.sql import types as T
 from tidecast import model
 from tidecast.model import Op, TableChanges, TableSchema
 from tidecast.replica.plan import Evolution, Plan
-from tidecast.replica.settle import IDENTITY, identity, image_of_key, image_of_row, named
-from tidecast.replica.tables import Contents, Shape, fill, table_value
-from tidecast.spark import sql_name, union
+from tidecast.replica.settle import SENT, SENT_TABLE, columns_in, identity, is_sent, key_image, row_image
+from tidecast.replica.tables import Contents, arrow_type_of, fill, literal, table_value
+from tidecast.sources import columns_of, then
+from tidecast.spark import union
+from tidecast.values import nulls, valid
 
 _PLACE = ("topic", "partition", "offset", "commit_ts")
 _LOST = T.ArrayType(T.BooleanType())
+_ROW, _MESSAGE, _OP = "_tidecast row", "_tidecast message", "_tidecast op"
 
 
 def changes_of(plan: Plan) -> DataFrame:
@@ -53,44 +60,154 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
     An update that changes the key gives a second row that deletes the old one, and has no verdict. In a log each change
     is one row, without a key, and a delete has the row before it.
     """
-    schema, shape, log = change.schema, evolution.shape, contents.is_log
-    names, there = () if log else shape.key or (), _there(schema, evolution)
-    has_rows = change.upserts_from is not None or log
-    columns = {"fits": F.col("reason").isNull()}
-    if has_rows:  # each of these is read twice, as a value and to see whether it was lost, and is dear
-        read = (c for c in there.values() if c.name in doubtful)
-        columns |= {f"value of {c.name}": table_value(image_of_row(log)[c.name], c.data_type) for c in read}
-    frame = change.frame.withColumns(columns)
+    door = _Door.of(change, evolution, doubtful, contents)
+    given = columns_of(change)
+    after = [T.StructField("row", evolution.shape.struct)]
+    if contents.metadata:
+        after.append(T.StructField("metadata", T.StructType([*_fields(contents.columns)])))
+    after.append(T.StructField("lost", _LOST))
+    key = T.StructType([*_fields(door.key)]) if door.key else T.StringType()
+    columns = [
+        *(given[name] for name in _PLACE),
+        T.StructField("fits", T.BooleanType()),
+        T.StructField("key", key),
+        T.StructField("deleted", T.BooleanType()),
+        T.StructField("after", T.StructType(after)),
+        T.StructField("verdict", T.StringType()),
+        T.StructField("corrupted", T.BooleanType()),
+    ]
+    if door.key:
+        return then(change, partial(_at_door, door), T.StructType(columns)).frame
+    sent = is_sent(change)
+    row = given[SENT if sent else "data"].dataType
+    assert isinstance(row, T.StructType)
+    message = T.StructType([given["timestamp"], T.StructField("key", T.BinaryType()), given["value"]])
+    more = [T.StructField(_ROW, row), T.StructField(_MESSAGE, message), T.StructField(_OP, T.StringType())]
+    more += [given[SENT_TABLE]] if sent else []
+    frame = then(change, partial(_at_door, door), T.StructType([*columns, *more])).frame
+    told = [F.col(name) for name in (_OP, *([SENT_TABLE] if sent else []))]
+    names = [f.name for f in columns]
+    known = identity(row.fieldNames(), F.col(_ROW), told, F.col(_MESSAGE))
+    return frame.select(*names[: len(_PLACE)], *known, *names[len(_PLACE) :])
 
-    def key_of(side: Column) -> Column:
-        if not names:
-            return F.lit(None).cast("string")
-        return F.struct(*(_value(side, there[name], shape.columns[name]).alias(name) for name in names))
 
-    fits, deleted = F.col("fits"), F.col("op") == F.lit(Op.DELETE)
-    after = _after(schema, evolution, doubtful, contents) if has_rows else F.lit(None).cast(_type_of(shape, contents))
-    entry = {
-        "key": F.when(fits, key_of(image_of_key())),
-        "deleted": deleted,
-        "after": F.when(fits if log else fits & ~deleted, after),
-        "verdict": F.col("verdict"),
-        "corrupted": F.col("corrupted"),
-    }
-    before: list[str | Column] = [*_PLACE, *([] if names else identity(change, log)), "fits"]
-    if log or not (change.shows_before and has_rows):
-        return frame.select(*before, *named(entry))
-    left_behind = {
-        "key": key_of(F.col("old")),
-        "deleted": F.lit(True),
-        "after": F.when(F.lit(False), after),
-        "verdict": F.lit(None).cast("string"),
-        "corrupted": F.lit(None).cast("boolean"),
-    }
-    moved = fits & F.col("old").isNotNull() & ~deleted & (key_of(F.col("old")) != key_of(F.col("data")))
-    one, two = F.struct(*named(entry)), F.struct(*named(left_behind))
-    entries = F.when(moved, F.array(two, one)).otherwise(F.array(one))
-    exploded = frame.select(*before, F.explode(entries).alias("entry"))
-    return exploded.select(*_PLACE, *(() if names else IDENTITY), "fits", "entry.*")
+def _fields(columns: Mapping[str, T.DataType]) -> list[T.StructField]:
+    return [T.StructField(name, kind) for name, kind in columns.items()]
+
+
+@dataclass(frozen=True)
+class _Door:
+    """What `table_changes` needs of a table and a version: the table's `row` and `key`, and where their values are.
+
+    `there` has the version's columns by their names in the table, `fills` what others of the table hold.
+    """
+
+    row: Mapping[str, T.DataType]
+    key: Mapping[str, T.DataType]
+    there: Mapping[str, model.Column]
+    fills: Mapping[str, pa.Scalar]
+    doubtful: Sequence[str]
+    contents: Contents
+    has_rows: bool
+    may_move: bool
+
+    @classmethod
+    def of(cls, change: TableChanges, evolution: Evolution, doubtful: Sequence[str], contents: Contents) -> _Door:
+        schema, shape, log = change.schema, evolution.shape, contents.is_log
+        there, gone = _there(schema, evolution), evolution.lineage.gone(schema)
+        fills = {n: _filling(n, evolution) for n in shape.columns if n not in there and n not in gone}
+        has_rows = change.upserts_from is not None or log
+        key = {} if log else {name: shape.columns[name] for name in shape.key or ()}
+        moves = bool(key) and change.shows_before and has_rows
+        return cls(shape.columns, key, there, fills, doubtful, contents, has_rows, moves)
+
+    def key_of(self, image: Mapping[str, pa.Array], bad: np.ndarray) -> pa.Array:
+        """Return the keys of rows, null where they are `bad`."""
+        if not self.key:
+            return nulls(len(bad), pa.string())
+        values = [_value(image, self.there[name], kind) for name, kind in self.key.items()]
+        return pa.StructArray.from_arrays(values, names=[*self.key], mask=pa.array(bad))
+
+    def after(self, rows: pa.RecordBatch, gone: np.ndarray, lacks: np.ndarray) -> pa.Array:
+        """Return `after`, null where it is `gone`. A row that `lacks` all but its key has no default either."""
+        image = columns_in(row_image(rows, of_deletes=self.contents.is_log)) if self.has_rows else {}
+        there = self.there if self.has_rows else {}
+        typed = {name: table_value(image[c.name], c.data_type) for name, c in there.items()}
+        row = {
+            name: typed[name].cast(arrow_type_of(kind)) if name in typed else self._fill(name, kind, lacks)
+            for name, kind in self.row.items()
+        }
+        parts = {"row": _struct(row, rows.num_rows)}
+        if self.contents.metadata:
+            parts["metadata"] = _struct(self.contents.values(rows), rows.num_rows)
+        lost = {c.name: valid(image[c.name]) & ~valid(typed[n]) for n, c in there.items() if c.name in self.doubtful}
+        parts["lost"] = _in_lists(
+            [lost.get(name, np.zeros(rows.num_rows, bool)) for name in self.doubtful], rows.num_rows
+        )
+        return pa.StructArray.from_arrays([*parts.values()], names=[*parts], mask=pa.array(gone))
+
+    def _fill(self, name: str, kind: T.DataType, lacks: np.ndarray) -> pa.Array:
+        value = pa.repeat(self.fills.get(name, pa.scalar(None, arrow_type_of(kind))), len(lacks))
+        return pc.if_else(pa.array(lacks), pa.scalar(None, value.type), value) if lacks.any() else value
+
+
+def _in_lists(marks: Sequence[np.ndarray], count: int) -> pa.ListArray:
+    """Return a list for each row of what the marks say of it."""
+    flat = np.stack(marks, axis=1).ravel() if marks else np.zeros(0, bool)
+    return pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * len(marks)), pa.array(flat))
+
+
+def _at_door(door: _Door, rows: pa.RecordBatch) -> pa.RecordBatch:
+    log, count = door.contents.is_log, rows.num_rows
+    fits = ~valid(rows.column("reason"))
+    deleted = np.asarray(pc.fill_null(pc.equal(rows.column("op"), str(Op.DELETE)), False))
+    columns = {name: rows.column(name) for name in _PLACE}
+    columns["fits"] = pa.array(fits)
+    columns["key"] = door.key_of(columns_in(key_image(rows)) if door.key else {}, ~fits)
+    columns["deleted"] = pa.array(deleted)
+    columns["after"] = door.after(rows, ~fits | (deleted & (not log)), deleted & log)
+    columns |= {name: rows.column(name) for name in ("verdict", "corrupted")}
+    if not door.key:
+        sent = SENT in rows.schema.names
+        columns[_ROW] = rows.column(SENT) if sent else row_image(rows, of_deletes=log)
+        columns[_MESSAGE] = _struct({name: rows.column(name) for name in ("timestamp", "key", "value")}, count)
+        columns[_OP] = rows.column("op")
+        columns |= {SENT_TABLE: rows.column(SENT_TABLE)} if sent else {}
+    made = pa.RecordBatch.from_pydict(columns)
+    return _with_left_behind(door, rows, made) if door.may_move else made
+
+
+def _with_left_behind(door: _Door, rows: pa.RecordBatch, made: pa.RecordBatch) -> pa.RecordBatch:
+    """Return changes, and the deletes of the keys that updates have changed."""
+    old = rows.column("old")
+    if old.null_count == len(old):
+        return made
+    moved = valid(old) & np.asarray(made.column("fits")) & ~np.asarray(made.column("deleted"))
+    before = door.key_of(columns_in(old), ~moved)
+    here, there = columns_in(before), columns_in(made.column("key"))
+    moved &= reduce(or_, (_differ(here[name], there[name]) for name in door.key))
+    if not moved.any():
+        return made
+    at, n = pa.array(np.flatnonzero(moved)), int(moved.sum())
+    left = {name: made.column(name).take(at) for name in made.schema.names}
+    left |= {"key": before.take(at), "deleted": pa.repeat(True, n)}
+    left |= {name: nulls(n, left[name].type) for name in ("after", "verdict", "corrupted")}
+    both = [made, pa.RecordBatch.from_pydict(left)]
+    return pa.RecordBatch.from_arrays(
+        [pa.concat_arrays([one.column(name) for one in both]) for name in made.schema.names], names=made.schema.names
+    )
+
+
+def _differ(a: pa.Array, b: pa.Array) -> np.ndarray:
+    unlike: np.ndarray = np.asarray(pc.fill_null(pc.not_equal(a, b), False)) | (valid(a) != valid(b))
+    return unlike
+
+
+def _struct(columns: Mapping[str, pa.Array], count: int) -> pa.StructArray:
+    """Return rows that are all there."""
+    if not columns:
+        return pa.array([{}] * count, pa.struct([]))
+    return pa.StructArray.from_arrays([*columns.values()], names=[*columns])
 
 
 def refused_keys(change: TableChanges, evolution: Evolution) -> DataFrame:
@@ -99,26 +216,42 @@ def refused_keys(change: TableChanges, evolution: Evolution) -> DataFrame:
     Out: `topic`, `partition`, `offset`, `commit_ts`, `reason`, `detail`, and `key` (see `newest`), null if it is
     unknown. An update that changes the key gives a row for each.
     """
-    shape, there = evolution.shape, _there(change.schema, evolution)
-    names = shape.key or ()
+    door, given = _Door.of(change, evolution, (), Contents()), columns_of(change)
+    columns = [*(given[name] for name in (*_PLACE, "reason", "detail"))]
+    columns.append(T.StructField("key", T.StructType([*_fields(door.key)])))
+    return then(change, partial(_refused_keys, door), T.StructType(columns)).frame
 
-    def key_of(side: Column) -> Column:
-        if not names or not set(names) <= set(there):
-            return F.lit(None).cast(T.StructType([T.StructField(name, shape.columns[name]) for name in names]))
-        values = [(_value(side, there[name], shape.columns[name]), name) for name in names]
-        known = reduce(and_, (value.isNotNull() for value, _ in values))
-        return F.when(known, F.struct(*(value.alias(name) for value, name in values)))
 
-    image, old = key_of(image_of_key()), key_of(F.col("old"))
-    keys = F.when(old.isNotNull() & (old != image), F.array(image, old)).otherwise(F.array(image))
-    refused = change.frame.where(F.col("reason").isNotNull())
-    return refused.select(*_PLACE, "reason", "detail", F.explode(keys).alias("key"))
+def _refused_keys(door: _Door, rows: pa.RecordBatch) -> pa.RecordBatch:
+    rows = rows.filter(rows.column("reason").is_valid())
+    count, known = rows.num_rows, {*door.key} <= {*door.there}
+    kind = pa.struct([(name, arrow_type_of(kind)) for name, kind in door.key.items()])
+
+    def keys(image: pa.StructArray) -> pa.Array:
+        if not door.key or not known:
+            return nulls(count, kind)
+        found = columns_in(door.key_of(columns_in(image), np.zeros(count, bool)))
+        whole = reduce(and_, map(valid, found.values()))
+        return pa.StructArray.from_arrays([*found.values()], names=[*found], mask=pa.array(~whole))
+
+    image, old = keys(key_image(rows)), keys(rows.column("old"))
+    here, there = columns_in(old), columns_in(image)
+    differ = reduce(or_, (_differ(here[name], there[name]) for name in door.key), np.zeros(count, bool))
+    second = np.flatnonzero(valid(old) & valid(image) & differ)
+    at = pa.array(np.concatenate([np.arange(count), second]))
+    columns = {name: rows.column(name).take(at) for name in (*_PLACE, "reason", "detail")}
+    return pa.RecordBatch.from_pydict({**columns, "key": pa.concat_arrays([image, old.take(pa.array(second))])})
 
 
 def filled(name: str, evolution: Evolution) -> Column:
     """Return the value that older rows have in an added column; null if its default is unknown."""
-    literal = fill(evolution.defined[name]) if name in evolution.defined else None
-    return (F.lit(None) if literal is None else literal).cast(evolution.shape.columns[name])
+    return literal(_filling(name, evolution)).cast(evolution.shape.columns[name])
+
+
+def _filling(name: str, evolution: Evolution) -> pa.Scalar:
+    kind = arrow_type_of(evolution.shape.columns[name])
+    known = fill(evolution.defined[name]) if name in evolution.defined else None
+    return pa.scalar(None, kind) if known is None else known.cast(kind)
 
 
 def _there(schema: TableSchema, evolution: Evolution) -> dict[str, model.Column]:
@@ -127,37 +260,5 @@ def _there(schema: TableSchema, evolution: Evolution) -> dict[str, model.Column]
     return {names[c.name]: c for c in schema.columns if c.name in names}
 
 
-def _value(side: Column, column: model.Column, kind: T.DataType) -> Column:
-    return table_value(side[column.name], column.data_type).cast(kind)
-
-
-def _after(schema: TableSchema, evolution: Evolution, doubtful: Sequence[str], contents: Contents) -> Column:
-    """Return `row`, `metadata` and `lost` of a row of one version in the table's shape."""
-    image, deleted = image_of_row(contents.is_log), F.col("op") == F.lit(Op.DELETE)
-    shape, there, gone = evolution.shape, _there(schema, evolution), evolution.lineage.gone(schema)
-    read = {c.name for c in there.values()}.intersection(doubtful)
-
-    def value(name: str, kind: T.DataType) -> Column:
-        if name not in there:
-            if name in gone:
-                return F.lit(None).cast(kind)
-            # A delete, which a log has, may show the key alone.
-            return F.when(~deleted, filled(name, evolution)) if contents.is_log else filled(name, evolution)
-        column = there[name]
-        if column.name in read:
-            return F.col(sql_name(f"value of {column.name}")).cast(kind)
-        return _value(image, column, kind)
-
-    row = F.struct(*(value(name, kind).alias(name) for name, kind in shape.columns.items()))
-    lost = (
-        image[name].isNotNull() & F.col(sql_name(f"value of {name}")).isNull() if name in read else F.lit(False)
-        for name in doubtful
-    )
-    metadata = [F.struct(*contents.values()).alias("metadata")] if contents.metadata else []
-    return F.struct(row.alias("row"), *metadata, F.array(*lost).cast(_LOST).alias("lost"))
-
-
-def _type_of(shape: Shape, contents: Contents) -> T.StructType:
-    metadata = T.StructType([T.StructField(name, kind) for name, kind in contents.columns.items()])
-    parts = [T.StructField("metadata", metadata)] if contents.metadata else []
-    return T.StructType([T.StructField("row", shape.struct), *parts, T.StructField("lost", _LOST)])
+def _value(image: Mapping[str, pa.Array], column: model.Column, kind: T.DataType) -> pa.Array:
+    return table_value(image[column.name], column.data_type).cast(arrow_type_of(kind))

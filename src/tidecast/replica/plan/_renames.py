@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
-from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError, TableRefused
@@ -21,6 +20,8 @@ from tidecast.model import RECORD, Ddl, Events, Op, Reason, TableChanges, TableS
 from tidecast.replica.tables import Name, Routes
 from tidecast.spark import union
 
+_LAST = (1 << 63) - 1
+"""The highest commit-ts; a row without one comes behind it."""
 SINCE = "tidecast.since"
 """From which commit-ts on a table's name means it, where that is not from the beginning."""
 
@@ -288,33 +289,25 @@ class Renames:
         if not ends:
             return [(name, changes)]
         at, upsert = F.col("commit_ts"), F.col("op") != F.lit(Op.DELETE)
-        spans = zip([-1, *ends], [*ends, None], strict=True)
-        tests = [(self.now(name, start), _within(at, start, end)) for start, end in spans]
-        counts = [F.count_if(test).alias(f"{n} all") for n, (_, test) in enumerate(tests)]
-        counts += [F.min(F.when(test & upsert, at)).alias(f"{n} upserts") for n, (_, test) in enumerate(tests)]
-        counts += [F.min(F.when(test, at)).alias(f"{n} from") for n, (_, test) in enumerate(tests)]
+        spans = list(zip([-1, *ends], [*(end - 1 for end in ends), _LAST], strict=True))
+        tests = [F.coalesce(at.between(F.lit(first), F.lit(last)), F.lit(last == _LAST)) for first, last in spans]
+        counts = [F.count_if(test).alias(f"{n} all") for n, test in enumerate(tests)]
+        counts += [F.min(F.when(test & upsert, at)).alias(f"{n} upserts") for n, test in enumerate(tests)]
+        counts += [F.min(F.when(test, at)).alias(f"{n} from") for n, test in enumerate(tests)]
         (found,) = changes.frame.agg(*counts).collect()
         return [
             (
-                now,
+                self.now(name, first),
                 replace(
-                    changes,
-                    source=changes.frame.where(test),
+                    changes.within(first, last, untimed=last == _LAST),
                     rows=found[f"{n} all"],
                     rows_from=found[f"{n} from"],
                     upserts_from=found[f"{n} upserts"],
                 ),
             )
-            for n, (now, test) in enumerate(tests)
+            for n, (first, last) in enumerate(spans)
             if found[f"{n} all"]
         ]
-
-
-def _within(at: Column, start: int, end: int | None) -> Column:
-    """Return whether a commit-ts lies there; what has none comes last."""
-    if end is None:
-        return F.coalesce(at >= F.lit(start), F.lit(True))
-    return F.coalesce((at >= F.lit(start)) & (at < F.lit(end)), F.lit(False))
 
 
 def _called(changes: TableChanges, name: Name) -> TableChanges:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass
+from functools import partial, reduce
 from operator import or_
 
-from pyspark.sql import Column, Row
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidecast import model
 from tidecast._counted import counted
@@ -17,8 +21,11 @@ from tidecast._errors import CorruptedData
 from tidecast._policy import OnError, OnMismatch, OnUnrepresentable
 from tidecast.checksum import Verdict
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
+from tidecast.replica.settle._identity import row_image
 from tidecast.replica.tables import may_be_unrepresentable, table_value
+from tidecast.sources import VERIFICATION, columns_of, narrowed, then
 from tidecast.spark import reused, union
+from tidecast.values import TEXT, joined, valid
 
 _PLACE = ("topic", "partition", "offset")
 
@@ -112,82 +119,120 @@ def check(
 ) -> TableChanges:
     """Return changes with the verdict on each in `verdict`, and in `reason` and `detail` why it is not applied.
 
-    `refusal` is why none of them can be; in a `log` a delete has a row, too. In: the frame's columns and
-    `verification` (see `with_verdict`). Out: the frame's columns, `verdict` string (see `tidecast.checksum.Verdict`)
+    `refusal` is why none of them can be; in a `log` a delete has a row, too. In: the changes' columns and
+    `verification` (see `verified`). Out: the changes' columns, `verdict` string (see `tidecast.checksum.Verdict`)
     and `corrupted` boolean (the source itself found the row damaged).
     """
-    verification = F.col("verification")
-    cause = F.when(F.col("reason").isNotNull(), F.struct("reason", "detail"))
-    key, image = changes.schema.handle_key, image_of_key()
-    if refusal:
-        cause = cause.otherwise(_cause(refusal[0], F.lit(refusal[1])))
-    elif key:
-        missing = {name: image[name].isNull() for name in key}
-        names = F.concat_ws(", ", *(F.when(is_null, F.lit(name)) for name, is_null in missing.items()))
-        detail = F.concat(F.lit("NULL in the key: "), names)
-        cause = cause.when(reduce(or_, missing.values()), _cause(Reason.BAD_VALUE, detail))
-        wrong_key = unrepresentable_key(changes.schema)
-        if wrong_key is not None:
-            cause = cause.when(wrong_key, _cause(Reason.BAD_VALUE, F.lit("a key that the table cannot hold")))
-    if not refusal and policy.on_unrepresentable is OnUnrepresentable.FAIL:
-        lost = unrepresentable_columns(changes.schema, F.coalesce("data", "old") if log else F.col("data"))
-        detail = F.concat(F.lit("the table cannot hold the value of "), lost)
-        cause = cause.when(lost != "", _cause(Reason.BAD_VALUE, detail))
-    if not refusal and policy.on_mismatch is not OnMismatch.APPLY:
-        cause = cause.when(
-            verification["verdict"] == Verdict.MISMATCH, _cause(Reason.CHECKSUM_MISMATCH, _difference(verification))
-        )
-    frame = changes.frame.withColumn("cause", cause)
-    outcome = ("verification.verdict", "verification.corrupted", "cause.reason", "cause.detail")
-    columns = [name for name in changes.frame.columns if name not in ("reason", "detail", "verification")]
-    return replace(changes, source=frame.select(*columns, *outcome))
+    fields = [f for f in columns_of(changes).fields if f.name not in ("reason", "detail", "verification")]
+    step = partial(_checked, _Check(changes.schema, policy, refusal, log))
+    return then(changes, step, T.StructType([*fields, *_OUTCOME]))
 
 
 def refuse(changes: TableChanges, cause: str) -> TableChanges:
     """Return changes as `check` does, all of them refused because their table cannot be used."""
-    unread = F.col("reason").isNotNull()
-    frame = changes.frame.select(
-        *RECORD.fieldNames(),
-        "commit_ts",
-        F.when(unread, F.lit(Verdict.UNREADABLE)).alias("verdict"),
-        F.lit(False).alias("corrupted"),
-        F.when(unread, F.col("reason")).otherwise(F.lit(Reason.TABLE_REFUSED)).alias("reason"),
-        F.when(unread, F.col("detail")).otherwise(F.lit(cause)).alias("detail"),
-    )
-    return replace(changes, source=frame)
+    commit_ts = T.StructField("commit_ts", T.LongType())
+    return then(changes, partial(_refused, cause), T.StructType([*RECORD.fields, commit_ts, *_OUTCOME]))
 
 
-def _cause(reason: Reason, detail: Column) -> Column:
-    return F.struct(F.lit(reason).alias("reason"), detail.alias("detail"))
+_OUTCOME = (
+    T.StructField("verdict", T.StringType()),
+    T.StructField("corrupted", T.BooleanType()),
+    T.StructField("reason", T.StringType()),
+    T.StructField("detail", T.StringType()),
+)
 
 
-def _difference(verification: Column) -> Column:
-    expected = F.coalesce(verification["expected"].cast("string"), F.lit("no number"))
-    return F.concat(F.lit("expected "), expected, F.lit(", actual "), verification["actual"].cast("string"))
+@dataclass(frozen=True)
+class _Check:
+    """The arguments of `check`."""
+
+    schema: TableSchema
+    policy: Policy
+    refusal: tuple[Reason, str] | None
+    log: bool
 
 
-def unrepresentable_key(schema: TableSchema) -> Column | None:
-    """Return whether the table cannot hold a row's key, None where it can hold every key of this version."""
-    tests = _lost(map(schema.column, schema.handle_key), image_of_key())
-    return reduce(or_, tests.values()) if tests else None
+class _Cause:
+    """Why rows are not applied: of each row the first cause that is found."""
+
+    def __init__(self, reason: pa.Array, detail: pa.Array) -> None:
+        self.reason, self.detail = reason.cast(TEXT), detail.cast(TEXT)
+
+    def add(self, which: np.ndarray, reason: Reason, detail: pa.Array | str) -> None:
+        """Note that a cause is true of some rows."""
+        here = pa.array(which & ~valid(self.reason))
+        self.reason = pc.if_else(here, pa.scalar(str(reason), TEXT), self.reason)
+        self.detail = pc.if_else(here, pa.scalar(detail, TEXT) if isinstance(detail, str) else detail, self.detail)
 
 
-def unrepresentable_columns(schema: TableSchema, image: Column) -> Column:
-    """Return the names of the columns whose values in a row the table cannot hold, empty where it holds all."""
-    return F.concat_ws(", ", *(F.when(lost, F.lit(name)) for name, lost in _lost(schema.columns, image).items()))
+def _checked(asked: _Check, rows: pa.RecordBatch) -> pa.RecordBatch:
+    schema, policy = asked.schema, asked.policy
+    verification = {f.name: part for f, part in zip(VERIFICATION, rows.column("verification").flatten(), strict=True)}
+    cause = _Cause(rows.column("reason"), rows.column("detail"))
+    if asked.refusal:
+        cause.add(np.ones(rows.num_rows, bool), *asked.refusal)
+    elif schema.handle_key:
+        image = columns_in(key_image(rows))
+        lacking = {name: ~valid(image[name]) for name in schema.handle_key}
+        if any(lack.any() for lack in lacking.values()):
+            names = joined(["NULL in the key: ", _listed(lacking)], TEXT)
+            cause.add(reduce(or_, lacking.values()), Reason.BAD_VALUE, names)
+        lost = unrepresentable(map(schema.column, schema.handle_key), image)
+        if lost:
+            cause.add(reduce(or_, lost.values()), Reason.BAD_VALUE, "a key that the table cannot hold")
+    if not asked.refusal and policy.on_unrepresentable is OnUnrepresentable.FAIL:
+        lost = unrepresentable(schema.columns, columns_in(row_image(rows, of_deletes=asked.log)))
+        if lost:
+            names = joined(["the table cannot hold the value of ", _listed(lost)], TEXT)
+            cause.add(reduce(or_, lost.values()), Reason.BAD_VALUE, names)
+    if not asked.refusal and policy.on_mismatch is not OnMismatch.APPLY:
+        wrong = np.asarray(pc.fill_null(pc.equal(verification["verdict"], str(Verdict.MISMATCH)), False))
+        if wrong.any():
+            cause.add(wrong, Reason.CHECKSUM_MISMATCH, _difference(verification))
+    columns = {n: rows.column(n) for n in rows.schema.names if n not in ("reason", "detail", "verification")}
+    outcome = {"verdict": verification["verdict"], "corrupted": verification["corrupted"]}
+    return pa.RecordBatch.from_pydict({**columns, **outcome, "reason": cause.reason, "detail": cause.detail})
 
 
-def _lost(columns: Iterable[model.Column], image: Column) -> dict[str, Column]:
-    return {
-        c.name: image[c.name].isNotNull() & table_value(image[c.name], c.data_type).isNull()
-        for c in columns
-        if may_be_unrepresentable(c.data_type)
+def _refused(cause: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    reason, detail = rows.column("reason").cast(TEXT), rows.column("detail").cast(TEXT)
+    unread = reason.is_valid()
+    outcome = {
+        "verdict": pc.if_else(unread, pa.scalar(str(Verdict.UNREADABLE), TEXT), pa.scalar(None, TEXT)),
+        "corrupted": pa.repeat(False, rows.num_rows),
+        "reason": pc.if_else(unread, reason, pa.scalar(str(Reason.TABLE_REFUSED), TEXT)),
+        "detail": pc.if_else(unread, detail, pa.scalar(cause, TEXT)),
     }
+    kept = (*RECORD.fieldNames(), "commit_ts")
+    return pa.RecordBatch.from_pydict({**{name: rows.column(name) for name in kept}, **outcome})
 
 
-def image_of_key() -> Column:
-    """Return the row that tells which one is meant."""
-    return F.when(F.col("op") == F.lit(Op.DELETE), F.col("old")).otherwise(F.col("data"))
+def _difference(verification: Mapping[str, pa.Array]) -> pa.Array:
+    expected = pc.coalesce(verification["expected"].cast(TEXT), pa.scalar("no number", TEXT))
+    return joined(["expected ", expected, ", actual ", verification["actual"].cast(TEXT)], TEXT)
+
+
+def _listed(columns: Mapping[str, np.ndarray]) -> pa.Array:
+    """Return the names of the columns that are marked in each row."""
+    comma, nothing = ", ", pa.scalar("", TEXT)
+    names = [pc.if_else(pa.array(marked), pa.scalar(name + comma, TEXT), nothing) for name, marked in columns.items()]
+    return pc.utf8_slice_codeunits(joined(names, TEXT), 0, -len(comma))
+
+
+def unrepresentable(columns: Iterable[model.Column], image: Mapping[str, pa.Array]) -> dict[str, np.ndarray]:
+    """Return of each column that may have values which the table cannot hold, in which rows it has one."""
+    there = (c for c in columns if may_be_unrepresentable(c.data_type))
+    return {c.name: valid(image[c.name]) & ~valid(table_value(image[c.name], c.data_type)) for c in there}
+
+
+def columns_in(rows: pa.StructArray) -> dict[str, pa.Array]:
+    """Return the columns of rows, null where there is no row."""
+    return dict(zip((f.name for f in rows.type), rows.flatten(), strict=True))
+
+
+def key_image(rows: pa.RecordBatch) -> pa.StructArray:
+    """Return the row of each change that tells which one is meant."""
+    return pc.if_else(pc.equal(rows.column("op"), str(Op.DELETE)), rows.column("old"), rows.column("data"))
 
 
 def count(changes: Sequence[TableChanges]) -> Checked:
@@ -195,7 +240,12 @@ def count(changes: Sequence[TableChanges]) -> Checked:
     if not changes:
         return Checked({})
     fits = F.col("reason").isNull().alias("fits")
-    rows = union([c.frame.select("verdict", fits, "corrupted", "commit_ts") for c in changes])
+    slim = (narrowed(c, "verdict", "reason", "corrupted", "commit_ts").frame for c in changes)
+    return counted_in(union([frame.select("verdict", fits, "corrupted", "commit_ts") for frame in slim]))
+
+
+def counted_in(rows: DataFrame) -> Checked:
+    """Count rows that have what `tallies` read."""
     return Checked.of(rows.agg(*tallies()).collect()[0])
 
 
@@ -230,7 +280,10 @@ def misfits(rows: int) -> str:
 
 def refuse_mismatches(changes: Sequence[TableChanges]) -> None:
     """Raise CorruptedData if some of the row changes, which have been checked, do not fit their checksums."""
-    wrong = union([c.frame.where(F.col("verdict") == Verdict.MISMATCH).select(_first_place(c)) for c in changes])
+    shown = (*_PLACE, "verdict", "reason", "detail")
+    wrong = union(
+        [narrowed(c, *shown).frame.where(F.col("verdict") == Verdict.MISMATCH).select(_first_place(c)) for c in changes]
+    )
     (row,) = wrong.agg(F.count("*").alias("n"), F.min("first").alias("first")).collect()
     if row["n"]:
         first = row["first"]

@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from functools import partial
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from tidecast.model import TableChanges, TableSchema
+from tidecast.model import TableChanges, TableSchema, row_type
+from tidecast.sources import columns_of, then_with
 
 IDENTITY = ("message", "hash_0", "hash_1")
-_SENT = ("sent_hash_0", "sent_hash_1")
+SENT, SENT_TABLE = "sent", "sent_table"
+"""A change's row as it was sent, and its table at the source; see `as_sent`."""
 
 
-def sent_row(schema: TableSchema) -> dict[str, Column]:
-    """Return hashes that tell the row of a change, as it was sent, and its table; for changes that will show others."""
-    rows = (_hash_of(schema, F.coalesce("data", "old"), seed, F.lit(schema.name)) for seed in range(2))
-    return dict(zip(_SENT, rows, strict=True))
+def as_sent(changes: TableChanges, schema: TableSchema) -> TableChanges:
+    """Return changes that will show other rows, or another table, with the row and the table as they were sent."""
+    columns = T.StructField(SENT, row_type(schema)), T.StructField(SENT_TABLE, T.StringType())
+    return then_with(changes, partial(_with_sent, schema.name), *columns)
 
 
-def identity(change: TableChanges, log: bool) -> list[Column]:
-    """Return `IDENTITY`. The hashes are of the version's own row: the table's may get columns and types later."""
-    hashes = [_hash_of(change.schema, image_of_row(log), seed) for seed in range(2)]
-    if set(_SENT) <= set(change.frame.columns):
-        hashes = [F.col(name) for name in _SENT]
-    return named(dict(zip(IDENTITY, (F.xxhash64("timestamp", "key", "value"), *hashes), strict=True)))
+def _with_sent(name: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    sent = row_image(rows, of_deletes=True)
+    return rows.append_column(SENT, sent).append_column(SENT_TABLE, pa.repeat(name, rows.num_rows))
 
 
-def _hash_of(schema: TableSchema, image: Column, seed: int, *more: Column) -> Column:
-    """Return a hash of an operation and a row. Spark's passes over null, so that each value goes with its name."""
-    values = [(c.name, image[c.name]) for c in schema.columns]
-    named = [F.when(value.isNotNull(), F.struct(F.lit(name), value)) for name, value in values]
-    return F.xxhash64(F.lit(seed), "op", *more, *named)
+def row_image(rows: pa.RecordBatch, *, of_deletes: bool) -> pa.StructArray:
+    """Return what changes show of their rows; with `of_deletes` the row before where there is none after it."""
+    old, data = rows.column("old"), rows.column("data")
+    return pc.if_else(data.is_valid(), data, old) if of_deletes and data.null_count else data
 
 
-def image_of_row(log: bool) -> Column:
-    """Return what a change shows of its row: for a log the row before it where there is none after it."""
-    return F.coalesce("data", "old") if log else F.col("data")
+def is_sent(changes: TableChanges) -> bool:
+    """Tell whether changes show their rows as they were sent beside others."""
+    return SENT in columns_of(changes).names
 
 
-def named(columns: Mapping[str, Column]) -> list[Column]:
-    """Return columns under names."""
-    return [column.alias(name) for name, column in columns.items()]
+def identity(names: Sequence[str], row: Column, told: Sequence[Column], message: Column) -> list[Column]:
+    """Return `IDENTITY`, of a row's columns and what else is told of a change: its operation, and its table.
+
+    The hashes are of the version's own row: the table's may get columns and types later. Spark's passes over null, so
+    that each value goes with its name.
+    """
+    values = [F.when(row[name].isNotNull(), F.struct(F.lit(name), row[name])) for name in names]
+    hashes = [F.xxhash64(F.lit(seed), *told, *values) for seed in range(2)]
+    of_message = F.xxhash64(*(message[name] for name in ("timestamp", "key", "value")))
+    return [column.alias(name) for name, column in zip(IDENTITY, (of_message, *hashes), strict=True)]

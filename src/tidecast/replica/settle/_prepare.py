@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError
 from tidecast._policy import OnUnrepresentable
-from tidecast.model import Ddl, Events, TableChanges, TableSchema
-from tidecast.replica.settle._identity import sent_row
+from tidecast.model import Ddl, Events, TableChanges, TableSchema, row_type
+from tidecast.replica.settle._identity import as_sent
 from tidecast.replica.tables import Settings, as_text
-from tidecast.sources import with_verdict
+from tidecast.sources import columns_of, then, verified
+
+_IMAGES = ("old", "data")
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Events whose changes have the column `verification` (see `with_verdict`), and the names and columns of tables."""
+    """Events whose changes have the column `verification` (see `verified`), and the names and columns of tables."""
 
     events: Events
     origins: Mapping[tuple[str, str], Origin]
@@ -71,10 +77,14 @@ def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Se
         return replace(shown, columns=tuple(replace(c, data_type=as_text(c.data_type)) for c in shown.columns))
 
     def changes(given: TableChanges) -> TableChanges:
-        shown, frame = schema(given.schema), with_verdict(given)
-        if masks.text_of(given.schema) or shown.name != given.schema.name:
-            frame = frame.withColumns(sent_row(given.schema))
-        return replace(given, schema=shown, source=masks.frame(given.schema, frame))
+        shown, found, mask = schema(given.schema), verified(given), masks.rows(given.schema)
+        if mask or shown.name != given.schema.name:
+            found = as_sent(found, given.schema)
+        if mask:
+            row = row_type(masks.schema(given.schema))
+            columns = (T.StructField(f.name, row) if f.name in _IMAGES else f for f in columns_of(found).fields)
+            found = then(found, partial(_masked, mask), T.StructType([*columns]))
+        return replace(found, schema=shown)
 
     def ddl(given: Ddl) -> Ddl:
         masks.check_renames(given)
@@ -85,3 +95,8 @@ def prepared(events: Events, on_unrepresentable: OnUnrepresentable, settings: Se
     tables, statements = tuple(map(changes, events.tables)), tuple(map(ddl, events.ddl))
     shown = tuple(replace(one, schema=schema(one.schema)) for one in events.bootstraps)
     return Prepared(replace(events, tables=tables, ddl=statements, bootstraps=shown), origins)
+
+
+def _masked(mask: Callable[[pa.StructArray], pa.StructArray], rows: pa.RecordBatch) -> pa.RecordBatch:
+    columns = {name: rows.column(name) for name in rows.schema.names}
+    return pa.RecordBatch.from_pydict(columns | {side: mask(columns[side]) for side in _IMAGES})

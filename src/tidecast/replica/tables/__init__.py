@@ -1,12 +1,14 @@
 """Tables by their options: columns, keys, modes, masks, routes."""
 
 from tidecast.replica.tables._columns import (
+    arrow_type_of,
     as_text,
     fill,
     fills,
     fills_known,
     hashed,
     is_text,
+    literal,
     may_be_unrepresentable,
     source_type,
     table_type,
@@ -32,6 +34,7 @@ __all__ = [
     "Routes",
     "Settings",
     "Shape",
+    "arrow_type_of",
     "as_text",
     "check_masks",
     "fill",
@@ -40,6 +43,7 @@ __all__ = [
     "hashed",
     "holds",
     "is_text",
+    "literal",
     "may_be_unrepresentable",
     "note",
     "remembered",

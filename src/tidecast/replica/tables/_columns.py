@@ -16,14 +16,16 @@ import datetime as dt
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast import model
 from tidecast.model import DataType, Kind, bit_width, spark_type
+from tidecast.values import BYTES, TEXT, arrow_type, calendar_value, for_spark
 
 _TEMPORAL: dict[Kind, T.DataType] = {
     Kind.DATE: T.DateType(),
@@ -35,6 +37,7 @@ _TEXT_OF, _HASH_OF = "text of ", "hash of "
 _ZEROS = {Kind.DATE: "0000-00-00", Kind.DATETIME: "0000-00-00 00:00:00", Kind.TIMESTAMP: "0000-00-00 00:00:00"}
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d+)?)?")
 
+_EXACT = Context(prec=400)
 _NUMERIC = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
@@ -91,30 +94,64 @@ def source_type(data_type: DataType) -> DataType:
     return replace(data_type, mysql_type=data_type.mysql_type.removeprefix(_TEXT_OF))
 
 
-def table_value(value: Column, data_type: DataType) -> Column:
-    """Return a value of the model as the table holds it; null where it has no form there."""
+def arrow_type_of(kind: T.DataType) -> pa.DataType:
+    """Return the Arrow type of a table's column."""
+    if isinstance(kind, T.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    return _ARROW[kind]
+
+
+_ARROW: dict[T.DataType, pa.DataType] = {
+    T.IntegerType(): pa.int32(),
+    T.LongType(): pa.int64(),
+    T.FloatType(): pa.float32(),
+    T.DoubleType(): pa.float64(),
+    T.BooleanType(): pa.bool_(),
+    T.BinaryType(): BYTES,
+    T.StringType(): TEXT,
+    T.NullType(): pa.null(),
+    T.DateType(): pa.date32(),
+    T.TimestampNTZType(): pa.timestamp("us"),
+    T.TimestampType(): pa.timestamp("us", "UTC"),
+}
+
+
+def table_value(value: pa.Array, data_type: DataType) -> pa.Array:
+    """Return values of the model as the table holds them; null where they have no form there.
+
+    The model's TIMESTAMP text is UTC.
+    """
     if data_type.kind not in _TEMPORAL:
-        return value
-    # The model's TIMESTAMP text is UTC, whatever the session's time zone.
-    text = F.concat(value, F.lit("Z")) if data_type.kind is Kind.TIMESTAMP else value
-    return text.try_cast(table_type(data_type))
+        return for_spark(value)
+    return calendar_value(value, arrow_type_of(table_type(data_type)))
 
 
-def fill(column: model.Column) -> Column | None:
+def fill(column: model.Column) -> pa.Scalar | None:
     """Return what rows hold that are older than an added column: its default, else MySQL's implicit one.
 
-    Out: a literal of `table_type`, or None where the default is unknown, no literal, or has no form in the table.
+    Out: a value of `table_type`, or None where the default is unknown, no literal, or has no form in the table.
     """
     data_type = column.data_type
     if not fills_known(column):
         return None
     default = _default(column)
     if default is None:
-        return F.lit(None).cast(table_type(data_type))
+        return pa.scalar(None, arrow_type_of(table_type(data_type)))
     if is_text(data_type):
         default = _with_fraction(str(default), data_type)
-    literal = _LITERALS.get(source_type(data_type).kind, _text)(default, data_type)
-    return table_value(literal, data_type).cast(table_type(data_type))
+    kind = source_type(data_type).kind
+    literal = _LITERALS[kind](default, data_type) if kind in _LITERALS else str(default)
+    return table_value(pa.array([literal], arrow_type(data_type)), data_type)[0]
+
+
+def literal(value: pa.Scalar) -> Column:
+    """Return a value of a table's column for a plan of Spark."""
+    if pa.types.is_temporal(value.type) and value.is_valid:
+        return F.lit(value.cast(pa.string()).as_py()).cast(_SPARK[value.type])
+    return F.lit(value.as_py())
+
+
+_SPARK = {kind: spark for spark, kind in _ARROW.items()}
 
 
 def fills_known(column: model.Column) -> bool:
@@ -197,31 +234,35 @@ _CHECKS: dict[Kind, Callable[[str | int], bool]] = {
 }
 
 
-def _text(default: str | int, data_type: DataType) -> Column:
-    return F.lit(str(default))
+def _number(default: str | int, data_type: DataType) -> object:
+    """Return a number as its type has it, None beyond its range."""
+    kind, number = arrow_type(data_type), Decimal(default)
+    if pa.types.is_decimal(kind):
+        rounded = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _EXACT)
+        return rounded if abs(rounded) < Decimal(10) ** (kind.precision - kind.scale) else None
+    if not pa.types.is_integer(kind):
+        return float(number) if pa.types.is_floating(kind) else str(default)
+    low, high = (0, 1 << 64) if kind == pa.uint64() else (-(1 << kind.bit_width - 1), 1 << kind.bit_width - 1)
+    return int(number) if number == int(number) and low <= number < high else None
 
 
-def _number(default: str | int, data_type: DataType) -> Column:
-    return F.lit(str(default)).try_cast(spark_type(data_type))
-
-
-def _year(default: str | int, data_type: DataType) -> Column:
+def _year(default: str | int, data_type: DataType) -> int:
     """A year of two digits is one from 1970 to 2069."""
     year = int(Decimal(default))
-    return F.lit(year + (2000 if year < 70 else 1900) if 0 < year < 100 else year)
+    return year + (2000 if year < 70 else 1900) if 0 < year < 100 else year
 
 
-def _bits(default: str | int, data_type: DataType) -> Column:
+def _bits(default: str | int, data_type: DataType) -> bytes:
     bits = max(data_type.length, 1)
-    return F.lit((int(default) % (1 << bits)).to_bytes(bit_width(data_type), "big"))
+    return (int(default) % (1 << bits)).to_bytes(bit_width(data_type), "big")
 
 
-def _bytes(default: str | int, data_type: DataType) -> Column:
+def _bytes(default: str | int, data_type: DataType) -> bytes:
     padded = data_type.length if data_type.mysql_type == "binary" else 0
-    return F.lit(str(default).encode().ljust(padded, b"\0"))
+    return str(default).encode().ljust(padded, b"\0")
 
 
-_LITERALS: dict[Kind, Callable[[str | int, DataType], Column]] = {
+_LITERALS: dict[Kind, Callable[[str | int, DataType], object]] = {
     **dict.fromkeys(_NUMERIC, _number),
     Kind.YEAR: _year,
     Kind.BIT: _bits,

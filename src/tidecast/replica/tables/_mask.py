@@ -14,25 +14,26 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from dataclasses import field as member
+from decimal import Decimal
+from functools import partial
 from typing import Literal
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
 from tidecast import model
 from tidecast._config_model import ConfigModel, Many, Secret
 from tidecast._errors import ConfigError
-from tidecast.model import DataType, Ddl, Kind, TableSchema
+from tidecast.model import DataType, Ddl, TableSchema
 from tidecast.replica.tables._columns import as_hash
 from tidecast.routing import ColumnMatcher, TableMatcher
-from tidecast.spark import small_table, sql_name
+from tidecast.values import BYTES, TEXT, by_distinct, decimal_text, field, valid
 
 NOTE = "tidecast.masks"
 _REDACTED = "***"
-_BYTES = (Kind.BINARY, Kind.BIT)
 _WORD = DataType("varchar", "utf8mb4", "utf8mb4_bin", length=64)
 
 
@@ -52,7 +53,7 @@ class _Rule:
     tables: TableMatcher
     columns: ColumnMatcher
     action: str
-    salt: bytes = field(repr=False)
+    salt: bytes = member(repr=False)
 
     @property
     def text(self) -> str:
@@ -88,22 +89,13 @@ class Masks:
         masked = (_COLUMNS[rule.action](c) if rule else c for c, rule in columns)
         return replace(schema, columns=tuple(c for c in masked if c is not None)) if rules else schema
 
-    def frame(self, schema: TableSchema, frame: DataFrame) -> DataFrame:
-        """Return changes of a version with masked values in `old` and `data`."""
+    def rows(self, schema: TableSchema) -> Callable[[pa.StructArray], pa.StructArray] | None:
+        """Return what gives rows of a version masked values, None where no column is masked. It is sent to the tasks.
+
+        The salts are in it: a literal of a plan would be shown wherever Spark shows a plan.
+        """
         rules = self._of(schema)
-        secrets = {salt: _secret(frame.sparkSession, salt) for salt in {r.salt for r in rules.values() if r.salt}}
-        images = {}
-        for side in ("old", "data") if rules else ():
-            image = F.col(side)
-            if dropped := [sql_name(name) for name, rule in rules.items() if rule.action == "drop"]:
-                image = image.dropFields(*dropped)
-            for name, rule in rules.items():
-                if rule.action != "drop":
-                    value, kind = F.col(side)[name], schema.column(name).data_type.kind
-                    shown = F.lit(_REDACTED) if rule.action == "redact" else _hashed(secrets[rule.salt], value, kind)
-                    image = image.withField(sql_name(name), F.when(value.isNotNull(), shown))
-            images[side] = image
-        return frame.withColumns(images) if images else frame
+        return partial(_masked, schema, rules) if rules else None
 
     def check_renames(self, change: Ddl) -> None:
         """Raise ConfigError where a masked column, or its table, got a name under which it is not masked so."""
@@ -171,13 +163,51 @@ def _rule(mask: Mask) -> _Rule:
     return _Rule(TableMatcher(mask.matcher), ColumnMatcher(mask.columns), mask.action, salt)
 
 
-def _hashed(secret: Column, value: Column, kind: Kind) -> Column:
-    return F.sha2(F.concat(secret, value if kind in _BYTES else value.cast("string").cast("binary")), 256)
+def _masked(schema: TableSchema, rules: Mapping[str, _Rule], rows: pa.StructArray) -> pa.StructArray:
+    there, masked = {f.name for f in rows.type}, dict[str, pa.Array]()
+    for column in schema.columns:
+        rule = rules.get(column.name)
+        if column.name not in there or (rule and rule.action == "drop"):
+            continue
+        value = field(rows, column.name)
+        masked[column.name] = value if rule is None else _shown(rule, value)
+    names = [*masked]
+    return pa.StructArray.from_arrays([*masked.values()], names=names, mask=pa.array(~valid(rows)))
 
 
-def _secret(spark: SparkSession, salt: bytes) -> Column:
-    """Return a salt as data: a literal would be shown wherever Spark shows a plan, in pages, event logs and errors."""
-    return small_table(spark, [(salt,)], {"salt": pa.binary()}).scalar()
+def _shown(rule: _Rule, value: pa.Array) -> pa.Array:
+    if rule.action == "redact":
+        return pc.if_else(value.is_valid(), pa.scalar(_REDACTED, TEXT), pa.scalar(None, TEXT))
+    shown = value if value.type == BYTES else _as_text(value).cast(BYTES)
+    hashes = [None if v is None else hashlib.sha256(rule.salt + v).hexdigest() for v in shown.to_pylist()]
+    return pa.array(hashes, TEXT)
+
+
+def _as_text(value: pa.Array) -> pa.Array:
+    """Return values as text. Floats are written as Java does, since tables have hashes of that."""
+    if pa.types.is_floating(value.type):
+        return by_distinct(value.cast(TEXT), _as_in_java, TEXT)
+    return decimal_text(value) if pa.types.is_decimal(value.type) else value.cast(TEXT)
+
+
+def _as_in_java(text: str | None) -> str | None:
+    """Return a number's shortest digits as Java writes them: with an exponent below 0.001 and from 10,000,000 on."""
+    if text is None:
+        return None
+    sign, digits, exponent = Decimal(text).as_tuple()
+    assert isinstance(exponent, int)  # MySQL has finite numbers alone
+    written = "".join(map(str, digits))
+    if not any(digits):
+        return "-0.0" if sign else "0.0"
+    point = len(written) + exponent  # how many digits stand before the point
+    written = written.rstrip("0")
+    minus = "-" if sign else ""
+    if -2 <= point <= 7:
+        whole, rest = (
+            ("0", "0" * -point + written) if point <= 0 else (written[:point].ljust(point, "0"), written[point:])
+        )
+        return f"{minus}{whole}.{rest or '0'}"
+    return f"{minus}{written[0]}.{written[1:] or '0'}E{point - 1}"
 
 
 def _hidden(column: model.Column) -> model.Column:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import pyarrow as pa
 from pyspark.sql import types as T
 
 from tidecast._errors import ConfigError
 from tidecast._policy import TableMode
+from tidecast.replica.tables._columns import arrow_type_of
+from tidecast.values import nulls
 
 DELETED, OP, COMMIT_TS = "_deleted", "_op", "_commit_ts"
 VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
@@ -90,14 +91,15 @@ class Contents:
         """The metadata columns and their types."""
         return {name: _TYPES[name] for name in self.metadata}
 
-    def values(self) -> Sequence[Column]:
-        """Return the metadata columns of a change that is no delete, or of any in a log.
+    def values(self, changes: pa.RecordBatch) -> Mapping[str, pa.Array]:
+        """Return the metadata columns of changes that are no deletes, or of any in a log.
 
         They read `op`, `commit_ts`, `verdict` and the columns of `RECORD`.
         """
-        own = {DELETED: F.lit(False), VALID_FROM: F.col("commit_ts"), VALID_TO: F.lit(None)}
-        values = {name: own[name] if name in own else F.col(name[1:]) for name in self.metadata}
-        return [value.cast(_TYPES[name]).alias(name) for name, value in values.items()]
+        commit_ts, count = changes.column("commit_ts"), changes.num_rows
+        own = {DELETED: pa.repeat(False, count), VALID_FROM: commit_ts, VALID_TO: nulls(count, pa.int64())}
+        values = {name: own[name] if name in own else changes.column(name[1:]) for name in self.metadata}
+        return {name: value.cast(arrow_type_of(_TYPES[name])) for name, value in values.items()}
 
     def clash(self, names: Sequence[str]) -> str | None:
         """Return the first of a source's columns that has the name of a metadata column; None where none has."""
