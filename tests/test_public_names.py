@@ -98,9 +98,9 @@ PUBLIC = {
     """,
     "tidecast.sources": """
         Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream VERIFICATION batch_of check_source
-        check_source_of chosen columns_of database_errors dead_letters decode_records messages_here messages_of
-        narrowed open_source parse_database read_database read_progress read_records read_topic reader_of records_here
-        source_errors source_name subjects_of then then_with unpacked verdicts_on verified with_verdict
+        check_source_of chosen columns_of database_errors dead_letters decode_records in_one_pass messages_here
+        messages_of narrowed open_source parse_database read_database read_progress read_records read_topic reader_of
+        records_here source_errors source_name subjects_of then then_with unpacked verdicts_on verified with_verdict
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Partitions Router RoutingRules

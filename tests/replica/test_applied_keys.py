@@ -86,7 +86,7 @@ def apply(keys: TableKeys, changes: DataFrame, every: list[Schedule], *, has_com
     """Apply a batch to the schedules' tables, and remember it; return how many changes were left out."""
     found = newest(changes, has_commit_ts=has_commit_ts).persist()
     keys.tidy(changes.sparkSession)
-    (asked,) = found.agg(*keys.asked()).collect()
+    (asked,) = found.agg(*keys.of.asked()).collect()
     marked = keys.mark_repeated(found, asked)
     left = 0
     for row in (found if marked is None else marked).collect():
@@ -141,7 +141,7 @@ def one(spark: SparkSession, *rows: tuple[int, bool, int]) -> DataFrame:
 
 def repeated(keys: TableKeys, changes: DataFrame) -> list[Any] | None:
     keys.tidy(changes.sparkSession)
-    (asked,) = changes.agg(*keys.asked()).collect()
+    (asked,) = changes.agg(*keys.of.asked()).collect()
     marked = keys.mark_repeated(changes, asked)
     keys.add(changes, asked)
     return None if marked is None else sorted(row["key"]["id"] for row in marked.where("repeated").collect())

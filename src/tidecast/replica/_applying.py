@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from tidecast._errors import TableRefused
@@ -16,10 +17,11 @@ from tidecast.replica._planning import Planned, Planner, cause_of, unmade
 from tidecast.replica._report import TableReport
 from tidecast.replica._run import Run
 from tidecast.replica._settling import Part
-from tidecast.replica.apply import Work, apply
-from tidecast.replica.plan import Plan, refusing, stop_at_schema_changes
+from tidecast.replica.apply import NewestChanges, Work, apply, newest_changes
+from tidecast.replica.plan import Merge, Plan, refusing, stop_at_schema_changes
 from tidecast.replica.settle import Checked, Policy, check, refuse_mismatches
 from tidecast.replica.state import Proofs
+from tidecast.replica.tables import Name
 from tidecast.spark import inheriting, persisted, union
 from tidecast.topics import refuse_dead_letters, write_dead_letters
 
@@ -59,9 +61,11 @@ class Applier:
 
     def carry_out(self, planned: Sequence[Planned]) -> Iterator[Done]:
         """Carry out the plans and yield each table's result as soon as it is done."""
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with self._newest(planned) as rows, ThreadPoolExecutor(_AT_ONCE) as pool:
             # In the order in which the pool takes them: the first of those that are left are at work.
-            left = {pool.submit(inheriting(self._carry_out), one): one for one in planned}
+            left = {
+                pool.submit(inheriting(partial(self._carry_out, rows=rows.get(p.part.name))), p): p for p in planned
+            }
             finished, total = as_completed(tuple(left)), len(left)
             while left:
                 at_work = (".".join(one.part.name) for one in islice(left.values(), _AT_ONCE))
@@ -70,14 +74,23 @@ class Applier:
                 yield future.result()
                 del left[future]
 
-    def _carry_out(self, planned: Planned) -> Done:
+    def _newest(self, planned: Sequence[Planned]) -> AbstractContextManager[Mapping[Name, NewestChanges]]:
+        """Give the changes that are merged, of all tables in one pass; those of dead letters come table by table."""
+        applied = self.run.applied
+        plans = [
+            one.plan for one in planned if one.plan is not None and any(isinstance(a, Merge) for a in one.plan.actions)
+        ]
+        alone = applied is not None and applied.again is not None
+        return newest_changes([] if alone else plans, applied, has_commit_ts=self._events.has_commit_ts)
+
+    def _carry_out(self, planned: Planned, rows: NewestChanges | None = None) -> Done:
         run, plan = self.run, planned.plan
         assert plan is not None  # only those come here
         evolves = run.on_ddl.default is OnDdl.EVOLVE
         try:
             if plan.makes:
                 run.table(planned.part.name, make_database=True)
-            done = Done(plan, *self._apply(plan, run.proofs), planned.failure)
+            done = Done(plan, *self._apply(plan, run.proofs, rows), planned.failure)
         except Exception as error:
             cause, name = cause_of(error), planned.part.name
             if plan.makes and not evolves:
@@ -102,7 +115,9 @@ class Applier:
             stop(self._events, [later.plan], self.run.policy)
         return self._carry_out(later)
 
-    def _apply(self, plan: Plan, proofs: Proofs | None) -> tuple[TableReport, Mapping[str, int]]:
+    def _apply(
+        self, plan: Plan, proofs: Proofs | None, rows: NewestChanges | None = None
+    ) -> tuple[TableReport, Mapping[str, int]]:
         refused: Counter[str] = Counter()
         run, events = self.run, self._events
 
@@ -112,11 +127,8 @@ class Applier:
                 with persisted(letters):
                     refused.update(write_dead_letters(letters, run.dead_letters))
 
-        # Of a table with a key the rows are read once, and once more where there are dead letters.
-        again = run.applied is not None and run.applied.again is not None
-        with nullcontext() if plan.merges and not again else persisted(*plan.frames):
-            report = apply(Work(plan, set_aside, events.has_commit_ts, events.ordered, run.applied, proofs))
-        return report, refused
+        work = Work(plan, rows, set_aside, events.has_commit_ts, events.ordered, run.applied, proofs)
+        return apply(work), refused
 
 
 @contextmanager

@@ -1,7 +1,16 @@
 """Where row changes come from."""
 
 from tidecast.sources._database import DATABASE_SCHEMES, Database, database_errors, parse_database, read_database
-from tidecast.sources._passes import DEAD_LETTER, chosen, columns_of, dead_letters, narrowed, then, then_with
+from tidecast.sources._passes import (
+    DEAD_LETTER,
+    chosen,
+    columns_of,
+    dead_letters,
+    in_one_pass,
+    narrowed,
+    then,
+    then_with,
+)
 from tidecast.sources._progress import Progress, check_source_of, read_progress, source_name
 from tidecast.sources._stream import Batch, TopicStream
 from tidecast.sources._survey import Messages, batch_of
@@ -38,6 +47,7 @@ __all__ = [
     "database_errors",
     "dead_letters",
     "decode_records",
+    "in_one_pass",
     "messages_here",
     "messages_of",
     "narrowed",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import and_
@@ -15,8 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.model import CHECKSUM, RECORD, TableChanges, TableSchema, row_type
-from tidecast.protocols import Decoded, Decoder, Rejected, TableVersion
-from tidecast.spark import handed_over, mapped
+from tidecast.protocols import Decoded, Decoder, Rejected, Rows, TableVersion
+from tidecast.spark import handed_over, mapped, union
 from tidecast.values import for_spark, from_spark, valid
 from tidecast.values import row_type as arrow_row_type
 
@@ -103,17 +104,28 @@ Step = Callable[[pa.RecordBatch], pa.RecordBatch]
 """A function of rows as columns: those of `tidecast.model.TableChanges.frame`, with the values of the model."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Among:
+    """Messages, how they are read, and the name of the table version of some of them."""
+
+    frame: DataFrame
+    reading: Reading
+    version: str
+
+
 @dataclass(frozen=True)
 class TypedRows:
     """The rows of one table version, and the functions that they go through: all in one pass.
 
     `begin` makes rows of what `frame` has, and `columns` is what comes out. See `tidecast.model.TableChanges.frame`.
+    `among` tells of which messages they are the rows.
     """
 
     frame: DataFrame
     begin: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]]
     columns: T.StructType
     steps: tuple[Step, ...] = ()
+    among: _Among | None = None
 
     @classmethod
     def of_version(cls, frame: DataFrame, reading: Reading, version: TableVersion) -> TypedRows:
@@ -130,7 +142,9 @@ class TypedRows:
             *CAUSE,
         ]
         alone = replace(reading, decoder=reading.decoder.of(version))
-        return cls(_likely_of(frame, version), partial(_typed, alone, version.name), T.StructType(columns))
+        begin = partial(_typed, alone, version.name)
+        among = _Among(frame, reading, version.name)
+        return cls(_likely_of(frame, version), begin, T.StructType(columns), among=among)
 
     @classmethod
     def of_frame(cls, schema: TableSchema, frame: DataFrame) -> TypedRows:
@@ -167,6 +181,31 @@ def narrowed(changes: TableChanges, *names: str) -> TableChanges:
     return then(changes, partial(_narrowed, names), T.StructType([columns[name] for name in names]))
 
 
+def in_one_pass(parts: Sequence[TableChanges]) -> DataFrame:
+    """Return the rows of several table versions, at least one, which have the same columns, as one frame.
+
+    The messages that they are among are read once for all of them.
+    """
+    ways = [_on_the_way(part) for part in parts]
+    if len(ways) == 1:
+        return ways[0]()
+    alone, together = list[DataFrame](), dict[int, list[TypedRows]]()
+    for way in ways:
+        if way.among is None:
+            alone.append(way())
+        else:
+            together.setdefault(id(way.among.frame), []).append(way)
+    for found in together.values():
+        steps = defaultdict[str, list[tuple[Step, ...]]](list)
+        for way in found:
+            assert way.among is not None
+            steps[way.among.version].append(way.steps)
+        among = found[0].among
+        assert among is not None
+        alone.append(mapped(among.frame, partial(_all_through, among.reading, dict(steps)), found[0].columns))
+    return union(alone)
+
+
 def columns_of(changes: TableChanges) -> T.StructType:
     """Return the columns of changes; their frame is not planned for it."""
     return changes.source.columns if isinstance(changes.source, TypedRows) else changes.frame.schema
@@ -190,8 +229,20 @@ def _through(
     begin: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]], steps: Sequence[Step], batch: pa.RecordBatch
 ) -> Iterator[pa.RecordBatch]:
     for rows in begin(batch):
-        made = reduce(lambda found, step: step(found), steps, rows)
-        yield pa.RecordBatch.from_arrays([for_spark(column) for column in made.columns], names=made.schema.names)
+        yield _made(steps, rows)
+
+
+def _all_through(
+    reading: Reading, steps: Mapping[str, Sequence[Sequence[Step]]], messages: pa.RecordBatch
+) -> Iterator[pa.RecordBatch]:
+    for rows in reading.read(messages).rows:
+        for some in steps.get(rows.version.name, ()):
+            yield _made(some, _changes(rows, messages))
+
+
+def _made(steps: Sequence[Step], rows: pa.RecordBatch) -> pa.RecordBatch:
+    made = reduce(lambda found, step: step(found), steps, rows)
+    return pa.RecordBatch.from_arrays([for_spark(column) for column in made.columns], names=made.schema.names)
 
 
 def _likely_of(frame: DataFrame, version: TableVersion) -> DataFrame:
@@ -210,13 +261,17 @@ def _likely_of(frame: DataFrame, version: TableVersion) -> DataFrame:
 
 def _typed(reading: Reading, name: str, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     for rows in reading.read(messages).rows:
-        if rows.version.name != name:
-            continue
-        record = messages.take(pa.array(rows.at))
-        columns = {f.name: record.column(f.name) for f in RECORD.fields}
-        for column in ("op", "commit_ts", "table_id", "old", "data", "checksum", "reason", "detail"):
-            columns[column] = getattr(rows, column)
-        yield pa.RecordBatch.from_pydict(columns)
+        if rows.version.name == name:
+            yield _changes(rows, messages)
+
+
+def _changes(rows: Rows, messages: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows as columns: those of `tidecast.model.TableChanges.frame`."""
+    record = messages.take(pa.array(rows.at))
+    columns = {f.name: record.column(f.name) for f in RECORD.fields}
+    for column in ("op", "commit_ts", "table_id", "old", "data", "checksum", "reason", "detail"):
+        columns[column] = getattr(rows, column)
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _as_they_are(schema: TableSchema, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -73,7 +73,7 @@ def append(
     with ExitStack() as kept:
         rows = once_each(plan, changes)
         rows = keep(with_row_key(rows) if keys else rows, kept)
-        asked = rows.agg(*keys.asked()).first() if keys else None
+        asked = rows.agg(*keys.of.asked()).first() if keys else None
         fresh = rows
         if keys and asked and (marked := keys.mark_repeated(rows, asked)):
             fresh = marked.where(~F.col("repeated"))
@@ -143,7 +143,7 @@ def _append_again(
         doubtful = letters.join(shown.where("doubtful"), same, "left_semi")
         if not doubtful.isEmpty():
             again.keep([c.frame for c in plan.accepted], doubtful, _DOUBTFUL)
-        asked = rows.agg(*keys.asked()).collect()[0]
+        asked = rows.agg(*keys.of.asked()).collect()[0]
         fresh = again.without_appended(rows, noted)
         if plan.present and (marked := keys.mark_repeated(fresh, asked)):
             fresh = marked.where(~F.col("repeated"))

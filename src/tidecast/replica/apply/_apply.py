@@ -16,7 +16,8 @@ from tidecast.replica.apply._alter import alter, names_afterwards, no_rows, rema
 from tidecast.replica.apply._append import append, once_each
 from tidecast.replica.apply._changes import changes_of, table_changes
 from tidecast.replica.apply._history import laid_out, moments
-from tidecast.replica.apply._merge import merge, newest_changes, with_action
+from tidecast.replica.apply._merge import merge, with_action
+from tidecast.replica.apply._newest import Newest, NewestChanges, newest_changes
 from tidecast.replica.apply._reports import report_of
 from tidecast.replica.apply._rows import key_type, stored_columns
 from tidecast.replica.apply._truncate import truncate
@@ -50,11 +51,13 @@ from tidecast.spark import union
 class Work:
     """The arguments of the functions that carry out one plan's actions.
 
-    `has_commit_ts`, `ordered`: see `Events`. `set_aside` is told how many changes there are, before any is applied.
+    `newest` are the changes that are merged, None where they are not known yet. `has_commit_ts`, `ordered`: see
+    `Events`. `set_aside` is told how many changes there are, before any is applied.
     `applied` are the keys of the batches before: no older change sets one back.
     """
 
     plan: Plan
+    newest: NewestChanges | None
     set_aside: Callable[[Checked], None]
     has_commit_ts: bool
     ordered: bool
@@ -80,6 +83,7 @@ def apply(work: Work) -> TableReport:
     plan, applied = work.plan, work.applied
     if applied and applied.again and plan.merges and plan.accepted:
         plan = work.plan = of_letters(plan, applied.again)
+        work.newest = None
     rows: Callable[[Work], TableReport] = _no_rows
     for action in plan.actions:
         match action:
@@ -137,9 +141,12 @@ def _no_rows(work: Work) -> TableReport:
 
 
 def _merge(work: Work) -> TableReport:
-    plan, timed = work.plan, work.has_commit_ts
+    plan, timed = work.plan, work.has_commit_ts or work.ordered
     keys = work.applied.of(plan.database, plan.table, key_type(plan)) if work.applied else None
-    return merge(plan, work.set_aside, keys, work.proof, has_commit_ts=timed, ordered=work.ordered)
+    if work.newest:
+        return merge(plan, work.newest, work.set_aside, keys, work.proof, timed=timed)
+    with newest_changes([plan], work.applied, has_commit_ts=work.has_commit_ts) as alone:
+        return merge(plan, alone[plan.database, plan.table], work.set_aside, keys, work.proof, timed=timed)
 
 
 def _keep_versions(work: Work) -> TableReport:
@@ -173,7 +180,7 @@ def _remember_deletes(plan: Plan, applied: AppliedKeys, *, has_commit_ts: bool) 
     else:
         keys = applied.of(plan.database, plan.table, evolution.shape.struct)
         deletes = newest(found, has_commit_ts=has_commit_ts)
-    (asked,) = deletes.agg(*keys.asked()).collect()
+    (asked,) = deletes.agg(*keys.of.asked()).collect()
     keys.add(deletes, asked)
 
 
@@ -183,6 +190,7 @@ def rows_made(plan: Plan, *, has_commit_ts: bool) -> DataFrame:
         versions = laid_out(plan, moments(changes_of(plan)), 0)
         return versions.where(F.col("action").isNotNull()).select(stored_columns(plan))
     if plan.merges:
-        actions = with_action(plan, newest_changes(plan, has_commit_ts=has_commit_ts), hashed=False)
+        changes = Newest.of([plan], has_commit_ts=has_commit_ts).changes(plan)
+        actions = with_action(plan, changes, hashed=False)
         return actions.where(F.col("action").isNotNull()).select(stored_columns(plan))
     return once_each(plan, changes_of(plan).where("fits")).select(stored_columns(plan))

@@ -25,7 +25,8 @@ from tidecast.values import nulls, valid
 
 _PLACE = ("topic", "partition", "offset", "commit_ts")
 _LOST = T.ArrayType(T.BooleanType())
-_ROW, _MESSAGE, _OP = "_tidecast row", "_tidecast message", "_tidecast op"
+_OF_MESSAGE = _ROW, _MESSAGE, _OP, _SENT_TABLE = "_row", "_message", "_op", "_sent_table"
+"""What the hashes of a row without a key are made of."""
 
 
 def changes_of(plan: Plan) -> DataFrame:
@@ -60,6 +61,21 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
     An update that changes the key gives a second row that deletes the old one, and has no verdict. In a log each change
     is one row, without a key, and a delete has the row before it.
     """
+    made = at_the_door(change, evolution, doubtful, contents)
+    if evolution.shape.key and not contents.is_log:
+        return made.frame
+    names = columns_of(made).names[: -len(_OF_MESSAGE)]
+    row = columns_of(made)[_ROW].dataType
+    assert isinstance(row, T.StructType)
+    told = [F.col(_OP), *([F.col(_SENT_TABLE)] if is_sent(change) else [])]
+    known = identity(row.fieldNames(), F.col(_ROW), told, F.col(_MESSAGE))
+    return made.frame.select(*names[: len(_PLACE)], *known, *names[len(_PLACE) :])
+
+
+def at_the_door(
+    change: TableChanges, evolution: Evolution, doubtful: Sequence[str], contents: Contents
+) -> TableChanges:
+    """Return changes on their way to the columns of `table_changes`; without a key, to what its hashes are made of."""
     door = _Door.of(change, evolution, doubtful, contents)
     given = columns_of(change)
     after = [T.StructField("row", evolution.shape.struct)]
@@ -77,18 +93,16 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
         T.StructField("corrupted", T.BooleanType()),
     ]
     if door.key:
-        return then(change, partial(_at_door, door), T.StructType(columns)).frame
+        return then(change, partial(_at_door, door), T.StructType(columns))
     sent = is_sent(change)
-    row = given[SENT if sent else "data"].dataType
-    assert isinstance(row, T.StructType)
     message = T.StructType([given["timestamp"], T.StructField("key", T.BinaryType()), given["value"]])
-    more = [T.StructField(_ROW, row), T.StructField(_MESSAGE, message), T.StructField(_OP, T.StringType())]
-    more += [given[SENT_TABLE]] if sent else []
-    frame = then(change, partial(_at_door, door), T.StructType([*columns, *more])).frame
-    told = [F.col(name) for name in (_OP, *([SENT_TABLE] if sent else []))]
-    names = [f.name for f in columns]
-    known = identity(row.fieldNames(), F.col(_ROW), told, F.col(_MESSAGE))
-    return frame.select(*names[: len(_PLACE)], *known, *names[len(_PLACE) :])
+    more = [
+        T.StructField(_ROW, given[SENT if sent else "data"].dataType),
+        T.StructField(_MESSAGE, message),
+        T.StructField(_OP, T.StringType()),
+        T.StructField(_SENT_TABLE, T.StringType()),
+    ]
+    return then(change, partial(_at_door, door), T.StructType([*columns, *more]))
 
 
 def _fields(columns: Mapping[str, T.DataType]) -> list[T.StructField]:
@@ -172,7 +186,7 @@ def _at_door(door: _Door, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns[_ROW] = rows.column(SENT) if sent else row_image(rows, of_deletes=log)
         columns[_MESSAGE] = _struct({name: rows.column(name) for name in ("timestamp", "key", "value")}, count)
         columns[_OP] = rows.column("op")
-        columns |= {SENT_TABLE: rows.column(SENT_TABLE)} if sent else {}
+        columns[_SENT_TABLE] = rows.column(SENT_TABLE) if sent else nulls(count, pa.string())
     made = pa.RecordBatch.from_pydict(columns)
     return _with_left_behind(door, rows, made) if door.may_move else made
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import and_, or_
+from operator import and_
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -27,20 +28,8 @@ class BatchKeys:
     has_nulls: bool = True
 
     @classmethod
-    def asked(cls, key: T.StructType) -> list[Column]:
-        """Return the aggregates of which `of` makes it; they read `key`, a struct of this type, null for no key."""
-        column = F.col("key")
-        null = reduce(or_, (column[name].isNull() for name in key.names))
-        ends = ((F.min, "least"), (F.max, "greatest"))
-        return [
-            F.count("key").alias("keys"),
-            F.count_if(column.isNotNull() & null).alias("keys with nulls"),
-            *(end(column[f.name]).alias(f"{which} {n}") for n, f in _ranged(key) for end, which in ends),
-        ]
-
-    @classmethod
-    def of(cls, row: Row, key: T.StructType) -> BatchKeys:
-        """Return the keys of a batch by its aggregates."""
+    def of(cls, row: Mapping[str, Any], key: T.StructType) -> BatchKeys:
+        """Return the keys of a batch by the counts of `Newest`."""
         bounds = {
             f.name: (F.lit(row[f"least {n}"]).cast(f.dataType), F.lit(row[f"greatest {n}"]).cast(f.dataType))
             for n, f in _ranged(key)
@@ -73,4 +62,9 @@ class BatchKeys:
 
 
 def _ranged(key: T.StructType) -> list[tuple[int, T.StructField]]:
-    return [(n, f) for n, f in enumerate(key.fields) if isinstance(f.dataType, _RANGED)]
+    return [(n, f) for n, f in enumerate(key.fields) if is_ranged(f.dataType)]
+
+
+def is_ranged(kind: T.DataType) -> bool:
+    """Tell whether a table's files tell the least and the greatest value of a column."""
+    return isinstance(kind, _RANGED)

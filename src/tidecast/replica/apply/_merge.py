@@ -7,30 +7,29 @@ from contextlib import ExitStack
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidecast.replica._report import TableReport
-from tidecast.replica.apply._changes import changes_of
 from tidecast.replica.apply._history import DELETE, INSERT, UPDATE
 from tidecast.replica.apply._lookup import BatchKeys
+from tidecast.replica.apply._newest import NewestChanges
 from tidecast.replica.apply._reports import of_several_topics, report_of, unrepresentable_by_column
 from tidecast.replica.apply._rows import (
     HASHES,
     comes_late,
-    count_unrepresentable,
     counted_once,
     has_key,
     key_type,
     sql_values_of,
     stored_columns,
-    topics_of_keys,
     values_of,
     writing,
 )
-from tidecast.replica.plan import Plan, ended
-from tidecast.replica.settle import Checked, count, newest, sums_of_tallies, tallies
+from tidecast.replica.plan import Plan
+from tidecast.replica.settle import Checked, count
 from tidecast.replica.state import (
+    Counts,
     Proof,
     TableKeys,
     row_hash,
@@ -46,29 +45,28 @@ _SMALL = 1 << 20
 
 def merge(
     plan: Plan,
+    newest: NewestChanges,
     set_aside: Callable[[Checked], None],
     keys: TableKeys | None,
     proof: Proof | None,
     *,
-    has_commit_ts: bool,
-    ordered: bool,
+    timed: bool,
 ) -> TableReport:
-    # Changes that cannot be applied have no key, so that they make one group, which is counted and left out.
-    changes = newest_changes(plan, has_commit_ts=has_commit_ts, also=tallies())
+    come, changes = newest.counts, newest.changes
+    batch = BatchKeys.of(come, key_type(plan))
     if keys:
         keys.tidy(plan.place.spark)
     with ExitStack() as kept:
-        asked, hashed = _counts_of_changes(plan, keys), proof is not None
-        counts = [*_counts_of_actions(plan), *(effect(plan) if proof else ())]
+        hashed, counts = proof is not None, [*_counts_of_actions(plan), *(effect(plan) if proof else ())]
         small = _is_small(plan)
-        if small:  # one pass tells all, and one copy is kept
-            actions = with_action(plan, changes, None if plan.present is None else BatchKeys(), hashed=hashed)
-            actions, done = counted_once(actions, [*asked, *counts], kept)
-            come, batch = done, BatchKeys.of(done, key_type(plan))
-        else:  # the keys tell which of the table's rows need not be read
-            changes, come = counted_once(changes, asked, kept)
-            batch = BatchKeys.of(come, key_type(plan))
-            actions, done = counted_once(with_action(plan, changes, batch, hashed=hashed), counts, kept)
+        actions = with_action(plan, changes, BatchKeys() if small else batch, hashed=hashed)
+        done: Counts
+        if plan.present is not None:
+            actions, done = counted_once(actions, counts, kept)
+        elif hashed or plan.truncated.at or DELETED in plan.contents.columns:
+            done = actions.agg(*counts).collect()[0]
+        else:  # each key that is not deleted makes a row
+            done = {"upserted": come["alive"], "deleted": 0}
         if keys and (marked := keys.mark_repeated(actions, come)):
             actions, done = counted_once(_without_repeated(marked), counts, kept)
         checked = Checked.of(come) + count(plan.set_aside)
@@ -85,13 +83,13 @@ def merge(
                     prepare(plan, done)
                 execute(plan, to_do, done, batch)
     warnings = of_several_topics(plan, come["topics"])
-    if come["scattered"] and not (has_commit_ts or ordered):
+    if come["scattered"] and not timed:
         warnings.append(
             f"{come['scattered']} keys came in several partitions, and without a commit-ts in every message "
             "nothing tells their order: publish each key to one partition"
         )
     upserted, deleted = done["upserted"], done["deleted"]
-    lost = unrepresentable_by_column(plan, come.asDict())
+    lost = unrepresentable_by_column(plan, come)
     return report_of(plan, checked, upserted, deleted, come["keys"] - upserted - deleted, lost, warnings)
 
 
@@ -101,25 +99,6 @@ def _is_small(plan: Plan) -> bool:
         return True
     size = plan.place.size()
     return size is not None and size <= _SMALL
-
-
-def newest_changes(plan: Plan, *, has_commit_ts: bool, also: Sequence[Column] = ()) -> DataFrame:
-    """Return the newest change of each key (see `newest`), as the table takes it."""
-    keeps = DELETED in plan.contents.columns
-    changes = newest(changes_of(plan), has_commit_ts=has_commit_ts, also=also, with_last_row=keeps)
-    return ended(plan.truncated, plan.contents, _with_deleted_rows(changes), "time.commit_ts") if keeps else changes
-
-
-def _counts_of_changes(plan: Plan, keys: TableKeys | None) -> list[Column]:
-    """Return the aggregates over changes of what came, whatever it does to the table."""
-    return [
-        *BatchKeys.asked(key_type(plan)),
-        F.count_if(has_key() & (F.col("first_place") != F.col("last_place"))).alias("scattered"),
-        F.array_sort(F.array_distinct(F.flatten(F.collect_set(topics_of_keys())))).alias("topics"),
-        *count_unrepresentable(plan, F.col("after")),
-        *sums_of_tallies(),
-        *(keys.asked() if keys else ()),
-    ]
 
 
 def _counts_of_actions(plan: Plan) -> list[Column]:
@@ -191,15 +170,6 @@ def with_action(plan: Plan, changes: DataFrame, keys: BatchKeys | None = None, *
     return joined.select(*changes.columns, *named)
 
 
-def _with_deleted_rows(changes: DataFrame) -> DataFrame:
-    """Let a delete whose row came in the same batch put that row, marked as deleted, into the table."""
-    row, marked = F.col("last_row"), F.col("deleted") & F.col("last_row").isNotNull()
-    commit_ts = F.when(F.col("timed"), F.col("time.commit_ts"))
-    row = row.withField(f"metadata.{DELETED}", F.lit(True)).withField(f"metadata.{COMMIT_TS}", commit_ts)
-    after = F.when(marked, row).otherwise(F.col("after"))
-    return changes.withColumns({"after": after, "deleted": F.col("deleted") & ~marked}).drop("last_row")
-
-
 def _without_repeated(changes: DataFrame) -> DataFrame:
     """Let changes that are `repeated` do nothing, but for the delete before one."""
     left = F.when(F.col("after_delete") & F.col("present"), F.lit(DELETE))
@@ -211,13 +181,13 @@ def _without_repeated(changes: DataFrame) -> DataFrame:
     )
 
 
-def prepare(plan: Plan, done: Row) -> None:
+def prepare(plan: Plan, done: Counts) -> None:
     """Make the table ready for the actions counted in `done`, in a commit of its own if need be."""
     if done[UPDATE] or done[DELETE]:
         plan.place.before_updates()
 
 
-def execute(plan: Plan, actions: DataFrame, done: Row, keys: BatchKeys, where: Sequence[Column] = ()) -> None:
+def execute(plan: Plan, actions: DataFrame, done: Counts, keys: BatchKeys, where: Sequence[Column] = ()) -> None:
     """Do what `action` says to the table, where the aggregates of `_counts_of_actions` came to `done`.
 
     `keys` are those of the actions; of the table's rows, only those are concerned that fulfil `where`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tidecast._counted import counted
 from tidecast.checksum import Verdict
@@ -24,7 +24,7 @@ def of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
     ]
 
 
-def unrepresentable_by_column(plan: Plan, done: dict[str, int]) -> dict[str, int]:
+def unrepresentable_by_column(plan: Plan, done: Mapping[str, int]) -> dict[str, int]:
     counts = {name: done[f"unrepresentable {n}"] for n, name in enumerate(plan.doubtful)}
     return {name: count for name, count in counts.items() if count}
 

@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 
 from tidecast.replica.plan import Plan, is_late
 from tidecast.replica.state import (
+    Counts,
     Proof,
     RowSum,
 )
@@ -24,7 +25,7 @@ def key_type(plan: Plan) -> T.StructType:
     return T.StructType([T.StructField(name, plan.evolution.shape.columns[name]) for name in plan.key])
 
 
-def writing(proof: Proof | None, done: Row, *, creates: bool = False) -> AbstractContextManager[None]:
+def writing(proof: Proof | None, done: Counts, *, creates: bool = False) -> AbstractContextManager[None]:
     """Return what knows that rows are being written which come to the aggregates of `row_sum`."""
     return proof.writing(RowSum.of(done), creates=creates) if proof else nullcontext()
 

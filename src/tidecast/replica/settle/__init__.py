@@ -18,6 +18,7 @@ from tidecast.replica.settle._check import (
 from tidecast.replica.settle._identity import IDENTITY, SENT, SENT_TABLE, identity, is_sent, row_image
 from tidecast.replica.settle._order import newest, without_repeats
 from tidecast.replica.settle._prepare import Origin, Prepared, prepared
+from tidecast.replica.settle._slots import Slots, out_of_slots
 
 __all__ = [
     "IDENTITY",
@@ -27,6 +28,7 @@ __all__ = [
     "Origin",
     "Policy",
     "Prepared",
+    "Slots",
     "check",
     "columns_in",
     "count",
@@ -37,6 +39,7 @@ __all__ = [
     "key_image",
     "misfits",
     "newest",
+    "out_of_slots",
     "prepared",
     "refuse",
     "refuse_mismatches",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +80,7 @@ class Checked:
     commit_ts: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, row: Row) -> Checked:
+    def of(cls, row: Row | Mapping[str, Any]) -> Checked:
         """Return the counts in a row that has `tallies`, null for none."""
         range_ = (row[_FIRST], row[_LAST]) if row[_FIRST] is not None else ()
         return cls({kind: row[name] or 0 for name, kind in _TALLIES.items()}, row[_CORRUPTED] or 0, range_)

@@ -10,13 +10,19 @@ from pyspark.sql.window import Window
 
 
 def newest(
-    changes: DataFrame, *, has_commit_ts: bool, also: Sequence[Column] = (), with_last_row: bool = False
+    changes: DataFrame,
+    *,
+    by: Sequence[str] = ("key",),
+    has_commit_ts: bool,
+    also: Sequence[Column] = (),
+    with_last_row: bool = False,
 ) -> DataFrame:
     """Return the newest change of each key, and more aggregates over its changes.
 
-    In: `key` struct, `deleted` boolean, `after` (anything), `topic`, `partition`, `offset`, `commit_ts`. Out: `key`,
-    `deleted`, `after`; `first_place` and `last_place`, the first and the last of the places, structs of `topic` and
-    `partition`, that the key's changes came from; and, for `AppliedKeys`:
+    `by` are the columns that tell keys apart. In: these, `key` struct, `deleted` boolean, `after` (anything), `topic`,
+    `partition`, `offset`, `commit_ts`. Out: the former, `deleted`, `after`; `first_place` and `last_place`, the first
+    and the last of the places, structs of `topic` and `partition`, that the key's changes came from; and, for
+    `AppliedKeys`:
 
     - `time` struct, by which changes of a key are compared: `commit_ts`, the highest that was read, and `later`
       boolean, whether it comes after another change of this commit-ts;
@@ -30,10 +36,10 @@ def newest(
     follows is newer, unless its commit-ts is lower than one before the delete: then it is a repetition.
     Source: Changefeeds, delivery.
     """
-    placed = _by_commit_ts(changes) if has_commit_ts else _by_offset(changes)
+    placed = _by_commit_ts(changes) if has_commit_ts else _by_offset(changes, by)
     place = F.struct("topic", "partition")
     last_row = F.max_by("after", F.when(F.col("counts") & ~F.col("deleted"), F.col("order")))
-    grouped = placed.groupBy("key").agg(
+    grouped = placed.groupBy(*by).agg(
         *([last_row.alias("last_row")] if with_last_row else ()),
         F.max_by(F.struct("deleted", "after", "time", "timed", "after_delete"), "order").alias("newest"),
         F.min(place).alias("first_place"),
@@ -56,8 +62,8 @@ def _by_commit_ts(changes: DataFrame) -> DataFrame:
     )
 
 
-def _by_offset(changes: DataFrame) -> DataFrame:
-    so_far = Window.partitionBy("key").orderBy("offset").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+def _by_offset(changes: DataFrame, by: Sequence[str]) -> DataFrame:
+    so_far = Window.partitionBy(*by).orderBy("offset").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     deleted, commit_ts, highest = F.col("deleted"), F.col("commit_ts"), F.col("highest")
     placed = changes.withColumns(
         {"highest": F.max("commit_ts").over(so_far), "generation": F.count_if("deleted").over(so_far)}

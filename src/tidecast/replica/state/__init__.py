@@ -1,7 +1,7 @@
 """The state of a replica between batches."""
 
 from tidecast.replica.state._again import Again, at_places, concerned
-from tidecast.replica.state._applied_keys import SAME_ROW, AppliedKeys, TableKeys, as_sent_again, with_row_key
+from tidecast.replica.state._applied_keys import SAME_ROW, AppliedKeys, Counts, TableKeys, as_sent_again, with_row_key
 from tidecast.replica.state._commit_notes import noted_in_commits
 from tidecast.replica.state._journal import Journaled, journaled, write_journal
 from tidecast.replica.state._ledger import AppliedBatch, check_applied, place_of, read_ledger, write_ledger
@@ -12,6 +12,7 @@ __all__ = [
     "Again",
     "AppliedBatch",
     "AppliedKeys",
+    "Counts",
     "Journaled",
     "Proof",
     "Proofs",

@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -58,6 +59,10 @@ _KINDS: Sequence[Sequence[str]] = ((), ("deletes",))
 _TIME = T.StructType([T.StructField("commit_ts", T.LongType()), T.StructField("later", T.BooleanType())])
 
 
+Counts = Row | Mapping[str, Any]
+"""What aggregates came to, by their names."""
+
+
 @dataclass(frozen=True)
 class AppliedKeys:
     """The keys that the batches of one checkpoint have applied, in a folder of it.
@@ -77,6 +82,18 @@ class AppliedKeys:
     resolved: int | None = None
     passed: int = -1
     again: Again | None = None
+
+    def asked(self) -> list[Column]:
+        """Return the aggregates over changes, as in `TableKeys.add`, that `mark_repeated` and `add` need."""
+        commit_ts, timed = F.col("time.commit_ts"), F.col("timed")
+        return [
+            F.min(F.when(timed & F.col("key").isNotNull(), commit_ts)).alias("since"),
+            F.max(F.when(self.uncovered(), commit_ts)).alias("until"),
+        ]
+
+    def uncovered(self) -> Column:
+        """Return whether a change is to be remembered, as its repetition is not left out before it comes here."""
+        return F.col("key").isNotNull() & (F.col("time.commit_ts") > F.lit(self.covered))
 
     def of(self, database: str, table: str, key: T.StructType) -> TableKeys:
         """Return those of a table whose key has these types now."""
@@ -143,19 +160,11 @@ class TableKeys:
     folder: AnyPath
     key: T.StructType
 
-    def asked(self) -> list[Column]:
-        """Return the aggregates over changes, as in `add`, that `mark_repeated` and `add` need."""
-        commit_ts, timed = F.col("time.commit_ts"), F.col("timed")
-        return [
-            F.min(F.when(timed & F.col("key").isNotNull(), commit_ts)).alias("since"),
-            F.max(F.when(self._uncovered(), commit_ts)).alias("until"),
-        ]
-
     def forget(self) -> None:
         """Forget all keys."""
         remove_tree(self.folder, ignore_errors=True)
 
-    def mark_repeated(self, changes: DataFrame, asked: Row) -> DataFrame | None:
+    def mark_repeated(self, changes: DataFrame, asked: Counts) -> DataFrame | None:
         """Add `repeated` to changes, whether the key was already brought to a later one; None where no key was."""
         since = asked["since"]
         needed = [w for w in self._written() if since is not None and w.newest >= since]
@@ -166,7 +175,7 @@ class TableKeys:
         repeated = F.coalesce(F.col("timed") & (F.col("time") < F.col("applied")), F.lit(False))
         return changes.join(known, reduce(and_, same), "left").select(*changes.columns, repeated.alias("repeated"))
 
-    def add(self, changes: DataFrame, asked: Row) -> None:
+    def add(self, changes: DataFrame, asked: Counts) -> None:
         """Remember the keys of a batch.
 
         In: `key`, `time` (see `newest`).
@@ -174,7 +183,7 @@ class TableKeys:
         if asked["until"] is None:
             return
         known = F.struct(*(F.col("key")[f.name].alias(f"k{n}") for n, f in enumerate(self.key.fields)))
-        rows = changes.where(self._uncovered()).select(known.alias("known"), F.col("time").alias("applied"))
+        rows = changes.where(self.of.uncovered()).select(known.alias("known"), F.col("time").alias("applied"))
         self._write(rows, self.of.batch, max(asked["until"], 0), 0)
 
     def times(self, spark: SparkSession) -> DataFrame:
@@ -200,10 +209,6 @@ class TableKeys:
     def since(self, spark: SparkSession, commit_ts: int) -> DataFrame:
         """Return the keys that were brought to a commit-ts or a later one: `key`."""
         return self.times(spark).where(F.col("commit_ts") >= F.lit(commit_ts)).select("key").distinct()
-
-    def _uncovered(self) -> Column:
-        """Return whether a change is to be remembered, as its repetition is not left out before it comes here."""
-        return F.col("key").isNotNull() & (F.col("time.commit_ts") > F.lit(self.of.covered))
 
     def _written(self) -> list[_Written]:
         found = ((file.path, _NAME.fullmatch(file.name)) for file in entries(self.folder))

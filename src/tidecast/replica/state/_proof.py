@@ -19,6 +19,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pyspark.sql import Column, DataFrame, Row
@@ -45,7 +46,7 @@ class RowSum:
     hash: int = 0
 
     @classmethod
-    def of(cls, row: Row) -> RowSum:
+    def of(cls, row: Row | Mapping[str, Any]) -> RowSum:
         """Return the sum in a row that has the aggregates of `row_sum`, null for nothing."""
         return cls(row[_ROWS] or 0, _wrapped(((row[_HIGH] or 0) << 32) + (row[_LOW] or 0)))
 
