@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -19,9 +19,10 @@ from tidecast.replica._run import Run
 from tidecast.replica._settling import Part
 from tidecast.replica.apply import NewestChanges, Work, apply, newest_changes
 from tidecast.replica.plan import Merge, Plan, refusing, stop_at_schema_changes
-from tidecast.replica.settle import Checked, Policy, check, refuse_mismatches
+from tidecast.replica.settle import Checked, Policy, check, refuse_mismatches, refused_rows
 from tidecast.replica.state import Proofs
 from tidecast.replica.tables import Name
+from tidecast.sources import DEAD_LETTER
 from tidecast.spark import inheriting, persisted, union
 from tidecast.topics import refuse_dead_letters, write_dead_letters
 
@@ -111,8 +112,7 @@ class Applier:
         later = self.planner.plan(Part(part.name, before.later, ddl))
         assert later.plan is not None  # as there are changes
         stop_at_schema_changes((), {part.name: later.plan}, self.run.on_ddl, {})
-        if self.run.policy.stops:
-            stop(self._events, [later.plan], self.run.policy)
+        stop(self._events, [later.plan], self.run.policy)
         return self._carry_out(later)
 
     def _apply(
@@ -131,23 +131,15 @@ class Applier:
         return apply(work), refused
 
 
-@contextmanager
-def stopping_first(run: Run, events: Events, plans: Sequence[Plan]) -> Iterator[None]:
-    """Raise for the first message that stops the run, if any may; rows that were read for that are kept meanwhile."""
-    with ExitStack() as kept:
-        if run.policy.stops:
-            for one in plans:
-                kept.enter_context(persisted(*one.frames))
-            stop(events, plans, run.policy)
-        yield
-
-
 def stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:
-    """Raise for the first message that stops the run."""
-    later = [replace(p, refused=(), outdated=(), accepted=tuple(check(c, policy) for c in p.later)) for p in plans]
-    plans = [*plans, *(one for one in later if one.accepted)]
-    changes = [change for p in plans for change in p.all_changes]
-    if policy.stops_at_mismatch and changes:
-        refuse_mismatches(changes)
-    if policy.on_error is OnError.FAIL:
-        refuse_dead_letters(union([events.rejected, *(p.dead_letters() for p in plans if p.all_changes)]))
+    """Raise for the first message that stops the run, if any may."""
+    if not policy.stops:
+        return
+    changes = [change for p in plans for change in (*p.all_changes, *(check(c, policy) for c in p.later))]
+    refused = [refused_rows(changes)] if changes else []
+    with persisted(*refused):
+        if policy.stops_at_mismatch and refused:
+            refuse_mismatches(refused[0])
+        if policy.on_error is OnError.FAIL:
+            letters = [rows.select(*DEAD_LETTER.fieldNames()) for rows in refused]
+            refuse_dead_letters(union([events.rejected, *letters]))

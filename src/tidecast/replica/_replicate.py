@@ -21,7 +21,7 @@ from tidecast._errors import ConfigError
 from tidecast._policy import DdlPolicy, DdlWords, OnError, OnMismatch, OnUnrepresentable, TableMode
 from tidecast._progress import Progress, no_progress
 from tidecast.model import Events
-from tidecast.replica._applying import Applier, Done, stopping_first
+from tidecast.replica._applying import Applier, Done, stop
 from tidecast.replica._planning import Planned, Planner, unmade_of
 from tidecast.replica._report import Replicated, TablePlan, TableReport
 from tidecast.replica._run import Run
@@ -114,10 +114,10 @@ def replicate(
     stop_at_schema_changes(settled.new_ddl, plans, on_ddl, settled.renaming.refused)
     if dry_run:
         return _planned(run, settled, planned)
-    with stopping_first(run, settled.events, list(plans.values())):
-        rejected = Counter(write_dead_letters(settled.events.rejected, letters))
-        to_do = [one for one in planned if one.plan is not None]
-        done = {(one.plan.database, one.plan.table): one for one in Applier(run, planner).carry_out(to_do)}
+    stop(settled.events, list(plans.values()), run.policy)
+    rejected = Counter(write_dead_letters(settled.events.rejected, letters))
+    to_do = [one for one in planned if one.plan is not None]
+    done = {(one.plan.database, one.plan.table): one for one in Applier(run, planner).carry_out(to_do)}
     return _commit(run, settled, planned, {name: done[name] for name in plans}, rejected)
 
 

@@ -16,7 +16,7 @@ from tidecast.replica.apply._changes import changes_of
 from tidecast.replica.apply._reports import of_several_topics, report_of, unrepresentable_by_column
 from tidecast.replica.apply._rows import comes_late, count_unrepresentable, keep, sql_values_of, stored_columns, writing
 from tidecast.replica.plan import Plan, ended
-from tidecast.replica.settle import IDENTITY, Checked, count, without_repeats
+from tidecast.replica.settle import IDENTITY, Checked, count, counted_in, without_repeats
 from tidecast.replica.state import (
     Again,
     Proof,
@@ -60,17 +60,18 @@ def append(
     applied, last, resolved = (before.get(name, {}) for name in ("tidecast", "messages", "resolved"))
     line = F.concat_ws("/", "topic", F.col("partition").cast("string"))
     end = number_at(applied, line)
-    checked = count(plan.all_changes)
-    set_aside(checked)
-    changes = changes_of(plan).where("fits")
-    if keys and plan.is_new:
-        keys.forget()  # the table was dropped: what comes again is to be in it
-    elif keys:
-        keys.tidy(plan.place.spark)
-    lines = _lines(changes.withColumns({"line": line, "known": end}))
-    for row in lines:
-        _check_follows(row, applied, last, waited=row["line"] in resolved)
     with ExitStack() as kept:
+        changes = keep(changes_of(plan), kept)
+        checked = counted_in(changes) + count(plan.set_aside)
+        set_aside(checked)
+        changes = changes.where("fits")
+        if keys and plan.is_new:
+            keys.forget()  # the table was dropped: what comes again is to be in it
+        elif keys:
+            keys.tidy(plan.place.spark)
+        lines = _lines(changes.withColumns({"line": line, "known": end}))
+        for row in lines:
+            _check_follows(row, applied, last, waited=row["line"] in resolved)
         rows = once_each(plan, changes)
         rows = keep(with_row_key(rows) if keys else rows, kept)
         asked = rows.agg(*keys.of.asked()).first() if keys else None
@@ -129,10 +130,11 @@ def _append_again(
     is not known, it stays a dead letter. `before` is the table's note.
     """
     noted = before.get("again")
-    checked = count(plan.all_changes)
-    set_aside(checked)
     with ExitStack() as kept:
-        changes = keep(changes_of(plan).where("fits"), kept)
+        changes = keep(changes_of(plan), kept)
+        checked = counted_in(changes) + count(plan.set_aside)
+        set_aside(checked)
+        changes = changes.where("fits")
         letters, key = with_row_key(again.letters(changes)), F.col("key").alias("other")
         of_letters = letters.select(key).where("other IS NOT NULL").distinct()
         others = with_row_key(at_places(changes, again.places, "left_anti"))

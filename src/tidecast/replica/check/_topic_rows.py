@@ -18,7 +18,6 @@ from tidecast.replica.plan import NEVER, Plan, Renames, Rules, carries_out, plan
 from tidecast.replica.settle import Policy, Prepared, count, prepared
 from tidecast.replica.tables import NO_SETTINGS, Contents, Name, Settings
 from tidecast.replica.targets.delta import DeltaTarget
-from tidecast.spark import persisted
 
 
 class _Nowhere(DeltaTarget):
@@ -61,13 +60,11 @@ class TopicTables:
         """
         changes, ddl = by_table(self._ready.events)
         made = self._plan(name, changes, ddl, contents)
-        with persisted(*made.frames):
-            checked = count(made.all_changes)
-            rows = None
-            if made.accepted and made.evolution.shape.columns:
-                made_of_it = rows_made(made, has_commit_ts=self.events.has_commit_ts)
-                rows = TableRows(made_of_it, made.row_key if made.merges else ())
-            yield rows, checked.total - checked.applicable
+        checked, rows = count(made.all_changes), None
+        if made.accepted and made.evolution.shape.columns:
+            made_of_it = rows_made(made, has_commit_ts=self.events.has_commit_ts)
+            rows = TableRows(made_of_it, made.row_key if made.merges else ())
+        yield rows, checked.total - checked.applicable
 
     def _plan(
         self,

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.model import RECORD, Reason, TableChanges
@@ -24,11 +23,10 @@ from tidecast.replica.plan._actions import (
 )
 from tidecast.replica.plan._evolve import Evolution
 from tidecast.replica.plan._truncated import NEVER, Truncations
-from tidecast.replica.settle import doubtful_columns, refuse
+from tidecast.replica.settle import doubtful_columns, refuse, refused_rows
 from tidecast.replica.tables import ROWS_ALONE, Contents, Shape, fills, fills_known
 from tidecast.replica.targets import TargetTable
 from tidecast.replica.targets.delta import DeltaTarget
-from tidecast.spark import union
 
 _LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
@@ -106,11 +104,6 @@ class Plan:
         return [*(c for c, _, _ in self.refused), *self.outdated]
 
     @property
-    def frames(self) -> list[DataFrame]:
-        """The frames of all its changes."""
-        return [c.frame for c in self.all_changes]
-
-    @property
     def actions(self) -> list[Action]:
         """Return the actions in their order. Only the last one may be about rows."""
         shape, key = self.evolution.shape, self.key
@@ -151,7 +144,7 @@ class Plan:
 
     def dead_letters(self) -> DataFrame:
         """Return the messages that are not applied: `RECORD`, `reason`, `detail`."""
-        return union([frame.where(F.col("reason").isNotNull()).select(_LETTER) for frame in self.frames])
+        return refused_rows(self.all_changes).select(_LETTER)
 
     @property
     def doubtful(self) -> list[str]:

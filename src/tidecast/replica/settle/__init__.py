@@ -12,6 +12,7 @@ from tidecast.replica.settle._check import (
     misfits,
     refuse,
     refuse_mismatches,
+    refused_rows,
     sums_of_tallies,
     tallies,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "prepared",
     "refuse",
     "refuse_mismatches",
+    "refused_rows",
     "row_image",
     "sums_of_tallies",
     "tallies",

@@ -24,8 +24,8 @@ from tidecast.checksum import Verdict
 from tidecast.model import RECORD, Op, Reason, TableChanges, TableSchema
 from tidecast.replica.settle._identity import row_image
 from tidecast.replica.tables import may_be_unrepresentable, table_value
-from tidecast.sources import VERIFICATION, columns_of, narrowed, then
-from tidecast.spark import reused, union
+from tidecast.sources import VERIFICATION, chosen, columns_of, in_one_pass, narrowed, then, then_with
+from tidecast.spark import reused
 from tidecast.values import TEXT, joined, valid
 
 _PLACE = ("topic", "partition", "offset")
@@ -241,8 +241,8 @@ def count(changes: Sequence[TableChanges]) -> Checked:
     if not changes:
         return Checked({})
     fits = F.col("reason").isNull().alias("fits")
-    slim = (narrowed(c, "verdict", "reason", "corrupted", "commit_ts").frame for c in changes)
-    return counted_in(union([frame.select("verdict", fits, "corrupted", "commit_ts") for frame in slim]))
+    rows = in_one_pass([narrowed(c, "verdict", "reason", "corrupted", "commit_ts") for c in changes])
+    return counted_in(rows.select("verdict", fits, "corrupted", "commit_ts"))
 
 
 def counted_in(rows: DataFrame) -> Checked:
@@ -279,28 +279,37 @@ def misfits(rows: int) -> str:
     return counted(rows, "row does not fit its checksum", "rows do not fit their checksums")
 
 
-def refuse_mismatches(changes: Sequence[TableChanges]) -> None:
-    """Raise CorruptedData if some of the row changes, which have been checked, do not fit their checksums."""
-    shown = (*_PLACE, "verdict", "reason", "detail")
-    wrong = union(
-        [narrowed(c, *shown).frame.where(F.col("verdict") == Verdict.MISMATCH).select(_first_place(c)) for c in changes]
-    )
-    (row,) = wrong.agg(F.count("*").alias("n"), F.min("first").alias("first")).collect()
+def refused_rows(changes: Sequence[TableChanges]) -> DataFrame:
+    """Return the messages of row changes, which have been checked, that are not applied.
+
+    Out: the columns of `RECORD`, `reason`, `detail`, `verdict`, and `table`, the table's name.
+    """
+    names = (*RECORD.fieldNames(), "reason", "detail", "verdict")
+    return in_one_pass([_with_name(narrowed(chosen(c, _has_reason), *names)) for c in changes])
+
+
+def _has_reason(rows: pa.RecordBatch) -> pa.Array:
+    return rows.column("reason").is_valid()
+
+
+def _with_name(changes: TableChanges) -> TableChanges:
+    return then_with(changes, partial(_named, changes.schema.name), T.StructField("table", T.StringType()))
+
+
+def _named(name: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.append_column("table", pa.repeat(name, rows.num_rows))
+
+
+def refuse_mismatches(refused: DataFrame) -> None:
+    """Raise CorruptedData if some of the rows of `refused_rows` do not fit their checksums."""
+    difference = F.when(F.col("reason") == Reason.CHECKSUM_MISMATCH, F.concat(F.lit(": "), F.col("detail")))
+    first = F.struct("offset", "topic", "partition", "table", F.coalesce(difference, F.lit("")).alias("difference"))
+    wrong = refused.where(F.col("verdict") == Verdict.MISMATCH)
+    (row,) = wrong.agg(F.count("*").alias("n"), F.min(first).alias("first")).collect()
     if row["n"]:
-        first = row["first"]
+        first_row = row["first"]
         raise CorruptedData(
-            f"{misfits(row['n'])}; the first is of {first['table']}{first['difference']}",
-            where=" ".join(f"{name} {first[name]}" for name in _PLACE if first[name] is not None),
+            f"{misfits(row['n'])}; the first is of {first_row['table']}{first_row['difference']}",
+            where=" ".join(f"{name} {first_row[name]}" for name in _PLACE if first_row[name] is not None),
             hint="verify shows them, --on-mismatch dead-letter sets them aside",
         )
-
-
-def _first_place(changes: TableChanges) -> Column:
-    difference = F.when(F.col("reason") == Reason.CHECKSUM_MISMATCH, F.concat(F.lit(": "), F.col("detail")))
-    return F.struct(
-        "offset",
-        "topic",
-        "partition",
-        F.lit(changes.schema.name).alias("table"),
-        F.coalesce(difference, F.lit("")).alias("difference"),
-    ).alias("first")
