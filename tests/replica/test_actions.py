@@ -12,7 +12,8 @@ from tidecast.model import Column, DataType, Index, TableSchema
 from tidecast.replica.plan import AlterTable
 from tidecast.replica.plan._actions import alteration
 from tidecast.replica.plan._applied_versions import AppliedVersions
-from tidecast.replica.plan._evolve import OnNewKey, reconcile
+from tidecast.replica.plan._evolve import reconcile
+from tidecast.replica.plan._shapes import OnNewKey
 from tidecast.replica.tables import Shape
 
 _INT, _LONG = T.IntegerType(), T.LongType()

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tidecast._errors import TableRefused
 from tidecast.model import compose
-from tidecast.replica.plan._evolve import KEY_CHANGED
+from tidecast.replica.plan._shapes import KEY_CHANGED
 
 _T0 = compose(1_700_000_000_000)
 _N, _V = ({**ID, "name": name} for name in "nv")

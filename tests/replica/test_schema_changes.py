@@ -23,7 +23,8 @@ import tidecast
 from tidecast._errors import ConfigError, TableRefused
 from tidecast._policy import DdlKind, DdlPolicy, OnDdl
 from tidecast.model import Column, DataType, TableSchema
-from tidecast.replica.plan._evolve import reconcile, steps
+from tidecast.replica.plan._applied_versions import steps
+from tidecast.replica.plan._evolve import reconcile
 from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.replica.targets.delta._table import is_widening
 

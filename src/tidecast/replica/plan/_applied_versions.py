@@ -7,7 +7,7 @@ had been dropped. A type that changed between two batches shows in no column of 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import astuple, dataclass, field, replace
 from urllib.parse import quote, unquote
 
@@ -121,3 +121,34 @@ _MEMORY = TypeAdapter(AppliedVersions)
 def _fingerprint(version: TableSchema) -> str:
     definition = version.handle_key, [(c.name, astuple(c.data_type)) for c in version.columns]
     return hashlib.blake2b(repr(definition).encode(), digest_size=8).hexdigest()
+
+
+def steps(columns: Iterable[str], moves: Iterable[Move]) -> list[tuple[str, str]]:
+    """Return what is to be done to a table with these columns, one after the other: pairs of an old and a new name.
+
+    No new name says that the column is dropped. A name that is still in use is taken by way of another one.
+    """
+    there, done = list(columns), list[tuple[str, str]]()
+
+    def rename(old: str, new: str) -> None:
+        done.append((old, new))
+        there[there.index(old)] = new
+
+    for move in moves:
+        for name in move.dropped:
+            if name in there:
+                done.append((name, ""))
+                there.remove(name)
+        waiting = []
+        for new, old in [(new, old) for new, old in move.renamed if old in there]:
+            if new.lower() in {name.lower() for name in there}:
+                waiting.append((new, _ASIDE.format(new)))
+                rename(old, waiting[-1][1])
+            else:
+                rename(old, new)
+        for new, aside in waiting:
+            rename(aside, new)
+    return done
+
+
+_ASIDE = "_tidecast {}"

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from urllib.parse import quote, unquote
 
-from pyspark.sql import functions as F
-
 from tidecast._policy import DdlKind, DdlPolicy, OnDdl, OnUnrepresentable
 from tidecast.model import Ddl, Reason, TableChanges, TableSchema
 from tidecast.replica.plan._applied_versions import AppliedVersions
-from tidecast.replica.plan._evolve import Evolution, OnNewKey, delete_objection, reconcile, with_wider_key
+from tidecast.replica.plan._deletes import with_wider_key
+from tidecast.replica.plan._evolve import Evolution, reconcile
 from tidecast.replica.plan._key_change import is_before, is_later, notes_of, objection, on_new_key, rekeyed_by
 from tidecast.replica.plan._notes import (
     KEYSPACE,
@@ -26,6 +25,8 @@ from tidecast.replica.plan._notes import (
     sources_of,
 )
 from tidecast.replica.plan._plan import Plan, Refused
+from tidecast.replica.plan._refused import is_of_dropped, of_others, refusal, without_their_key
+from tidecast.replica.plan._shapes import OnNewKey
 from tidecast.replica.plan._truncated import NEVER, Truncations, kind_of
 from tidecast.replica.plan._waiting import WAITING, Told, told_since, waiting_since
 from tidecast.replica.settle import Origin, Policy, check
@@ -146,7 +147,7 @@ class _Decision:
             change
             for change in self.given
             if (key is not None and is_before(change, self._rekeyed or 0, key))
-            or _is_of_dropped(change, self.facts.truncated)
+            or is_of_dropped(change, self.facts.truncated)
         ]
 
     @cached_property
@@ -199,7 +200,7 @@ class _Decision:
     def _unfit(self) -> list[Refused]:
         """Return the changes of another table, and those without the key that other changes have."""
         mine = [change for change in self._changes if change.keyspace in (None, "", self._keyspace)]
-        return _of_others(self._changes, self._keyspace) + _without_their_key(mine)
+        return of_others(self._changes, self._keyspace) + without_their_key(mine)
 
     @cached_property
     def _fit(self) -> list[TableChanges]:
@@ -289,7 +290,7 @@ class _Decision:
         if len(self._sources) > 1:
             among = f" ({', '.join(self._sources)} become one table)"
         now = [change for change in self._fit if id(change) not in later]
-        causes = [_refusal(change, self._evolution, self.rules.contents, self._on_new_key) for change in now]
+        causes = [refusal(change, self._evolution, self.rules.contents, self._on_new_key) for change in now]
         return [(change, cause and f"{cause}{among}") for change, cause in zip(now, causes, strict=True)]
 
     def _notes(self) -> dict[str, str]:
@@ -339,32 +340,3 @@ class _Decision:
             makes=bool(self._telling) and self._present is None,
             waited=self._still_waits,
         )
-
-
-def _is_of_dropped(change: TableChanges, cut: Truncations) -> bool:
-    """Tell whether changes are all of a table that was dropped; one that comes back by RECOVER keeps its version."""
-    if change.schema.version >= cut.dropped:
-        return False
-    return change.frame.where(F.col("commit_ts") >= F.lit(cut.dropped)).isEmpty()
-
-
-def _of_others(changes: Sequence[TableChanges], keyspace: str | None) -> list[Refused]:
-    """Return the changes of a table that has the same name, but another keyspace."""
-    rest = f"and the table there is of keyspace {keyspace}: give each keyspace a place of its own"
-    others = [c for c in changes if c.keyspace not in (None, "", keyspace)]
-    return [(c, Reason.FOREIGN_SCHEMA, f"of keyspace {c.keyspace}, {rest}") for c in others]
-
-
-def _without_their_key(changes: Sequence[TableChanges]) -> list[Refused]:
-    """Refuse changes without a key whose table version has a key in other changes."""
-    keyed = {c.schema.version for c in changes if c.upserts_from is not None and c.schema.handle_key}
-    unkeyed = [c for c in changes if c.schema.version in keyed and not c.schema.handle_key]
-    return [(c, Reason.BAD_MESSAGE, "no key, which other rows of the same schema have") for c in unkeyed]
-
-
-def _refusal(change: TableChanges, evolution: Evolution, contents: Contents, new_key: OnNewKey) -> str | None:
-    if contents.is_log and not evolution.shape.columns:
-        return "a delete before any row has shown the table's columns"
-    if change.upserts_from is not None:
-        return evolution.refused.get(change.schema)
-    return delete_objection(evolution, change.schema, new_key)

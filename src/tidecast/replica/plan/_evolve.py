@@ -8,17 +8,26 @@ followed: from such a version on, a table's rows are refused. So is another key,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
-
-from pyspark.sql import types as T
 
 from tidecast import model
 from tidecast._policy import CARRY_OUT, DdlKind, DdlPolicy, OnDdl
-from tidecast.model import DataType, Kind, TableSchema, bit_width
+from tidecast.model import TableSchema
 from tidecast.replica.plan._applied_versions import AppliedVersions, Move
-from tidecast.replica.tables import Shape, hashed, holds, is_text, source_type, table_type
+from tidecast.replica.plan._shapes import (
+    KEY_CHANGED,
+    OnNewKey,
+    alters,
+    clash,
+    following,
+    key_text,
+    objection,
+    shape_of,
+    widened,
+    wider,
+)
+from tidecast.replica.tables import Shape, table_type
 
 _NOTHING = AppliedVersions()
 _LENIENT = DdlPolicy()
@@ -26,29 +35,7 @@ _NEVER: Mapping[int, Mapping[str, str]] = {}
 News = tuple[DdlKind | None, str]
 """What a version changed: its kind, if it has one, and in words."""
 
-KEY_CHANGED = "the key changed from"
 _TOO_OLD = "a version from before those in the table, which does not fit them"
-
-_ROUNDED = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
-_EXACT = (*_ROUNDED, Kind.INTEGER)
-
-_KEPT = {
-    (Kind.YEAR, Kind.INTEGER),
-    (Kind.YEAR, Kind.DECIMAL),
-    (Kind.INTEGER, Kind.DECIMAL),
-    (Kind.DECIMAL, Kind.INTEGER),
-    (Kind.FLOAT, Kind.DOUBLE),
-    *((kind, Kind.TEXT) for kind in (Kind.ENUM, Kind.SET, Kind.JSON, Kind.TIME, Kind.VECTOR, Kind.DECIMAL)),
-}
-"""Changes of a kind after which a table's old values are still MySQL's."""
-
-
-class OnNewKey(Enum):
-    """The effect of another key: rows are refused, the table gets it, or none, as in a log."""
-
-    REFUSE = auto()
-    FOLLOW = auto()
-    NO_KEY = auto()
 
 
 @dataclass(frozen=True)
@@ -125,9 +112,9 @@ def reconcile(
     taken = taken.knowing(line.accepted[1:]) if line.rekeyed else taken
     moved = present
     if present is not None:
-        moved = _following(present, line.moves)
+        moved = following(present, line.moves)
         moved = replace(moved, key=line.shape.key) if line.rekeyed else moved
-        if cause := _clash(moved, line.shape, taken.kept, on_new_key):
+        if cause := clash(moved, line.shape, taken.kept, on_new_key):
             return Evolution(present, {}, dict.fromkeys(given, cause), memory, clash=cause)
     first = {c.name: c for version in reversed(line.accepted) for c in taken.current(version).columns}
     # Columns may be added FIRST or AFTER others: the newest version has the order.
@@ -135,7 +122,7 @@ def reconcile(
     shape = replace(line.shape, columns={name: line.shape.columns[name] for name in ordered})
     left_out: list[str] = []
     if on_ddl.of(DdlKind.ADD_COLUMN) is OnDdl.IGNORE:
-        base = moved or _following(_shape_of(memory.current(line.accepted[0])), line.moves)
+        base = moved or following(shape_of(memory.current(line.accepted[0])), line.moves)
         left_out = [name for name in shape.columns if name not in base.columns]
         shape = replace(shape, columns={name: kind for name, kind in shape.columns.items() if name in base.columns})
     kept = [name for move in line.moves for name in move.kept]
@@ -156,7 +143,7 @@ def reconcile(
     )
     if moved is None:
         return evolution
-    merged = _widened(moved, shape)
+    merged = widened(moved, shape)
     return replace(evolution, shape=merged, changes=merged.columns != moved.columns)
 
 
@@ -184,7 +171,7 @@ def _unevolved(
     From a statement on that gives a column a name which the table has, that name means another column.
     """
     first = memory.newest or min(given, key=lambda v: v.version)
-    shape = present or _shape_of(first)
+    shape = present or shape_of(first)
     names = {name.lower() for name in shape.columns}
     reused = [(number, sorted(names & set(former))) for number, former in renamed.items() if number > first.version]
     until, taken = min(((number, found[0]) for number, found in reused if found), default=(None, ""))
@@ -204,12 +191,12 @@ def _unevolved(
 
 
 def _unfit(shape: Shape, version: TableSchema, first: TableSchema, on_new_key: OnNewKey) -> str | None:
-    by = _shape_of(version)
+    by = shape_of(version)
     types = {c.name: c.data_type for c in first.columns if c.name in shape.columns}
-    altered = ((c.name, _alters(types[c.name], c.data_type)) for c in version.columns if c.name in types)
+    altered = ((c.name, alters(types[c.name], c.data_type)) for c in version.columns if c.name in types)
     if found := next(((name, how) for name, how in altered if how), None):
         return f"column {found[0]} {found[1]}, in rows too that no message shows"
-    return _clash(replace(shape, columns={}), by, on_new_key=on_new_key) or _wider(shape, by)
+    return clash(replace(shape, columns={}), by, on_new_key=on_new_key) or wider(shape, by)
 
 
 @dataclass(frozen=True)
@@ -269,22 +256,22 @@ def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rule
     moves, news, again = list[Move](), list[News](), list[str]()
     kept = set(memory.kept)
     before = memory.current(versions[0])
-    shape = _shape_of(before)
+    shape = shape_of(before)
     settled, rekeyed, later = memory.newest in (None, versions[0]), False, list[TableSchema]()
     for n, version in enumerate(versions[1:], 1):
         there = memory.current(version)
         move = rules.move(before, there) if settled else Move(version.version)
         on_new_key = rules.on_new_key
-        old_key, key = _following(shape, [move]).key, there.handle_key
+        old_key, key = following(shape, [move]).key, there.handle_key
         rekeys = bool(old_key and key) and set(old_key or ()) != set(key) and version.version > before.version
         if rekeys and settled and not refused and on_new_key is OnNewKey.FOLLOW:
             if not (alone and n == 1 and versions[0] == memory.newest):
                 later += versions[n:]
                 break
             on_new_key = OnNewKey.NO_KEY
-        cause = next(iter(refused.values()), None) or _objection(shape, before, there, move, kept, on_new_key)
+        cause = next(iter(refused.values()), None) or objection(shape, before, there, move, kept, on_new_key)
         if settled and not cause and rules.on_ddl.of(DdlKind.ALTER_COLUMN_TYPE) is OnDdl.IGNORE:
-            cause = _wider(_following(shape, [move]), _shape_of(there))
+            cause = wider(following(shape, [move]), shape_of(there))
         if cause:
             refused[version] = cause
             continue
@@ -298,23 +285,10 @@ def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rule
         if move.changes_columns or move.kept:
             moves.append(move)
             kept |= {*move.kept}
-        shape, before = _widened(_following(shape, [move]), _shape_of(there)), there
+        shape, before = widened(following(shape, [move]), shape_of(there)), there
         shape = replace(shape, key=key) if rekeyed else shape
         settled |= version == memory.newest
     return _Line(accepted, refused, shape, tuple(moves), news, again, rekeyed, later)
-
-
-def _wider(shape: Shape, by: Shape) -> str | None:
-    """Return which column's type has become wider than a table's."""
-    here, there = shape.columns, by.columns
-    return next(
-        (
-            f"column {n} changed from {here[n].simpleString()} to {kind.simpleString()}"
-            for n, kind in there.items()
-            if n in here and not holds(here[n], kind)
-        ),
-        None,
-    )
 
 
 def _news(before: TableSchema, version: TableSchema, move: Move) -> list[News]:
@@ -332,167 +306,3 @@ def _news(before: TableSchema, version: TableSchema, move: Move) -> list[News]:
             what = f"column {column.name} changed from {was} to {column.data_type}"
             said.append((DdlKind.ALTER_COLUMN_TYPE, what))
     return said
-
-
-def with_wider_key(evolution: Evolution, deletes: Iterable[TableSchema]) -> Evolution:
-    """Return the evolution after versions that only deletes show: a key that became wider may come in those first."""
-    shape = evolution.shape
-    if evolution.refused or shape.key is None:
-        return evolution
-    for version in map(evolution.lineage.current, deletes):
-        keys = {name: table_type(version.column(name).data_type) for name in version.handle_key}
-        there = {name: shape.columns.get(name) for name in keys}
-        if set(keys) == set(shape.key) and all(here and holds(keys[name], here) for name, here in there.items()):
-            shape = _widened(shape, Shape(keys))
-    if shape.columns == evolution.shape.columns:
-        return evolution
-    wider = (DdlKind.ALTER_COLUMN_TYPE, "its key became wider")
-    return replace(evolution, shape=shape, changes=True, news=[*evolution.news, wider])
-
-
-def _following(shape: Shape, moves: Iterable[Move]) -> Shape:
-    """Return a shape after its columns were dropped and renamed."""
-    for move in moves:
-        now = {old: new for new, old in move.renamed}
-        columns = {now.get(n, n): kind for n, kind in shape.columns.items() if n not in move.dropped}
-        shape = Shape(columns, shape.key and tuple(now.get(n, n) for n in shape.key))
-    return shape
-
-
-def steps(columns: Iterable[str], moves: Iterable[Move]) -> list[tuple[str, str]]:
-    """Return what is to be done to a table with these columns, one after the other: pairs of an old and a new name.
-
-    No new name says that the column is dropped. A name that is still in use is taken by way of another one.
-    """
-    there, done = list(columns), list[tuple[str, str]]()
-
-    def rename(old: str, new: str) -> None:
-        done.append((old, new))
-        there[there.index(old)] = new
-
-    for move in moves:
-        for name in move.dropped:
-            if name in there:
-                done.append((name, ""))
-                there.remove(name)
-        waiting = []
-        for new, old in [(new, old) for new, old in move.renamed if old in there]:
-            if new.lower() in {name.lower() for name in there}:
-                waiting.append((new, _ASIDE.format(new)))
-                rename(old, waiting[-1][1])
-            else:
-                rename(old, new)
-        for new, aside in waiting:
-            rename(aside, new)
-    return done
-
-
-_ASIDE = "_tidecast {}"
-
-
-def delete_objection(evolution: Evolution, version: TableSchema, on_new_key: OnNewKey = OnNewKey.REFUSE) -> str | None:
-    """Return why deletes of a version cannot be applied, None where they can. They may show the key alone."""
-    version = evolution.lineage.current(version)
-    shape, key = evolution.shape, version.handle_key
-    if evolution.clash:
-        return evolution.clash
-    if on_new_key is OnNewKey.NO_KEY:
-        return None
-    if shape.key is not None and set(key) != set(shape.key):
-        return "deletes by another key than the table's"
-    for name in key if shape.columns else ():
-        here, there = shape.columns.get(name), table_type(version.column(name).data_type)
-        # A cast would make another key of it, and delete another row.
-        if here is None or not holds(here, there):
-            return f"deletes by a key of another type: {name} is {there.simpleString()}"
-        newest = {c.name: c.data_type for c in evolution.memory.newest.columns} if evolution.memory.newest else {}
-        if name in newest and _hashed_otherwise(newest[name], version.column(name).data_type):
-            return f"deletes by a key of another type, which has other hashes: {name}"
-    return None
-
-
-def _shape_of(version: TableSchema) -> Shape:
-    return Shape({c.name: table_type(c.data_type) for c in version.columns}, version.handle_key)
-
-
-def _widened(shape: Shape, by: Shape) -> Shape:
-    def wider(name: str) -> T.DataType:
-        here, there = shape.columns.get(name), by.columns.get(name)
-        if here is None or there is None:
-            return here or there or T.NullType()
-        return here if holds(here, there) else there
-
-    names = dict.fromkeys([*shape.columns, *by.columns])
-    return Shape({name: wider(name) for name in names}, by.key if shape.key is None else shape.key)
-
-
-def _objection(
-    shape: Shape, before: TableSchema, version: TableSchema, move: Move, kept: Set[str], on_new_key: OnNewKey
-) -> str | None:
-    """Return why a version's rows cannot be put beside those of the version before it."""
-    taken = {name for name, _ in move.renamed} & ({*shape.columns, *kept} - {c.name for c in before.columns})
-    if taken:
-        return f"column {min(taken)} was renamed to what a column is called that the table keeps"
-    cause = _clash(_following(shape, [move]), _shape_of(version), kept | {*move.kept}, on_new_key)
-    if cause:
-        return cause
-    now = {old: new for new, old in move.renamed}
-    for old in before.columns:
-        name = now.get(old.name, old.name)
-        if name not in {c.name for c in version.columns}:
-            continue
-        how = _alters(old.data_type, version.column(name).data_type)
-        if how:
-            return f"column {name} {how}, in rows too that no message shows"
-    return None
-
-
-def _alters(old: DataType, new: DataType) -> str | None:
-    """Return what a change of type does to values that it does not make another column of."""
-    if is_text(old) and is_text(new) and old.decimal != new.decimal:
-        return "has another number of digits after the point in its text"
-    if hashed(new):  # of a table of an older version nothing tells what was hashed
-        return f"is hashed from {hashed(new)}, and was from {hashed(old)}" if _hashed_otherwise(old, new) else None
-    old, new = source_type(old), source_type(new)
-    if old.kind in _EXACT and new.kind in _EXACT and new.decimal < old.decimal:
-        return "lost digits after the point"
-    if old.kind is not new.kind and (old.kind, new.kind) not in _KEPT:
-        return f"changed from {old} to {new}"
-    if _stored(old) != _stored(new):
-        return f"is {_stored(new)} bytes long now, not {_stored(old)}"
-    if new.kind is Kind.SET and [e for e in new.elements if e in old.elements] != [
-        e for e in old.elements if e in new.elements
-    ]:
-        return "has its elements in another order"
-    return None
-
-
-def _hashed_otherwise(old: DataType, new: DataType) -> bool:
-    """Tell whether equal values of two types have other hashes in the table."""
-    return None not in (hashed(old), hashed(new)) and hashed(old) != hashed(new)
-
-
-def _stored(data_type: DataType) -> int:
-    """Return how many bytes every value of a BIT has."""
-    return bit_width(data_type) if data_type.kind is Kind.BIT else 0
-
-
-def _clash(shape: Shape, by: Shape, kept: Set[str] = frozenset(), on_new_key: OnNewKey = OnNewKey.REFUSE) -> str | None:
-    """Return why a table of one shape, with columns `kept` for itself, cannot become one that holds another's rows."""
-    other_key = shape.key is not None and set(shape.key) != set(by.key or ())
-    if other_key and on_new_key is not OnNewKey.NO_KEY:
-        return f"{KEY_CHANGED} {key_text(shape.key)} to {key_text(by.key)}"
-    for name, here in shape.columns.items():
-        there = by.columns.get(name)
-        if there is None and name in kept:
-            continue
-        if there is None:
-            return f"column {name} is gone or was renamed"
-        if not (holds(here, there) or holds(there, here)):
-            return f"column {name} changed from {here.simpleString()} to {there.simpleString()}"
-    return None
-
-
-def key_text(key: Sequence[str] | None) -> str:
-    """Return a key in words."""
-    return f"({', '.join(key)})" if key else "none"

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from tidecast._errors import ConfigError, TableRefused
 from tidecast.model import RECORD, Ddl, Events, Op, Reason, TableChanges, TableSchema, read_statement
 from tidecast.replica.tables import Name, Routes
+from tidecast.sources import narrowed
 from tidecast.spark import union
 
 _LAST = (1 << 63) - 1
@@ -163,7 +164,7 @@ class Renames:
         for changes in events.tables:
             if (changes.schema.database, changes.schema.table) == new:
                 ts = F.col("commit_ts")
-                if not changes.frame.where((ts > F.lit(free)) & (ts < F.lit(at))).isEmpty():
+                if not narrowed(changes, "commit_ts").frame.where((ts > F.lit(free)) & (ts < F.lit(at))).isEmpty():
                     raise TableRefused("rows of another table that had the new name before are among the messages")
 
     def keep_apart(self, events: Events, there: Callable[[Name], int | None]) -> None:
@@ -186,7 +187,7 @@ class Renames:
         yield from (b.schema.version for b in events.bootstraps if (b.schema.database, b.schema.table) == name)
         for changes in events.tables:
             if (changes.schema.database, changes.schema.table) == name:
-                (found,) = changes.frame.agg(F.min("commit_ts")).collect()
+                (found,) = narrowed(changes, "commit_ts").frame.agg(F.min("commit_ts")).collect()
                 yield from (at for at in found if at is not None)
 
     @property
@@ -253,8 +254,8 @@ class Renames:
         parts = [part for changes in events.tables for part in self._parts(changes)]
         tables = tuple(_called(changes, name) for name, changes in parts if name)
         lost = [
-            changes.frame.select(
-                *RECORD.fieldNames(),
+            narrowed(changes, *RECORD.fieldNames()).frame.select(
+                "*",
                 F.lit(str(Reason.TABLE_REFUSED)).alias("reason"),
                 F.lit(f"{changes.schema.name}: {self._why_apart(changes)}").alias("detail"),
             )
@@ -294,7 +295,7 @@ class Renames:
         counts = [F.count_if(test).alias(f"{n} all") for n, test in enumerate(tests)]
         counts += [F.min(F.when(test & upsert, at)).alias(f"{n} upserts") for n, test in enumerate(tests)]
         counts += [F.min(F.when(test, at)).alias(f"{n} from") for n, test in enumerate(tests)]
-        (found,) = changes.frame.agg(*counts).collect()
+        (found,) = narrowed(changes, "op", "commit_ts").frame.agg(*counts).collect()
         return [
             (
                 self.now(name, first),
