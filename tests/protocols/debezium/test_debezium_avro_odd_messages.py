@@ -41,7 +41,7 @@ from debezium_native import (
     plain,
 )
 from decoded_batches import Message, batch, damaged, said
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidecast.model import Column, DataType, Ddl, Reason, TableSchema
@@ -179,7 +179,13 @@ def messages_of_all_kinds() -> list[Message]:
 ALL = (KEYS, VALUES, CUSTOMER_KEYS, CUSTOMERS)
 
 
+def _comparable(found: dict[int, Any]) -> dict[int, str]:
+    """Damage may make a NaN, which equals nothing."""
+    return {n: repr(words) for n, words in found.items()}
+
+
 @settings(max_examples=30, deadline=None)
+@example(cuts=[], seed=39604, odd=6)
 @given(cuts=st.lists(st.integers(0, 40), max_size=5), seed=st.integers(0, 10**6), odd=st.integers(0, 6))
 def test_any_split_into_batches_says_the_same_of_damaged_messages(cuts: list[int], seed: int, odd: int) -> None:
     r, messages = random.Random(seed), messages_of_all_kinds()
@@ -193,7 +199,7 @@ def test_any_split_into_batches_says_the_same_of_damaged_messages(cuts: list[int
     parts: dict[int, Any] = {}
     for start, end in pairwise(ends):
         parts |= said(known.decode(batch(messages[start:end])), start)
-    assert parts == whole
+    assert _comparable(parts) == _comparable(whole)
     kinds = {n: len(words) for n, words in whole.items()}
     assert {n: len(words) for n, words in said_without_values(known, messages).items()} == kinds
 
