@@ -44,8 +44,8 @@ PUBLIC = {
     "tidecast.model": """
         Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
         LOGICAL_BITS MAX_DECIMAL_PRECISION Name Op Pipeline RECORD Reason RowSource SchemaHistory SchemaKey Statement
-        TableChanges TableSchema bit_width checked compose ddl_action ddl_type filter_commit_ts
-        latest_tso physical_ms read_statement row_type sanitize spark_type split_at_commit_ts to_datetime
+        TableChanges TableSchema bit_width checked compose ddl_action ddl_type
+        latest_tso physical_ms read_statement row_type sanitize spark_type to_datetime
         usual_length with_commit_ts
     """,
     "tidecast.spark": """
@@ -98,9 +98,10 @@ PUBLIC = {
     """,
     "tidecast.sources": """
         Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream VERIFICATION batch_of check_source
-        check_source_of chosen columns_of database_errors dead_letters decode_records in_one_pass messages_here
-        messages_of narrowed open_source parse_database read_database read_progress read_records read_topic reader_of
-        records_here source_errors source_name subjects_of then then_with unpacked verdicts_on verified with_verdict
+        check_source_of chosen columns_of database_errors dead_letters decode_records filter_commit_ts
+        in_one_pass messages_here messages_of narrowed open_source parse_database read_database read_progress
+        read_records read_topic reader_of records_here source_errors source_name split_at_commit_ts subjects_of
+        then then_with unpacked verdicts_on verified with_verdict
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Partitions Router RoutingRules

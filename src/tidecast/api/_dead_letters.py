@@ -19,7 +19,7 @@ from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnMismatch, OnUnre
 from tidecast._progress import Progress, no_progress
 from tidecast.api._replicate import KEYS, PROOF, lock_of, replay_window_of, source_of
 from tidecast.api._source import TopicSource, folder
-from tidecast.model import RECORD, Events, Reason, split_at_commit_ts
+from tidecast.model import RECORD, Events, Reason
 from tidecast.replica import (
     Again,
     AppliedBatch,
@@ -35,7 +35,7 @@ from tidecast.replica import (
     renamed_names,
     write_ledger,
 )
-from tidecast.sources import TopicStream, source_errors
+from tidecast.sources import TopicStream, source_errors, split_at_commit_ts
 from tidecast.spark import number_at, union
 from tidecast.storage import AnyPath, check_exclusive, locked, remove_tree, storage_path
 from tidecast.topics import (

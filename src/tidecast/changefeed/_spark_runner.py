@@ -19,11 +19,11 @@ from tidecast._errors import SourceChanged, TerminalError
 from tidecast.changefeed._runner import DEAD_LETTERS, Job, StepResult
 from tidecast.changefeed._source_tables import SourceTables
 from tidecast.config import ChangefeedConfig
-from tidecast.model import TableSchema, compose, filter_commit_ts, with_commit_ts
+from tidecast.model import TableSchema, compose, with_commit_ts
 from tidecast.protocols import protocol_named
 from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publishable, publish
 from tidecast.registry import Registry, open_registry
-from tidecast.sources import TopicStream, source_errors
+from tidecast.sources import TopicStream, filter_commit_ts, source_errors
 from tidecast.storage import AnyPath, StateFile, remove_tree
 
 _STATE, _SOURCE = "checkpoint.json", "source"

@@ -20,7 +20,6 @@ from tidecast.model._events import (
 from tidecast.model._history import InvalidSchema, SchemaHistory, checked
 from tidecast.model._names import sanitize
 from tidecast.model._schema import Column, Index, SchemaKey, TableSchema
-from tidecast.model._ts_range import filter_commit_ts, split_at_commit_ts
 from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, bit_width, spark_type, usual_length
 
 __all__ = [
@@ -54,14 +53,12 @@ __all__ = [
     "compose",
     "ddl_action",
     "ddl_type",
-    "filter_commit_ts",
     "latest_tso",
     "physical_ms",
     "read_statement",
     "row_type",
     "sanitize",
     "spark_type",
-    "split_at_commit_ts",
     "to_datetime",
     "usual_length",
     "with_commit_ts",

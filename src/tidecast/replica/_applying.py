@@ -76,7 +76,7 @@ class Applier:
                 del left[future]
 
     def _newest(self, planned: Sequence[Planned]) -> AbstractContextManager[Mapping[Name, NewestChanges]]:
-        """Give the changes that are merged, of all tables in one pass; those of dead letters come table by table."""
+        """Give what came of each key, of all tables in one pass; with dead letters it is table by table."""
         applied = self.run.applied
         plans = [
             one.plan for one in planned if one.plan is not None and any(isinstance(a, Merge) for a in one.plan.actions)

@@ -27,6 +27,7 @@ from tidecast.sources._topic import (
     source_errors,
     subjects_of,
 )
+from tidecast.sources._ts_range import filter_commit_ts, split_at_commit_ts
 from tidecast.sources._unpack import unpacked
 from tidecast.sources._verified import VERIFICATION, verdicts_on, verified, with_verdict
 
@@ -47,6 +48,7 @@ __all__ = [
     "database_errors",
     "dead_letters",
     "decode_records",
+    "filter_commit_ts",
     "in_one_pass",
     "messages_here",
     "messages_of",
@@ -61,6 +63,7 @@ __all__ = [
     "records_here",
     "source_errors",
     "source_name",
+    "split_at_commit_ts",
     "subjects_of",
     "then",
     "then_with",

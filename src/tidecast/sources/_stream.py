@@ -31,7 +31,6 @@ from tidecast.model import (
     SchemaHistory,
     TableChanges,
     compose,
-    split_at_commit_ts,
 )
 from tidecast.registry import Registry
 from tidecast.sources._passes import chosen
@@ -46,6 +45,7 @@ from tidecast.sources._progress import (
     state_of,
 )
 from tidecast.sources._topic import decode_records, open_source, protocol_of
+from tidecast.sources._ts_range import split_at_commit_ts
 from tidecast.sources._unpack import unpacked
 from tidecast.spark import union
 from tidecast.storage import AnyPath, StateFile, remove_tree, spark_input, spark_output

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from tidecast.model._ddl import Ddl
-from tidecast.model._events import RECORD, Events, Op, TableChanges
-from tidecast.spark import union
+from tidecast.model import RECORD, Ddl, Events, Op, TableChanges
+from tidecast.sources._passes import columns_of, in_one_pass, narrowed, then
 
+_PLACE = ("topic", "partition", "commit_ts")
 _LAST = (1 << 63) - 1
 
 
@@ -38,12 +42,9 @@ def split_at_commit_ts(events: Events, ts: int) -> tuple[Events, DataFrame | Non
     passed = Counter[int]()
     for row in counts:
         passed[row["table"]] += row["others"]
-    later = [
-        events.tables[number].frame.where(F.col("commit_ts") > ts).select(*RECORD.fieldNames())
-        for number, rows in passed.items()
-        if rows
-    ]
-    messages = union(later) if later else None
+    waiting = [events.tables[number].within(ts + 1, _LAST, untimed=False) for number, rows in passed.items() if rows]
+    later = [narrowed(table, *RECORD.fieldNames()) for table in waiting]
+    messages = in_one_pass(later) if later else None
     return selected, messages, passed.total(), tuple(d for d in events.ddl if d.commit_ts > ts)
 
 
@@ -74,20 +75,10 @@ def _counts(events: Events, within: Callable[[Column], Column]) -> list[Row]:
     if not events.tables:
         return []
     place = F.lit("") if events.ordered else F.concat_ws("/", "topic", "partition")
-    position = F.col(events.position) if events.position else F.lit(0).cast("bigint")
     passes = within(F.col("commit_ts"))
-    rows = [
-        table.frame.select(
-            F.lit(number).alias("table"),
-            place.alias("place"),
-            "commit_ts",
-            (F.col("op") != Op.DELETE).alias("upsert"),
-            position.alias("position"),
-        )
-        for number, table in enumerate(events.tables)
-    ]
+    rows = in_one_pass([_numbered(table, number, events.position) for number, table in enumerate(events.tables)])
     counted = (
-        union(rows)
+        rows.withColumn("place", place)
         .groupBy("table", "place")
         .agg(
             F.max("commit_ts").alias("highest"),
@@ -98,6 +89,28 @@ def _counts(events: Events, within: Callable[[Column], Column]) -> list[Row]:
         )
     )
     return counted.collect()
+
+
+def _numbered(table: TableChanges, number: int, position: str | None) -> TableChanges:
+    """Return where and when a table's changes came: `table`, its number, and `upsert`, whether it is no delete."""
+    given = columns_of(table)
+    columns = [
+        *(given[name] for name in _PLACE),
+        T.StructField("table", T.IntegerType()),
+        T.StructField("upsert", T.BooleanType()),
+        T.StructField("position", T.LongType()),
+    ]
+    return then(table, partial(_with_number, number, position), T.StructType(columns))
+
+
+def _with_number(number: int, position: str | None, rows: pa.RecordBatch) -> pa.RecordBatch:
+    count = rows.num_rows
+    told = {
+        "table": pa.repeat(pa.scalar(number, pa.int32()), count),
+        "upsert": pc.not_equal(rows.column("op"), str(Op.DELETE)),
+        "position": rows.column(position) if position else pa.repeat(pa.scalar(0, pa.int64()), count),
+    }
+    return pa.RecordBatch.from_pydict({**{name: rows.column(name) for name in _PLACE}, **told})
 
 
 def _cut(table: TableChanges, counts: Sequence[Row], *, positions: bool) -> TableChanges:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
@@ -83,16 +83,9 @@ def append(
         fresh = keep(fresh.where((F.col("offset") > F.coalesce(end, F.lit(-1))) | waited), kept)
         counts = (F.count("*").alias("upserted"), F.sum("repeats").alias("repeats"))
         effect = row_sum("count(1)", row_hash(sql_values_of(plan))) if proof else []
-        done = fresh.agg(*counts, *count_unrepresentable(plan, F.col("after")), *effect).collect()[0]
-        ends = {row["line"]: row["end"] for row in lines}
-        reached = {at: max(ends.get(at, -1), applied.get(at, -1)) for at in {**applied, **ends}}
-        last |= {row["line"]: row["last"] for row in lines if row["end"] == reached[row["line"]]}
+        done = fresh.agg(*counts, *count_unrepresentable(len(plan.doubtful)), *effect).collect()[0]
         bound = keys.of.resolved if keys else None
-        others = {at: ts for at, ts in resolved.items() if at not in ends}
-        resolved = others if bound is None else {**others, **dict.fromkeys(ends, bound)}
-        more = f', "resolved": {json.dumps(resolved)}' if resolved else ""
-        more += f', "again": {json.dumps(before["again"])}' if "again" in before else ""
-        note = f'{_NOTE}{json.dumps(reached)}, "messages": {json.dumps(last)}{more}}}'
+        note = f"{_NOTE}{_note_after(before, lines, bound)}}}"
         if plan.present is None:
             # Delta leaves no note on the commit that makes a table.
             with proof.writing(RowSum(), creates=True) if proof else nullcontext():
@@ -114,6 +107,22 @@ def append(
     upserted = done["upserted"]
     left = checked.applicable - deletes - upserted
     return report_of(plan, checked, upserted, 0, left, unrepresentable_by_column(plan, done.asDict()), warnings)
+
+
+def _note_after(before: Mapping[str, Any], lines: Sequence[Row], bound: int | None) -> str:
+    """Return what the table's history remembers after these lines were appended, without the end of the text.
+
+    `before` is what it remembered, and `bound` the resolved-ts above which rows wait.
+    """
+    applied, last, resolved = (before.get(name, {}) for name in ("tidecast", "messages", "resolved"))
+    ends = {row["line"]: row["end"] for row in lines}
+    reached = {at: max(ends.get(at, -1), applied.get(at, -1)) for at in {**applied, **ends}}
+    last = last | {row["line"]: row["last"] for row in lines if row["end"] == reached[row["line"]]}
+    others = {at: ts for at, ts in resolved.items() if at not in ends}
+    resolved = others if bound is None else {**others, **dict.fromkeys(ends, bound)}
+    more = f', "resolved": {json.dumps(resolved)}' if resolved else ""
+    more += f', "again": {json.dumps(before["again"])}' if "again" in before else ""
+    return f'{json.dumps(reached)}, "messages": {json.dumps(last)}{more}'
 
 
 def _append_again(
@@ -151,9 +160,9 @@ def _append_again(
             fresh = marked.where(~F.col("repeated"))
         fresh = keep(fresh, kept)
         effect = row_sum("count(1)", row_hash(sql_values_of(plan))) if proof else []
-        done = fresh.agg(
-            F.count("*").alias("upserted"), *count_unrepresentable(plan, F.col("after")), *effect
-        ).collect()[0]
+        done = fresh.agg(F.count("*").alias("upserted"), *count_unrepresentable(len(plan.doubtful)), *effect).collect()[
+            0
+        ]
         if plan.present is None:
             with proof.writing(RowSum(), creates=True) if proof else nullcontext():
                 plan.place.create(fresh.select(stored_columns(plan)).limit(0), plan.key, plan.notes, appended=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,7 +51,7 @@ from tidecast.spark import union
 class Work:
     """The arguments of the functions that carry out one plan's actions.
 
-    `newest` are the changes that are merged, None where they are not known yet. `has_commit_ts`, `ordered`: see
+    `newest` is what came of each key, None where that is not known yet. `has_commit_ts`, `ordered`: see
     `Events`. `set_aside` is told how many changes there are, before any is applied.
     `applied` are the keys of the batches before: no older change sets one back.
     """
@@ -143,16 +143,25 @@ def _no_rows(work: Work) -> TableReport:
 def _merge(work: Work) -> TableReport:
     plan, timed = work.plan, work.has_commit_ts or work.ordered
     keys = work.applied.of(plan.database, plan.table, key_type(plan)) if work.applied else None
-    if work.newest:
-        return merge(plan, work.newest, work.set_aside, keys, work.proof, timed=timed)
-    with newest_changes([plan], work.applied, has_commit_ts=work.has_commit_ts) as alone:
-        return merge(plan, alone[plan.database, plan.table], work.set_aside, keys, work.proof, timed=timed)
+    with _newest(work) as newest:
+        return merge(plan, newest, work.set_aside, keys, work.proof, timed=timed)
 
 
 def _keep_versions(work: Work) -> TableReport:
     plan, applied = work.plan, work.applied
     deletes = applied.deletes_of(plan.database, plan.table, key_type(plan)) if applied else None
-    return keep_versions(plan, work.set_aside, deletes, work.proof)
+    with _newest(work) as newest:
+        return keep_versions(plan, newest, work.set_aside, deletes, work.proof)
+
+
+@contextmanager
+def _newest(work: Work) -> Iterator[NewestChanges]:
+    """Give the changes that were found for all tables together, else those of this one alone."""
+    if work.newest:
+        yield work.newest
+        return
+    with newest_changes([work.plan], work.applied, has_commit_ts=work.has_commit_ts) as alone:
+        yield alone[work.plan.database, work.plan.table]
 
 
 def _append(work: Work) -> TableReport:
@@ -187,7 +196,7 @@ def _remember_deletes(plan: Plan, applied: AppliedKeys, *, has_commit_ts: bool) 
 def rows_made(plan: Plan, *, has_commit_ts: bool) -> DataFrame:
     """Return the rows of the table that a plan's changes make where there is none."""
     if plan.merges and plan.contents.is_history:
-        versions = laid_out(plan, moments(changes_of(plan)), 0)
+        versions = laid_out(plan, Newest.of([plan], has_commit_ts=has_commit_ts).changes(plan), 0)
         return versions.where(F.col("action").isNotNull()).select(stored_columns(plan))
     if plan.merges:
         changes = Newest.of([plan], has_commit_ts=has_commit_ts).changes(plan)

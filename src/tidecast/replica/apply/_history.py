@@ -26,15 +26,16 @@ from tidecast.spark import sql_name, union
 INSERT, UPDATE, DELETE = "i", "u", "d"
 
 
-def moments(changes: DataFrame, also: Sequence[Column] = ()) -> DataFrame:
+def moments(changes: DataFrame, by: Sequence[str] = ("key",), also: Sequence[Column] = ()) -> DataFrame:
     """Return the state of each key after each commit-ts, and more aggregates over its changes.
 
-    In: what `newest` reads. Out: `key`, `at` bigint, both null for changes that cannot be applied; `deleted`, `after`;
-    `first_place`, `last_place` as in `newest`. At one commit-ts a delete comes before an insert or update.
+    `by` are the columns that tell keys apart. In: what `newest` reads. Out: these and `at` bigint, null for changes
+    that cannot be applied, as is `key`; `deleted`, `after`; `first_place`, `last_place` as in `newest`. At one
+    commit-ts a delete comes before an insert or update.
     """
     at, place = F.when(F.col("key").isNotNull(), F.col("commit_ts")), F.struct("topic", "partition")
     order = F.struct(~F.col("deleted"), "offset")
-    return changes.groupBy("key", at.alias("at")).agg(
+    return changes.groupBy(*by, at.alias("at")).agg(
         F.max_by("deleted", order).alias("deleted"),
         F.max_by("after", order).alias("after"),
         F.min(place).alias("first_place"),

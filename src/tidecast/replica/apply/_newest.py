@@ -1,4 +1,4 @@
-"""The newest change of each key: one aggregate for all tables whose rows are merged."""
+"""What came of each key: its newest change, or its versions; one aggregate for all tables that have a key."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.model import TableChanges
 from tidecast.replica.apply._changes import at_the_door
+from tidecast.replica.apply._history import moments
 from tidecast.replica.apply._lookup import is_ranged
-from tidecast.replica.apply._rows import has_key, keep, key_type, topics_of_keys
+from tidecast.replica.apply._rows import count_unrepresentable, has_key, keep, key_type, topics_of_keys
 from tidecast.replica.plan import Plan, ended
 from tidecast.replica.settle import Slots, columns_in, newest, out_of_slots, sums_of_tallies, tallies
 from tidecast.replica.state import AppliedKeys
@@ -29,7 +30,7 @@ from tidecast.spark import union
 from tidecast.values import valid
 
 _TABLE, _NULLS = "table", "nulls in the key"
-_TOLD = ("deleted", "time", "timed", "after_delete")
+_OF_CHANGES, _OF_VERSIONS = ("deleted", "time", "timed", "after_delete"), ("deleted", "at")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class _Table:
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest change of each key of some tables: see `newest`.
+    """The newest change of each key of some tables, see `newest`, or its state at each commit-ts, see `moments`.
 
     `rows` has those of all tables, whose keys and rows are in slots (see `Slots`), and `table`, the number of each.
     Changes that cannot be applied have no key: they make one group of each table, which is counted and left out.
@@ -63,7 +64,7 @@ class Newest:
 
     @classmethod
     def of(cls, plans: Sequence[Plan], *, has_commit_ts: bool) -> Newest:
-        """Return the newest changes of plans whose rows are merged by key; all have the same contents."""
+        """Return what plans bring to tables with a key; all have the same contents."""
         keys, shapes = Slots.of(_types(key_type(p)) for p in plans), [p.evolution.shape for p in plans]
         rows = Slots.of(shape.columns.values() for shape in shapes)
         tables, parts = dict[Name, _Table](), list[TableChanges]()
@@ -76,24 +77,30 @@ class Newest:
             tables[one.database, one.table] = _Table(n, *here)
         keeps = DELETED in plans[0].contents.columns
         also = (F.bool_or(_NULLS).alias(_NULLS), *tallies())
-        found = newest(
-            in_one_pass(parts), by=(_TABLE, "key"), has_commit_ts=has_commit_ts, also=also, with_last_row=keeps
-        )
+        changes, by = in_one_pass(parts), (_TABLE, "key")
+        if plans[0].contents.is_history:
+            found = moments(changes, by, also)
+        else:
+            found = newest(changes, by=by, has_commit_ts=has_commit_ts, also=also, with_last_row=keeps)
         found = _only(found, plans[0], keys) if plans[0].only is not None else found
         return cls(_with_deleted_rows(found) if keeps else found, tables, keys)
 
     def changes(self, plan: Plan) -> DataFrame:
-        """Return the changes of one table, in its types: `key`, `after` (see `table_changes`), `deleted`, `time`,
-        `timed` and `after_delete`."""
+        """Return what came to one table, in its types.
+
+        Out: `key` and `after` (see `table_changes`), and of `newest` `deleted`, `time`, `timed`, `after_delete`, of
+        `moments` `deleted` and `at`.
+        """
         table = self.tables[plan.database, plan.table]
         metadata = "CAST('metadata' AS STRING), after.metadata, " if plan.contents.metadata else ""
         row = out_of_slots("after.row", table.row)
         found = self.rows.where(F.col(_TABLE) == table.number).selectExpr(
             f"if(key IS NULL, NULL, {out_of_slots('key', table.key)}) AS key",
             f"if(after IS NULL, NULL, named_struct('row', {row}, {metadata}'lost', after.lost)) AS after",
-            *_TOLD,
+            *(_OF_VERSIONS if plan.contents.is_history else _OF_CHANGES),
         )
-        return ended(plan.truncated, plan.contents, found, "time.commit_ts")
+        keeps = DELETED in plan.contents.columns
+        return ended(plan.truncated, plan.contents, found, "time.commit_ts") if keeps else found
 
     def counts(self, plans: Sequence[Plan], applied: AppliedKeys | None) -> Mapping[Name, Mapping[str, Any]]:
         """Return what came of each table, whatever it does there; the plans are those of `of`, in their order."""
@@ -105,11 +112,12 @@ class Newest:
             *(F.min(f"key.s{n}").alias(f"least {n}") for n, _ in ends),
             *(F.max(f"key.s{n}").alias(f"greatest {n}") for n, _ in ends),
             F.count_if(has_key() & ~F.col("deleted")).alias("alive"),
+            *([F.min("at").alias("since"), F.count("at").alias("moments")] if plans[0].contents.is_history else ()),
             F.count_if(has_key() & (F.col("first_place") != F.col("last_place"))).alias("scattered"),
             F.array_sort(F.array_distinct(F.flatten(F.collect_set(topics_of_keys())))).alias("topics"),
-            *_unrepresentable(longest),
+            *count_unrepresentable(longest),
             *sums_of_tallies(),
-            *(applied.asked() if applied else ()),
+            *(applied.asked() if applied and not plans[0].contents.is_history else ()),
         )
         found = {row[_TABLE]: row.asDict() for row in counted.collect()}
         return {
@@ -128,7 +136,7 @@ class Newest:
 def newest_changes(
     plans: Sequence[Plan], applied: AppliedKeys | None, *, has_commit_ts: bool
 ) -> Iterator[Mapping[Name, NewestChanges]]:
-    """Give what plans whose rows are merged by key do to each table; meanwhile Spark keeps the changes."""
+    """Give what plans bring to each table, whose rows have keys; meanwhile Spark keeps it."""
     if not plans:
         yield {}
         return
@@ -139,15 +147,11 @@ def newest_changes(
         yield {name: NewestChanges(found.changes(p), counts[name]) for p in plans for name in [(p.database, p.table)]}
 
 
-_NOTHING = {"keys": 0, "keys with nulls": 0, "alive": 0, "scattered": 0, "topics": []}
+_NOTHING = {"keys": 0, "keys with nulls": 0, "alive": 0, "moments": 0, "scattered": 0, "topics": []}
 
 
 def _types(key: T.StructType) -> list[T.DataType]:
     return [f.dataType for f in key.fields]
-
-
-def _unrepresentable(count: int) -> list[Column]:
-    return [F.count_if(F.get(F.col("after.lost"), n)).alias(f"unrepresentable {n}") for n in range(count)]
 
 
 @dataclass(frozen=True)

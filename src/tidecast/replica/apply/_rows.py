@@ -74,6 +74,6 @@ def topics_of_keys() -> Column:
     return F.when(has_key(), F.array("first_place.topic", "last_place.topic"))
 
 
-def count_unrepresentable(plan: Plan, after: Column) -> list[Column]:
-    """Return a count for each column that may have values which the table cannot hold: that of these values."""
-    return [F.count_if(F.get(after["lost"], n)).alias(f"unrepresentable {n}") for n in range(len(plan.doubtful))]
+def count_unrepresentable(columns: int) -> list[Column]:
+    """Return a count for each of the columns that `after.lost` speaks of: of the values which the table cannot hold."""
+    return [F.count_if(F.get("after.lost", n)).alias(f"unrepresentable {n}") for n in range(columns)]

@@ -9,22 +9,20 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidecast.replica._report import TableReport
-from tidecast.replica.apply._changes import changes_of
-from tidecast.replica.apply._history import DELETE, INSERT, UPDATE, laid_out, moments, open_since
+from tidecast.replica.apply._history import DELETE, INSERT, UPDATE, laid_out, open_since
 from tidecast.replica.apply._lookup import BatchKeys
 from tidecast.replica.apply._merge import counts_by_action, effect, execute, prepare
+from tidecast.replica.apply._newest import NewestChanges
 from tidecast.replica.apply._reports import of_several_topics, report_of, unrepresentable_by_column
 from tidecast.replica.apply._rows import (
     HASHES,
-    count_unrepresentable,
     keep,
     parts_of,
     stored_columns,
-    topics_of_keys,
     writing,
 )
 from tidecast.replica.plan import Plan
-from tidecast.replica.settle import Checked, count, sums_of_tallies, tallies
+from tidecast.replica.settle import Checked, count
 from tidecast.replica.state import (
     Proof,
     TableKeys,
@@ -36,18 +34,15 @@ _VERSIONS = {HASHES[0]: "after", HASHES[1]: "there"}
 
 
 def keep_versions(
-    plan: Plan, set_aside: Callable[[Checked], None], deletes: TableKeys | None, proof: Proof | None
+    plan: Plan,
+    newest: NewestChanges,
+    set_aside: Callable[[Checked], None],
+    deletes: TableKeys | None,
+    proof: Proof | None,
 ) -> TableReport:
     """Put the versions that changes made among those of the table; `deletes` are what came before it was there."""
+    changes, done = newest.changes, newest.counts
     with ExitStack() as kept:
-        changes = keep(moments(changes_of(plan), also=tallies()), kept)
-        (done,) = changes.agg(
-            F.min("at").alias("since"),
-            F.count("at").alias("moments"),
-            F.array_sort(F.array_distinct(F.flatten(F.collect_set(topics_of_keys())))).alias("topics"),
-            *count_unrepresentable(plan, F.col("after")),
-            *sums_of_tallies(),
-        ).collect()
         checked = Checked.of(done) + count(plan.set_aside)
         set_aside(checked)
         before = deletes.times(plan.place.spark) if deletes and plan.is_new else None
@@ -69,7 +64,7 @@ def keep_versions(
                 execute(plan, to_do, came, BatchKeys(), [open_since(done["since"])])
     upserted, deleted = came["upserted"], came["deleted"]
     unchanged = done["moments"] - upserted - deleted
-    lost, warnings = unrepresentable_by_column(plan, done.asDict()), of_several_topics(plan, done["topics"])
+    lost, warnings = unrepresentable_by_column(plan, done), of_several_topics(plan, done["topics"])
     return report_of(plan, checked, upserted, deleted, unchanged, lost, warnings)
 
 

@@ -87,10 +87,38 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
     """
     target = parse_target(to)
     target.check(spark)
-    batches = read_ledger(spark, target, to)
+    placed, chosen = _batches(read_ledger(spark, target, to), as_of)
+    sources = [SourceSnapshot(row["of"], *row["chosen"][1:]) for row in chosen.collect()]
+    if not sources:
+        raise TerminalError(
+            f"the ledger has no batch up to {_told(as_of)} that ended at one time of its source",
+            where=to,
+            hint="with --resolved-only each batch does",
+        )
+    rows = _versions(placed, chosen).collect()
+    names = Counter((row["database"], row["table"]) for row in rows)
+    places = {name: target.table(spark, *name, make_database=False) for name in names}
+    for row in rows:
+        later, name = row["least_later"], (row["database"], row["table"])
+        if later is not None and places[name].counts_versions and later < row["version"]:
+            raise TerminalError(
+                "the table was made anew since, and its versions count from 0 again", where=".".join(name)
+            )
+    if several := [".".join(name) for name, sources_of in names.items() if sources_of > 1]:
+        raise TerminalError("several sources are applied to this table: it is at no time of one", where=several[0])
+    found = [(row["database"], row["table"], row["version"]) for row in rows]
+    return Snapshot(
+        as_of,
+        tuple(sorted(sources, key=lambda source: source.source)),
+        tuple(TableSnapshot(name, table, places[name, table].name, version, spark) for name, table, version in found),
+    )
+
+
+def _batches(ledger: DataFrame, as_of: int) -> tuple[DataFrame, DataFrame]:
+    """Return the batches of each source with their place in its order, and the one that counts at a commit-ts."""
     # A batch that was applied once more after a crash has two rows; a new checkpoint begins with number 1 again.
     first = Window.partitionBy("source", "checkpoint")
-    batches = batches.withColumn("begun_at", F.min("applied_at").over(first))
+    batches = ledger.withColumn("begun_at", F.min("applied_at").over(first))
     in_order = Window.partitionBy("source").orderBy("begun_at", "batch", "applied_at")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     last = F.greatest(F.array_max(F.transform("tables", lambda table: table["last_commit_ts"])), "begun_ts")
@@ -110,13 +138,11 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
         .groupBy(F.col("source").alias("of"))
         .agg(F.max_by(F.struct("place", "batch", "resolved_ts"), "place").alias("chosen"))
     )
-    sources = [SourceSnapshot(row["of"], *row["chosen"][1:]) for row in chosen.collect()]
-    if not sources:
-        raise TerminalError(
-            f"the ledger has no batch up to {_told(as_of)} that ended at one time of its source",
-            where=to,
-            hint="with --resolved-only each batch does",
-        )
+    return placed, chosen
+
+
+def _versions(placed: DataFrame, chosen: DataFrame) -> DataFrame:
+    """Return the version of each table after the batch that counts, and the least one of any later batch."""
     of_chosen = placed.join(chosen, F.col("source") == F.col("of"))
     tables = of_chosen.select(
         "source", "place", F.col("chosen.place").alias("upto"), F.explode("tables").alias("of_table")
@@ -126,7 +152,7 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
     else:
         tables = tables.where("of_table.version IS NOT NULL")
     before, version = F.col("place") <= F.col("upto"), F.col("of_table.version")
-    rows = (
+    return (
         tables.groupBy("source", "of_table.database", "of_table.table")
         .agg(
             F.max_by(version, F.when(before, F.col("place"))).alias("version"),
@@ -134,34 +160,6 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
         )
         .where("version IS NOT NULL")
         .orderBy("database", "table")
-        .collect()
-    )
-    places = {
-        (row["database"], row["table"]): target.table(spark, row["database"], row["table"], make_database=False)
-        for row in rows
-    }
-    for row in rows:
-        later, name = row["least_later"], (row["database"], row["table"])
-        if later is not None and places[name].counts_versions and later < row["version"]:
-            raise TerminalError(
-                "the table was made anew since, and its versions count from 0 again", where=".".join(name)
-            )
-    names = Counter((row["database"], row["table"]) for row in rows)
-    if several := [".".join(name) for name, sources_of in names.items() if sources_of > 1]:
-        raise TerminalError("several sources are applied to this table: it is at no time of one", where=several[0])
-    return Snapshot(
-        as_of,
-        tuple(sorted(sources, key=lambda source: source.source)),
-        tuple(
-            TableSnapshot(
-                row["database"],
-                row["table"],
-                places[row["database"], row["table"]].name,
-                row["version"],
-                spark,
-            )
-            for row in rows
-        ),
     )
 
 

@@ -39,7 +39,7 @@ class Slots:
     def places(self, types: Iterable[T.DataType]) -> tuple[int, ...]:
         """Return the slot of each column of a table."""
         free = defaultdict[T.DataType, list[int]](list)
-        for n, kind in reversed([*enumerate(self.types)]):
+        for n, kind in enumerate(self.types):
             free[kind].append(n)
         return tuple(free[kind].pop() for kind in types)
 

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from tidecast.model import RECORD, Events, Reason
 from tidecast.replica.plan import moves_rows
 from tidecast.replica.tables import Name, Routes
+from tidecast.sources import narrowed
 from tidecast.spark import union
 from tidecast.storage import AnyPath, entries, remove_tree, spark_input, spark_output
 from tidecast.topics import write_dead_letters
@@ -108,7 +109,7 @@ def concerned(events: Events, places: DataFrame, routes: Routes, renamed: Iterab
     """
     tables = [routes.schema(changes.schema) for changes in events.tables]
     names = [(schema.database, schema.table) for schema in tables]
-    each = [c.frame.select(*_PLACE, F.lit(n).alias("table")) for n, c in enumerate(events.tables)]
+    each = [narrowed(c, *_PLACE).frame.select("*", F.lit(n).alias("table")) for n, c in enumerate(events.tables)]
     found = at_places(union(each), places).select("table").distinct().collect() if each else []
     theirs = {names[row["table"]] for row in found}
     pairs = [{*pair} for pair in renamed]

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -53,6 +53,9 @@ _PREFIX = 2  # characters of the folders in which Delta spreads files of tables 
 @dataclass(frozen=True)
 class DeltaTarget(TargetTable):
     """One Delta table: `name` as Spark SQL names it, `path` where it is one of a folder."""
+
+    _sizes: list[int] = field(default_factory=list, init=False, compare=False, repr=False)
+    """The size of its files when its properties were read: one question tells both."""
 
     @classmethod
     def in_folder(cls, spark: SparkSession, folder: AnyPath) -> DeltaTarget:
@@ -197,7 +200,7 @@ class DeltaTarget(TargetTable):
         rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self.location())
 
     def size(self) -> int:
-        return int(self._detail("sizeInBytes"))
+        return self._sizes[-1] if self._sizes else int(self._detail("sizeInBytes"))
 
     def before_updates(self) -> None:
         # Readers must know deletion vectors then, so the table's owner can forbid them, and a small table has none.
@@ -217,8 +220,9 @@ class DeltaTarget(TargetTable):
             self.remember(mapping)
 
     def _properties(self) -> dict[str, str]:
-        properties: dict[str, str] = self._detail("properties")
-        return properties
+        properties, size = self._details("properties", "sizeInBytes")
+        self._sizes[:] = [int(size)]
+        return dict(properties)
 
     def _detail(self, name: str) -> Any:
         return self._details(name)[0]
