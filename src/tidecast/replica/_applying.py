@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+
+from pyspark.errors import PySparkException
 
 from tidecast._errors import TableRefused
 from tidecast._policy import OnDdl, OnError
@@ -18,7 +20,7 @@ from tidecast.replica._report import TableReport
 from tidecast.replica._run import Run
 from tidecast.replica._settling import Part
 from tidecast.replica.apply import NewestChanges, Work, apply, newest_changes
-from tidecast.replica.plan import Merge, Plan, refusing, stop_at_schema_changes
+from tidecast.replica.plan import KeepVersions, Merge, Plan, refusing, stop_at_schema_changes
 from tidecast.replica.settle import Checked, Policy, check, refuse_mismatches, refused_rows
 from tidecast.replica.state import Proofs
 from tidecast.replica.tables import Name
@@ -75,14 +77,21 @@ class Applier:
                 yield future.result()
                 del left[future]
 
-    def _newest(self, planned: Sequence[Planned]) -> AbstractContextManager[Mapping[Name, NewestChanges]]:
-        """Give what came of each key, of all tables in one pass; with dead letters it is table by table."""
-        applied = self.run.applied
-        plans = [
-            one.plan for one in planned if one.plan is not None and any(isinstance(a, Merge) for a in one.plan.actions)
-        ]
+    @contextmanager
+    def _newest(self, planned: Sequence[Planned]) -> Iterator[Mapping[Name, NewestChanges]]:
+        """Give what came of each key, of all tables in one pass; with dead letters it is table by table.
+
+        So it is where the pass fails: then the tables whose rows it failed at say so themselves, and others get theirs.
+        """
+        applied, found = self.run.applied, [one.plan for one in planned if one.plan is not None]
+        plans = [plan for plan in found if any(isinstance(action, Merge | KeepVersions) for action in plan.actions)]
         alone = applied is not None and applied.again is not None
-        return newest_changes([] if alone else plans, applied, has_commit_ts=self._events.has_commit_ts)
+        with ExitStack() as kept:
+            rows: Mapping[Name, NewestChanges] = {}
+            with suppress(PySparkException):
+                together = newest_changes([] if alone else plans, applied, has_commit_ts=self._events.has_commit_ts)
+                rows = kept.enter_context(together)
+            yield rows
 
     def _carry_out(self, planned: Planned, rows: NewestChanges | None = None) -> Done:
         run, plan = self.run, planned.plan
