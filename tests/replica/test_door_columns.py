@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from tidecast.replica.apply._newest import _InSlots, _slotted
 from tidecast.replica.settle import Policy, Slots
 from tidecast.replica.settle._check import _Check, _checked, _refused
 from tidecast.replica.tables import Contents
+from tidecast.sources._passes import _made
 from tidecast.sources._stream import _fresh
 from tidecast.values import row_type
 
@@ -278,3 +280,15 @@ def test_rows_that_came_in_an_earlier_batch(
 def test_rows_between_two_commit_ts(untimed: bool, offsets: list[int]) -> None:
     rows = changes(*({"offset": n, "commit_ts": ts} for n, ts in enumerate([1, 2, 4, 5, None], 1)))
     assert _within(2, 4, untimed, rows).column("offset").to_pylist() == offsets
+
+
+def test_what_is_refused_has_the_types_of_what_is_checked() -> None:
+    """Spark takes no two batches of a task whose Arrow types differ."""
+    rows = changes({"data": row(1), "verification": _MISMATCH})
+    policy, names = (
+        Policy(OnError.DEAD_LETTER, OnMismatch.DEAD_LETTER),
+        ("topic", "value", "verdict", "reason", "detail"),
+    )
+    checked_rows = partial(_checked, _Check(_SCHEMA, policy, None, log=False))
+    made = [_made([step, lambda b: b.select(names)], rows).schema for step in (checked_rows, partial(_refused, "no"))]
+    assert made[0] == made[1]

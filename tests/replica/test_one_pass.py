@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from small_replica import SmallReplica
 
+from tidecast import DecodeError
 from tidecast.model import compose
 from tidecast.replica import _applying
 
@@ -124,3 +125,12 @@ def test_where_the_pass_fails_each_table_has_its_own(
     monkeypatch.setattr(_applying, "newest_changes", failing)
     replica.run()
     assert {name: replica.rows(table=name) for name in _ROWS} == _ROWS
+
+
+def test_a_refused_table_among_others_stops_the_run_by_its_message(spark: SparkSession, tmp_path: Path) -> None:
+    replica, name = SmallReplica(spark, tmp_path, on_error="fail"), "y" * 256
+    refused = [ddl("CREATE TABLE y", _T0, table(_T0, ID, name=name)), row(_T0 + 1, _T0, name=name, id=1)]
+    replica.topic.grow([*refused, *_messages()])
+    with pytest.raises(DecodeError, match="table-refused: no folder can have a name of 256 bytes"):
+        replica.run()
+    assert not replica.to.exists()

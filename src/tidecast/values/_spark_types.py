@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tidecast.values._arrow import nulls, valid
+from tidecast.values._arrow import BYTES, TEXT, nulls, valid
 
-_UNSIGNED = pa.decimal128(20, 0)
+_CAST = {pa.uint64(): pa.decimal128(20, 0), pa.string(): TEXT, pa.binary(): BYTES}
 
 
 def for_spark(column: pa.Array) -> pa.Array:
-    """Return a column, or rows, in types that Spark has."""
-    if column.type == pa.uint64():
-        return column.cast(_UNSIGNED)
+    """Return a column, or rows, in types that Spark has; text and bytes with 64-bit offsets.
+
+    Spark takes no two batches of a task whose Arrow types differ, and either kind of offsets may have come.
+    """
+    if column.type in _CAST:
+        return column.cast(_CAST[column.type])
     if pa.types.is_struct(column.type):
         parts = [for_spark(column.field(n)) for n in range(column.type.num_fields)]
         return pa.StructArray.from_arrays(parts, names=[f.name for f in column.type], mask=_missing(column))
