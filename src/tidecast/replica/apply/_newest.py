@@ -1,4 +1,4 @@
-"""What came of each key: its newest change, or its versions; one aggregate for all tables that have a key."""
+"""Each key's newest change, or its versions: one aggregate for all tables that have a key."""
 
 from __future__ import annotations
 
