@@ -88,7 +88,7 @@ class Pipeline(Protocol):
 
     @property
     def columns(self) -> T.StructType:
-        """What comes out."""
+        """The columns of the frame."""
 
     @property
     def steps(self) -> Sequence[Callable[[pa.RecordBatch], pa.RecordBatch]]:

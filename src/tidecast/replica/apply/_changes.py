@@ -111,7 +111,7 @@ def _fields(columns: Mapping[str, T.DataType]) -> list[T.StructField]:
 
 @dataclass(frozen=True)
 class _Door:
-    """What `table_changes` needs of a table and a version: the table's `row` and `key`, and where their values are.
+    """The columns and key of a table, `row` and `key`, and where a version has their values.
 
     `there` has the version's columns by their names in the table, `fills` what others of the table hold.
     """
