@@ -100,32 +100,49 @@ class Rereading:
         return self.reading.read(messages)
 
 
+Begin = Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]]
+"""A function that makes rows of a batch."""
+
 Step = Callable[[pa.RecordBatch], pa.RecordBatch]
 """A function of rows as columns: those of `tidecast.model.TableChanges.frame`, with the values of the model."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Among:
-    """Messages, how they are read, and the name of the table version of some of them."""
+@dataclass(frozen=True)
+class _Messages:
+    """A table version among messages, and how these are read."""
 
     frame: DataFrame
     reading: Reading
-    version: str
+    version: TableVersion
+
+    def rows(self) -> tuple[DataFrame, Begin]:
+        """Return the messages that may be of the version, and what makes rows of them."""
+        alone = replace(self.reading, decoder=self.reading.decoder.of(self.version))
+        return _likely_of(self.frame, self.version), partial(_typed, alone, self.version.name)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a table version that a frame has."""
+
+    frame: DataFrame
+    schema: TableSchema
+
+    def rows(self) -> tuple[DataFrame, Begin]:
+        """Return the frame, and what gives its rows the values of the model."""
+        return self.frame, partial(_as_they_are, self.schema)
 
 
 @dataclass(frozen=True)
 class TypedRows:
     """The rows of one table version, and the functions that they go through: all in one pass.
 
-    `begin` makes rows of what `frame` has, and `columns` is what comes out. See `tidecast.model.TableChanges.frame`.
-    `among` tells of which messages they are the rows.
+    `columns` is what comes out. See `tidecast.model.TableChanges.frame`.
     """
 
-    frame: DataFrame
-    begin: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]]
+    source: _Messages | _Rows
     columns: T.StructType
     steps: tuple[Step, ...] = ()
-    among: _Among | None = None
 
     @classmethod
     def of_version(cls, frame: DataFrame, reading: Reading, version: TableVersion) -> TypedRows:
@@ -141,19 +158,17 @@ class TypedRows:
             T.StructField("checksum", CHECKSUM),
             *CAUSE,
         ]
-        alone = replace(reading, decoder=reading.decoder.of(version))
-        begin = partial(_typed, alone, version.name)
-        among = _Among(frame, reading, version.name)
-        return cls(_likely_of(frame, version), begin, T.StructType(columns), among=among)
+        return cls(_Messages(frame, reading, version), T.StructType(columns))
 
     @classmethod
     def of_frame(cls, schema: TableSchema, frame: DataFrame) -> TypedRows:
         """Return the rows that a frame has."""
-        return cls(frame, partial(_as_they_are, schema), frame.schema)
+        return cls(_Rows(frame, schema), frame.schema)
 
     def __call__(self) -> DataFrame:
         """Return the rows."""
-        return mapped(self.frame, partial(_through, self.begin, self.steps), self.columns)
+        frame, begin = self.source.rows()
+        return mapped(frame, partial(_through, begin, self.steps), self.columns)
 
     def then(self, step: Step, columns: T.StructType) -> TypedRows:
         """Return the rows after one more step; `columns` is what comes out of it."""
@@ -189,21 +204,17 @@ def in_one_pass(parts: Sequence[TableChanges]) -> DataFrame:
     ways = [_on_the_way(part) for part in parts]
     if len(ways) == 1:
         return ways[0]()
-    alone, together = list[DataFrame](), dict[int, list[TypedRows]]()
+    frames = [way() for way in ways if isinstance(way.source, _Rows)]
+    together = defaultdict[int, dict[str, list[tuple[Step, ...]]]](lambda: defaultdict(list))
+    read = dict[int, _Messages]()
     for way in ways:
-        if way.among is None:
-            alone.append(way())
-        else:
-            together.setdefault(id(way.among.frame), []).append(way)
-    for found in together.values():
-        steps = defaultdict[str, list[tuple[Step, ...]]](list)
-        for way in found:
-            assert way.among is not None
-            steps[way.among.version].append(way.steps)
-        among = found[0].among
-        assert among is not None
-        alone.append(mapped(among.frame, partial(_all_through, among.reading, dict(steps)), found[0].columns))
-    return union(alone)
+        if isinstance(way.source, _Messages):
+            of = id(way.source.frame)
+            read[of] = way.source
+            together[of][way.source.version.name].append(way.steps)
+    for of, steps in together.items():
+        frames.append(mapped(read[of].frame, partial(_all_through, read[of].reading, dict(steps)), ways[0].columns))
+    return union(frames)
 
 
 def columns_of(changes: TableChanges) -> T.StructType:
@@ -225,9 +236,7 @@ def _narrowed(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.select(names)
 
 
-def _through(
-    begin: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]], steps: Sequence[Step], batch: pa.RecordBatch
-) -> Iterator[pa.RecordBatch]:
+def _through(begin: Begin, steps: Sequence[Step], batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     for rows in begin(batch):
         yield _made(steps, rows)
 
