@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from chaos_topic import RECORD
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as T
@@ -47,12 +48,7 @@ def changes(*rows: Row) -> pa.RecordBatch:
     """Return changes of `_SCHEMA`, each given by its columns that are not null."""
     kind = row_type(_SCHEMA)
     types = {
-        "topic": pa.string(),
-        "partition": pa.int32(),
-        "offset": pa.int64(),
-        "timestamp": pa.timestamp("us", "UTC"),
-        "key": pa.binary(),
-        "value": pa.binary(),
+        **{f.name: f.type for f in RECORD},
         "headers": pa.string(),
         "op": pa.string(),
         "commit_ts": pa.int64(),

@@ -26,7 +26,7 @@ send-bootstrap-interval-in-sec = 0
 send-bootstrap-in-msg-count = 0
 dispatchers = [{{matcher = ["*.*"], topic = "{{schema}}_{{table}}", partition = "table"}}]
 """
-_RECORD = pa.schema(
+RECORD = pa.schema(
     {
         "topic": pa.string(),
         "partition": pa.int32(),
@@ -85,7 +85,7 @@ class ChaosTopic:
         for topic, lines in records.items():
             file = self._folder / "topics" / topic / f"{self._batch:05}.parquet"
             file.parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(pa.Table.from_pylist(lines, _RECORD), file)
+            pq.write_table(pa.Table.from_pylist(lines, RECORD), file)
         self._batch += 1
 
     def send(self, broker: KafkaBroker, name: str, messages: Iterable[Sent]) -> int:

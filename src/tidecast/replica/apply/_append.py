@@ -85,7 +85,7 @@ def append(
         effect = row_sum("count(1)", row_hash(sql_values_of(plan))) if proof else []
         done = fresh.agg(*counts, *count_unrepresentable(len(plan.doubtful)), *effect).collect()[0]
         bound = keys.of.resolved if keys else None
-        note = f"{_NOTE}{_note_after(before, lines, bound)}}}"
+        note = _note_after(before, lines, bound)
         if plan.present is None:
             # Delta leaves no note on the commit that makes a table.
             with proof.writing(RowSum(), creates=True) if proof else nullcontext():
@@ -110,7 +110,7 @@ def append(
 
 
 def _note_after(before: Mapping[str, Any], lines: Sequence[Row], bound: int | None) -> str:
-    """Return what the table's history remembers after these lines were appended, without the end of the text.
+    """Return what the table's history remembers after these lines were appended.
 
     `before` is what it remembered, and `bound` the resolved-ts above which rows wait.
     """
@@ -122,7 +122,7 @@ def _note_after(before: Mapping[str, Any], lines: Sequence[Row], bound: int | No
     resolved = others if bound is None else {**others, **dict.fromkeys(ends, bound)}
     more = f', "resolved": {json.dumps(resolved)}' if resolved else ""
     more += f', "again": {json.dumps(before["again"])}' if "again" in before else ""
-    return f'{json.dumps(reached)}, "messages": {json.dumps(last)}{more}'
+    return f'{_NOTE}{json.dumps(reached)}, "messages": {json.dumps(last)}{more}}}'
 
 
 def _append_again(
@@ -160,9 +160,8 @@ def _append_again(
             fresh = marked.where(~F.col("repeated"))
         fresh = keep(fresh, kept)
         effect = row_sum("count(1)", row_hash(sql_values_of(plan))) if proof else []
-        done = fresh.agg(F.count("*").alias("upserted"), *count_unrepresentable(len(plan.doubtful)), *effect).collect()[
-            0
-        ]
+        counts = (F.count("*").alias("upserted"), *count_unrepresentable(len(plan.doubtful)))
+        done = fresh.agg(*counts, *effect).collect()[0]
         if plan.present is None:
             with proof.writing(RowSum(), creates=True) if proof else nullcontext():
                 plan.place.create(fresh.select(stored_columns(plan)).limit(0), plan.key, plan.notes, appended=True)

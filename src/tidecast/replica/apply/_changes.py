@@ -34,15 +34,7 @@ def changes_of(plan: Plan) -> DataFrame:
 
     Out: see `table_changes`; those that cannot be applied are among them, without a key.
     """
-    evolution, doubtful = plan.evolution, plan.doubtful
-    changes = union([table_changes(c, evolution, doubtful, plan.contents) for c in plan.accepted])
-    if plan.only is None:
-        return changes
-    kind = plan.only.schema["key"].dataType
-    # Changes that cannot be applied have no key, and are counted.
-    nothing = plan.only.sparkSession.range(1).select(F.lit(None).cast(kind).alias("key"))
-    those = union([plan.only, nothing]).select(F.col("key").alias("asked"))
-    return changes.join(those, F.col("key").eqNullSafe(F.col("asked")), "left_semi")
+    return union([table_changes(c, plan.evolution, plan.doubtful, plan.contents) for c in plan.accepted])
 
 
 def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence[str], contents: Contents) -> DataFrame:
@@ -198,8 +190,7 @@ def _with_left_behind(door: _Door, rows: pa.RecordBatch, made: pa.RecordBatch) -
         return made
     moved = valid(old) & np.asarray(made.column("fits")) & ~np.asarray(made.column("deleted"))
     before = door.key_of(columns_in(old), ~moved)
-    here, there = columns_in(before), columns_in(made.column("key"))
-    moved &= reduce(or_, (_differ(here[name], there[name]) for name in door.key))
+    moved &= _differ(before, made.column("key"))
     if not moved.any():
         return made
     at, n = pa.array(np.flatnonzero(moved)), int(moved.sum())
@@ -212,9 +203,11 @@ def _with_left_behind(door: _Door, rows: pa.RecordBatch, made: pa.RecordBatch) -
     )
 
 
-def _differ(a: pa.Array, b: pa.Array) -> np.ndarray:
-    unlike: np.ndarray = np.asarray(pc.fill_null(pc.not_equal(a, b), False)) | (valid(a) != valid(b))
-    return unlike
+def _differ(a: pa.StructArray, b: pa.StructArray) -> np.ndarray:
+    """Return which of two keys have another value in some column."""
+    pairs = zip(a.flatten(), b.flatten(), strict=True)
+    unlike = (np.asarray(pc.fill_null(pc.not_equal(x, y), False)) | (valid(x) != valid(y)) for x, y in pairs)
+    return reduce(or_, unlike, np.zeros(len(a), bool))
 
 
 def _struct(columns: Mapping[str, pa.Array], count: int) -> pa.StructArray:
@@ -249,9 +242,7 @@ def _refused_keys(door: _Door, rows: pa.RecordBatch) -> pa.RecordBatch:
         return pa.StructArray.from_arrays([*found.values()], names=[*found], mask=pa.array(~whole))
 
     image, old = keys(key_image(rows)), keys(rows.column("old"))
-    here, there = columns_in(old), columns_in(image)
-    differ = reduce(or_, (_differ(here[name], there[name]) for name in door.key), np.zeros(count, bool))
-    second = np.flatnonzero(valid(old) & valid(image) & differ)
+    second = np.flatnonzero(valid(old) & valid(image) & _differ(old, image))
     at = pa.array(np.concatenate([np.arange(count), second]))
     columns = {name: rows.column(name).take(at) for name in (*_PLACE, "reason", "detail")}
     return pa.RecordBatch.from_pydict({**columns, "key": pa.concat_arrays([image, old.take(pa.array(second))])})

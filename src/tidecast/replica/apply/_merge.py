@@ -53,7 +53,7 @@ def merge(
     timed: bool,
 ) -> TableReport:
     come, changes = newest.counts, newest.changes
-    batch = BatchKeys.of(come, key_type(plan))
+    batch = BatchKeys() if plan.present is None else BatchKeys.of(come, key_type(plan))
     if keys:
         keys.tidy(plan.place.spark)
     with ExitStack() as kept:

@@ -42,7 +42,7 @@ def is_sent(changes: TableChanges) -> bool:
 
 
 def identity(names: Sequence[str], row: Column, told: Sequence[Column], message: Column) -> list[Column]:
-    """Return `IDENTITY`, of a row's columns and what else is told of a change: its operation, and its table.
+    """Return `IDENTITY` of the columns of a row, and of `told`: the change's operation, and its table as it was sent.
 
     The hashes are of the version's own row: the table's may get columns and types later. Spark's passes over null, so
     that each value goes with its name.
