@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from growing_topic import ID, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 from servers import KafkaBroker
@@ -74,7 +73,7 @@ def shown(found: Sequence[tidecast.Inspected]) -> list[tuple[int | None, int | N
 
 def test_messages_are_found_in_kafka(spark: SparkSession, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.create_topic("found", partitions=2)
-    producer, ms = Producer({"bootstrap.servers": broker.bootstrap}), time.time_ns() // 1_000_000
+    producer, ms = broker.producer(), time.time_ns() // 1_000_000
 
     def send(partition: int, message: Said) -> None:
         nonlocal ms

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -200,7 +199,7 @@ def test_kafka_a_real_registry_and_confluents_own_classes(
             send["key"]({"id": 7}, SerializationContext("debezium.theirs", MessageField.KEY)),
             send["value"](message, SerializationContext("debezium.theirs", MessageField.VALUE)),
         ]
-        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        producer = broker.producer()
         producer.produce("debezium.theirs", key=pair[0], value=pair[1])
         assert producer.flush(30) == 0
     source = f"kafka://{broker.bootstrap}/{topic}?protocol=debezium-avro&topics=debezium.%2A"

@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from chaos import Change, Event, Pack, Sent, Watermark
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from servers import KafkaBroker
 
@@ -90,8 +89,7 @@ class ChaosTopic:
 
     def send(self, broker: KafkaBroker, name: str, messages: Iterable[Sent]) -> int:
         """Make a topic of all messages in Kafka, or one for each table; return how many the longest partition has."""
-        # As TiCDC does: what is sent again after an error must not come behind what was sent later.
-        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0, "enable.idempotence": True})
+        producer = broker.producer()
         lengths = Counter[tuple[str, int]]()
         for topic, partition, (key, value) in self._placed(messages):
             if topic not in {known for known, _ in lengths}:

@@ -8,7 +8,7 @@ import time
 from contextlib import closing
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -38,7 +38,7 @@ WIDER = record({"name": "id", "type": "int"}, {"name": "more", "type": "string"}
 
 def test_a_message_comes_back_from_the_partition_it_was_sent_to(broker: KafkaBroker) -> None:
     broker.create_topic("servers-round-trip", partitions=3)
-    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer = broker.producer()
     headers: list[tuple[str, str | bytes | None]] = [("h", b"1"), ("h", b"2")]
     producer.produce("servers-round-trip", key=b"k", value=b"v", partition=2, headers=headers)
     assert producer.flush(30) == 0

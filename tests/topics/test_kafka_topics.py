@@ -58,7 +58,7 @@ def partitions(broker: KafkaBroker, topic: str) -> int:
 
 
 def send(broker: KafkaBroker, topic: str, *messages: dict[str, Any]) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer = broker.producer()
     for message in messages:
         producer.produce(topic, **message)
     assert producer.flush(30) == 0

@@ -83,9 +83,13 @@ class KafkaBroker(JavaServer):
         creation = self._admin.create_topics([NewTopic(name, partitions, 1)])
         creation[name].result(timeout=30)
 
+    def producer(self) -> Producer:
+        """Return a producer that keeps the order of a partition, even where it has to send a message again."""
+        return Producer({"bootstrap.servers": self.bootstrap, "log_level": 0, "enable.idempotence": True})
+
     def send(self, topic: str, partition: int, values: Iterable[str]) -> None:
         """Add messages without a key to a partition; when this returns, they can be read."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0, "enable.idempotence": True})
+        producer = self.producer()
         for value in values:
             producer.produce(topic, value=value.encode(), partition=partition)
         assert producer.flush(30) == 0
