@@ -90,16 +90,16 @@ PUBLIC = {
     """,
     "tidecast.topics": """
         Counts DATE_SEPARATORS DEAD_LETTERS DeadLetter DeadLetters FileNames FileTopics Int64 KafkaOptions Offsets
-        ReadableTopics Records Spans StorageSink TopicInfo Topics WritableTopics append_lines check_storage
-        check_written claim_folder claim_location compress count_rows dead_letters_folder dead_letters_in decompressed
+        ReadableTopics Records RecordsHere Spans StorageSink TopicInfo Topics WritableTopics append_lines
+        check_storage check_written claim_folder claim_location compress count_rows dead_letters_folder dead_letters_in decompressed
         fetched_claims file_errors files_by_table first_dead_letters is_of_storage_sink is_storage_sink kafka_errors
         open_sink_folder open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims
         write_dead_letters
     """,
     "tidecast.sources": """
-        Batch DATABASE_SCHEMES DEAD_LETTER Database Messages Progress TopicStream VERIFICATION batch_of check_source
-        check_source_of chosen columns_of database_errors dead_letters decode_records filter_commit_ts
-        in_one_pass messages_here messages_of narrowed open_source parse_database read_database read_progress
+        Batch DATABASE_SCHEMES DEAD_LETTER Database Here Messages Progress TopicStream VERIFICATION batch_of
+        check_source check_source_of chosen columns_of database_errors dead_letters decode_records filter_commit_ts
+        in_one_pass messages_of narrowed open_source parse_database read_database read_here read_progress
         read_records read_topic reader_of records_here source_errors source_name split_at_commit_ts subjects_of
         then then_with unpacked verdicts_on verified with_verdict
     """,

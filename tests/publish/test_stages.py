@@ -89,7 +89,7 @@ def test_a_plan_tells_which_tables_leave_and_how(spark: SparkSession, tmp_path: 
     events = Events(versions, versions[0].frame.select(*RECORD.fieldNames(), "reason", "detail"))
     sink = open_topics(settings.place)
     with open_registry(registry) as schemas:
-        orders, secret, log = plan(events, settings, sink, schemas)
+        orders, secret, log = plan([t.schema for t in events.tables], events.ddl, settings, sink, schemas)
         codec = codec_for(settings.protocol, settings.codec_options("UTC", "default"), schemas)
     assert (orders.table, orders.topic, orders.handle_key, orders.partitions) == (
         "shop.orders",

@@ -18,6 +18,7 @@ from tidecast.protocols import protocol_named
 from tidecast.publish import PlannedTable, Published, check_publishable, publish
 from tidecast.publish import plan as plan_tables
 from tidecast.registry import Registry, open_registry
+from tidecast.sources import Here, read_here
 from tidecast.storage import AnyPath, path_of
 from tidecast.topics import DEAD_LETTERS, WritableTopics
 
@@ -60,6 +61,14 @@ class _Route:
         registry = stack.enter_context(open_registry(self.settings.schema_registry))
         registry.check()
         return registry
+
+    def here(self, progress: Progress) -> Here | None:
+        """Return what the source says, if it takes no Spark to read it."""
+        source = self.source
+        if isinstance(source, GivenEvents) or source.spark is not None:
+            return None
+        progress("reading", 0, 0)
+        return read_here(source.uri, registry=source.registry, zone=source.zone, values=False)
 
 
 class PlanEventsOptions(TypedDict, total=False):
@@ -181,9 +190,14 @@ def plan(
     )
     with ExitStack() as stack:
         registry = route.registry(stack)
-        events = stack.enter_context(route.source.events(progress))
+        here = route.here(progress)
+        if here:
+            schemas, ddl = here.schemas(), here.ddl()
+        else:
+            events = stack.enter_context(route.source.events(progress))
+            schemas, ddl = [changes.schema for changes in events.tables], [*events.ddl]
         return plan_tables(
-            events, route.settings, route.topics, registry, zone=route.source.zone, cluster_id=cluster_id
+            schemas, ddl, route.settings, route.topics, registry, zone=route.source.zone, cluster_id=cluster_id
         )
 
 

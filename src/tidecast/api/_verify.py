@@ -9,7 +9,6 @@ from functools import partial
 from itertools import islice
 from typing import Any, overload
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,14 +17,13 @@ from tidecast.api._source import GivenEvents, TopicSource, folder
 from tidecast.api._verdicts import COUNTS, VERDICTS, count_verdicts, list_unread, list_verdicts, list_verdicts_of
 from tidecast.checksum import Verdict
 from tidecast.model import Events
-from tidecast.protocols import DecodeOptions, Rejected, protocol_named
-from tidecast.runtime import settings_of_command
+from tidecast.protocols import Rejected, protocol_named
 from tidecast.sources import (
     DEAD_LETTER,
-    messages_here,
+    Here,
     messages_of,
+    read_here,
     read_records,
-    reader_of,
     source_errors,
     subjects_of,
 )
@@ -102,9 +100,9 @@ def verify(
     dead_letters_in = folder(dead_letters, "--dead-letters")
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     progress("verifying rows", 0, 0)
-    alone = spark is None and not (mismatches_in or dead_letters_in or settings_of_command())
-    if alone and (batches := messages_here(checked.uri)) is not None:
-        return _verified_here(checked, batches)
+    alone = spark is None and not (mismatches_in or dead_letters_in)
+    if alone and (here := read_here(checked.uri, registry=checked.registry, zone=checked.zone)):
+        return _verified_here(checked, here)
     with source_errors(checked.uri):
         return _verified(checked, mismatches_in, dead_letters_in)
 
@@ -139,20 +137,11 @@ def _verified(source: TopicSource, mismatches_in: AnyPath | None, dead_letters_i
     return report
 
 
-def _verified_here(source: TopicSource, batches: list[pa.RecordBatch]) -> Verified:
+def _verified_here(source: TopicSource, here: Here) -> Verified:
     """Verify messages in this process."""
-    options = DecodeOptions(registry=source.registry, zone=source.zone, subjects=subjects_of(source.uri))
-    reader = reader_of(source.protocol, options)
-    broken: list[Rejected] = []
-    if reader.marks:
-        for whole in pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else ():
-            broken += reader.controls(whole).rejected
-    decoded = [reader.decoder.decode(batch) for batch in batches]
-    if reader.learn([name for one in decoded for name, _ in one.unknown]):
-        decoded = [reader.decoder.decode(batch) for batch in batches]
-    pairs = [*zip(decoded, batches, strict=True)]
+    pairs = [(here.decoded, here.messages)]
     report = _report((row for part in count_verdicts(pairs) for row in part.to_pylist()), source)
-    _with(report, broken)
+    _with(report, here.broken)
     if not report.ok:
         wrong = (row for part in list_verdicts(pairs, Verdict.MISMATCH) for row in part.to_pylist())
         report.mismatches = [

@@ -19,17 +19,16 @@ from tidecast.inspection._here import inspect_here
 from tidecast.inspection._inspected import Inspected, Place, explained, problem_text
 from tidecast.inspection._wanted import Wanted
 from tidecast.model import RECORD, Events, Kind, Reason, SchemaHistory, TableChanges
-from tidecast.protocols import Decoded, DecodeOptions, guess_protocol
-from tidecast.runtime import settings_of_command, spark_session
+from tidecast.protocols import Decoded, guess_protocol
+from tidecast.runtime import spark_session
 from tidecast.sources import (
     batch_of,
     decode_records,
-    messages_here,
     open_source,
+    read_here,
     read_records,
     records_here,
     source_errors,
-    subjects_of,
 )
 from tidecast.spark import union
 from tidecast.topics import Offsets, Records, Spans
@@ -51,10 +50,10 @@ def inspect_topic(
 ) -> list[Inspected]:
     """Explain the messages of a source that are wanted; see `tidecast.inspect`."""
     checked = checked_source(source, protocol=protocol, schema_registry=schema_registry, tz=tz, spark=spark)
-    if spark is None and not settings_of_command() and (batches := messages_here(checked.uri)):
+    here = read_here(checked.uri, registry=checked.registry, zone=checked.zone) if spark is None else None
+    if here and here.messages.num_rows:
         progress("reading", 0, 0)
-        options = DecodeOptions(registry=checked.registry, zone=checked.zone, subjects=subjects_of(checked.uri))
-        return inspect_here(batches, checked.protocol, options, wanted)
+        return inspect_here(here, checked.protocol, wanted)
     with source_errors(checked.uri):
         return Search(checked, wanted, progress).run()
 
@@ -74,7 +73,7 @@ def _guessed(protocol: str | None, spark: SparkSession | None, uri: str) -> str:
     with source_errors(uri):
         here = records_here(uri) if spark is None else None
         if here is not None:
-            first = next((value for batch in here for value in batch.column("value").to_pylist() if value), None)
+            first = next((value for value in here.messages.column("value").to_pylist() if value), None)
         else:
             records = open_source(parse_place(uri)).read(spark or spark_session()).frame
             row = records.where(F.octet_length("value") > 0).select("value").head()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,55 +13,36 @@ from tidecast.inspection._alone import problems, shown_by_place
 from tidecast.inspection._inspected import Inspected, Place, RowShown, explained, problem_text
 from tidecast.inspection._value_text import value_text
 from tidecast.inspection._wanted import Wanted
-from tidecast.protocols import Decoded, DecodeOptions, Rows
-from tidecast.sources import reader_of
+from tidecast.protocols import Decoded, Rows
+from tidecast.sources import Here
 from tidecast.values import field, valid
 
 
-def inspect_here(
-    batches: Sequence[pa.RecordBatch], protocol: str, options: DecodeOptions, wanted: Wanted
-) -> list[Inspected]:
-    """Explain the messages of a source that are wanted. In: all of its messages (see `RECORD`)."""
-    (messages,) = pa.Table.from_batches(batches).combine_chunks().to_batches() or [batches[0]]
-    said = _Said.of(messages, protocol, options)
-    chosen = [place for place in _in_order(messages, options.ordered) if _is_at(messages, place, wanted)]
+def inspect_here(here: Here, protocol: str, wanted: Wanted) -> list[Inspected]:
+    """Explain the messages of a source that are wanted."""
+    messages = here.messages
+    chosen = [place for place in _in_order(messages, here.ordered) if _is_at(messages, place, wanted)]
     if wanted.of_rows:
-        rows = {*_wanted_rows(said.decoded, wanted)}
+        rows = {*_wanted_rows(here.decoded, wanted)}
         chosen = [place for place in chosen if place in rows]
     chosen = chosen[-wanted.limit :] if wanted.last else chosen[: wanted.limit]
-    return [said.explained(messages, place, protocol) for place in chosen if wanted.limit]
+    broken = {
+        int(at): problem_text(reason, detail)
+        for part in here.broken
+        for at, reason, detail in zip(part.at, part.reason.to_pylist(), part.detail.to_pylist(), strict=True)
+    }
+    return [_explained(here, place, protocol, broken) for place in chosen if wanted.limit]
 
 
-@dataclass(frozen=True)
-class _Said:
-    """Messages by their places: their content, their rows as they are shown, and why some cannot be read."""
-
-    decoded: Decoded
-    broken: Mapping[int, str]
-
-    @classmethod
-    def of(cls, messages: pa.RecordBatch, protocol: str, options: DecodeOptions) -> _Said:
-        """Read messages, their schemas first."""
-        reader = reader_of(protocol, options)
-        controls = reader.controls(messages) if reader.marks else None
-        decoded = reader.decoder.decode(messages)
-        if decoded.unknown and reader.learn([name for name, _ in decoded.unknown]):
-            decoded = reader.decoder.decode(messages)
-        broken = {
-            int(at): problem_text(reason, detail)
-            for part in (controls.rejected if controls else ())
-            for at, reason, detail in zip(part.at, part.reason.to_pylist(), part.detail.to_pylist(), strict=True)
-        }
-        return cls(decoded, broken)
-
-    def explained(self, messages: pa.RecordBatch, place: int, protocol: str) -> Inspected:
-        """Return one message explained."""
-        alone = _only(self.decoded, place)
-        row: RowShown | None = shown_by_place(alone).get(place)
-        problem = problems(alone).get(place) or self.broken.get(place)
-        (shown,) = messages.slice(place, 1).select(["topic", "partition", "offset", "key", "value"]).to_pylist()
-        where = Place(shown["topic"], shown["partition"], shown["offset"])
-        return explained(where, shown["key"], shown["value"], protocol, row, problem)
+def _explained(here: Here, place: int, protocol: str, broken: Mapping[int, str]) -> Inspected:
+    """Return one message explained; `broken` tells why control messages cannot be used."""
+    alone = _only(here.decoded, place)
+    row: RowShown | None = shown_by_place(alone).get(place)
+    problem = problems(alone).get(place) or broken.get(place)
+    shown_columns = here.messages.slice(place, 1).select(["topic", "partition", "offset", "key", "value"])
+    (shown,) = shown_columns.to_pylist()
+    where = Place(shown["topic"], shown["partition"], shown["offset"])
+    return explained(where, shown["key"], shown["value"], protocol, row, problem)
 
 
 def _only(decoded: Decoded, place: int) -> Decoded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -9,7 +10,7 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import TidecastError
 from tidecast.config import ChangefeedConfig
-from tidecast.model import Events, TableChanges, TableSchema
+from tidecast.model import Ddl, Events, TableChanges, TableSchema
 from tidecast.protocols import Codec, RoutedTable, SinkCodec
 from tidecast.routing import EventFilters, Router, TableFilter
 from tidecast.topics import TopicInfo, WritableTopics
@@ -34,36 +35,15 @@ class SinkTopics:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """One batch of events on its way out, and what decides where it goes and in which form."""
+class Rules:
+    """What decides which rows leave, where they go, and in which form."""
 
-    events: Events
     config: ChangefeedConfig
     topics: SinkTopics
     codec: Codec
     router: Router
     filters: EventFilters
     tables: TableFilter
-
-    @classmethod
-    def of(
-        cls,
-        events: Events,
-        config: ChangefeedConfig,
-        sink: WritableTopics,
-        codec: Codec,
-        filters: EventFilters | None = None,
-        *,
-        zone: str = "UTC",
-    ) -> Batch:
-        """Return a batch with the rules of a configuration; `zone` is the time zone of TIMESTAMP text."""
-        tables = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
-        folder = None
-        if isinstance(codec, SinkCodec):
-            codec.learn(events.ddl)
-            folder = codec.folder
-        router = Router(config.routing, zone, folder)
-        return cls(events, config, SinkTopics(sink), codec, router, filters or EventFilters(()), tables)
 
     def wanted(self, schema: TableSchema) -> bool:
         """Tell whether the filter rules let a table through."""
@@ -80,6 +60,49 @@ class Batch:
     def routed(self, schema: TableSchema) -> RoutedTable:
         """Return a table version with its topic and the columns that leave. Raises ConfigError for unfit rules."""
         return RoutedTable(schema, self.router.select_columns(schema), self.router.topic_for(schema))
+
+
+def rules_of(
+    ddl: Iterable[Ddl],
+    config: ChangefeedConfig,
+    sink: WritableTopics,
+    codec: Codec,
+    filters: EventFilters | None = None,
+    *,
+    zone: str = "UTC",
+) -> Rules:
+    """Return the rules of a configuration; `zone` is the time zone of TIMESTAMP text.
+
+    In: `ddl` are the schema changes among the events, which may say what table versions are called.
+    """
+    tables = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
+    folder = None
+    if isinstance(codec, SinkCodec):
+        codec.learn(ddl)
+        folder = codec.folder
+    router = Router(config.routing, zone, folder)
+    return Rules(config, SinkTopics(sink), codec, router, filters or EventFilters(()), tables)
+
+
+@dataclass(frozen=True)
+class Batch(Rules):
+    """One batch of events on its way out, by the rules of its changefeed."""
+
+    events: Events
+
+    @classmethod
+    def of(
+        cls,
+        events: Events,
+        config: ChangefeedConfig,
+        sink: WritableTopics,
+        codec: Codec,
+        filters: EventFilters | None = None,
+        *,
+        zone: str = "UTC",
+    ) -> Batch:
+        """Return a batch with the rules of a configuration; see `rules_of`."""
+        return cls(**vars(rules_of(events.ddl, config, sink, codec, filters, zone=zone)), events=events)
 
 
 @dataclass(frozen=True)

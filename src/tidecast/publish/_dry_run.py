@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidecast._errors import EncodeError
 from tidecast.config import ChangefeedConfig
-from tidecast.model import Events, TableSchema
+from tidecast.model import Ddl, TableSchema
 from tidecast.protocols import codec_for
-from tidecast.publish._batch import Batch
+from tidecast.publish._batch import Rules, rules_of
 from tidecast.registry import Registry
 from tidecast.topics import WritableTopics
 
@@ -43,7 +44,8 @@ class PlannedTable:
 
 
 def plan(
-    events: Events,
+    schemas: Iterable[TableSchema],
+    ddl: Iterable[Ddl],
     config: ChangefeedConfig,
     sink: WritableTopics,
     registry: Registry | None = None,
@@ -51,26 +53,27 @@ def plan(
     zone: str = "UTC",
     cluster_id: str = "default",
 ) -> list[PlannedTable]:
-    """Return what publishing a batch of events would do with each of its table versions, in the order of their rows.
+    """Return what publishing a batch of events would do with each of its table versions, in their order.
 
-    Nothing is registered, created or sent. Raises the errors of a configuration that does not fit the tables.
+    In: the table versions, and the schema changes beside their rows. Nothing is registered, created or sent. Raises the
+    errors of a configuration that does not fit the tables.
     """
     codec = codec_for(config.protocol, config.codec_options(zone, cluster_id), registry)
-    batch = Batch.of(events, config, sink, codec, zone=zone)
-    return [_planned(batch, changes.schema, registry) for changes in events.tables]
+    rules = rules_of(ddl, config, sink, codec, zone=zone)
+    return [_planned(rules, schema, registry) for schema in schemas]
 
 
-def _planned(batch: Batch, schema: TableSchema, registry: Registry | None) -> PlannedTable:
-    if not batch.wanted(schema):
+def _planned(rules: Rules, schema: TableSchema, registry: Registry | None) -> PlannedTable:
+    if not rules.wanted(schema):
         return PlannedTable(schema.name, schema.version, skipped="no filter rule lets it through")
-    if not batch.eligible(schema):
+    if not rules.eligible(schema):
         reason = "it has neither a primary key nor a unique key on NOT NULL columns"
         return PlannedTable(schema.name, schema.version, skipped=reason)
-    table = batch.routed(schema)
-    info = batch.topics.sink.look(table.topic)
+    table = rules.routed(schema)
+    info = rules.topics.sink.look(table.topic)
     schemas, unencodable = [], None
     try:
-        for subject, text in batch.codec.schemas_of(table):
+        for subject, text in rules.codec.schemas_of(table):
             schemas.append(PlannedSchema(subject, text, registry.refusal(subject, text) if registry else None))
     except EncodeError as error:
         unencodable = str(error)
@@ -79,9 +82,9 @@ def _planned(batch: Batch, schema: TableSchema, registry: Registry | None) -> Pl
         schema.version,
         table.topic,
         info.partitions if info else None,
-        batch.router.partition_rule(schema),
+        rules.router.partition_rule(schema),
         table.selected.handle_key,
         tuple(schemas),
-        tuple(batch.codec.lossy_columns(table)),
+        tuple(rules.codec.lossy_columns(table)),
         unencodable=unencodable,
     )

@@ -1,6 +1,7 @@
 """Where row changes come from."""
 
 from tidecast.sources._database import DATABASE_SCHEMES, Database, database_errors, parse_database, read_database
+from tidecast.sources._here import Here, read_here
 from tidecast.sources._passes import (
     DEAD_LETTER,
     chosen,
@@ -17,7 +18,6 @@ from tidecast.sources._survey import Messages, batch_of
 from tidecast.sources._topic import (
     check_source,
     decode_records,
-    messages_here,
     messages_of,
     open_source,
     read_records,
@@ -37,6 +37,7 @@ __all__ = [
     "VERIFICATION",
     "Batch",
     "Database",
+    "Here",
     "Messages",
     "Progress",
     "TopicStream",
@@ -50,12 +51,12 @@ __all__ = [
     "decode_records",
     "filter_commit_ts",
     "in_one_pass",
-    "messages_here",
     "messages_of",
     "narrowed",
     "open_source",
     "parse_database",
     "read_database",
+    "read_here",
     "read_progress",
     "read_records",
     "read_topic",

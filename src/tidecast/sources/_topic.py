@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
@@ -17,13 +16,14 @@ from tidecast.protocols import DecodeOptions, Reader, check_readable, find_proto
 from tidecast.registry import Registry, subject_for
 from tidecast.runtime import check_executors, unknown_zone
 from tidecast.sources._survey import Messages
-from tidecast.sources._unpack import check_compression, is_packed, unpacked
+from tidecast.sources._unpack import check_compression, unpacked
 from tidecast.storage import path_of, path_uri
 from tidecast.topics import (
     FileTopics,
     Offsets,
     ReadableTopics,
     Records,
+    RecordsHere,
     StorageSink,
     file_errors,
     is_storage_sink,
@@ -147,20 +147,10 @@ def reader_of(protocol: str, options: DecodeOptions) -> Reader:
     return make(options)
 
 
-def messages_here(uri: str) -> list[pa.RecordBatch] | None:
-    """Return the messages of a source whose reader needs no Spark, and which are few files on this machine; else None.
-
-    See `FileTopics.here` for the columns.
-    """
-    place = parse_place(uri)
-    return None if is_packed(protocol_of(uri), place.params) else records_here(uri)
-
-
-def records_here(uri: str) -> list[pa.RecordBatch] | None:
+def records_here(uri: str) -> RecordsHere | None:
     """Return the records of a source as they lie in it, if it is few files on this machine; else None."""
     topics = open_source(parse_place(uri))
-    here: list[pa.RecordBatch] | None = topics.here(_FEW_BYTES) if isinstance(topics, FileTopics) else None
-    return here
+    return topics.here(_FEW_BYTES) if isinstance(topics, FileTopics) else None
 
 
 def subjects_of(uri: str) -> Callable[[str], bool]:

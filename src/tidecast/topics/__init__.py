@@ -24,6 +24,7 @@ from tidecast.topics._dead_letters import (
     write_dead_letters,
 )
 from tidecast.topics._files import DEAD_LETTERS, FileTopics, file_errors
+from tidecast.topics._here import RecordsHere
 from tidecast.topics._kafka_errors import kafka_errors
 from tidecast.topics._kafka_options import KafkaOptions
 from tidecast.topics._open import open_sink_folder, open_topics
@@ -55,6 +56,7 @@ __all__ = [
     "Offsets",
     "ReadableTopics",
     "Records",
+    "RecordsHere",
     "Spans",
     "StorageSink",
     "TopicInfo",

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -26,6 +25,7 @@ from tidecast.model import HEADERS, RECORD
 from tidecast.spark import LONG_TEXTS, small_table
 from tidecast.storage import AnyPath, Entry, entries, entry, make_folder, path_uri, spark_input
 from tidecast.topics._base import ANEW, Counts, Offsets, Records, TopicInfo
+from tidecast.topics._here import RecordsHere, read_lines, read_parquet
 from tidecast.topics._write_files import TOPIC_ID, known_ends, write_files
 
 _log = logging.getLogger(__name__)
@@ -132,20 +132,20 @@ class FileTopics:
         # Parquet is read in a quarter of the time that Spark takes to keep what it read; lines are parsed.
         return Records.of(frame, ordered=not numbered and len(files) == 1, few=few, kept=bool(lines))
 
-    def here(self, most: int) -> list[pa.RecordBatch] | None:
-        """Return the records without Spark, where all lie in Parquet files on this machine of `most` bytes in all.
+    def here(self, most: int) -> RecordsHere | None:
+        """Return the records without Spark, where they lie in files on this machine of `most` bytes in all.
 
-        Out: the columns of `RECORD` in Arrow's types, text and bytes with 64-bit offsets. None where they do not, or a
-        file is not as expected, which is Spark's to say.
+        None where they do not, or where something in a file is not as expected, which is Spark's to say.
         """
         files = self._files()
-        small = sum(file.size for file in files) <= most
-        if not small or not all(isinstance(f.path, Path) and f.name.endswith(_PARQUET) for f in files):
+        paths = [f.path for f in files if isinstance(f.path, Path)]
+        if len(paths) < len(files) or sum(file.size for file in files) > most:
             return None
-        try:
-            return [batch for file in files for batch in _parquet_batches(str(file.path))]
-        except (OSError, pa.ArrowException):
-            return None
+        lines = [path for path in paths if path.name.endswith(_LINES)]
+        numbered = all(_has_offset(path) for path in lines)
+        parts = [read_lines(path, self.topic, numbered) if path in lines else read_parquet(path) for path in paths]
+        tables = [part for part in parts if part is not None]
+        return RecordsHere.of(tables, ordered=not numbered and len(files) == 1) if len(tables) == len(files) else None
 
     def spans(self) -> None:
         """Return None: what files hold, their records tell; see `Topics.spans`."""
@@ -217,33 +217,6 @@ class FileTopics:
             return _read_ends(frame.sparkSession, base / topic) if ends is None else ends
 
         write_files(frame, base, ends_of, complete, counts, lines=self.lines)
-
-
-_ARROW = {
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "key": pa.large_binary(),
-    "value": pa.large_binary(),
-}
-
-
-def _parquet_batches(path: str) -> list[pa.RecordBatch]:
-    file = pq.ParquetFile(path)
-    there = [name for name in _ARROW if name in file.schema_arrow.names]
-    table = file.read(there)
-    columns = {
-        name: _instants(table.column(name), kind) if name in there else pa.nulls(table.num_rows, kind)
-        for name, kind in _ARROW.items()
-    }
-    return list(pa.table(columns).combine_chunks().to_batches(max_chunksize=_AT_ONCE))
-
-
-def _instants(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if pa.types.is_timestamp(column.type) and column.type.tz is None:  # Spark's INT96 is in UTC
-        column = column.cast(pa.timestamp("us"), safe=False)
-    return column.cast(kind, safe=False)
 
 
 def _read_ends(spark: SparkSession, folder: AnyPath) -> Mapping[int, int]:
