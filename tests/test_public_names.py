@@ -45,7 +45,7 @@ PUBLIC = {
         Action Bootstrap CHECKSUM Column DataType Ddl Definition Events HEADERS Index InvalidSchema Kind
         LOGICAL_BITS MAX_DECIMAL_PRECISION Name Op Pipeline RECORD Reason RowSource SchemaHistory SchemaKey Statement
         TableChanges TableSchema bit_width checked compose ddl_action ddl_type
-        latest_tso physical_ms read_statement row_type sanitize spark_type to_datetime
+        latest_tso physical_ms read_statement renamed_tables row_type sanitize spark_type to_datetime
         usual_length with_commit_ts
     """,
     "tidecast.spark": """
@@ -91,8 +91,8 @@ PUBLIC = {
     "tidecast.topics": """
         Counts DATE_SEPARATORS DEAD_LETTERS DeadLetter DeadLetters FileNames FileTopics Int64 KafkaOptions Offsets
         ReadableTopics Records RecordsHere Spans StorageSink TopicInfo Topics WritableTopics append_lines
-        check_storage check_written claim_folder claim_location compress count_rows dead_letters_folder dead_letters_in decompressed
-        fetched_claims file_errors files_by_table first_dead_letters is_of_storage_sink is_storage_sink kafka_errors
+        check_storage check_written claim_folder claim_location compress count_rows dead_letters_folder
+        dead_letters_in decompressed fetched_claims file_errors files_by_table first_dead_letters is_of_storage_sink is_storage_sink kafka_errors
         open_sink_folder open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims
         write_dead_letters
     """,

@@ -3,6 +3,7 @@
 from tidecast._tso import LOGICAL_BITS, compose, latest_tso, physical_ms, to_datetime
 from tidecast.model._actions import Action, ddl_action
 from tidecast.model._ddl import Bootstrap, Ddl
+from tidecast.model._ddl_names import renamed_tables
 from tidecast.model._ddl_parser import Definition, Name, Statement, ddl_type, read_statement
 from tidecast.model._delete_ts import with_commit_ts
 from tidecast.model._events import (
@@ -56,6 +57,7 @@ __all__ = [
     "latest_tso",
     "physical_ms",
     "read_statement",
+    "renamed_tables",
     "row_type",
     "sanitize",
     "spark_type",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from sqlglot import TokenError, TokenType, tokenize
+from sqlglot import Token, TokenError, TokenType, tokenize
 from sqlglot.dialects.mysql import MySQL
 
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
@@ -21,18 +21,30 @@ def split(sql: str, *, escapes: bool) -> list[tuple[str, str, str]]:
 
     `escapes` tells that a backslash has a meaning in texts. Raises ValueError where the SQL has no tokens.
     """
+    return [(text, word, token.token_type.name) for text, word, token, _ in _words(sql, escapes)]
+
+
+def places(sql: str, *, escapes: bool) -> list[tuple[str, str, int, int]]:
+    """Return each token's text and word, as `split`, and where it begins and ends in the SQL. Raises as `split`."""
+    return [(text, word, at + token.start, at + token.end + 1) for text, word, token, at in _words(sql, escapes)]
+
+
+def _words(sql: str, escapes: bool) -> list[tuple[str, str, Token, int]]:
     try:
         return list(_split(sql, MySQL if escapes else _WithoutEscapes))
     except TokenError as error:
         raise ValueError(str(error)) from None
 
 
-def _split(sql: str, dialect: type[MySQL]) -> Iterator[tuple[str, str, str]]:
-    tokens = tokenize(sql, read=dialect)
-    if len(tokens) > 1 and tokens[0].token_type is TokenType.RENAME:
-        tokens[1:] = tokenize(tokens[1].text, read=dialect)  # what follows RENAME comes as one token
-    for token in tokens:
+def _split(sql: str, dialect: type[MySQL]) -> Iterator[tuple[str, str, Token, int]]:
+    """Yield text, word and token, and where the text begins in which its places count."""
+    tokens = [(token, 0) for token in tokenize(sql, read=dialect)]
+    if len(tokens) > 1 and tokens[0][0].token_type is TokenType.RENAME:
+        rest = tokens[1][0].text  # what follows RENAME comes as one token
+        begin = sql.index(rest, tokens[0][0].end)
+        tokens[1:] = [(token, begin) for token in tokenize(rest, read=dialect)]
+    for token, begin in tokens:
         if token.token_type in _QUOTED:
-            yield token.text, "", token.token_type.name
+            yield token.text, "", token, begin
         elif token.token_type is not TokenType.SEMICOLON:
-            yield from ((text, text.upper(), token.token_type.name) for text in token.text.split())
+            yield from ((text, text.upper(), token, begin) for text in token.text.split())

@@ -1,0 +1,70 @@
+"""Names of tables in SQL, replaced: what is a name is found, and nothing else is touched."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidecast.model import renamed_tables
+
+MOVED = {("d", "t"): ("x", "t_r"), ("d", "u"): ("x", "u_r"), ("e", "t"): ("y", "t`q")}
+
+
+def renamed(sql: str) -> str | None:
+    return renamed_tables(sql, "d", lambda *name: MOVED.get(name, name), lambda name: {"d": "x"}.get(name, name))
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("CREATE TABLE `d`.`t` (`t` INT DEFAULT '`d`.`t`')", "CREATE TABLE `x`.`t_r` (`t` INT DEFAULT '`d`.`t`')"),
+        ("create table if not exists t (id int) -- of d.t", "create table if not exists `x`.`t_r` (id int) -- of d.t"),
+        ("CREATE TABLE `d`.`v` LIKE `d`.`t`", "CREATE TABLE `d`.`v` LIKE `x`.`t_r`"),
+        ("CREATE TABLE v (LIKE e.t)", "CREATE TABLE v (LIKE `y`.`t``q`)"),
+        ("CREATE TABLE v (`a` INT, CHECK (`a` LIKE `t`))", "CREATE TABLE v (`a` INT, CHECK (`a` LIKE `t`))"),
+        ("ALTER TABLE `d`.`t` RENAME TO `d`.`u`", "ALTER TABLE `x`.`t_r` RENAME TO `x`.`u_r`"),
+        ("ALTER TABLE t RENAME = u", "ALTER TABLE `x`.`t_r` RENAME = `x`.`u_r`"),
+        ("ALTER TABLE `d`.`t` RENAME COLUMN `t` TO `u`", "ALTER TABLE `x`.`t_r` RENAME COLUMN `t` TO `u`"),
+        ("ALTER TABLE `d`.`t` RENAME INDEX `t` TO `u`", "ALTER TABLE `x`.`t_r` RENAME INDEX `t` TO `u`"),
+        (
+            "ALTER TABLE `d`.`v` ADD CONSTRAINT `t` FOREIGN KEY (`t`) REFERENCES `d`.`t`(`t`)",
+            "ALTER TABLE `d`.`v` ADD CONSTRAINT `t` FOREIGN KEY (`t`) REFERENCES `x`.`t_r`(`t`)",
+        ),
+        (
+            "ALTER TABLE `d`.`t` EXCHANGE PARTITION `t` WITH TABLE `d`.`u` WITHOUT VALIDATION",
+            "ALTER TABLE `x`.`t_r` EXCHANGE PARTITION `t` WITH TABLE `x`.`u_r` WITHOUT VALIDATION",
+        ),
+        (
+            "RENAME TABLE `d`.`t` TO `e`.`t`, `e`.`v` TO `d`.`u`;",
+            "RENAME TABLE `x`.`t_r` TO `y`.`t``q`, `e`.`v` TO `x`.`u_r`;",
+        ),
+        ("DROP TABLE IF EXISTS `d`.`t`, `u`, `v`", "DROP TABLE IF EXISTS `x`.`t_r`, `x`.`u_r`, `v`"),
+        ("TRUNCATE TABLE `d`.`t`", "TRUNCATE TABLE `x`.`t_r`"),
+        ("truncate t", "truncate `x`.`t_r`"),
+        ("CREATE UNIQUE INDEX `t` ON `d`.`t` (`t`)", "CREATE UNIQUE INDEX `t` ON `x`.`t_r` (`t`)"),
+        ("DROP INDEX `t` ON `d`.`t`", "DROP INDEX `t` ON `x`.`t_r`"),
+        (
+            "CREATE OR REPLACE ALGORITHM = UNDEFINED DEFINER = CURRENT_USER SQL SECURITY DEFINER VIEW `d`.`v` AS "
+            "SELECT `d`.`t`.`id`,`t`.`t`,`u`.`t` FROM (`d`.`t` JOIN `e`.`t` AS `u`) WHERE `t`.`id`>1",
+            "CREATE OR REPLACE ALGORITHM = UNDEFINED DEFINER = CURRENT_USER SQL SECURITY DEFINER VIEW `d`.`v` AS "
+            "SELECT `x`.`t_r`.`id`,`t_r`.`t`,`u`.`t` FROM (`x`.`t_r` JOIN `y`.`t``q` AS `u`) WHERE `t_r`.`id`>1",
+        ),
+        (
+            "CREATE VIEW v AS SELECT a.id FROM t a, u WHERE id IN (SELECT id FROM (SELECT * FROM e.t) AS w)",
+            "CREATE VIEW v AS SELECT a.id FROM `x`.`t_r` a, `x`.`u_r` WHERE id IN "
+            "(SELECT id FROM (SELECT * FROM `y`.`t``q`) AS w)",
+        ),
+        ("DROP VIEW `d`.`t`", "DROP VIEW `x`.`t_r`"),
+        ("CREATE DATABASE `d` CHARACTER SET = utf8mb4", "CREATE DATABASE `x` CHARACTER SET = utf8mb4"),
+        ("ALTER DATABASE `d` COLLATE = utf8mb4_bin", "ALTER DATABASE `x` COLLATE = utf8mb4_bin"),
+        ("DROP SCHEMA IF EXISTS d", "DROP SCHEMA IF EXISTS `x`"),
+        ("CREATE DATABASE `e`", "CREATE DATABASE `e`"),
+        (r"CREATE TABLE `d`.`t` (`e` ENUM('a\'))", r"CREATE TABLE `x`.`t_r` (`e` ENUM('a\'))"),
+    ],
+)  # fmt: skip
+def test_names_of_tables_are_replaced(sql: str, expected: str) -> None:
+    assert renamed(sql) == expected
+
+
+@pytest.mark.parametrize("sql", ["", "'", "CREATE VIEW v AS WITH t AS (SELECT 1) SELECT * FROM t", "FLUSH PRIVILEGES"])
+def test_what_cannot_be_told_is_not_guessed(sql: str) -> None:
+    assert renamed(sql) is None
