@@ -92,7 +92,8 @@ PUBLIC = {
         Counts DATE_SEPARATORS DEAD_LETTERS DeadLetter DeadLetters FileNames FileTopics Int64 KafkaOptions Offsets
         ReadableTopics Records RecordsHere Spans StorageSink TopicInfo Topics WritableTopics append_lines
         check_storage check_written claim_folder claim_location compress count_rows dead_letters_folder
-        dead_letters_in decompressed fetched_claims file_errors files_by_table first_dead_letters is_of_storage_sink is_storage_sink kafka_errors
+        dead_letters_in decompressed fetched_claims file_errors files_by_table first_dead_letters
+        is_of_storage_sink is_storage_sink kafka_errors
         open_sink_folder open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims
         write_dead_letters
     """,
@@ -105,7 +106,8 @@ PUBLIC = {
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Partitions Router RoutingRules
-        RowFilter TableFilter TableMatcher check_event_filters check_target filter_errors target_name
+        RowFilter TableFilter TableMatcher TableRoutes check_event_filters check_target filter_errors
+        route_conflict target_name
     """,
     "tidecast.config": """
         ChangefeedConfig build_config checked_replica_config completed_replica_config configured_source

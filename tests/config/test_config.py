@@ -817,7 +817,6 @@ def test_settings_that_do_nothing_here_are_named() -> None:
     idle = without_effect(merge_replica_configs(default_replica_config(), given))
     assert idle == [
         "memory_quota",
-        "sink.dispatchers.target-schema",
         "sink.kafka_config.write_timeout",
         "sink.send-all-bootstrap-at-start",
     ]

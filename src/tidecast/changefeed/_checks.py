@@ -27,7 +27,7 @@ from tidecast.config import (
     merge_replica_configs,
     without_effect,
 )
-from tidecast.routing import EventFilters, Router, TableFilter
+from tidecast.routing import EventFilters, Router, TableFilter, route_conflict
 
 _log = logging.getLogger(__name__)
 
@@ -70,10 +70,15 @@ class ConfigChecks:
                 hint="set ignore_ineligible_table to leave them out",
             )
         router, events = Router(checked.routing), EventFilters(checked.filter.event_filters)
+        owners: dict[tuple[str, str], tuple[str, str]] = {}
         with time_limit(_PATTERNS_S):
             for table in [*tables.eligible, *(tables.ineligible if checked.force_replicate else ())]:
                 if table.view:  # its schema changes leave, and it has no rows
                     continue
+                name = table.key[:2]
+                owner = owners.setdefault(router.routes.name(*name), name)
+                if owner != name:
+                    raise route_conflict(router.routes.name(*name), owner, name)
                 router.check(table)
                 router.select_columns(table)
                 events.check(table)

@@ -117,6 +117,11 @@ def published(result: Published, as_json: bool) -> None:
     _dead_letters(result.dead_letters)
 
 
+def _routed(table: PlannedTable) -> str:
+    """Return a table's name, and behind it that in messages, if that is another."""
+    return table.table if table.target in ("", table.table) else f"{table.table} → {table.target}"
+
+
 def planned(tables: Sequence[PlannedTable], as_json: bool) -> None:
     """Show what would be published."""
     if as_json:
@@ -125,7 +130,7 @@ def planned(tables: Sequence[PlannedTable], as_json: bool) -> None:
     published = [t for t in tables if t.skipped is None]
     names = ("table", "version", "topic", "partitions", "by", "handle key")
     rows = [
-        (t.table, str(t.version), t.topic, t.partitions or "new", t.partition_rule, ", ".join(t.handle_key))
+        (_routed(t), str(t.version), t.topic, t.partitions or "new", t.partition_rule, ", ".join(t.handle_key))
         for t in published
     ]
     _table(f"{len(published):,} table versions would be published", names, rows, ("partitions",))

@@ -58,7 +58,6 @@ _NO_EFFECT = frozenset(
         *("sink.enable_partition_separator", "sink.file_index_width", "sink.safe_mode", "sink.pulsar_config"),
         *("sink.mysql_config", "sink.cloud_storage_config", "sink.advance_timeout", "sink.open"),
         *("sink.send-all-bootstrap-at-start", "sink.kafka_config.write_timeout"),
-        *("sink.dispatchers.target-schema", "sink.dispatchers.target-table"),
     )
 )
 """Settings that mean something to other sinks, other protocols, or a cluster."""

@@ -137,7 +137,7 @@ class ChangefeedConfig:
 
     @property
     def case_sensitive(self) -> bool:
-        """Tell whether upper and lower case count in filter rules; elsewhere, matchers ignore it."""
+        """Tell whether upper and lower case count in rules of the filter and of table routes."""
         return self.file.case_sensitive
 
     @property
@@ -149,7 +149,9 @@ class ChangefeedConfig:
     def routing(self) -> RoutingRules:
         """Return the rules that decide where rows go."""
         one_table_per_topic = protocol_named(self.protocol).one_table_per_topic
-        return RoutingRules(self.dispatchers, self.column_selectors, self.default_topic, one_table_per_topic)
+        return RoutingRules(
+            self.dispatchers, self.column_selectors, self.default_topic, one_table_per_topic, self.case_sensitive
+        )
 
     def codec_options(self, zone: str = "UTC", cluster_id: str = "default") -> CodecOptions:
         """Return the options of the protocol's codec; `zone` and `cluster_id` are the server's."""
@@ -497,5 +499,5 @@ def _check_dispatcher(dispatcher: Dispatcher, protocol: WireProtocol) -> None:
         raise _error(
             "CDC:ErrKafkaTopicExprInvalid", f"invalid topic expression: {topic}", "for example cdc.{schema}.{table}"
         )
-    for route in (dispatcher.target_schema, dispatcher.target_table):
-        check_target(route)
+    check_target("target-schema", dispatcher.target_schema)
+    check_target("target-table", dispatcher.target_table)

@@ -51,7 +51,10 @@ class CodecOptions:
 
 @dataclass(frozen=True)
 class RoutedTable:
-    """One table version on its way out: whole, with the columns that its selector lets through, and its topic."""
+    """One table version on its way out: whole, with the columns that its selector lets through, and its topic.
+
+    The table has the name that it has in messages.
+    """
 
     schema: TableSchema
     selected: TableSchema

@@ -48,12 +48,12 @@ class SinkCodec(WithoutRegistry, WithoutTails):
         kept = list(self._made.items())[-_KEPT:]
         return json.dumps([[*name, made] for name, made in kept]).encode()
 
-    def learn(self, changes: Iterable[Ddl]) -> None:
-        """Take note of the statements that made table versions."""
-        for change in changes:
-            if change.schema and not change.schema.view:
-                self._made.pop(change.schema.key, None)
-                self._made[change.schema.key] = change.commit_ts
+    def learn(self, made: Iterable[tuple[TableSchema, int]]) -> None:
+        """Take note of table versions, and of the commit-ts of the statements that made them."""
+        for schema, commit_ts in made:
+            if not schema.view:
+                self._made.pop(schema.key, None)
+                self._made[schema.key] = commit_ts
 
     def folder(self, schema: TableSchema) -> str:
         """Return the folder of a table version's rows, in place of a topic."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -59,7 +59,10 @@ class Rules:
 
     def routed(self, schema: TableSchema) -> RoutedTable:
         """Return a table version with its topic and the columns that leave. Raises ConfigError for unfit rules."""
-        return RoutedTable(schema, self.router.select_columns(schema), self.router.topic_for(schema))
+        routes, selected = self.router.routes, self.router.select_columns(schema)
+        named = routes.schema(schema)
+        kept = named if selected is schema else routes.schema(selected)
+        return RoutedTable(named, kept, self.router.topic_for(schema))
 
 
 def rules_of(
@@ -76,11 +79,9 @@ def rules_of(
     In: `ddl` are the schema changes among the events, which may say what table versions are called.
     """
     tables = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
-    folder = None
+    router = Router(config.routing, zone, codec.folder if isinstance(codec, SinkCodec) else None)
     if isinstance(codec, SinkCodec):
-        codec.learn(ddl)
-        folder = codec.folder
-    router = Router(config.routing, zone, folder)
+        codec.learn((router.routes.schema(change.schema), change.commit_ts) for change in ddl if change.schema)
     return Rules(config, SinkTopics(sink), codec, router, filters or EventFilters(()), tables)
 
 
@@ -112,6 +113,11 @@ class OutgoingTable:
     changes: TableChanges
     table: RoutedTable
     partitions: int
+
+    @property
+    def source(self) -> TableSchema:
+        """The table version by the name that its source gives it."""
+        return replace(self.changes.schema, version=self.table.schema.version)
 
 
 @dataclass(frozen=True)

@@ -105,23 +105,50 @@ def topic_lifetimes(
     """
     alive = {name: TopicLifetime(topic) for name, topic in table_topics.items()}
     ended: list[TopicLifetime] = []
+    for change in table_changes(alive, ddl, tables, wanted):
+        ended += [replace(alive.pop(name), gone=change.position) for name in change.gone]
+        if change.come:
+            alive[change.come.key[:2]] = TopicLifetime(router.topic_for(change.come), born=change.position)
+    return [*ended, *alive.values()], {name: lifetime.topic for name, lifetime in alive.items()}
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """Tables that a changefeed loses, and one that it gets, at a position; None for before all rows."""
+
+    position: int | None
+    gone: Sequence[tuple[str, str]] = ()
+    come: TableSchema | None = None
+
+
+def table_changes(
+    before: Iterable[tuple[str, str]],
+    ddl: Iterable[Ddl],
+    tables: Iterable[TableSchema],
+    wanted: Callable[[TableSchema], bool],
+) -> Iterator[TableChange]:
+    """Yield how the tables of a changefeed change; see `topic_lifetimes`. `before` are those that it had."""
+    ddl, alive = list(ddl), set(before)
     made = {(d.database, d.table) for d in ddl if d.schema}
     for schema in tables:
-        if (schema.database, schema.table) not in made and wanted(schema):
-            alive[schema.database, schema.table] = TopicLifetime(router.topic_for(schema))
+        if schema.key[:2] not in made and wanted(schema):
+            alive.add(schema.key[:2])
+            yield TableChange(None, come=schema)
     for change in ddl:
         if ddl_action(change.sql).event == "drop schema":
-            dropped = [name for name in alive if name[0] == change.database]
-            ended += [replace(alive.pop(name), gone=change.position) for name in dropped]
+            dropped = sorted(name for name in alive if name[0] == change.database)
+            alive.difference_update(dropped)
+            yield TableChange(change.position, dropped)
         if not change.table or change.is_view:
             continue
         name, stays = (change.database, change.table), change.schema is None or wanted(change.schema)
         gone = change.renamed_from or (name if change.type == "ERASE" or not stays else None)
         if gone in alive:
-            ended.append(replace(alive.pop(gone), gone=change.position))
+            alive.discard(gone)
+            yield TableChange(change.position, [gone])
         if change.schema and change.type != "ERASE" and stays and name not in alive:
-            alive[name] = TopicLifetime(router.topic_for(change.schema), born=change.position)
-    return [*ended, *alive.values()], {name: lifetime.topic for name, lifetime in alive.items()}
+            alive.add(name)
+            yield TableChange(change.position, come=change.schema)
 
 
 def watermark_frame(

@@ -28,7 +28,8 @@ class PlannedTable:
     """One table version in a dry run.
 
     `partitions` is None for a topic that would be created. `skipped` tells why no row of it leaves, `unencodable`
-    why the protocol has no form for it. `damages` are columns some of whose values the form damages, and how.
+    why the protocol has no form for it. `lossy_columns` are those some of whose values the form damages, and how.
+    `target` is the table's name in messages.
     """
 
     table: str
@@ -41,6 +42,7 @@ class PlannedTable:
     lossy_columns: tuple[tuple[str, str], ...] = ()
     skipped: str | None = None
     unencodable: str | None = None
+    target: str = ""
 
 
 def plan(
@@ -87,4 +89,5 @@ def _planned(rules: Rules, schema: TableSchema, registry: Registry | None) -> Pl
         tuple(schemas),
         tuple(rules.codec.lossy_columns(table)),
         unencodable=unencodable,
+        target=table.schema.name,
     )

@@ -47,7 +47,7 @@ def sent_messages(
 
 
 def _plan(batch: Batch, number: int, outgoing: OutgoingTable, encoder: Encoder, size: MessageSize) -> RowPlan:
-    codec, changes, schema = batch.codec, outgoing.changes, outgoing.table.schema
+    codec, changes, schema = batch.codec, outgoing.changes, outgoing.source
     return RowPlan(
         number,
         outgoing.table,

@@ -180,12 +180,12 @@ class _Run:
             refuse_dead_letters(batch.events.rejected)
         stop, tables = register_schemas(batch.codec, tables)
         report.schemas = batch.codec.schemas
-        stop = first_stop(stop, self._schemas.renamed_in())
+        stop = first_stop(first_stop(stop, self._schemas.renamed_in()), self._schemas.misrouted(self._table_topics))
         fitted = self._encode(tables)
         unsent, stats = batch.events.rejected, _NO_ROWS
         controls: list[Control] = []
         if fitted:
-            names = [table.table.schema.table for table in tables]
+            names = [table.source.table for table in tables]
             stats = collect_stats(fitted, batch.events, self._size, names)
             stop = first_stop(stop, stats.stop)
             if stop:
@@ -196,8 +196,8 @@ class _Run:
                 if on_error is OnError.FAIL:
                     refuse_dead_letters(unsent)
             for number, rows in stats.rows.items():
-                table = tables[number].table
-                report.messages[table.schema.name, table.topic] += rows
+                outgoing = tables[number]
+                report.messages[outgoing.source.name, outgoing.table.topic] += rows
             report.claims = stats.claims
             if stats.untimed and protocol_named(batch.config.protocol).needs_commit_ts:
                 untimed = counted(stats.untimed, "row has", "rows have")

@@ -12,11 +12,12 @@ from pyspark.sql.window import Window
 from tidecast._errors import TerminalError
 from tidecast.model import Ddl, TableSchema
 from tidecast.protocols import protocol_named
-from tidecast.publish._batch import Batch, OutgoingTable, Stop
+from tidecast.publish._batch import Batch, OutgoingTable, Stop, first_stop
 from tidecast.publish._bootstrap import Bootstraps, table_key
-from tidecast.publish._control_events import Control, ddl_topic
+from tidecast.publish._control_events import Control, TableTopics, ddl_topic, table_changes
 from tidecast.publish._fit import MessageSize
 from tidecast.publish._order import row_sequence
+from tidecast.routing import route_conflict
 
 
 def _version(schema: TableSchema) -> tuple[str, int]:
@@ -50,12 +51,12 @@ class SchemaEvents:
         changed = {_version(ddl.schema) for ddl in events.ddl if ddl.schema and self._leaves(ddl)}
         versions: dict[tuple[str, int], tuple[int, TableSchema]] = {}
         for number, outgoing in enumerate(tables):
-            schema, start = outgoing.table.schema, outgoing.changes.rows_from
+            schema, start = outgoing.source, outgoing.changes.rows_from
             if number in rows and start is not None:
                 earlier, other = versions.get(_version(schema), (start, schema))
                 versions[_version(schema)] = min(start, earlier), max(schema, other, key=lambda s: len(s.columns))
         for number, outgoing in enumerate(tables):
-            schema, topic, start = outgoing.table.schema, outgoing.table.topic, outgoing.changes.rows_from
+            schema, topic, start = outgoing.source, outgoing.table.topic, outgoing.changes.rows_from
             if number not in rows or start is None:
                 continue
             version = _version(schema)
@@ -84,7 +85,7 @@ class SchemaEvents:
                 newest[name] = max(changes.schema.version, newest.get(name, 0))
 
         def named(outgoing: OutgoingTable) -> OutgoingTable:
-            schema = outgoing.table.schema
+            schema = outgoing.source
             version = newest.get((schema.database, schema.table))
             if version is None or not outgoing.changes.of_key:
                 return outgoing
@@ -109,7 +110,7 @@ class SchemaEvents:
         return [row["at"] for row in due.orderBy("nth").collect()]
 
     def _bootstrap(self, schema: TableSchema, topic: str, position: int | None, *, ahead: bool) -> Iterator[Control]:
-        message = self._batch.codec.bootstrap(schema)
+        message = self._batch.codec.bootstrap(self._batch.router.routes.schema(schema))
         if message:
             to_all = self._batch.config.sink.send_bootstrap_to_all_partition
             partitions = self._batch.topics.partitions(topic) if to_all else range(1)
@@ -119,7 +120,10 @@ class SchemaEvents:
         """Yield the messages of each schema change that has some."""
         batch = self._batch
         for ddl in batch.events.ddl:
-            messages = batch.codec.ddl(ddl)  # the codec learns from those, too, that do not leave
+            named = self._named(ddl)
+            if isinstance(named, Stop):
+                continue
+            messages = batch.codec.ddl(named)  # the codec learns from those, too, that do not leave
             if not self._leaves(ddl):
                 continue
             topic = ddl_topic(ddl, batch.router, batch.config.default_topic)
@@ -129,6 +133,37 @@ class SchemaEvents:
                 partitions = batch.topics.partitions(topic)[: protocol_named(batch.config.protocol).ddl_partitions]
                 packed = map(self._size.packed, messages)
                 yield [Control(ddl.position, topic, partitions, m, table=ddl.table) for m in packed]
+
+    def _named(self, ddl: Ddl) -> Ddl | Stop:
+        """Return a schema change by the names of tables in messages."""
+        try:
+            return self._batch.router.routes.ddl(ddl)
+        except TerminalError as error:
+            return Stop(ddl.position, error)
+
+    def misrouted(self, before: TableTopics) -> Stop | None:
+        """Return the stop before a schema change that cannot be routed, or before two tables get one name.
+
+        `before` are the tables that earlier runs published.
+        """
+        batch, routes = self._batch, self._batch.router.routes
+        if not routes:
+            return None
+        stop: Stop | None = None
+        for ddl in filter(self._leaves, batch.events.ddl):
+            if isinstance(named := self._named(ddl), Stop):
+                stop = first_stop(stop, named)
+        owners = {routes.name(*name): name for name in before}
+        schemas = (changes.schema for changes in batch.events.tables)
+        for change in table_changes(before, batch.events.ddl, schemas, batch.passes):
+            for name in change.gone:
+                owners.pop(routes.name(*name), None)
+            if change.come:
+                name = change.come.key[:2]
+                owner = owners.setdefault(routes.name(*name), name)
+                if owner != name:
+                    return first_stop(stop, Stop(change.position, route_conflict(routes.name(*name), owner, name)))
+        return stop
 
     def _leaves(self, ddl: Ddl) -> bool:
         tables, filters = self._batch.tables, self._batch.filters

@@ -5,7 +5,7 @@ from tidecast.routing._matcher import ColumnMatcher, TableFilter, TableMatcher
 from tidecast.routing._partitions import Partitions
 from tidecast.routing._router import Router
 from tidecast.routing._rules import ColumnSelector, Dispatcher, EventFilter, Filter, RoutingRules
-from tidecast.routing._target import check_target, target_name
+from tidecast.routing._target import TableRoutes, check_target, route_conflict, target_name
 
 __all__ = [
     "ColumnMatcher",
@@ -20,8 +20,10 @@ __all__ = [
     "RowFilter",
     "TableFilter",
     "TableMatcher",
+    "TableRoutes",
     "check_event_filters",
     "check_target",
     "filter_errors",
+    "route_conflict",
     "target_name",
 ]

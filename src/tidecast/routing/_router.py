@@ -10,6 +10,7 @@ from tidecast.model import TableSchema
 from tidecast.routing._matcher import ColumnMatcher, TableMatcher
 from tidecast.routing._partitions import Partitions
 from tidecast.routing._rules import Dispatcher, RoutingRules
+from tidecast.routing._target import TableRoutes
 
 _LONGEST_TOPIC = 249
 _FOREIGN = re.compile(r"[^A-Za-z0-9._\-]")
@@ -19,21 +20,23 @@ _DOTS = {".": "_", "..": "__"}
 class Router:
     """The dispatchers of a changefeed: the first one whose matcher matches a table rules over it.
 
-    `zone` is the time zone in which TIMESTAMP values are hashed: TiCDC's server zone. `folder` gives the folder of a
-    table version where a storage sink has such in place of topics.
+    `routes` are the names of tables in messages. `zone` is the time zone in which TIMESTAMP values are hashed: TiCDC's
+    server zone. `folder` gives the folder of a table version, by its name in messages, where a storage sink has such in
+    place of topics.
     """
 
     def __init__(
         self, rules: RoutingRules, zone: str = "UTC", folder: Callable[[TableSchema], str] | None = None
     ) -> None:
         self._rules = rules
+        self.routes = TableRoutes(rules.dispatchers, case_sensitive=rules.case_sensitive)
         self._zone = zone
         self._folder = folder
 
     def topic_for(self, schema: TableSchema) -> str:
         """Return the topic of a table. Source: Changefeed configuration, topics."""
         if self._folder:
-            return self._folder(schema)
+            return self._folder(self.routes.schema(schema))
         rule = _rule(self._rules, schema).topic
         if not rule:
             return self._rules.default_topic

@@ -36,7 +36,7 @@ class Filter(ConfigModel):
 class Dispatcher(ConfigModel):
     """`[[sink.dispatchers]]`: the topic and the partition of the tables that `matcher` matches.
 
-    `dispatcher` is the old name of `partition`.
+    `dispatcher` is the old name of `partition`. `target_schema` and `target_table` are what messages call them.
     """
 
     matcher: Many = ()
@@ -61,10 +61,11 @@ class RoutingRules:
     """The rules of where rows go: of `dispatchers` and of `column_selectors` the first that matches a table counts.
 
     `default_topic` is that of tables whose dispatcher names none; `one_table_per_topic` tells that the protocol allows
-    no second one in a topic.
+    no second one in a topic. `case_sensitive` is about the matchers of table routes: TiCDC loses it for all others.
     """
 
     dispatchers: tuple[Dispatcher, ...] = ()
     column_selectors: tuple[ColumnSelector, ...] = ()
     default_topic: str = ""
     one_table_per_topic: bool = False
+    case_sensitive: bool = False

@@ -34,8 +34,8 @@ class Routes:
     def __init__(self, routes: Iterable[Route] = ()) -> None:
         self._rules = [(TableMatcher(route.matcher), route) for route in routes]
         for _, route in self._rules:
-            check_target(route.target_schema)
-            check_target(route.target_table)
+            check_target("target-schema", route.target_schema)
+            check_target("target-table", route.target_table)
 
     def schema(self, schema: TableSchema) -> TableSchema:
         """Return a version under the names of its target."""
