@@ -24,7 +24,8 @@ _SECRETS = frozenset({"sasl-password", "sasl-gssapi-password", "sasl-oauth-clien
 SINK_PARAMETERS = _SECRETS | frozenset(
     (
         *("protocol", "transaction-atomicity", "schema-registry", "only-output-updated-columns", "content-compatible"),
-        *("debezium-disable-schema", "partition-num", "replication-factor", "kafka-version", "max-message-bytes"),
+        *("debezium-disable-schema", "debezium-include-start-ts", "partition-num", "replication-factor"),
+        *("kafka-version", "max-message-bytes"),
         *("compression", "kafka-client-id", "auto-create-topic", "dial-timeout", "write-timeout", "read-timeout"),
         *("required-acks", "enable-tls", "ca", "cert", "key", "insecure-skip-verify", "sasl-user", "sasl-mechanism"),
         *("sasl-gssapi-auth-type", "sasl-gssapi-keytab-path", "sasl-gssapi-kerberos-config-path"),

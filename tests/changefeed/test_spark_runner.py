@@ -301,6 +301,12 @@ def test_rules_choose_databases_and_views_and_refuse_what_is_renamed_under_them(
     [
         ("protocol=open-protocol", None, "protocol open-protocol is not written by tidecast"),
         ("protocol=simple", "[filter]\nignore-txn-start-ts = [1]\n", "ignore-txn-start-ts cannot be applied"),
+        ("protocol=debezium&debezium-include-start-ts=true", None, "debezium-include-start-ts cannot be applied"),
+        (
+            "protocol=debezium",
+            "[sink.debezium]\ninclude-start-ts = true\n",
+            "debezium-include-start-ts cannot be applied",
+        ),
         (
             "protocol=simple&large-message-handle-option=claim-check",
             '[sink.kafka-config.large-message-handle]\nlarge-message-handle-option = "claim-check"\n'

@@ -1,4 +1,4 @@
-"""Table routes: which name a table has in messages, and what is refused. Source: Changefeed configuration, table routes."""
+"""Table routes: which name a table has in messages, and what is refused."""
 
 from __future__ import annotations
 

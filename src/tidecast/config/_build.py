@@ -22,7 +22,7 @@ from tidecast._errors import ConfigError
 from tidecast._go import parse_bool, parse_duration, parse_int
 from tidecast._secrets import resolved_settings, resolved_uri
 from tidecast._uri import SINK_PARAMETERS, Place, parse_place, redact_uri, unknown_parameters
-from tidecast.config._file import Changefeed, CodecConfig, Integrity, KafkaConfig, LargeMessageHandle, Sink
+from tidecast.config._file import Changefeed, CodecConfig, Debezium, Integrity, KafkaConfig, LargeMessageHandle, Sink
 from tidecast.protocols import CodecOptions, WireProtocol, find_protocol, known_names, protocol_named
 from tidecast.registry import check_glue_url
 from tidecast.routing import (
@@ -305,6 +305,7 @@ _PARAMETERS: dict[str, _Known] = {
     **{
         n: _Known(("sink", "kafka-config"), f) for n, f in _aliases(KafkaConfig).items() if not n.startswith(_FILE_ONLY)
     },
+    "debezium-include-start-ts": _Known(("sink", "debezium"), Debezium.model_fields["include_start_ts"]),
     **{n: _Known(("sink", "kafka-config", "codec-config"), f) for n, f in _aliases(CodecConfig).items()},
 }
 

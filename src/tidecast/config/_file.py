@@ -122,6 +122,7 @@ class Debezium(ConfigModel):
     """`[sink.debezium]`."""
 
     output_old_value: bool = True
+    include_start_ts: bool = False
 
 
 class Open(ConfigModel):
