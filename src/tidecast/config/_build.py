@@ -259,7 +259,7 @@ def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI")
     data = copy.deepcopy(dict(file))
     for parameter, text in place.params.items():
         if text and (known := _PARAMETERS.get(parameter)):
-            _table(data, known.table)[parameter] = _value(parameter, known.field, text)
+            _table(data, known.table)[known.field.alias or parameter] = _value(parameter, known.field, text)
     checked = validate_file(data, name)
     params = {**place.params, **dict(_connection(checked.sink.kafka_config))}
     # A parameter without a value says nothing; the reader of the connection's parameters takes each at its word.
