@@ -106,7 +106,7 @@ PUBLIC = {
     """,
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Partitions Router RoutingRules
-        RowFilter TableFilter TableMatcher TableRoutes check_event_filters check_target filter_errors
+        RowFilter TableFilter TableMatcher TableRoutes check_event_filters check_target column_selection filter_errors
         route_conflict target_name
     """,
     "tidecast.config": """

@@ -24,13 +24,17 @@ TOLD_BY = {
     "binary_encoding_method": "csv-binary-encoding-method",
     "output_field_header": "csv-output-field-header",
     "terminator": "terminator",
+    "column_selectors": "column-selectors",
 }
 """The parameter of a source's URI that tells a setting. TiCDC has them in its file alone."""
 
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """The settings of `[sink.csv]` by TiCDC's names, and `terminator`, with which lines end."""
+    """The settings of `[sink.csv]` by TiCDC's names, and two of `[sink]`.
+
+    These are `terminator`, with which lines end, and `column_selectors`, which drop columns: JSON, empty for none.
+    """
 
     delimiter: str = ","
     quote: str = '"'
@@ -40,6 +44,7 @@ class CsvFormat:
     binary_encoding_method: str = "base64"
     output_field_header: bool = False
     terminator: str = "\r\n"
+    column_selectors: str = ""
 
     @property
     def meta(self) -> tuple[str, ...]:

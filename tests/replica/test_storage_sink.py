@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from full import full
@@ -13,6 +14,7 @@ from storage_sink import StorageSinkFolder, number, text, tso
 
 import tidecast
 from tidecast._errors import ConfigError, SourceChanged
+from tidecast.config import configured_source
 from tidecast.topics import read_dead_letters
 
 _COLUMNS = [number("id", key=True), text("v")]
@@ -148,6 +150,41 @@ def test_lines_that_cannot_be_read_are_dead_letters_with_file_and_line(sink: Sin
         "2.csv, line 4",
         "3.csv, line 1",
     ]
+
+
+def test_columns_that_selectors_drop_are_not_in_lines(sink: Sink, tmp_path: Path) -> None:
+    config = tmp_path / "feed.toml"
+    config.write_text(
+        '[sink]\nprotocol = "csv"\ncolumn-selectors = [{matcher = ["shop.u"], columns = ["*", "!secret", "!sum"]}]\n'
+        "[sink.csv]\ninclude-commit-ts = true\n"
+    )
+    columns = [number("id", key=True), text("secret"), number("n"), number("sum")]
+    sink.folder.schema(4, "u", columns, "CREATE TABLE `u` (`id` INT PRIMARY KEY, `secret` TEXT, `n` INT, `sum` INT)", 3)
+    sink.folder.rows(4, "u", 1, ("I", 5, (1, 10)), ("I", 6, (2, 20)), ("D", 7, (1, 10)))
+    sink.folder.schema(8, "u", [*columns, text("w")], "ALTER TABLE `u` ADD COLUMN `w` TEXT", 5)
+    sink.folder.rows(8, "u", 1, ("I", 9, (3, 30, "w")))
+    sink.folder.checkpoint(9)
+    sink.uri = configured_source(sink.uri, config)
+    assert not sink.run().dead_letters
+    assert sink.rows() == [(1, 'a "quoted", line'), (2, "two\r\nlines")]
+    written = sink.spark.read.format("delta").load(f"{sink.to}/shop/u")
+    assert written.columns == ["id", "n", "w"]
+    assert sink.rows("u") == [(2, 20, None), (3, 30, "w")]
+
+
+@pytest.mark.parametrize(
+    ("selectors", "why"),
+    [
+        ("[", "column-selectors"),
+        ('[{"matcher": "shop.u"}]', "column-selectors 0.matcher"),
+        ('[{"columns": ["*"], "more": 1}]', "column-selectors 0.more"),
+        ('[{"matcher": ["shop"], "columns": ["*"]}]', "shop"),
+    ],
+)
+def test_what_is_no_column_selector_is_refused_before_spark_starts(tmp_path: Path, selectors: str, why: str) -> None:
+    tmp_path.joinpath("metadata").touch()
+    with pytest.raises(ConfigError, match=why):
+        tidecast.verify(f"file://{tmp_path}?protocol=csv&column-selectors={quote(selectors)}")
 
 
 def test_without_commit_ts_there_is_no_history(sink: Sink) -> None:

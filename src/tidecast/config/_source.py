@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
+import json
 import os
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from tidecast._csv_format import TOLD_BY
 from tidecast.config._build import read_file, validate_file
 
-_log = logging.getLogger(__name__)
-
 
 def configured_source(source: str, toml: str | os.PathLike[str]) -> str:
-    """Return a source's URI, or path, with what TiCDC's changefeed file tells of `[sink.csv]` and line ends.
+    """Return a source's URI, or path, with what TiCDC's changefeed file tells of its files.
 
     Parameters that are there already stay. Raises ConfigError for a file that TiCDC refuses.
     """
@@ -28,6 +26,7 @@ def configured_source(source: str, toml: str | os.PathLike[str]) -> str:
     if sink.protocol:
         told["protocol"] = sink.protocol
     if sink.column_selectors:
-        _log.warning("%s has column-selectors: CSV rows of tables that they touch become dead letters", toml)
+        selectors = [selector.model_dump(by_alias=True) for selector in sink.column_selectors]
+        told[TOLD_BY["column_selectors"]] = json.dumps(selectors)
     more = "&".join(f"{name}={quote(value, safe='')}" for name, value in told.items() if name not in there)
     return f"{source}{'&' if '?' in source else '?'}{more}"

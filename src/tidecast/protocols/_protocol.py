@@ -9,7 +9,7 @@ from pyspark.sql import Column
 
 from tidecast._csv_format import CsvFormat
 from tidecast._errors import ConfigError
-from tidecast.model import SchemaHistory
+from tidecast.model import SchemaHistory, TableSchema
 from tidecast.protocols._codec import Codec, CodecOptions
 from tidecast.protocols._decoded import Reader
 from tidecast.registry import Registry
@@ -22,7 +22,8 @@ class DecodeOptions:
     `ordered`: see `tidecast.model.Events`. `registry` is there for a protocol that needs one. `zone` is that of
     TIMESTAMP text which names none. `history` is what earlier batches have shown of schemas, None for the first.
     `subjects` tells whether a subject of the registry is likely to be of the messages. `csv` is how files of a storage
-    sink are written that the messages are lines of; None for messages of topics.
+    sink are written that the messages are lines of; None for messages of topics. `select` leaves of a table what those
+    lines have of it.
     """
 
     ordered: bool = False
@@ -31,6 +32,7 @@ class DecodeOptions:
     history: SchemaHistory | None = None
     subjects: Callable[[str], bool] = lambda subject: True
     csv: CsvFormat | None = None
+    select: Callable[[TableSchema], TableSchema] = lambda schema: schema
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidecast.model import Reason, SchemaHistory, TableSchema
+from tidecast.model import Ddl, Reason, SchemaHistory, TableSchema
 from tidecast.protocols._decoded import Controls, Decoded, Decoder, Marks, Rejected, Rows, TableVersion
 from tidecast.protocols._schema_file import Tables, schema_files
 from tidecast.values import BYTES
@@ -86,7 +86,10 @@ def _with_places(decoded: Decoded, messages: pa.RecordBatch) -> Decoded:
 
 
 class SinkReader:
-    """The driver's part: it reads schema files, which tell tables and statements. `make` gives the decoder of rows."""
+    """The driver's part: it reads schema files, which tell tables and statements. `make` gives the decoder of rows.
+
+    `select` leaves of a table what rows have of it.
+    """
 
     head: tuple[bytes, int] | None = None
     keyless: bytes | None = None
@@ -94,8 +97,12 @@ class SinkReader:
     marks: Marks | None = None
     history: SchemaHistory | None = None
 
-    def __init__(self, make: Callable[[Tables], Decoder]) -> None:
-        self._make = make
+    def __init__(
+        self,
+        make: Callable[[Tables], Decoder],
+        select: Callable[[TableSchema], TableSchema] = lambda schema: schema,
+    ) -> None:
+        self._make, self._select = make, select
         self._tables: Mapping[bytes, TableSchema] = {}
 
     @property
@@ -111,6 +118,10 @@ class SinkReader:
         """Read schema files. In: `offset`, too, 0 for a file whose statement was taken in an earlier batch."""
         at = np.flatnonzero([_kind(key or b"") == _CONTROL for key in messages.column("key").to_pylist()])
         told = schema_files(messages.take(pa.array(at)))
-        self._tables = told.tables
+        self._tables = {key: self._select(schema) for key, schema in told.tables.items()}
         broken = [Rejected.of(at[np.array([place])], Reason.SCHEMA_CHANGE, detail) for place, detail in told.broken]
-        return Controls([(int(at[place]), change) for place, change in told.changes], rejected=broken)
+        return Controls([(int(at[place]), self._selected(change)) for place, change in told.changes], rejected=broken)
+
+    def _selected(self, change: Ddl) -> Ddl:
+        schema, before = (version and self._select(version) for version in (change.schema, change.before))
+        return replace(change, schema=schema, before=before)

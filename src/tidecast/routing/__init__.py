@@ -3,7 +3,7 @@
 from tidecast.routing._event_filter import EventFilters, RowFilter, check_event_filters, filter_errors
 from tidecast.routing._matcher import ColumnMatcher, TableFilter, TableMatcher
 from tidecast.routing._partitions import Partitions
-from tidecast.routing._router import Router
+from tidecast.routing._router import Router, column_selection
 from tidecast.routing._rules import ColumnSelector, Dispatcher, EventFilter, Filter, RoutingRules
 from tidecast.routing._target import TableRoutes, check_target, route_conflict, target_name
 
@@ -23,6 +23,7 @@ __all__ = [
     "TableRoutes",
     "check_event_filters",
     "check_target",
+    "column_selection",
     "filter_errors",
     "route_conflict",
     "target_name",

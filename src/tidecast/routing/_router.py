@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from pydantic import TypeAdapter, ValidationError
+
 from tidecast._errors import ConfigError
 from tidecast.model import TableSchema
 from tidecast.routing._matcher import ColumnMatcher, TableMatcher
 from tidecast.routing._partitions import Partitions
-from tidecast.routing._rules import Dispatcher, RoutingRules
+from tidecast.routing._rules import ColumnSelector, Dispatcher, RoutingRules
 from tidecast.routing._target import TableRoutes
 
 _LONGEST_TOPIC = 249
@@ -111,6 +113,27 @@ class Router:
                 if name not in selected:
                     raise _column_selector_failed(schema, f"the columns dispatcher needs column {name}")
         return schema.selecting(selected)
+
+
+def column_selection(selectors: str) -> Callable[[TableSchema], TableSchema]:
+    """Return what leaves of a table the columns that column selectors let through; see `Router.select_columns`.
+
+    In: selectors as a list of JSON, with TiCDC's keys; nothing for none. Raises ConfigError where they are none.
+    """
+    if not selectors:
+        return lambda schema: schema
+    try:
+        found = _SELECTORS.validate_json(selectors)
+    except ValidationError as error:
+        (first, *_) = error.errors(include_url=False, include_input=False)
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"column-selectors {where}: {first['msg']}", where="source URI") from None
+    for selector in found:
+        TableMatcher(selector.matcher), ColumnMatcher(selector.columns)
+    return Router(RoutingRules(column_selectors=found)).select_columns
+
+
+_SELECTORS = TypeAdapter(tuple[ColumnSelector, ...])
 
 
 def _column_selector_failed(schema: TableSchema, why: str) -> ConfigError:

@@ -9,11 +9,13 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
+from tidecast._csv_format import TOLD_BY
 from tidecast._errors import ConfigError
 from tidecast._uri import Place, parse_place, redact_uri
 from tidecast.model import Events, SchemaHistory
 from tidecast.protocols import DecodeOptions, Reader, check_readable, find_protocol, protocol_named
 from tidecast.registry import Registry, subject_for
+from tidecast.routing import column_selection
 from tidecast.runtime import check_executors, unknown_zone
 from tidecast.sources._survey import Messages
 from tidecast.sources._unpack import check_compression, unpacked
@@ -74,6 +76,7 @@ def check_source(uri: str, registry: Registry | None) -> str:
     if place.single_file and "topics" not in place.params and not (path := path_of(place)).exists():
         raise ConfigError("no records to read: there is no such file", where=path_uri(path))
     check_compression(place.params)
+    column_selection(place.params.get(TOLD_BY["column_selectors"], ""))
     protocol_named(protocol).check_registry(registry)
     return protocol
 
@@ -118,7 +121,8 @@ def decode_records(
     subjects: Callable[[str], bool] = _any_subject,
 ) -> Events:
     """Return the events of messages in a protocol; `history` is what earlier messages have shown of schemas."""
-    options = DecodeOptions(records.ordered, registry, zone, history, subjects, records.csv)
+    select = column_selection(records.csv.column_selectors if records.csv else "")
+    options = DecodeOptions(records.ordered, registry, zone, history, subjects, records.csv, select)
     check_executors(records.frame.sparkSession)
     events = _surveyed(records, reader_of(check_readable(protocol), options))
     return replace(events, tasks=1 if records.few else None)
@@ -134,7 +138,8 @@ def messages_of(
 ) -> Messages:
     """Return messages that are read in passes; of a protocol whose reader can do that."""
     check_executors(records.frame.sparkSession)
-    options = DecodeOptions(records.ordered, registry, zone, subjects=subjects, csv=records.csv)
+    select = column_selection(records.csv.column_selectors if records.csv else "")
+    options = DecodeOptions(records.ordered, registry, zone, subjects=subjects, csv=records.csv, select=select)
     return Messages(records, reader_of(protocol, options))
 
 

@@ -14,7 +14,7 @@ from tidecast.protocols.csv._encoder import CsvEncoder
 
 
 def _reader(options: DecodeOptions) -> SinkReader:
-    return SinkReader(partial(CsvDecoder, form=options.csv or CsvFormat(), zone=options.zone))
+    return SinkReader(partial(CsvDecoder, form=options.csv or CsvFormat(), zone=options.zone), options.select)
 
 
 def _codec(options: CodecOptions, registry: object, state: bytes) -> SinkCodec:
