@@ -64,8 +64,8 @@ class TableRoutes:
     def ddl(self, ddl: Ddl) -> Ddl:
         """Return a schema change that speaks of tables by their names in messages.
 
-        Raises TerminalError (`CDC:ErrTableRoutingFailed`) for SQL whose names cannot be told, and for one about a
-        database whose tables go to several.
+        Raises TerminalError (`CDC:ErrTableRoutingFailed`) for SQL in which no names can be found, and for a
+        statement about a database whose tables go to several.
         """
         if not self._rules:
             return ddl
