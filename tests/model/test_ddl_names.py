@@ -53,6 +53,25 @@ def renamed(sql: str) -> str | None:
             "CREATE VIEW v AS SELECT a.id FROM `x`.`t_r` a, `x`.`u_r` WHERE id IN "
             "(SELECT id FROM (SELECT * FROM `y`.`t``q`) AS w)",
         ),
+        (
+            "CREATE VIEW v AS SELECT COALESCE((SELECT MAX(a) FROM t), 0), EXTRACT(YEAR FROM made), TRIM('x' FROM b), "
+            "u.n FROM (SELECT 1) s, u WHERE TRUE WITH CASCADED CHECK OPTION",
+            "CREATE VIEW v AS SELECT COALESCE((SELECT MAX(a) FROM `x`.`t_r`), 0), EXTRACT(YEAR FROM made), "
+            "TRIM('x' FROM b), `u_r`.n FROM (SELECT 1) s, `x`.`u_r` WHERE TRUE WITH CASCADED CHECK OPTION",
+        ),
+        (
+            "CREATE VIEW v (a) AS WITH c AS (SELECT * FROM d.t) SELECT c.a FROM c STRAIGHT_JOIN e.t w "
+            "GROUP BY a WITH ROLLUP",
+            "CREATE VIEW v (a) AS WITH c AS (SELECT * FROM `x`.`t_r`) SELECT c.a FROM c STRAIGHT_JOIN `y`.`t``q` w "
+            "GROUP BY a WITH ROLLUP",
+        ),
+        ("CREATE VIEW v AS SELECT t.a FROM t t JOIN d.d", "CREATE VIEW v AS SELECT t.a FROM `x`.`t_r` t JOIN d.d"),
+        ("CREATE VIEW v AS TABLE t", "CREATE VIEW v AS TABLE `x`.`t_r`"),
+        ("FLASHBACK TABLE t TO u", "FLASHBACK TABLE `x`.`t_r` TO `x`.`u_r`"),
+        ("FLASHBACK DATABASE d TO e", "FLASHBACK DATABASE `x` TO e"),
+        ("ALTER DATABASE CHARACTER SET utf8mb4", "ALTER DATABASE CHARACTER SET utf8mb4"),
+        ("DROP SEQUENCE IF EXISTS t, s", "DROP SEQUENCE IF EXISTS `x`.`t_r`, s"),
+        ("CREATE PLACEMENT POLICY `d` FOLLOWERS=4", "CREATE PLACEMENT POLICY `d` FOLLOWERS=4"),
         ("DROP VIEW `d`.`t`", "DROP VIEW `x`.`t_r`"),
         ("CREATE DATABASE `d` CHARACTER SET = utf8mb4", "CREATE DATABASE `x` CHARACTER SET = utf8mb4"),
         ("ALTER DATABASE `d` COLLATE = utf8mb4_bin", "ALTER DATABASE `x` COLLATE = utf8mb4_bin"),
@@ -65,6 +84,15 @@ def test_names_of_tables_are_replaced(sql: str, expected: str) -> None:
     assert renamed(sql) == expected
 
 
-@pytest.mark.parametrize("sql", ["", "'", "CREATE VIEW v AS WITH t AS (SELECT 1) SELECT * FROM t", "FLUSH PRIVILEGES"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "",
+        "'",
+        "CREATE VIEW v AS SELECT t.a FROM t, (SELECT t.b FROM u t) w",
+        "CREATE VIEW v AS WITH t AS (SELECT * FROM d.t) SELECT t.a FROM t",
+        "FLUSH",
+    ],
+)
 def test_what_cannot_be_told_is_not_guessed(sql: str) -> None:
     assert renamed(sql) is None

@@ -8,9 +8,9 @@ from typing import NamedTuple
 Names = Callable[[str, str], tuple[str, str]]
 """From the name of a database and a table to those that they get."""
 
-_SUBJECTS = ("TABLE", "TABLES", "VIEW", "DATABASE", "SCHEMA", "INDEX")
-_BEFORE_TABLES = ("FROM", "JOIN")
-_NO_NAMES = ("SELECT", "LATERAL", "VALUES", "JSON_TABLE", "DUAL")
+_SUBJECTS = ("TABLE", "TABLES", "VIEW", "SEQUENCE", "DATABASE", "SCHEMA", "INDEX", "POLICY")
+_NAMELESS = ("CHARACTER", "CHARSET", "DEFAULT", "COLLATE", "SET", "PLACEMENT", "ENCRYPTION", "=")
+"""What follows ALTER DATABASE where it names none."""
 
 
 class Place(NamedTuple):
@@ -32,7 +32,8 @@ def renamed_tables(sql: str, database: str, names: Names, databases: Callable[[s
 
     for escapes in (True, False):
         try:
-            found = sorted(_Walk([Place(*p) for p in places(sql, escapes=escapes)], database, names, databases).run())
+            tokens = [Place(*place) for place in places(sql, escapes=escapes)]
+            found = sorted(_Walk(sql, tokens, database, names, databases).run())
         except (IndexError, ValueError):
             continue
         for start, end, name in reversed(found):
@@ -44,11 +45,12 @@ def renamed_tables(sql: str, database: str, names: Names, databases: Callable[[s
 class _Walk:
     """Goes through one statement from left to right and finds its names."""
 
-    def __init__(self, tokens: Sequence[Place], database: str, names: Names, databases: Callable[[str], str]) -> None:
-        self._tokens, self._database, self._names, self._databases = tokens, database, names, databases
+    def __init__(
+        self, sql: str, tokens: Sequence[Place], database: str, names: Names, databases: Callable[[str], str]
+    ) -> None:
+        self._sql, self._tokens = sql, tokens
+        self._database, self._names, self._databases = database, names, databases
         self._at = 0
-        self._tables: dict[str, str] = {}
-        """The tables of a view without an alias, and what they are called then."""
 
     def run(self) -> Iterator[tuple[int, int, str]]:
         """Yield where a name stands that changes, and what stands there then."""
@@ -59,19 +61,24 @@ class _Walk:
         while self._peek() not in _SUBJECTS:
             self._at += 1
         subject = self._word()
+        if subject == "POLICY":
+            return
         if subject == "INDEX":
             while self._word() != "ON":
                 pass
         self._skip("IF", "NOT", "EXISTS")
         if subject in ("DATABASE", "SCHEMA"):
-            yield from self._of_database()
+            while self._more() and self._peek() not in _NAMELESS:
+                yield from self._of_database()
+                if not self._skip("TO"):
+                    return
             return
         yield from self._table()
-        while self._skip(",") or (verb == "RENAME" and self._skip("TO")):
+        while self._skip(",") or (verb in ("RENAME", "FLASHBACK") and self._skip("TO")):
             yield from self._table()
         if verb == "CREATE" and subject == "TABLE" and (self._skip("LIKE") or self._ahead("(", "LIKE")):
             yield from self._table()
-        yield from self._view() if subject == "VIEW" else self._rest(verb)
+        yield from self._view() if subject == "VIEW" and verb != "DROP" else self._rest(verb)
 
     def _rest(self, verb: str) -> Iterator[tuple[int, int, str]]:
         """Yield the tables that the clauses of a statement name."""
@@ -85,47 +92,33 @@ class _Walk:
 
     def _view(self) -> Iterator[tuple[int, int, str]]:
         """Yield the tables of a view's query, and its columns that name one."""
-        start = self._at
-        common = any(token.word == "WITH" for token in self._tokens)  # names that the query itself may have made
-        while self._more():
-            if self._word() in _BEFORE_TABLES:
-                yield from self._of_query(common)
-        self._at = start
-        while self._more():
-            yield from self._column()
+        from tidecast.model._ddl_tokens import query_names
 
-    def _of_query(self, common: bool) -> Iterator[tuple[int, int, str]]:
-        """Yield the tables that stand behind FROM or JOIN, up to the first that is a query of its own."""
-        while True:
-            while self._skip("("):
-                pass
-            if self._peek() in _NO_NAMES:
-                return
-            parts = self._parts()
-            if len(parts) > 2 or (common and len(parts) == 1):
-                raise ValueError("no name of a table")
-            alias = self._skip("AS")
-            if not alias:
-                self._tables[parts[-1].text] = self._target(parts)[1]
-            yield from self._change(parts)
-            following = [token.word for token in self._tokens[self._at : self._at + 2]]
-            if alias or following[1:] == [","]:
-                self._at += 1
-            if not self._skip(","):
-                return
+        while self._word() != "AS":
+            pass
+        begin, end = self._tokens[self._at].start, self._tokens[-1].end
+        for n, token in enumerate(self._tokens):
+            if token.word == "CHECK" and n > self._at:
+                end = next(t.start for t in reversed(self._tokens[:n]) if t.word == "WITH")
+        tables, columns, aliases = query_names(self._sql[begin:end])
 
-    def _column(self) -> Iterator[tuple[int, int, str]]:
-        """Yield the table of a column that names it: `table.column`, or `database.table.column`."""
-        word, parts = self._peek(), self._parts()
-        if word in _BEFORE_TABLES:
-            while self._skip("("):
-                pass
-            if self._peek() not in _NO_NAMES:
-                self._parts()
-        elif len(parts) == 3:
-            yield from self._change(parts[:2])
-        elif len(parts) == 2 and parts[0].text in self._tables:
-            yield parts[0].start, parts[0].end, _quoted(self._tables[parts[0].text])
+        def placed(parts: Sequence[tuple[str, int, int]]) -> list[Place]:
+            return [Place(text, "", begin + first, begin + last) for text, first, last in parts]
+
+        targets: dict[str, str] = {}
+        for parts, has_alias in tables:
+            yield from self._change(placed(parts))
+            if not has_alias:
+                targets[parts[-1][0].lower()] = self._target(placed(parts))[1]
+        for parts in columns:
+            name = parts[-1][0].lower()
+            if len(parts) == 2:
+                yield from self._change(placed(parts))
+            elif targets.get(name, name).lower() != name:
+                if name in aliases:
+                    raise ValueError("a column of one of two tables")
+                (table,) = placed(parts)
+                yield table.start, table.end, _quoted(targets[name])
 
     def _table(self) -> Iterator[tuple[int, int, str]]:
         """Yield the name of a table that stands here, if it changes."""
