@@ -102,6 +102,7 @@ def test_lines_are_records_or_left_to_spark(tmp_path: Path) -> None:
         b'{"offset":9223372036854775808}',
         b'{"timestamp":9223372036854775807}',
         b'{"value":"\xff"}',
+        b'{"value":"eA==","headers":[{"key":"h","value":"?"}]}',
     ):
         assert read(strange) is None, strange
     assert read(plain, plain) == [{"topic": "t", "offset": 0, "value": b"x"}] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -36,6 +37,17 @@ def test_what_the_uri_says_stands(tmp_path: Path) -> None:
     assert configured_source(source, file).startswith(f"{source}&")
     told = _told(configured_source(source, file))
     assert (told["csv-include-commit-ts"], told["protocol"]) == ("false", "canal-json")
+
+
+def test_selectors_of_the_source_tell_nothing_of_routed_tables(tmp_path: Path) -> None:
+    file = tmp_path / "feed.toml"
+    selectors = '[sink]\nprotocol = "csv"\ncolumn-selectors = [{matcher = ["a.*"], columns = ["*", "!b"]}]\n'
+    file.write_text(selectors)
+    told = _told(configured_source("folder", file))["column-selectors"]
+    assert json.loads(told) == [{"matcher": ["a.*"], "columns": ["*", "!b"]}]
+    file.write_text(f'{selectors}dispatchers = [{{matcher = ["a.*"], target-schema = "c"}}]\n')
+    with pytest.raises(ConfigError, match="column-selectors name tables of the source"):
+        configured_source("folder", file)
 
 
 @pytest.mark.parametrize(

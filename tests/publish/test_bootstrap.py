@@ -57,6 +57,18 @@ def test_a_quiet_table_is_forgotten() -> None:
     assert rules.is_new(ORDERS)
 
 
+def test_a_table_that_messages_call_otherwise_is_a_new_one() -> None:
+    before = Bootstraps(120, 100)
+    before.follow(lambda schema: f"archive.{schema.table}")
+    before.repeated(ORDERS, "t", NOW)
+    after = Bootstraps(120, 100, before.state())
+    after.follow(lambda schema: f"archive.{schema.table}")
+    assert after.is_told(ORDERS)
+    after.follow(lambda schema: schema.name)
+    assert after.is_new(ORDERS)
+    assert not after.is_told(ORDERS)
+
+
 @pytest.mark.parametrize(("interval", "rows"), [(0, 100), (120, 0), (-1, 100), (0, 0)])
 def test_either_option_turns_them_off(interval: int, rows: int) -> None:
     assert not Bootstraps(interval, rows).enabled

@@ -21,7 +21,7 @@ from golden_data import lines
 from tidecast._errors import ConfigError
 from tidecast.config import ChangefeedConfig, load_config
 from tidecast.model import Column, DataType, Index, Kind, TableSchema
-from tidecast.routing import Router
+from tidecast.routing import Router, column_selection
 from tidecast.values import BYTES, arrow_type, row_type
 
 Event = dict[str, Any]
@@ -392,6 +392,15 @@ def test_columns_are_selected(tmp_path: Path, patterns: list[str], left: list[st
         tmp_path, selectors({"matcher": ["TEST.t"], "columns": patterns}, {"matcher": ["*.*"], "columns": ["id"]})
     )
     assert [c.name for c in Router(chosen.routing).select_columns(sold()).columns] == left
+
+
+def test_a_reader_selects_what_a_writer_may_have_left() -> None:
+    select = column_selection(
+        '[{"matcher": ["other.*"], "columns": ["x"]}, {"matcher": ["*.*"], "columns": ["*", "!id"]}]'
+    )
+    left = select(sold())
+    assert "id" not in {c.name for c in left.columns}
+    assert len(left.columns) == len(sold().columns) - 1
 
 
 def test_a_table_without_a_selector_keeps_its_columns(tmp_path: Path) -> None:

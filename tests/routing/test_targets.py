@@ -70,6 +70,23 @@ def test_a_schema_change_speaks_of_names_in_messages() -> None:
     assert routes.ddl(other) == other
 
 
+def test_letter_case_is_that_of_the_schema() -> None:
+    routes = TableRoutes([rule("sales.*", table="{table}_r"), rule("crm.*", table="{table}")])
+    assert routes.ddl(Ddl("ALTER", "ALTER TABLE SALES.Orders COMMENT 'x'", 6, ORDERS)).sql == (
+        "ALTER TABLE `sales`.`orders_r` COMMENT 'x'"
+    )
+    unrouted = Ddl("ALTER", "ALTER TABLE Crm.T COMMENT 'x'", 6, TableSchema("crm", "t", 1, 5, ()))
+    assert routes.ddl(unrouted) == unrouted
+
+
+def test_a_table_without_a_database_is_one_of_that_before() -> None:
+    moved = Ddl("RENAME", "ALTER TABLE temp RENAME TO crm.orders", 6, TableSchema("crm", "orders", 1, 5, ()),
+                TableSchema("sales", "temp", 1, 4, ()))  # fmt: skip
+    assert TableRoutes([rule("sales.*", schema="x"), rule("crm.*", schema="y")]).ddl(moved).sql == (
+        "ALTER TABLE `x`.`temp` RENAME TO `y`.`orders`"
+    )
+
+
 @pytest.mark.parametrize(
     "targets", [[("sales.a*", "x"), ("sales.*", "y")], [("sales.*", "of_{table}")]], ids=["several", "a table's"]
 )

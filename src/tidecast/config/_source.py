@@ -7,6 +7,7 @@ import os
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from tidecast._csv_format import TOLD_BY
+from tidecast._errors import ConfigError
 from tidecast.config._build import read_file, validate_file
 
 
@@ -25,6 +26,12 @@ def configured_source(source: str, toml: str | os.PathLike[str]) -> str:
             told[parameter] = str(value).lower() if isinstance(value, bool) else value
     if sink.protocol:
         told["protocol"] = sink.protocol
+    if sink.column_selectors and any(d.target_schema or d.target_table for d in sink.dispatchers):
+        raise ConfigError(
+            "column-selectors name tables of the source, and files the targets of its dispatchers",
+            where=str(toml),
+            hint="give a copy of the file without target-schema and target-table, whose selectors name the targets",
+        )
     if sink.column_selectors:
         selectors = [selector.model_dump(by_alias=True) for selector in sink.column_selectors]
         told[TOLD_BY["column_selectors"]] = json.dumps(selectors)

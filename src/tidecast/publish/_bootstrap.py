@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
@@ -18,7 +18,8 @@ _VERSIONS = 20
 class _TableState:
     """A table: its newest schema, the topic of its first row, when it was repeated last, and its rows since then.
 
-    `versions` are the last ones that its readers were told, by schemas that were repeated or by schema changes.
+    `versions` are the last ones that its readers were told, by schemas that were repeated or by schema changes. `named`
+    is the table's name in messages.
     """
 
     schema: TableSchema
@@ -27,6 +28,7 @@ class _TableState:
     row_ms: int
     rows: int = 0
     versions: list[int] = field(default_factory=list)
+    named: str = ""
 
 
 _STATE = TypeAdapter(list[_TableState])
@@ -48,6 +50,12 @@ class Bootstraps:
         self._interval_ms = interval_seconds * 1000
         self.every_rows = every_rows
         self._tables = {table_key(table.schema): table for table in _STATE.validate_json(state)}
+        self._name: Callable[[TableSchema], str] = lambda schema: schema.name
+
+    def follow(self, name: Callable[[TableSchema], str]) -> None:
+        """Go by these names of tables in messages, and forget each table that messages called otherwise."""
+        self._name = name
+        self._tables = {key: t for key, t in self._tables.items() if t.named in ("", name(t.schema))}
 
     @property
     def enabled(self) -> bool:
@@ -89,7 +97,7 @@ class Bootstraps:
     def repeated(self, schema: TableSchema, topic: str, now_ms: int | None = None) -> None:
         """Take note that a table's schema has been sent. A table keeps the topic that it was first seen with."""
         now = _now(now_ms)
-        table = self._tables.setdefault(table_key(schema), _TableState(schema, topic, now, now))
+        table = self._known(schema, topic, now)
         table.sent_ms, table.rows = now, 0
         self.told(schema)
 
@@ -104,11 +112,15 @@ class Bootstraps:
         Deletes may show fewer columns than other rows of their version.
         """
         now = _now(now_ms)
-        table = self._tables.setdefault(table_key(schema), _TableState(schema, topic, now, now))
+        table = self._known(schema, topic, now)
         if schema.version != table.schema.version or len(schema.columns) > len(table.schema.columns):
-            table.schema = schema
+            table.schema, table.named = schema, self._name(schema)
         table.row_ms = now
         table.rows += rows
+
+    def _known(self, schema: TableSchema, topic: str, now: int) -> _TableState:
+        made = _TableState(schema, topic, now, now, named=self._name(schema))
+        return self._tables.setdefault(table_key(schema), made)
 
 
 def table_key(schema: TableSchema) -> str:

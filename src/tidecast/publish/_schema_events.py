@@ -29,6 +29,7 @@ class SchemaEvents:
 
     def __init__(self, batch: Batch, rules: Bootstraps, size: MessageSize) -> None:
         self._batch, self._rules, self._size = batch, rules, size
+        rules.follow(lambda schema: batch.router.routes.schema(schema).name)
 
     def bootstraps(
         self, tables: Sequence[OutgoingTable], rows: Mapping[int, int], fitted: DataFrame, *, moved: bool
@@ -153,9 +154,10 @@ class SchemaEvents:
         for ddl in filter(self._leaves, batch.events.ddl):
             if isinstance(named := self._named(ddl), Stop):
                 stop = first_stop(stop, named)
-        owners = {routes.name(*name): name for name in before}
+        kept = [name for name in before if batch.tables.matches(*name)]
+        owners = {routes.name(*name): name for name in kept}
         schemas = (changes.schema for changes in batch.events.tables)
-        for change in table_changes(before, batch.events.ddl, schemas, batch.passes):
+        for change in table_changes(kept, batch.events.ddl, schemas, batch.passes):
             for name in change.gone:
                 owners.pop(routes.name(*name), None)
             if change.come:

@@ -98,13 +98,9 @@ class Router:
         of a table with a handle key neither the primary key nor a unique index stays whole. Source: Changefeed
         configuration, column selectors.
         """
-        for selector in self._rules.column_selectors:
-            if TableMatcher(selector.matcher).matches(schema.database, schema.table):
-                break
-        else:
+        selected = _selected(self._rules.column_selectors, schema)
+        if selected is None:
             return schema
-        matcher = ColumnMatcher(selector.columns)
-        selected = frozenset(c.name for c in schema.columns if matcher.matches(c.name))
         if schema.handle_key and not any(i.unique and selected.issuperset(i.columns) for i in schema.indexes):
             raise _column_selector_failed(schema, "no primary key columns or unique key columns are left")
         rule = _rule(self._rules, schema)
@@ -116,7 +112,7 @@ class Router:
 
 
 def column_selection(selectors: str) -> Callable[[TableSchema], TableSchema]:
-    """Return what leaves of a table the columns that column selectors let through; see `Router.select_columns`.
+    """Return what leaves of a table the columns that column selectors let through, for a reader of what they left.
 
     In: selectors as a list of JSON, with TiCDC's keys; nothing for none. Raises ConfigError where they are none.
     """
@@ -130,7 +126,21 @@ def column_selection(selectors: str) -> Callable[[TableSchema], TableSchema]:
         raise ConfigError(f"column-selectors {where}: {first['msg']}", where="source URI") from None
     for selector in found:
         TableMatcher(selector.matcher), ColumnMatcher(selector.columns)
-    return Router(RoutingRules(column_selectors=found)).select_columns
+
+    def select(schema: TableSchema) -> TableSchema:
+        selected = _selected(found, schema)
+        return schema if selected is None else schema.selecting(selected)
+
+    return select
+
+
+def _selected(selectors: Iterable[ColumnSelector], schema: TableSchema) -> frozenset[str] | None:
+    """Return the columns that the first selector which matches a table lets through, None without one."""
+    for selector in selectors:
+        if TableMatcher(selector.matcher).matches(schema.database, schema.table):
+            matcher = ColumnMatcher(selector.columns)
+            return frozenset(c.name for c in schema.columns if matcher.matches(c.name))
+    return None
 
 
 _SELECTORS = TypeAdapter(tuple[ColumnSelector, ...])

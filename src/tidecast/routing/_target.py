@@ -69,8 +69,15 @@ class TableRoutes:
         """
         if not self._rules:
             return ddl
-        database = (ddl.renamed_from or (ddl.database, ""))[0]
-        sql = renamed_tables(ddl.sql, database, self.name, lambda name: self._database(name, ddl))
+        known = {v.name.lower(): v.key[:2] for v in (ddl.before, ddl.schema) if v}
+
+        def name(database: str, table: str) -> tuple[str, str]:
+            """Return a table's name in messages, in the letter case of its schema where the SQL has another."""
+            own = known.get(f"{database}.{table}".lower(), (database, table))
+            return (database, table) if self.name(*own) == own else self.name(*own)
+
+        database = ddl.before.database if ddl.before else (ddl.renamed_from or (ddl.database, ""))[0]
+        sql = renamed_tables(ddl.sql, database, name, lambda name: self._database(name, ddl))
         if sql is None:
             hint = "let an event filter keep it back: ignore-sql under [[filter.event-filters]]"
             raise _failed(f"no names of tables can be read in {ddl.sql!r}", ddl, hint)

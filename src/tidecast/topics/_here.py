@@ -103,6 +103,8 @@ def _record(line: object) -> Mapping[str, Any]:
     for name in ("key", "value"):
         if record[name] is not None:
             record[name] = binascii.a2b_base64(record[name], strict_mode=True)
+    if line.get("headers"):  # which are not read here, and may be damaged
+        raise ValueError("headers")
     if record["timestamp"] is not None:
         record["timestamp"] *= 1000  # from milliseconds
     return record
