@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidecast.model import renamed_tables
+from tidecast.model import Ddl, TableSchema, renamed_tables
 
 MOVED = {("d", "t"): ("x", "t_r"), ("d", "u"): ("x", "u_r"), ("e", "t"): ("y", "t`q")}
 
@@ -96,3 +96,12 @@ def test_names_of_tables_are_replaced(sql: str, expected: str) -> None:
 )
 def test_what_cannot_be_told_is_not_guessed(sql: str) -> None:
     assert renamed(sql) is None
+
+
+@pytest.mark.parametrize(
+    "sql", ["RENAME TABLE `d`.`t` TO `e`.`u`", "ALTER TABLE t RENAME e.u", "ALTER TABLE `t` RENAME = u"]
+)
+def test_a_rename_tells_the_name_before(sql: str) -> None:
+    before, after = TableSchema("d", "t", 1, 1, ()), TableSchema("e", "u", 1, 2, ())
+    assert Ddl("RENAME", sql, 2, after, before).renamed_from == ("d", "t")
+    assert Ddl("ALTER", sql, 2, after, before).renamed_from is None

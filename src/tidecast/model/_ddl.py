@@ -53,6 +53,8 @@ class Ddl:
     @property
     def renamed_from(self) -> tuple[str, str] | None:
         """Database and table before a RENAME, None for other types."""
+        if self.type == "RENAME" and self.before:
+            return self.before.database, self.before.table
         statement = self.statement if self.type == "RENAME" else None
         if statement is None or statement.verb != "RENAME":
             return None
