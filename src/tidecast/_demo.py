@@ -6,7 +6,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -17,7 +17,7 @@ from tidecast._uri import local_path
 from tidecast.api import read
 from tidecast.checksum import Verdict
 from tidecast.config import ChangefeedConfig, load_config
-from tidecast.model import Events, TableChanges
+from tidecast.model import Events
 from tidecast.publish import Published, publish
 from tidecast.registry import Registry, open_registry
 from tidecast.replica import replicate
@@ -130,10 +130,9 @@ def _in_session(session: SparkSession, base: Path, progress: Progress) -> Demo:
     log_file, changefeed = base / _LOG / f"{_SHOP}.jsonl.gz", base / _LOG / f"{_SHOP}.toml"
     configs = [load_config(avro, str(changefeed), registry), *map(load_config, others.values())]
     with (
-        read(session, f"{log_file.as_uri()}?protocol=simple", tz="UTC") as read_log,
+        read(session, f"{log_file.as_uri()}?protocol=simple", tz="UTC") as log,
         open_registry(registry) as schemas,
     ):
-        log = _computed(read_log)
         # Side by side: while one is planned, another runs.
         published, *published_too = parallel_map(lambda config: _publish(log, config, schemas), configs)
     progress("verifying every row's checksum, and applying to tables", 2, _STAGES)
@@ -158,15 +157,6 @@ def _in_session(session: SparkSession, base: Path, progress: Progress) -> Demo:
         for (protocol, uri), done in zip(others.items(), published_too, strict=True)
     )
     return Demo(str(base), source, registry, tables, topics, dead_letters)
-
-
-def _computed(log: Events) -> Events:
-    """Return events whose rows have been read: Spark else plans their reading anew for each protocol."""
-
-    def kept(changes: TableChanges) -> TableChanges:
-        return replace(changes, source=changes.frame.localCheckpoint())
-
-    return replace(log, tables=tuple(parallel_map(kept, log.tables)))
 
 
 def _publish(log: Events, config: ChangefeedConfig, registry: Registry) -> Published:
