@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +120,9 @@ class FileTopics:
             fresh = {name for name in until.ends if until.differs(after or Offsets(), name)}
             files = [f for f in files if self._name(f.path) in fresh]
         lines = [f.path for f in files if f.name.endswith(_LINES)]
+        # Few lines are read here, which takes Spark some plans and a job.
+        if lines and (here := self._here(files, 4 * _FEW_BYTES)):
+            return Records.of(here.frame(spark), ordered=here.ordered, few=True, kept=False)
         parquet = [f.path for f in files if f.name.endswith(_PARQUET)]
         numbered = all(_has_offset(f) for f in lines)
         parts = []
@@ -137,7 +140,9 @@ class FileTopics:
 
         None where they do not, or where something in a file is not as expected, which is Spark's to say.
         """
-        files = self._files()
+        return self._here(self._files(), most)
+
+    def _here(self, files: Sequence[Entry], most: int) -> RecordsHere | None:
         paths = [f.path for f in files if isinstance(f.path, Path)]
         if len(paths) < len(files) or sum(file.size for file in files) > most:
             return None

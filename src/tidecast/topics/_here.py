@@ -12,6 +12,10 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidecast.model import HEADERS
 
 _KINDS = {
     "topic": pa.string(),
@@ -40,6 +44,15 @@ class RecordsHere(NamedTuple):
         """Return the records of several files."""
         columns = pa.concat_tables([_NONE, *tables]).combine_chunks().columns
         return cls(pa.RecordBatch.from_arrays([c.combine_chunks() for c in columns], names=[*_KINDS]), ordered)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return the records as a frame of the columns of `RECORD`."""
+        told = pa.Table.from_batches([self.messages]).cast(_SPARKS)
+        return spark.createDataFrame(told).select("*", F.lit(None).cast(HEADERS).alias("headers"))
+
+
+_SPARKS = pa.schema(_KINDS | {"key": pa.binary(), "value": pa.binary()})
+"""The types of columns as Spark takes them."""
 
 
 def read_parquet(path: Path) -> pa.Table | None:
