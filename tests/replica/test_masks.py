@@ -179,13 +179,15 @@ def test_rows_that_only_look_the_same_behind_a_mask_or_a_route_all_come(
     assert replica.rows() == [("***",)] * 3
 
 
+@pytest.mark.parametrize("sql", ["RENAME TABLE d.t TO d.u", "ALTER TABLE t RENAME TO u"])
 def test_a_table_keeps_its_masks_when_it_is_renamed_or_becomes_one_with_others(
-    spark: SparkSession, tmp_path: Path, config: Path
+    spark: SparkSession, tmp_path: Path, config: Path, sql: str
 ) -> None:
     replica = SmallReplica(spark, tmp_path, config=config)
     config.write_text('[[mask]]\nmatcher = ["d.t"]\ncolumns = ["pin"]\naction = "redact"\n')
     renamed = {**table(_T0 + 5, *_COLUMNS), "table": "u"}
-    replica.topic.grow([*_ROWS, ddl("RENAME TABLE d.t TO d.u", _T0 + 5, renamed)])
+    statement = {**ddl(sql, _T0 + 5, renamed), "type": "RENAME", "preTableSchema": table(_T0, *_COLUMNS)}
+    replica.topic.grow([*_ROWS, statement])
     with pytest.raises(tidecast.ConfigError, match=r"column pin is masked in d\.t, which was renamed"):
         replica.run()
     config.write_text(config.read_text() + '[[route]]\nmatcher = ["d.*"]\ntarget-table = "all"\n')
