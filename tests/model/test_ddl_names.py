@@ -105,3 +105,19 @@ def test_a_rename_tells_the_name_before(sql: str) -> None:
     before, after = TableSchema("d", "t", 1, 1, ()), TableSchema("e", "u", 1, 2, ())
     assert Ddl("RENAME", sql, 2, after, before).renamed_from == ("d", "t")
     assert Ddl("ALTER", sql, 2, after, before).renamed_from is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("RENAME TABLE d.t TO e.u", ("d", "t")),
+        ("ALTER TABLE d.t RENAME e.u", ("d", "t")),
+        ("ALTER TABLE t RENAME TO u", ("e", "t")),
+        ("RENAME TABLE t TO u", ("e", "t")),
+        ("ALTER TABLE t RENAME TO e.u", None),  # of the session's database, which nothing tells
+        ("ALTER TABLE d.t RENAME COLUMN a TO b", None),
+        ("no SQL", None),
+    ],
+)
+def test_a_rename_tells_the_name_before_by_its_sql(sql: str, expected: tuple[str, str] | None) -> None:
+    assert Ddl("RENAME", sql, 2, TableSchema("e", "u", 1, 2, ())).renamed_from == expected
