@@ -23,7 +23,7 @@ from tidecast.model import (
 )
 from tidecast.protocols import RoutedTable, codec_for
 from tidecast.publish import plan
-from tidecast.publish._batch import Batch, OutgoingTable
+from tidecast.publish._batch import Batch, OutgoingTable, rules_of
 from tidecast.publish._encode import FITTED, sent_messages
 from tidecast.publish._fit import MessageSize
 from tidecast.publish._select import select_tables
@@ -62,7 +62,7 @@ def test_stages_have_the_columns_that_they_declare(handle: str, raw: bool, spark
     codec = codec_for(settings.protocol, settings.codec_options("UTC", "default"), None)
     table = changes(spark)
     events = Events((table,), table.frame.select(*RECORD.fieldNames(), "reason", "detail"))
-    batch = Batch.of(events, settings, open_topics(settings.place), codec)
+    batch = Batch.of(events, rules_of(events.ddl, settings, open_topics(settings.place), codec))
     size = MessageSize(settings, TopicInfo("topic", 1))
     routed = RoutedTable(SCHEMA, SCHEMA, "topic")
     sent = sent_messages(batch, [OutgoingTable(table, routed, 1)], codec.encoder, size)
@@ -109,6 +109,6 @@ def test_a_plan_tells_which_tables_leave_and_how(spark: SparkSession, tmp_path: 
     assert not any(tmp_path.glob("topics/*")), "a plan makes nothing"
     assert not any(tmp_path.glob("schemas/*")), "a plan registers nothing"
 
-    leaving, skipped = select_tables(Batch.of(events, settings, sink, codec), {})
+    leaving, skipped = select_tables(Batch.of(events, rules_of(events.ddl, settings, sink, codec)), {})
     assert [(t.table.schema.name, t.table.topic) for t in leaving] == [("shop.orders", "shop_orders")]
     assert [*skipped] == ["shop.log"]

@@ -92,18 +92,9 @@ class Batch(Rules):
     events: Events
 
     @classmethod
-    def of(
-        cls,
-        events: Events,
-        config: ChangefeedConfig,
-        sink: WritableTopics,
-        codec: Codec,
-        filters: EventFilters | None = None,
-        *,
-        zone: str = "UTC",
-    ) -> Batch:
-        """Return a batch with the rules of a configuration; see `rules_of`."""
-        return cls(**vars(rules_of(events.ddl, config, sink, codec, filters, zone=zone)), events=events)
+    def of(cls, events: Events, rules: Rules) -> Batch:
+        """Return events on their way out by some rules."""
+        return cls(**vars(rules), events=events)
 
 
 @dataclass(frozen=True)

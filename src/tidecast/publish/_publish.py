@@ -22,7 +22,7 @@ from tidecast._policy import OnError
 from tidecast.config import ChangefeedConfig
 from tidecast.model import RECORD, Events
 from tidecast.protocols import Message, check_writable, codec_for, protocol_named
-from tidecast.publish._batch import Batch, OutgoingTable, Stop, first_stop
+from tidecast.publish._batch import Batch, OutgoingTable, Stop, first_stop, rules_of
 from tidecast.publish._bootstrap import Bootstraps
 from tidecast.publish._control_events import (
     Control,
@@ -104,7 +104,7 @@ def publish(
     check_publishable(config)
     codec = codec_for(config.protocol, config.codec_options(zone, cluster_id), registry, codec_state)
     filters = EventFilters(config.filter.event_filters, zone, case_sensitive=config.case_sensitive)
-    batch = Batch.of(events, config, sink, codec, filters, zone=zone)
+    batch = Batch.of(events, rules_of(events.ddl, config, sink, codec, filters, zone=zone))
     return _Run(batch, bootstraps or bootstraps_of(config), table_topics or {}).publish(dead_letters, policy)
 
 
@@ -150,7 +150,7 @@ def announce(
         return False
     codec = codec_for(config.protocol, config.codec_options("UTC", cluster_id), registry)
     nothing = Events((), spark.createDataFrame([], RECORD), ordered=True, position="offset")
-    return _Run(Batch.of(nothing, config, sink, codec), bootstraps, {}).announce(watermark, topics)
+    return _Run(Batch.of(nothing, rules_of((), config, sink, codec)), bootstraps, {}).announce(watermark, topics)
 
 
 def bootstraps_of(config: ChangefeedConfig, state: bytes = b"[]") -> Bootstraps:
