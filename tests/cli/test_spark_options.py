@@ -61,7 +61,7 @@ def without_java(folder: Path, *commands: tuple[str, ...]) -> list[tuple[int, st
 def test_a_wrong_call_starts_no_java(tmp_path: Path) -> None:
     sink = f"file://{tmp_path}/out?protocol="
     refused = {
-        ("verify", SHOP): (3, "no usable Java"),  # what every case would print that starts it
+        ("convert", SHOP, f"{sink}debezium"): (3, "no usable Java"),  # what every case would print that starts it
         ("inspect", "--hex", "7b7"): (2, "the message is not hexadecimal"),
         ("inspect", "--hex", "0000000001"): (2, 'Avro protocol requires parameter "schema-registry"'),
         ("inspect", "--base64", "e30=", "--protocol", "nope"): (2, "unknown 'nope' message protocol"),

@@ -25,6 +25,7 @@ FOLDERS = sorted("-".join(p.parent.relative_to(PROTOCOLS).parts) for p in PROTOC
 NAMES = {*known_names()} - {"default"}  # which is a word of other things, too
 OPTIONS = {
     "config/_file.py": {"avro"},  # encoding-format
+    "config/_build.py": {"debezium"},  # the table of a parameter
     "cli/_cdc_flags.py": {"simple"},  # --simple of changefeed query
     "cli/_cdc_diff.py": {"csv", "debezium"},  # keys of TiCDC's configuration
     "_demo.py": {"debezium", "simple"},  # what the demo shows

@@ -100,5 +100,5 @@ def test_a_table_gets_the_names_of_its_route(spark: SparkSession, tmp_path: Path
 
 def test_a_name_that_is_none_is_refused_before_spark_starts(config: Path) -> None:
     config.write_text(_SHARDS.replace("all_of_{schema}", "{database}"))
-    with pytest.raises(tidecast.ConfigError, match=r"invalid table routing rule: \{database\}"):
+    with pytest.raises(tidecast.ConfigError, match=r'invalid table routing rule: target-schema "\{database\}" must'):
         tidecast.replicate("./topic?protocol=simple", "./tables", config=config)

@@ -88,7 +88,7 @@ MAIN = "from tidecast.cli import main; main()"
         ("kafka", "from tidecast._uri import parse_place as p; from tidecast.topics import open_topics as o;"
          "import tidecast\ntry: o(p('kafka://h/t'))\nexcept tidecast.MissingRuntime as e: sys.exit(str(e))", ()),
         ("server", MAIN, ("server", "--source", "file:///none?protocol=simple")),
-        ("java", MAIN, ("verify", SHOP)),
+        ("java", MAIN, ("replicate", SHOP, "--to", "./tables")),
     ],
     ids=["kafka", "server", "java"],
 )  # fmt: skip

@@ -163,6 +163,7 @@ class ChangefeedConfig:
             avro_bigint_unsigned_handling_mode=self.codec.avro_bigint_unsigned_handling_mode,
             encoding_format=self.codec.encoding_format,
             debezium_disable_schema=self.sink.debezium_disable_schema,
+            debezium_include_start_ts=self.sink.debezium.include_start_ts,
             debezium_output_old_value=self.sink.debezium.output_old_value,
             content_compatible=self.sink.content_compatible,
             only_output_updated_columns=self.sink.only_output_updated_columns,

@@ -34,6 +34,7 @@ class CodecOptions:
     avro_bigint_unsigned_handling_mode: str = "long"
     encoding_format: str = "json"
     debezium_disable_schema: bool = False
+    debezium_include_start_ts: bool = False
     debezium_output_old_value: bool = True
     content_compatible: bool = False
     only_output_updated_columns: bool = False

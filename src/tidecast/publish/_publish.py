@@ -112,23 +112,14 @@ def check_publishable(config: ChangefeedConfig) -> None:
     """Raise ConfigError where nothing can be published under a configuration, whatever the events are."""
     if config.filter.ignore_txn_start_ts:
         raise ConfigError(
-            f"[filter] ignore-txn-start-ts cannot be applied: {_NO_START_TS}",
+            "[filter] ignore-txn-start-ts cannot be applied: no source tells a transaction's start-ts",
             code="CDC:ErrFilterRuleInvalid",
             hint="take it out, and filter with rules or event-filters",
-        )
-    if config.protocol == "debezium" and config.sink.debezium.include_start_ts:
-        raise ConfigError(
-            f"debezium-include-start-ts cannot be applied: {_NO_START_TS}",
-            code="CDC:ErrSinkInvalidConfig",
-            hint="take it out; commit_ts is always there",
         )
     check_writable(config.protocol)
     large = config.large_message_handle
     if large.large_message_handle_option == "claim-check":
         check_storage(large.claim_check_storage_uri.get_secret_value())
-
-
-_NO_START_TS = "no source of tidecast tells a transaction's start-ts"
 
 
 def announce(
