@@ -76,7 +76,7 @@ class TableRoutes:
             own = known.get(f"{database}.{table}".lower(), (database, table))
             return (database, table) if self.name(*own) == own else self.name(*own)
 
-        database = ddl.before.database if ddl.before else (ddl.renamed_from or (ddl.database, ""))[0]
+        database = (ddl.renamed_from or (ddl.database, ""))[0]
         sql = renamed_tables(ddl.sql, database, name, lambda name: self._database(name, ddl))
         if sql is None:
             hint = "let an event filter keep it back: ignore-sql under [[filter.event-filters]]"
