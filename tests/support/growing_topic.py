@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidecast.model import compose
-from tidecast.storage import AnyPath, make_folder, path_uri, replace_file
+from tidecast.storage import AnyPath, entries, make_folder, path_uri, replace_file
 
 ID: dict[str, Any] = {
     "name": "id",
@@ -66,6 +66,9 @@ class GrowingTopic:
         self.folder = folder
         self._ends: Counter[int] = Counter()
         make_folder(folder)
+        for file in entries(folder):
+            for line in file.path.read_text(encoding="utf-8").splitlines():
+                self._ends[json.loads(line)["partition"]] += 1
 
     @property
     def uri(self) -> str:
