@@ -199,6 +199,8 @@ _SQL = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
     # As many messages as Spark keeps in one piece by default, 10,000, would be more than the heap where they are large.
     "spark.sql.inMemoryColumnarStorage.batchSize": "1000",
+    # Nested rows, most of what is kept, are not made smaller, and to look for a way takes a tenth of `replicate`.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # A name such as `${env:HOME}` in a message is a name.
     "spark.sql.variable.substitute": "false",
 }
