@@ -51,7 +51,26 @@ SOURCE_PARAMETERS = SINK_PARAMETERS | frozenset(
         *("csv-binary-encoding-method", "csv-output-field-header", "column-selectors"),
     )
 )
-_PUBLIC = SOURCE_PARAMETERS - _SECRETS
+_STORAGE_SECRETS = frozenset(
+    (
+        *("access-key", "secret-access-key", "session-token", "external-id"),
+        *("account-key", "sas-token", "encryption-key"),
+    )
+)
+UNWRITTEN: Mapping[str, str] = {
+    **dict.fromkeys(("sse", "sse-kms-key-id", "encryption-scope", "encryption-key"), "set the bucket's own encryption"),
+    **dict.fromkeys(("acl", "predefined-acl"), "set the bucket's own access rules"),
+    **dict.fromkeys(("storage-class", "access-tier"), "let a rule of the bucket move what is old"),
+}
+"""Parameters for what is written to a storage that have no effect here, each with what serves in its place."""
+STORAGE_PARAMETERS = (
+    _STORAGE_SECRETS
+    | UNWRITTEN.keys()
+    | {"endpoint", "region", "force-path-style", "use-accelerate-endpoint"}
+    | {"role-arn", "credentials-file", "account-name"}
+)
+"""The parameters of a storage's URI, beside those of messages. Source: External storage, URI formats."""
+_PUBLIC = (SOURCE_PARAMETERS | STORAGE_PARAMETERS) - _SECRETS - _STORAGE_SECRETS
 """Parameters whose values may be shown. Any other may be a credential under a name that nobody here knows."""
 # A password may hold what should have been escaped; only a port cannot be one.
 _USERINFO = re.compile(r"^((?:[^:/?#]+://|//)?[^:/?#@]*):(?!//|[0-9]+(?:[/?#,]|$))(?:[^/?#]*|.*)@")
@@ -66,12 +85,16 @@ REMOTE_SCHEMES: Mapping[str, str] = {
     "s3": "s3a",
     "s3a": "s3a",
     "gs": "gs",
+    "gcs": "gs",
     "abfs": "abfs",
     "abfss": "abfss",
+    "azure": "abfss",
+    "azblob": "abfss",
     "hdfs": "hdfs",
     "webhdfs": "webhdfs",
 }
-"""The schemes of remote storages, each with what Spark calls it."""
+"""The schemes of remote storages, each with what Spark calls it; `gcs`, `azure` and `azblob` are TiCDC's names."""
+_CONTAINERS = ("azure", "azblob")
 _KAFKA_PORT = 9092
 _SINGLE_FILES = (".jsonl.gz", ".jsonl", ".parquet")
 
@@ -109,7 +132,8 @@ def parse_place(uri: str) -> Place:
     """Return what a URI `kafka://host[:port][,host…]/topic?…` or `file:///folder/topic?…` says.
 
     Raises ConfigError (`CDC:ErrSinkURIInvalid`) for any other; its text has no secrets. A place without a topic is
-    refused unless the parameter `topics` chooses them. Source: Changefeed configuration, sink URI.
+    refused unless the parameter `topics` chooses them, or it is a whole bucket, which a storage sink may write to.
+    Source: Changefeed configuration, sink URI.
     """
     if _UNPRINTABLE.search(uri):
         raise _invalid(uri, "it contains a blank or a control character", "write %20 for a blank")
@@ -131,18 +155,38 @@ def parse_place(uri: str) -> Place:
             raise _invalid(uri, "a file's path is absolute", "write file:///folder/topic")
         hosts, topic = (), _file_topic(path)
     elif parts.scheme in REMOTE_SCHEMES:
-        hosts, topic, root = (), _file_topic(path), f"{parts.scheme}://{parts.netloc}"
-        if password or not parts.netloc:
-            hint = f"write {parts.scheme}://bucket/folder/topic; credentials belong into the environment"
-            raise _invalid(uri, "this is no place on a storage", hint)
+        hosts, topic = (), _file_topic(path)
+        root = storage_root(parts.scheme, parts.netloc, params.get("account-name", ""))
+        if password or not root:
+            raise _invalid(uri, "this is no place on a storage", storage_hint(parts.scheme))
     else:
         known = "write kafka://host:9092/topic, file:///folder/topic or s3a://bucket/folder/topic"
         raise _invalid(uri, f"unknown scheme '{parts.scheme}'", known)
-    if not topic and not params.get("topics"):
+    if not topic and not root and not params.get("topics"):
         raise _invalid(
             uri, "[CDC:ErrKafkaInvalidConfig]no topic is specified in sink-uri", "end the path with the topic's name"
         )
     return Place(parts.scheme, hosts, path, topic, params, unquote(user), SecretStr(unquote(password)), root)
+
+
+def storage_root(scheme: str, netloc: str, account: str = "") -> str:
+    """Return the URI of a whole bucket or container, by the name that Spark knows it by; empty where nothing is named.
+
+    A container is one of an account: as `container@account.dfs.core.windows.net`, or by its name beside it.
+    """
+    if scheme not in _CONTAINERS:
+        return netloc and f"{'gs' if scheme == 'gcs' else scheme}://{netloc}"
+    if netloc and account and "@" not in netloc:
+        netloc = f"{netloc}@{account}.dfs.core.windows.net"
+    return f"abfss://{netloc}" if "@" in netloc else ""
+
+
+def storage_hint(scheme: str) -> str:
+    """Return how a place on a storage is written."""
+    if scheme in _CONTAINERS:
+        whole = "abfss://container@ACCOUNT.dfs.core.windows.net/folder"
+        return f"write {whole}, or a URI of messages as {scheme}://container/folder?account-name=ACCOUNT"
+    return f"write {scheme}://bucket/folder/topic; credentials belong into the environment, or are parameters"
 
 
 def _file_topic(path: str) -> str:
@@ -167,9 +211,11 @@ def source_uri(text: str) -> str:
     return f"{Path(path).expanduser().absolute().as_uri()}{separator}{query}"
 
 
-def unknown_parameters(params: Collection[str], known: Collection[str]) -> Iterator[tuple[str, str | None]]:
+def unknown_parameters(place: Place, known: Collection[str]) -> Iterator[tuple[str, str | None]]:
     """Yield each parameter whose name is not among the known ones, with the one that was probably meant, if any."""
-    for name in params:
+    if place.root:
+        known = {*known, *STORAGE_PARAMETERS}
+    for name in place.params:
         if name not in known:
             spelt = re.sub("[_ .]", "-", name.strip().lower())
             yield name, next(iter(difflib.get_close_matches(spelt, known, n=1, cutoff=0.75)), None)

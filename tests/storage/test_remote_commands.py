@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pyarrow.parquet as pq
 import pytest
@@ -125,6 +126,31 @@ def test_a_storage_sinks_folder(s3: S3Server, base: AnyPath, tmp_path: Path) -> 
         "schema",
     ]
     assert not [name for name in files_below(base) if "staging" in name or "temporary" in name]
+
+
+BUCKET_COMMANDS = """
+import json, sys, tidecast
+base, log, sink = sys.argv[1:]
+published = tidecast.convert(log, sink, config=f"{base}/feed.toml", tz="UTC")
+applied = tidecast.replicate(f"{sink}&protocol=csv", f"{base}/tables", checkpoint=f"{base}/checkpoint", tz="UTC")
+print(json.dumps([published.total, [one.upserted for one in applied.tables]]))
+"""
+
+
+@full
+def test_a_whole_bucket_by_the_uri_of_ticdcs_documents(s3: S3Server, tmp_path: Path) -> None:
+    log = GrowingTopic(tmp_path / "log")
+    log.grow([ddl(SQL, now(), table(9, ID)), *(row(now(), 9, id=n) for n in range(20)), watermark(now())])
+    (tmp_path / "feed.toml").write_text('[sink]\nprotocol = "csv"\n[sink.csv]\ninclude-commit-ts = true\n')
+    urlopen(Request(f"{s3.url}/whole", method="PUT")).close()
+    sink = f"s3://whole?endpoint={s3.url}&access-key={s3.key}&secret-access-key={s3.secret}"
+    program = [sys.executable, "-c", BUCKET_COMMANDS, str(tmp_path), log.uri, sink]
+    (tmp_path / "spark-defaults.conf").write_text(f"spark.jars {','.join(map(str, s3.jars()))}\n")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    clean["SPARK_CONF_DIR"] = str(tmp_path)
+    done = subprocess.run(program, capture_output=True, text=True, env=clean, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == [20, [20]]
 
 
 @full

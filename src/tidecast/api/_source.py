@@ -55,7 +55,7 @@ class TopicSource:
         params = place.params
         if "start" in params and not place.is_kafka:
             raise ConfigError("start= is for Kafka: files are read as a whole", where="source URI")
-        for name, near in unknown_parameters(params, SOURCE_PARAMETERS):
+        for name, near in unknown_parameters(place, SOURCE_PARAMETERS):
             if near:
                 raise ConfigError(f"unknown parameter {name}", where="source URI", hint=f"did you mean {near}?")
             _log.warning("source URI: unknown parameter %s is ignored", name)

@@ -21,7 +21,7 @@ from tidecast._csv_format import CsvFormat, checked_format
 from tidecast._errors import ConfigError
 from tidecast._go import parse_bool, parse_duration, parse_int
 from tidecast._secrets import resolved_settings, resolved_uri
-from tidecast._uri import SINK_PARAMETERS, Place, parse_place, redact_uri, unknown_parameters
+from tidecast._uri import SINK_PARAMETERS, UNWRITTEN, Place, parse_place, redact_uri, unknown_parameters
 from tidecast.config._file import Changefeed, CodecConfig, Debezium, Integrity, KafkaConfig, LargeMessageHandle, Sink
 from tidecast.protocols import CodecOptions, WireProtocol, find_protocol, known_names, protocol_named
 from tidecast.registry import check_glue_url
@@ -42,6 +42,7 @@ _log = logging.getLogger(__name__)
 _CODEC = "CDC:ErrCodecInvalidConfig"
 _REPLICA = "CDC:ErrInvalidReplicaConfig"
 
+_NO_TOPIC = "[CDC:ErrKafkaInvalidConfig]no topic is specified in sink-uri"
 _SHORTEST_STUCK = 30 * 60 * 10**9
 
 _NAME = r"[A-Za-z0-9._\-]*"
@@ -235,7 +236,7 @@ def load_config(
     TiCDC's code for everything that cannot be; its text has no secrets.
     Source: Changefeed configuration, parameters, precedence.
     """
-    for name, near in unknown_parameters(parse_place(sink_uri).params, SINK_PARAMETERS):
+    for name, near in unknown_parameters(parse_place(sink_uri), SINK_PARAMETERS):
         if near:
             _log.warning("sink URI: unknown parameter %s is ignored: did you mean %s?", name, near)
     data = read_file(toml) if toml is not None else {}
@@ -251,10 +252,10 @@ def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI")
     `file` has TOML's names, `name` is what errors call it; see `load_config`. References to secrets are not looked up.
     """
     place = parse_place(sink_uri)
-    if not place.topic:
+    if not (place.topic or place.root):
         raise _error(
             "CDC:ErrSinkURIInvalid",
-            f"sink uri invalid '{redact_uri(sink_uri)}': [CDC:ErrKafkaInvalidConfig]no topic is specified in sink-uri",
+            f"sink uri invalid '{redact_uri(sink_uri)}': {_NO_TOPIC}",
             "end the path with the topic's name",
         )
     data = copy.deepcopy(dict(file))
@@ -464,7 +465,11 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
 def _wrong_files(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the settings of a storage sink."""
     sink, code = config.sink, "CDC:ErrSinkInvalidConfig"
+    for name in UNWRITTEN.keys() & config.place.params.keys() if config.place.root else ():
+        yield "CDC:ErrStorageSinkInvalidConfig", f"{name} has no effect here: {UNWRITTEN[name]}"
     if not config.storage_sink:
+        if not config.place.topic:
+            yield "CDC:ErrSinkURIInvalid", _NO_TOPIC
         if not protocol.topics:
             yield code, f"protocol {protocol.name} is for a storage sink, which has no layout of topics"
         return

@@ -100,10 +100,9 @@ def open_source(place: Place) -> ReadableTopics:
         what = "Kafka" if place.is_kafka else "a single file" if has_files else "the protocol"
         hint = "a storage sink writes protocol=csv or canal-json into a folder: file:///folder or s3a://bucket/folder"
         raise ConfigError(f"{what} is nothing that a storage sink writes", where="source URI", hint=hint)
-    topics = open_topics(place)
-    if layout is None and has_topics and has_files and isinstance(topics, FileTopics) and not place.single_file:
-        files = is_storage_sink(topics.path)
-    return StorageSink(path_of(place), not has_topics, place.params) if files else topics
+    if layout is None and has_topics and has_files and not (place.is_kafka or place.single_file):
+        files = is_storage_sink(path_of(place))
+    return StorageSink(path_of(place), not has_topics, place.params) if files else open_topics(place)
 
 
 def protocol_of(uri: str) -> str:

@@ -1,14 +1,15 @@
 """From an option's text, or a place of messages, to a path; and from a path to what Spark calls it.
 
-A remote store's credentials and endpoint come from the environment, as its driver for fsspec has it (`AWS_…`,
-`FSSPEC_S3_…`); for S3 from Spark's settings as well (`spark.hadoop.fs.s3a.…`), so that they are given once.
+A remote store's credentials and endpoint come from the URI of a place with messages, or from the environment, as its
+driver for fsspec has it (`AWS_…`, `FSSPEC_S3_…`); for S3 from Spark's settings as well (`spark.hadoop.fs.s3a.…`), so
+that they are given once. What a URI says Spark is told where it gets the path.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -17,14 +18,16 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
-from tidecast._uri import REMOTE_SCHEMES, Place, local_path, redact_uri, scheme_of
+from tidecast._uri import REMOTE_SCHEMES, Place, local_path, redact_uri, scheme_of, storage_hint, storage_root
 from tidecast.runtime import outside_settings, running_session, settings_of_command
 from tidecast.storage._remote import AnyPath, RemotePath, Store
+from tidecast.storage._uri_settings import UriSettings
 
 _GLOB = re.compile(r"[\[\]{}*?\\]")
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 _VOLUMES = "/Volumes/"
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
+_NOTHING = UriSettings()
 
 
 def storage_path(text: str | os.PathLike[str], option: str) -> AnyPath:
@@ -46,34 +49,39 @@ def storage_path(text: str | os.PathLike[str], option: str) -> AnyPath:
         return local_path(text, option)
     try:
         parts = urlsplit(place)
-        root, path = f"{parts.scheme}://{parts.netloc}", unquote(parts.path)
+        root, path = storage_root(parts.scheme, parts.netloc), unquote(parts.path)
     except ValueError:
         raise ConfigError(f"{option}: this is no URI", where=_UNPRINTABLE.sub("?", redact_uri(place))) from None
     if parts.query or parts.fragment:
         hint = "write %23 for # and %3F for ?; credentials belong into the environment"
         raise ConfigError(f"{option}: the URI of a folder has no ? and no #", where=redact_uri(root + path), hint=hint)
+    if not root:
+        raise ConfigError(
+            f"{option}: this is no place on a storage", where=redact_uri(place), hint=storage_hint(scheme)
+        )
     return _remote(root, path, option)
 
 
 def path_of(place: Place, option: str = "URI") -> AnyPath:
-    """Return the path of a place with messages in files. Raises ConfigError as `storage_path`."""
-    return _remote(place.root, place.path, option) if place.root else Path(place.path)
+    """Return the path of a place with messages in files. Raises ConfigError as `storage_path`, and `UriSettings`."""
+    if not place.root:
+        return Path(place.path)
+    return _remote(place.root, place.path, option, UriSettings.of(place.root, place.params))
 
 
-def _remote(root: str, path: str, option: str) -> RemotePath:
+def _remote(root: str, path: str, option: str, said: UriSettings = _NOTHING) -> RemotePath:
     scheme, _, authority = root.partition("://")
     path = path.rstrip("/")
     segments = path.split("/")[1:]
     if ":" in authority.rpartition("@")[0] or not authority or (scheme.startswith("s3") and "@" in authority):
-        hint = f"{scheme}://bucket/folder; credentials belong into the environment, or into Spark's settings"
-        raise ConfigError(f"{option}: this is no place on a storage", where=redact_uri(root), hint=hint)
+        raise ConfigError(f"{option}: this is no place on a storage", where=redact_uri(root), hint=storage_hint(scheme))
     if _UNPRINTABLE.search(path) or any(segment in ("", ".", "..") for segment in segments):
         hint = "leave out what is empty, . or .."
         raise ConfigError(
             f"{option}: this is no path on a storage", where=_UNPRINTABLE.sub("?", root + path), hint=hint
         )
-    options = s3_options(authority) if REMOTE_SCHEMES[scheme] == "s3a" else {}
-    store = Store(root, REMOTE_SCHEMES[scheme], _EXTRAS.get(scheme, ""), options)
+    options = s3_options(authority, said.hadoop) if REMOTE_SCHEMES[scheme] == "s3a" else said.driver
+    store = Store(root, REMOTE_SCHEMES[scheme], _EXTRAS.get(scheme, ""), options, said.hadoop)
     _ = store.opened  # a driver that is missing is told now
     return RemotePath(store, path)
 
@@ -89,12 +97,21 @@ def spark_input(path: AnyPath) -> str:
 
 
 def spark_output(path: AnyPath) -> str:
-    """Return a path as Spark writes it, whatever its default file system is."""
+    """Return a path as Spark writes it, whatever its default file system is; Spark is told what its URI said."""
     if isinstance(path, RemotePath):
+        if path.store.hadoop:
+            _tell_spark(path.store.hadoop)
         return f"{path.store.scheme}://{path.store.root.partition('://')[2]}{path.path}"
     absolute = str(path.absolute())
     databricks = absolute.startswith(_VOLUMES) and "DATABRICKS_RUNTIME_VERSION" in os.environ
     return f"dbfs:{absolute}" if databricks else f"file://{absolute}"
+
+
+def _tell_spark(settings: Mapping[str, str]) -> None:
+    if session := running_session():
+        for name, value in settings.items():
+            if session.conf.get(name, None) != value:
+                session.conf.set(name, value)
 
 
 def _spark_setting(session: SparkSession | None) -> Callable[[str], str | None]:
@@ -110,11 +127,12 @@ _known: WeakKeyDictionary[SparkSession, dict[object, dict[str, Any]]] = WeakKeyD
 """The options of buckets by session and environment. To ask a session is dear, and Hadoop asks it once as well."""
 
 
-def s3_options(bucket: str) -> dict[str, Any]:
-    """Return s3fs' options for a bucket, as far as Spark's settings of Hadoop's S3A tell them."""
+def s3_options(bucket: str, said: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return s3fs' options for a bucket, as far as Spark's settings of Hadoop's S3A tell them; `said` go before."""
     session = running_session()
-    if session is None:
-        return _s3_options(bucket, _spark_setting(None))
+    if session is None or said:
+        of_spark = _spark_setting(session)
+        return _s3_options(bucket, lambda name: (said or {}).get(name) or of_spark(name))
     known = _known.setdefault(session, {})
     key = bucket, *((name, value) for name, value in os.environ.items() if name.startswith(("AWS_", "FSSPEC_")))
     if key not in known:

@@ -23,13 +23,15 @@ _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError")
 class Store:
     """A bucket, a container or a name node. `root` is its URI, `scheme` what Spark calls its kind.
 
-    `extra` names the optional dependencies with fsspec's driver; `options` are the driver's.
+    `extra` names the optional dependencies with fsspec's driver; `options` are the driver's. `hadoop` are settings for
+    Spark's connector that a URI gave.
     """
 
     root: str
     scheme: str
     extra: str
     options: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    hadoop: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def has_folders(self) -> bool:

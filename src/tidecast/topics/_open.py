@@ -34,6 +34,9 @@ def open_sink_folder(place: Place, names: FileNames) -> StorageSinkWriter:
 
 
 def _files(place: Place) -> Topics:
+    if not place.topic and "topics" not in place.params:
+        hint = "end the path with the topic's name, or name a storage sink's protocol"
+        raise ConfigError("no topic is specified in sink-uri", code="CDC:ErrKafkaInvalidConfig", hint=hint)
     return FileTopics(
         path_of(place),
         place.topic,
