@@ -17,6 +17,7 @@ _KINDS = {
     "kills": ("test_kill_anywhere.py", "kill a replica before its side effects, or in the middle of one"),
     "schedules": ("test_delivery_chaos.py", "deliver row changes in orders that TiCDC's contract allows"),
     "banks": ("test_bank.py", "move money over partitions, with repetitions and kills, and look at many times"),
+    "sinks": ("test_killed_sink.py", "kill the writer of a storage sink before its side effects"),
     "outages": ("test_servers_killed.py", "kill broker and registry under a replica, again and again"),
 }
 
