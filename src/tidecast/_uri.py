@@ -69,7 +69,7 @@ STORAGE_PARAMETERS = (
     | {"endpoint", "region", "force-path-style", "use-accelerate-endpoint"}
     | {"role-arn", "credentials-file", "account-name"}
 )
-"""The parameters of a storage's URI, beside those of messages. Source: External storage, URI formats."""
+"""The parameters of a storage's URI, beside those of messages. Source: Other documents, URIs of external storage."""
 _PUBLIC = (SOURCE_PARAMETERS | STORAGE_PARAMETERS) - _SECRETS - _STORAGE_SECRETS
 """Parameters whose values may be shown. Any other may be a credential under a name that nobody here knows."""
 # A password may hold what should have been escaped; only a port cannot be one.

@@ -1,6 +1,6 @@
 """What a storage's URI says by TiCDC's parameters: who asks, and where the storage is.
 
-Source: External storage, URI formats.
+Source: Other documents, URIs of external storage.
 """
 
 from __future__ import annotations
