@@ -34,7 +34,7 @@ def renamed_tables(sql: str, database: str, names: Names, databases: Callable[[s
         try:
             tokens = [Place(*place) for place in places(sql, escapes=escapes)]
             found = sorted(_Walk(sql, tokens, database, names, databases).run())
-        except (IndexError, ValueError):
+        except (LookupError, ValueError):
             continue
         for start, end, name in reversed(found):
             sql = sql[:start] + name + sql[end:]
@@ -99,7 +99,7 @@ class _Walk:
         begin, end = self._tokens[self._at].start, self._tokens[-1].end
         for n, token in enumerate(self._tokens):
             if token.word == "CHECK" and n > self._at:
-                end = next(t.start for t in reversed(self._tokens[:n]) if t.word == "WITH")
+                end = [t.start for t in self._tokens[:n] if t.word == "WITH"][-1]
         tables, columns, aliases = query_names(self._sql[begin:end])
 
         def placed(parts: Sequence[tuple[str, int, int]]) -> list[Place]:

@@ -125,7 +125,7 @@ def read_statement(sql: str, *, tidb_clauses: bool = False) -> Statement | None:
         try:
             tokens = [_Token(*token) for token in split(sql, escapes=escapes)]
             return replace(_Reader(tokens).statement(), sound=escapes)
-        except (IndexError, ValueError):
+        except (LookupError, ValueError):
             continue
     return None
 
@@ -309,7 +309,7 @@ class _Reader:
 def _definition(tokens: Sequence[_Token], had_name: str | None = None) -> Definition:
     name, kind, *rest = tokens
     bracketed = bool(rest) and rest[0].word == "("
-    end = next(n for n, t in enumerate(rest) if t.word == ")") if bracketed else 0
+    end = [t.word for t in rest].index(")") if bracketed else 0
     arguments = tuple(int(t.text) for t in rest[:end] if t.type == "NUMBER")
     default = comment = None
     automatic, generated = False, ""

@@ -42,7 +42,7 @@ def query_names(sql: str) -> tuple[list[tuple[list[Part], bool]], list[list[Part
     """
     try:
         query = parse_one(sql, read=MySQL)
-    except SqlglotError as error:
+    except (SqlglotError, RecursionError) as error:
         raise ValueError(str(error)) from None
     if not isinstance(query, exp.Query):
         raise ValueError("no query")
