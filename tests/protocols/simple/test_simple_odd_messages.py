@@ -243,3 +243,11 @@ def test_a_bootstrap_of_all_partitions_counts_once(encoding: Any) -> None:
     said_by = reader.controls(messages.append_column("offset", pa.array(np.arange(4))))
     assert [(places, one.schema) for places, one in said_by.bootstraps] == [([0, 1], schema), ([2], schema)]
     assert {*reader.decoder.schemas} == {schema.key}
+
+
+def test_a_row_that_claims_to_be_a_bootstrap_is_rejected() -> None:
+    messages = batch([(None, in_json(type="BOOTSTRAP", data=ROW)), (None, in_json(type="BOOTSTRAP", tableSchema=None))])
+    said = SimpleReader(DecodeOptions()).controls(messages.append_column("offset", pa.array(np.arange(2))))
+    (rejected,) = said.rejected
+    assert (rejected.at.tolist(), rejected.reason.to_pylist()) == ([0, 1], ["bad-message"] * 2)
+    assert not said.bootstraps

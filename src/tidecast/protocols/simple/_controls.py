@@ -48,6 +48,8 @@ def _told(value: bytes) -> Told:
         checked(table(message[name])) if message.get(name) else None for name in ("tableSchema", "preTableSchema")
     )
     if message["type"] == BOOTSTRAP:
+        if after is None:  # a damaged row may look like this, too
+            raise ValueError("a bootstrap without tableSchema")
         return Told(message.get("buildTs"), after, before, None)
     sql = message.get("sql")
     if not sql or not isinstance(sql, str):  # a damaged row may look like this
