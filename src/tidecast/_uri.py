@@ -52,25 +52,43 @@ SOURCE_PARAMETERS = SINK_PARAMETERS | frozenset(
     )
 )
 _STORAGE_SECRETS = frozenset(
+    ("access-key", "secret-access-key", "session-token", "external-id", "account-key", "sas-token", "encryption-key")
+)
+_S3 = frozenset(
     (
-        *("access-key", "secret-access-key", "session-token", "external-id"),
-        *("account-key", "sas-token", "encryption-key"),
+        *("access-key", "secret-access-key", "session-token", "endpoint", "region", "force-path-style", "role-arn"),
+        *(
+            "external-id",
+            "use-accelerate-endpoint",
+            "profile",
+            "provider",
+            "storage-class",
+            "sse",
+            "sse-kms-key-id",
+            "acl",
+        ),
     )
 )
+_GCS = frozenset(("credentials-file", "endpoint", "storage-class", "predefined-acl"))
+_AZURE = frozenset(
+    (
+        *("account-name", "account-key", "sas-token", "endpoint", "access-tier", "encryption-scope", "encryption-key"),
+        *("storage-class",),
+    )
+)
+STORAGE_PARAMETERS: Mapping[str, frozenset[str]] = {"s3a": _S3, "gs": _GCS, "abfs": _AZURE, "abfss": _AZURE}
+"""The parameters of a storage's URI, beside those of messages, by what Spark calls the storage.
+
+Source: Other documents, URIs of external storage.
+"""
+_OF_STORAGES = _S3 | _GCS | _AZURE
 UNWRITTEN: Mapping[str, str] = {
     **dict.fromkeys(("sse", "sse-kms-key-id", "encryption-scope", "encryption-key"), "set the bucket's own encryption"),
     **dict.fromkeys(("acl", "predefined-acl"), "set the bucket's own access rules"),
     **dict.fromkeys(("storage-class", "access-tier"), "let a rule of the bucket move what is old"),
 }
-"""Parameters for what is written to a storage that have no effect here, each with what serves in its place."""
-STORAGE_PARAMETERS = (
-    _STORAGE_SECRETS
-    | UNWRITTEN.keys()
-    | {"endpoint", "region", "force-path-style", "use-accelerate-endpoint"}
-    | {"role-arn", "credentials-file", "account-name"}
-)
-"""The parameters of a storage's URI, beside those of messages. Source: Other documents, URIs of external storage."""
-_PUBLIC = (SOURCE_PARAMETERS | STORAGE_PARAMETERS) - _SECRETS - _STORAGE_SECRETS
+"""Those of them for what is written that have no effect here, each with what serves in its place."""
+_PUBLIC = (SOURCE_PARAMETERS | _OF_STORAGES) - _SECRETS - _STORAGE_SECRETS
 """Parameters whose values may be shown. Any other may be a credential under a name that nobody here knows."""
 # A password may hold what should have been escaped; only a port cannot be one.
 _USERINFO = re.compile(r"^((?:[^:/?#]+://|//)?[^:/?#@]*):(?!//|[0-9]+(?:[/?#,]|$))(?:[^/?#]*|.*)@")
@@ -95,6 +113,7 @@ REMOTE_SCHEMES: Mapping[str, str] = {
 }
 """The schemes of remote storages, each with what Spark calls it; `gcs`, `azure` and `azblob` are TiCDC's names."""
 _CONTAINERS = ("azure", "azblob")
+_ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _KAFKA_PORT = 9092
 _SINGLE_FILES = (".jsonl.gz", ".jsonl", ".parquet")
 
@@ -142,8 +161,11 @@ def parse_place(uri: str) -> Place:
     except ValueError:
         raise _invalid(uri, "it is not a URI") from None
     params: dict[str, str] = {}
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        params.setdefault(name, value)
+    storage = parts.scheme in REMOTE_SCHEMES
+    # TiCDC takes the + of a secret for itself there, and takes names in any spelling.
+    for name, value in parse_qsl(parts.query.replace("+", "%2B") if storage else parts.query, keep_blank_values=True):
+        spelt = name.lower().replace("_", "-")
+        params.setdefault(spelt if storage and spelt in _OF_STORAGES else name, value)
     userinfo, _, netloc = parts.netloc.rpartition("@")
     user, _, password = userinfo.partition(":")
     path, root = unquote(parts.path), ""
@@ -154,7 +176,7 @@ def parse_place(uri: str) -> Place:
         if netloc not in ("", "localhost") or not path.startswith("/"):
             raise _invalid(uri, "a file's path is absolute", "write file:///folder/topic")
         hosts, topic = (), _file_topic(path)
-    elif parts.scheme in REMOTE_SCHEMES:
+    elif storage:
         hosts, topic = (), _file_topic(path)
         root = storage_root(parts.scheme, parts.netloc, params.get("account-name", ""))
         if password or not root:
@@ -176,7 +198,7 @@ def storage_root(scheme: str, netloc: str, account: str = "") -> str:
     """
     if scheme not in _CONTAINERS:
         return netloc and f"{'gs' if scheme == 'gcs' else scheme}://{netloc}"
-    if netloc and account and "@" not in netloc:
+    if netloc and _ACCOUNT.fullmatch(account) and "@" not in netloc:
         netloc = f"{netloc}@{account}.dfs.core.windows.net"
     return f"abfss://{netloc}" if "@" in netloc else ""
 
@@ -214,7 +236,7 @@ def source_uri(text: str) -> str:
 def unknown_parameters(place: Place, known: Collection[str]) -> Iterator[tuple[str, str | None]]:
     """Yield each parameter whose name is not among the known ones, with the one that was probably meant, if any."""
     if place.root:
-        known = {*known, *STORAGE_PARAMETERS}
+        known = {*known, *STORAGE_PARAMETERS.get(REMOTE_SCHEMES[place.scheme], ())}
     for name in place.params:
         if name not in known:
             spelt = re.sub("[_ .]", "-", name.strip().lower())
@@ -283,8 +305,8 @@ def _redacted(uri: str, public: Callable[[str], str]) -> str:
 
 def secrets_of(place: Place) -> list[str]:
     """Return the texts of a place that may be secrets, but those too short to look for in other texts."""
-    hidden = (v for k, v in place.params.items() if is_secret_name(k) or (k not in _PUBLIC and len(v) > _SHORT))
-    return [text for text in (place.password.get_secret_value(), *hidden) if text]
+    hidden = (v for k, v in place.params.items() if is_secret_name(k) or k not in _PUBLIC)
+    return [text for text in (place.password.get_secret_value(), *hidden) if len(text) >= _SHORT]
 
 
 def is_secret_name(name: str) -> bool:

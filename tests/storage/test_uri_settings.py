@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,6 +14,7 @@ from servers import S3Server
 from tidecast._errors import ConfigError
 from tidecast._uri import parse_place, redact_uri
 from tidecast.config import build_config
+from tidecast.sources._progress import may_be_same, source_name
 from tidecast.storage import RemotePath, path_of, replace_file, spark_output, storage_path
 from tidecast.storage._uri_settings import UriSettings
 
@@ -42,16 +44,13 @@ _HOST = "acc.dfs.core.windows.net"
             {"endpoint": "https://h", "path.style.access": "false", "endpoint.region": "us-east-1"},
             {},
         ),
-        ("gcs://b/f", "gs://b", {}, {}),
         (
-            "gs://b/f?credentials-file=/k.json",
-            "gs://b",
-            {
-                "fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE",
-                "fs.gs.auth.service.account.json.keyfile": "/k.json",
-            },
-            {"token": "/k.json"},
+            "s3://b/f?Access_Key=A&SECRET-ACCESS-KEY=a%2Fb+c&force-path-style=1",
+            "s3://b",
+            {"access.key": "A", "secret.key": "a/b+c", "path.style.access": "true"},
+            {},
         ),
+        ("gcs://b/f", "gs://b", {}, {}),
         (
             "azblob://c/f?account-name=acc&account-key=K",
             f"abfss://c@{_HOST}",
@@ -72,8 +71,9 @@ def test_what_a_uri_says(uri: str, root: str, hadoop: dict[str, str], driver: di
     said = UriSettings.of(place.root, place.params)
     of_bucket = {name.removeprefix("fs.s3a.bucket.b."): value for name, value in said.hadoop.items()}
     assert (place.root, of_bucket, said.driver) == (root, hadoop, driver)
-    secrets = {*place.params.values()} & {"A", "S", "T", "K", "/k.json"}
-    assert not [text for text in secrets if f"={text}" in redact_uri(uri).replace("credentials-file=/k.json", "")]
+    secrets = {*place.params.values()} & {"A", "S", "T", "K", "a/b+c"}
+    assert not [text for text in secrets if f"={text}" in redact_uri(uri)]
+    assert "a%2F" not in redact_uri(uri)
     assert not [text for text in secrets if f"'{text}'" in repr(said)]
 
 
@@ -84,6 +84,11 @@ def test_what_a_uri_says(uri: str, root: str, hadoop: dict[str, str], driver: di
         ("s3://b/f?access-key=SECRET", "access-key and secret-access-key belong together"),
         ("s3://b/f?role-arn=arn:aws:iam::1:role/r", "role-arn has no effect here"),
         ("s3://b/f?use-accelerate-endpoint=true", "use-accelerate-endpoint has no effect here"),
+        ("s3://b/f?force-path-style=maybe", "force-path-style: 'maybe' is no truth value"),
+        ("s3://b/f?endpoint=127.0.0.1:9000", "endpoint is no address of a store"),
+        ("s3://b/f?endpoint=http://u:SECRET@h", "endpoint is no address of a store"),
+        ("azblob://c/f?account-name=acc&endpoint=http://h", "endpoint has no effect here"),
+        ("gs://b/f?credentials-file=/k.json", "credentials-file has no effect here"),
     ],
 )
 def test_what_cannot_be_had_is_refused(uri: str, words: str) -> None:
@@ -95,7 +100,7 @@ def test_what_cannot_be_had_is_refused(uri: str, words: str) -> None:
 
 @pytest.mark.unit
 def test_places_that_are_none_are_refused() -> None:
-    for uri in ("azure://c/f?protocol=csv", "gcs:///f?protocol=csv", "azblob:///f?account-name=a"):
+    for uri in ("azure://c/f", "gcs:///f", "azblob:///f?account-name=acc", "azure://c/f?account-name=a@evil/"):
         with pytest.raises(ConfigError, match="this is no place on a storage"):
             parse_place(uri)
     with pytest.raises(ConfigError, match="abfss://container@ACCOUNT"):
@@ -117,21 +122,60 @@ def test_a_whole_bucket_is_a_sink_of_files_alone() -> None:
             build_config(uri, {})
 
 
+@pytest.mark.unit
+def test_a_whole_bucket_is_one_source() -> None:
+    name = source_name(parse_place("s3://b?protocol=csv&endpoint=http://h:9000"))
+    assert name == source_name(parse_place("s3a://b/?protocol=csv")) == "s3a://b"
+    assert not may_be_same(name, source_name(parse_place("s3://b/other?protocol=csv")))
+
+
+@pytest.mark.unit
+def test_a_folder_is_in_another_however_the_scheme_is_written() -> None:
+    inner, outer = storage_path("s3://b/f/g", "--to"), storage_path("s3a://b/f", "--to")
+    assert isinstance(inner, RemotePath)
+    assert isinstance(outer, RemotePath)
+    assert inner.is_relative_to(outer)
+    assert inner.relative_to(outer) == "g"
+    assert not inner.is_relative_to(storage_path("s3a://bb/f", "--to"))
+
+
+def test_a_bucket_has_one_identity(spark: SparkSession) -> None:
+    """Hadoop keeps to what it is told first: nobody reads or writes with another one's credentials."""
+    base = f"s3://{uuid.uuid4().hex}"
+    first = path_of(parse_place(f"{base}/f?endpoint=http://h:1&access-key=AAAA&secret-access-key=SSSS"))
+    again = path_of(parse_place(f"{base}/g?secret-access-key=SSSS&access-key=AAAA&endpoint=http://h:1"))
+    other = path_of(parse_place(f"{base}/f?endpoint=http://h:1&access-key=BBBB&secret-access-key=SSSS"))
+    assert spark_output(first).startswith("s3a://")
+    assert spark_output(again).endswith("/g")
+    plain = storage_path(f"{base}/f", "--to")
+    assert isinstance(plain, RemotePath)
+    assert not plain.store.options.keys() & {"key", "secret", "endpoint_url"}
+    for path in (other, plain):
+        with pytest.raises(ConfigError, match="other credentials or another endpoint") as caught:
+            spark_output(path)
+        assert "SSSS" not in str(caught.value)
+    assert isinstance(first, RemotePath)
+    for name in first.store.hadoop:
+        spark.conf.unset(name)
+
+
 def test_credentials_of_a_uri_reach_the_store_and_spark(
     spark: SparkSession, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in os.environ if name.startswith(("AWS_", "FSSPEC_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
-    uri = f"s3://{s3.bucket}/{uuid.uuid4().hex}?protocol=csv&endpoint={s3.url}"
+    bucket = uuid.uuid4().hex
+    urlopen(Request(f"{s3.url}/{bucket}", method="PUT")).close()
+    uri = f"s3://{bucket}/folder?protocol=csv&endpoint={s3.url}"
     path = path_of(parse_place(f"{uri}&access-key={s3.key}&secret-access-key={s3.secret}"))
     assert isinstance(path, RemotePath)
     replace_file(path / "file", b"1")
     assert (path / "file").read_bytes() == b"1"
     assert s3.secret not in repr(path)
-    of_bucket = f"fs.s3a.bucket.{s3.bucket}"
+    of_bucket = f"fs.s3a.bucket.{bucket}"
     try:
-        assert spark_output(path) == f"s3a://{s3.bucket}{path.path}"
+        assert spark_output(path) == f"s3a://{bucket}{path.path}"
         told = {name: spark.conf.get(f"{of_bucket}.{name}", None) for name in ("endpoint", "access.key", "secret.key")}
         assert told == {"endpoint": s3.url, "access.key": s3.key, "secret.key": s3.secret}
     finally:

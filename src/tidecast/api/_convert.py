@@ -202,6 +202,7 @@ def plan(
 
 
 def _beside(settings: ChangefeedConfig) -> AnyPath:
-    """Return the folder of dead letters beside a sink's files."""
+    """Return the folder of dead letters beside a sink's files; there is none beside a whole bucket."""
     place = settings.place
-    return Path("dead-letters") if place.is_kafka else path_of(place).parent / DEAD_LETTERS
+    whole = place.is_kafka or not place.path.strip("/")
+    return Path("dead-letters") if whole else path_of(place).parent / DEAD_LETTERS

@@ -184,7 +184,7 @@ def _ends(place: Place, offsets: Offsets) -> tuple[Mapping[str, int] | None, str
         return topics.end_offsets(offsets).ends, None
     except SourceChanged as error:
         return topics.end_offsets().ends, str(error)
-    except Unreachable as error:
+    except (Unreachable, OSError) as error:
         return None, str(error)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tidecast._errors import ConfigError, TidecastError
+from tidecast._errors import ConfigError, TidecastError, root_cause
 from tidecast._secrets import resolved_settings, resolved_uri, value_of
 from tidecast._time_limit import time_limit
 from tidecast._uri import masked_sink_uri
@@ -149,5 +149,5 @@ def _sink_invalid(sink_uri: str, error: TidecastError) -> ConfigError:
 
 
 def error_text(error: Exception) -> str:
-    """Return an error as the API tells it: with TiCDC's code where it has one."""
-    return error.coded if isinstance(error, TidecastError) else f"{type(error).__name__}: {error}"
+    """Return an error as the API tells it: with TiCDC's code where it has one, and without Java's stack."""
+    return error.coded if isinstance(error, TidecastError) else root_cause(error)

@@ -88,6 +88,8 @@ def source_name(place: Place) -> str:
     folder, _, name = place.path.rstrip("/").rpartition("/")
     store = place.root.partition("://")[2]
     files = f"{REMOTE_SCHEMES[place.scheme]}://{store}" if place.root else "file://"
+    if place.root and not name and "topics" not in place.params:
+        return files
     return ("kafka topic " if place.is_kafka else f"{files}{folder}/") + ("" if "topics" in place.params else name)
 
 

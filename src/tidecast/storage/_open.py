@@ -99,30 +99,46 @@ def spark_input(path: AnyPath) -> str:
 def spark_output(path: AnyPath) -> str:
     """Return a path as Spark writes it, whatever its default file system is; Spark is told what its URI said."""
     if isinstance(path, RemotePath):
-        if path.store.hadoop:
-            _tell_spark(path.store.hadoop)
+        _tell_spark(path.store)
         return f"{path.store.scheme}://{path.store.root.partition('://')[2]}{path.path}"
     absolute = str(path.absolute())
     databricks = absolute.startswith(_VOLUMES) and "DATABRICKS_RUNTIME_VERSION" in os.environ
     return f"dbfs:{absolute}" if databricks else f"file://{absolute}"
 
 
-def _tell_spark(settings: Mapping[str, str]) -> None:
-    if session := running_session():
-        for name, value in settings.items():
-            if session.conf.get(name, None) != value:
-                session.conf.set(name, value)
+def _tell_spark(store: Store) -> None:
+    """Let Spark know what a URI says of its store.
+
+    Hadoop keeps to what it is told first of a bucket, in all sessions of a Java. So whoever says something else later,
+    or says nothing, would read or write with the other's credentials, or at the other's endpoint. Raises ConfigError.
+    """
+    if (session := running_session()) is None:
+        return
+    told = _told.setdefault(session, {})
+    first = told.setdefault(store.place, store)
+    if first.options != store.options:
+        raise ConfigError(
+            "Spark has been told other credentials or another endpoint for this bucket",
+            where=store.root,
+            hint="Hadoop keeps to the first: give the same in all URIs, or by Spark's settings and in none, or restart",
+        )
+    for name, value in store.hadoop.items():
+        if session.conf.get(name, None) != value:
+            session.conf.set(name, value)
 
 
 def _spark_setting(session: SparkSession | None) -> Callable[[str], str | None]:
     """Return what tells the settings of Spark, of the session that runs or else of one that would be started now."""
     if session is not None:
         conf = session.conf
-        return lambda name: conf.get(name, None)
+        of_uris = {name for store in _told.get(session, {}).values() for name in store.hadoop}
+        return lambda name: None if name in of_uris else conf.get(name, None)
     settings = {**outside_settings(), **settings_of_command()}
     return lambda name: settings.get(name)
 
 
+_told: WeakKeyDictionary[SparkSession, dict[tuple[str, str], Store]] = WeakKeyDictionary()
+"""The stores that a session knows, by their places, as it was told of them first."""
 _known: WeakKeyDictionary[SparkSession, dict[object, dict[str, Any]]] = WeakKeyDictionary()
 """The options of buckets by session and environment. To ask a session is dear, and Hadoop asks it once as well."""
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from tidecast._errors import ConfigError, Unreachable
 
 _SECRET = re.compile(r"key|secret|token|password|credential|sas", re.I)
+_SHORT = 4  # what is shorter stands in many words
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError")
 """What Amazon's driver raises before it asks the store, which is no matter of trying again."""
 
@@ -32,6 +33,11 @@ class Store:
     extra: str
     options: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     hadoop: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What tells it from other stores, however its scheme is written."""
+        return self.scheme.replace("abfss", "abfs"), self.root.partition("://")[2]
 
     @property
     def has_folders(self) -> bool:
@@ -58,7 +64,7 @@ class Store:
         """Return an error's text in one line, without the secrets of the options."""
         text = (getattr(error, "strerror", None) or str(error) or type(error).__name__).splitlines()[0]
         for name, value in self.options.items():
-            if _SECRET.search(name) and isinstance(value, str) and value:
+            if _SECRET.search(name) and isinstance(value, str) and len(value) >= _SHORT:
                 text = text.replace(value, "xxxxx").replace(quote(value, safe=""), "xxxxx")
         return text
 
@@ -111,7 +117,7 @@ class RemotePath:
     def is_relative_to(self, other: object) -> bool:
         return (
             isinstance(other, RemotePath)
-            and self.store.root == other.store.root
+            and self.store.place == other.store.place
             and f"{self.path}/".startswith(f"{other.path}/")
         )
 
