@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import uuid
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -11,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from servers import S3Server
 
-from tidecast._errors import ConfigError
+from tidecast._errors import ConfigError, Unreachable
 from tidecast._uri import parse_place, redact_uri
 from tidecast.config import build_config
 from tidecast.sources._progress import may_be_same, source_name
@@ -137,6 +139,35 @@ def test_a_folder_is_in_another_however_the_scheme_is_written() -> None:
     assert inner.is_relative_to(outer)
     assert inner.relative_to(outer) == "g"
     assert not inner.is_relative_to(storage_path("s3a://bb/f", "--to"))
+
+
+class _Locked(BaseHTTPRequestHandler):
+    """A store that lets nobody in."""
+
+    def do_HEAD(self) -> None:
+        self.send_error(403)
+
+    def do_GET(self) -> None:
+        self.send_error(403)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.unit
+def test_a_sink_that_lets_nobody_in_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    server = HTTPServer(("127.0.0.1", 0), _Locked)
+    with server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"endpoint=http://127.0.0.1:{server.server_port}&access-key=AAAA&secret-access-key=SSSS"
+        sink = build_config(f"s3://b/f?protocol=csv&{place}", {}).open_sink()
+        with pytest.raises(ConfigError, match="the folder cannot be read") as caught:
+            sink.ensure("f")
+        assert "SSSS" not in str(caught.value)
+        server.shutdown()
+    with pytest.raises(Unreachable, match="does not answer"):
+        sink.ensure("f")
 
 
 def test_a_bucket_has_one_identity(spark: SparkSession) -> None:

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
+from tidecast._errors import ConfigError
 from tidecast.spark import small_table
 from tidecast.storage import (
     AnyPath,
@@ -76,7 +77,17 @@ class StorageSinkWriter:
         return TopicInfo(topic, 1)
 
     def ensure(self, topic: str) -> TopicInfo:
-        """Return that a folder has one partition; it is made when it is written."""
+        """Return that a folder has one partition; it is made when it is written.
+
+        Of the sink's own folder it is asked whether it can be used. Raises ConfigError where that is not so, and
+        Unreachable where the storage does not answer.
+        """
+        if topic == self.path.name:
+            try:
+                entry(self.path / METADATA)
+            except PermissionError as error:
+                hint = "look at credentials and endpoint, in the URI, the environment or Spark's settings"
+                raise ConfigError(f"the folder cannot be read: {error.strerror}", where=self.where, hint=hint) from None
         return TopicInfo(topic, 1)
 
     def write(
