@@ -132,6 +132,23 @@ def test_a_time_without_its_zone_is_one_of_the_readers(write: Callable[..., byte
     assert [words[1] for words in decoded(write(data=row), plain, elsewhere)] == [READ] * 3
 
 
+def test_a_column_that_comes_twice_in_place_of_another_is_no_row() -> None:
+    summed = {"checksum": {"version": 2, "corrupted": False, "current": 7, "previous": 0}}
+    whole, avro = in_json(**summed, data=ROW), in_avro(AVRO_ROW, **summed)
+    entry = b"\x02e\x02\x04"
+    assert (whole.count(b'"e": "2"'), avro.count(entry)) == (1, 1)
+    found = decoded(
+        whole,
+        whole.replace(b'"e": "2"', b'"t": "2"'),
+        in_json(**summed, data={k: v for k, v in ROW.items() if k != "e"}),
+        avro,
+        avro.replace(entry, b"\x02x\x02\x04"),
+        avro.replace(entry, b"\x02?\x02\x04"),
+    )
+    assert [words[7] for words in found] == [None, "not a row's record", None] * 2
+    assert found[2][1] == found[5][1] == READ | {"e": None}
+
+
 def test_a_number_is_read_as_it_is_written() -> None:
     digits = "12345678901234567890.0123456789"
     text = json.dumps(HEAD | {"data": ROW | {"id": 1, "dc": None, "x": 0.1, "u": 2**64 - 1}})

@@ -136,7 +136,10 @@ class _Column:
 
 
 def read_values(reader: Reader, rows: np.ndarray, mine: np.ndarray, schema: TableSchema, zone: str) -> list[Cells]:
-    """Read the maps of some rows, and return those that are `mine` as columns, one for each of the table's."""
+    """Read the maps of some rows, and return those that are `mine` as columns, one for each of the table's.
+
+    A map that has a column twice is none: its checksum may be that of a row in which another column has the value.
+    """
     start = reader.at.copy()
     entries = read_maps(reader, rows, names_of(schema.columns))
     order = np.argsort(entries.column, kind="stable")
@@ -145,11 +148,13 @@ def read_values(reader: Reader, rows: np.ndarray, mine: np.ndarray, schema: Tabl
     for number, column in enumerate(schema.columns):
         chosen = order[bounds[number] : bounds[number + 1]]
         chosen = chosen[mine[entries.row[chosen]]]
-        row = entries.row[chosen]  # of several entries of one name the last one counts
+        row = entries.row[chosen]
         raw = _Column(reader.data, np.full(reader.count, _NOTHING), start.copy(), np.zeros(reader.count, np.int64))
         raw.branch[row], raw.first[row], raw.second[row] = (
             part[chosen] for part in (entries.branch, entries.first, entries.second)
         )
+        if np.count_nonzero(raw.branch != _NOTHING) < len(row):
+            reader.bad |= np.bincount(row, minlength=reader.count) > 1
         cells.append(_cells(column.data_type, raw, start, zone))
     return cells
 

@@ -67,14 +67,25 @@ class JsonMessages:
         )
 
     def sides(self, chosen: np.ndarray, schema: TableSchema, zone: str) -> tuple[dict[str, Side], np.ndarray]:
-        """See `Messages.sides`. A message whose head could be read has a row that can be."""
+        """See `Messages.sides`. A message whose head could be read has a row that can be, if it has no column twice.
+
+        The checksum of such a row may be that of one in which another column has the value. Rows that lack no column,
+        and those without a checksum, are not looked at.
+        """
         kinds = self.heads.kind[chosen]
         sides = {}
         for name, types in SIDES.items():
             mine = np.isin(kinds, [KINDS[kind] for kind in types])
             if mine.any():
                 sides[name] = self._side(name, chosen, mine, schema, zone)
-        return sides, np.zeros(len(chosen), bool)
+        lacks = np.zeros(len(chosen), bool)
+        for side in sides.values():
+            for cells in side.columns:
+                if cells.named is not None:
+                    lacks |= side.there & ~cells.named
+        lacks &= valid(self.checksum)[chosen]
+        twice = [lack and _has_twice(self._values[n]) for n, lack in zip(chosen, lacks.tolist(), strict=True)]
+        return sides, np.array(twice, bool)
 
     def _side(self, name: str, chosen: np.ndarray, mine: np.ndarray, schema: TableSchema, zone: str) -> Side:
         shown = [self._read[n].get(name) if m else None for n, m in zip(chosen, mine, strict=True)]
@@ -100,6 +111,20 @@ def _object(value: bytes | None) -> Members | None:
     except ValueError:
         return None
     return members if type(members) is dict else None
+
+
+def _has_twice(value: bytes | None) -> bool:
+    """Tell whether an object in a message has two members of one name, of which the last one counts elsewhere."""
+    found = []
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        found.append(len(pairs) > len(dict(pairs)))
+
+    try:
+        json.loads(value or b"", object_pairs_hook=note)
+    except RecursionError:
+        return False
+    return any(found)
 
 
 def _with_digits(value: bytes | None, side: str, row: Members) -> Members:
