@@ -19,9 +19,9 @@ from golden_data import Line, Table, lines, registry_folder
 from pyspark.sql import SparkSession
 
 import tidecast
-from tidecast.inspection._alone import inspect_alone
+from tidecast.inspection._alone import inspect_alone, inspect_by
 from tidecast.model import RECORD
-from tidecast.protocols import DecodeOptions
+from tidecast.protocols import DecodeOptions, protocol_named
 from tidecast.registry import Registry, open_registry
 
 ZONE = "Asia/Shanghai"
@@ -128,8 +128,12 @@ def test_all_golden_messages_are_explained_without_spark(
     name: str, golden: Callable[[str], Path], tmp_path: Path
 ) -> None:
     variant = Variant(name, golden, tmp_path)
+    make = protocol_named(variant.protocol).reader
+    assert make is not None
+    options = DecodeOptions(ordered=True, registry=variant.registry, zone=ZONE)
+    of_all = make(options) if variant.registry else None  # a folder of schemas is listed for each reader
     for message in map(value, variant.messages):
-        assert variant.plainly(message)["type"]
+        assert inspect_by(of_all or make(options), message, variant.protocol).type
 
 
 @pytest.mark.parametrize(

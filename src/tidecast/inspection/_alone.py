@@ -10,7 +10,7 @@ from tidecast.checksum import Verdict, verdicts
 from tidecast.checksum import explained as checksum_bytes
 from tidecast.inspection._inspected import ColumnShown, Inspected, Place, RowShown, explained, problem_text
 from tidecast.inspection._value_text import Value, value_text
-from tidecast.protocols import Decoded, DecodeOptions, Rejected, Rows, protocol_named
+from tidecast.protocols import Decoded, DecodeOptions, Reader, Rejected, Rows, protocol_named
 from tidecast.values import valid
 
 
@@ -18,7 +18,11 @@ def inspect_alone(value: bytes, protocol: str, options: DecodeOptions) -> Inspec
     """Explain one message of a protocol that has a reader."""
     make = protocol_named(protocol).reader
     assert make is not None
-    reader = make(options)
+    return inspect_by(make(options), value, protocol)
+
+
+def inspect_by(reader: Reader, value: bytes, protocol: str) -> Inspected:
+    """Explain one message by a reader of its protocol, which keeps what it learns of schemas."""
     columns = {"key": pa.array([None], pa.binary()), "value": pa.array([value], pa.binary())}
     message = pa.RecordBatch.from_pydict(columns | {"offset": pa.array([0], pa.int64())})
     decoded = reader.decoder.decode(message)
