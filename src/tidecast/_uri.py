@@ -57,16 +57,8 @@ _STORAGE_SECRETS = frozenset(
 _S3 = frozenset(
     (
         *("access-key", "secret-access-key", "session-token", "endpoint", "region", "force-path-style", "role-arn"),
-        *(
-            "external-id",
-            "use-accelerate-endpoint",
-            "profile",
-            "provider",
-            "storage-class",
-            "sse",
-            "sse-kms-key-id",
-            "acl",
-        ),
+        *("external-id", "use-accelerate-endpoint", "profile", "provider", "storage-class", "sse", "sse-kms-key-id"),
+        "acl",
     )
 )
 _GCS = frozenset(("credentials-file", "endpoint", "storage-class", "predefined-acl"))
@@ -208,7 +200,7 @@ def storage_hint(scheme: str) -> str:
     if scheme in _CONTAINERS:
         whole = "abfss://container@ACCOUNT.dfs.core.windows.net/folder"
         return f"write {whole}, or a URI of messages as {scheme}://container/folder?account-name=ACCOUNT"
-    return f"write {scheme}://bucket/folder/topic; credentials belong into the environment, or are parameters"
+    return f"write {scheme}://bucket/folder/topic; credentials belong into the environment, or a URI of messages"
 
 
 def _file_topic(path: str) -> str:

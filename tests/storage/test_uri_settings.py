@@ -16,8 +16,9 @@ from servers import S3Server
 from tidecast._errors import ConfigError, Unreachable
 from tidecast._uri import parse_place, redact_uri
 from tidecast.config import build_config
+from tidecast.runtime import command_settings
 from tidecast.sources._progress import may_be_same, source_name
-from tidecast.storage import RemotePath, path_of, replace_file, spark_output, storage_path
+from tidecast.storage import RemotePath, _open, path_of, replace_file, spark_output, storage_path
 from tidecast.storage._uri_settings import UriSettings
 
 _HOST = "acc.dfs.core.windows.net"
@@ -49,7 +50,7 @@ _HOST = "acc.dfs.core.windows.net"
         (
             "s3://b/f?Access_Key=A&SECRET-ACCESS-KEY=a%2Fb+c&force-path-style=1",
             "s3://b",
-            {"access.key": "A", "secret.key": "a/b+c", "path.style.access": "true"},
+            {"access.key": "A", "secret.key": "a/b+c", "session.token": "", "path.style.access": "true"},
             {},
         ),
         ("gcs://b/f", "gs://b", {}, {}),
@@ -122,6 +123,20 @@ def test_a_whole_bucket_is_a_sink_of_files_alone() -> None:
     for uri in ("s3://b?protocol=simple", "s3://b?protocol=canal-json&layout=topics"):
         with pytest.raises(ConfigError, match="no topic is specified in sink-uri"):
             build_config(uri, {})
+
+
+@pytest.mark.unit
+def test_no_other_token_belongs_to_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_open, "running_session", lambda: None)
+    with command_settings({"spark.hadoop.fs.s3a.session.token": "TTTT", "spark.hadoop.fs.s3a.endpoint": "http://h:1"}):
+        plain, keyed = (
+            path_of(parse_place(f"s3://{uuid.uuid4().hex}/f?{said}"))
+            for said in ("", "access-key=AAAA&secret-access-key=SSSS")
+        )
+    assert isinstance(plain, RemotePath)
+    assert isinstance(keyed, RemotePath)
+    found = [{name: one.store.options.get(name) for name in ("token", "endpoint_url")} for one in (plain, keyed)]
+    assert found == [{"token": "TTTT", "endpoint_url": "http://h:1"}, {"token": None, "endpoint_url": "http://h:1"}]
 
 
 @pytest.mark.unit

@@ -147,8 +147,13 @@ def s3_options(bucket: str, said: Mapping[str, str] | None = None) -> dict[str, 
     """Return s3fs' options for a bucket, as far as Spark's settings of Hadoop's S3A tell them; `said` go before."""
     session = running_session()
     if session is None or said:
-        of_spark = _spark_setting(session)
-        return _s3_options(bucket, lambda name: (said or {}).get(name) or of_spark(name))
+        own, of_spark = said or {}, _spark_setting(session)
+        keyed = any(name.endswith(".access.key") for name in own)  # then no other token belongs to it
+
+        def setting(name: str) -> str | None:
+            return own.get(name) if name in own or (keyed and name.endswith(".session.token")) else of_spark(name)
+
+        return _s3_options(bucket, setting)
     known = _known.setdefault(session, {})
     key = bucket, *((name, value) for name, value in os.environ.items() if name.startswith(("AWS_", "FSSPEC_")))
     if key not in known:
