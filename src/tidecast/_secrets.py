@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, unquote, unquote_plus
 
 from tidecast._errors import ConfigError
-from tidecast._uri import HIDDEN, is_secret_name
+from tidecast._uri import HIDDEN, SHORTEST_HIDDEN, is_secret_name
 
 Lookup = Callable[[str, str], str]
 """What gives the value of a reference; the second text names the setting, for errors."""
@@ -28,7 +28,6 @@ _USERINFO = re.compile(rf"([A-Za-z][A-Za-z0-9+.-]*://)(env:[A-Za-z_][A-Za-z0-9_]
 _PARAM = re.compile(r"([?&])([^=&#?]+)=([^&#]*)")
 _URIS = ("schema-registry", "schema_registry")
 _LARGEST = 65_536
-_SHORTEST_HIDDEN = 4
 
 _looked_up: set[str] = set()
 
@@ -94,7 +93,7 @@ def resolved_settings(settings: Mapping[str, Any], lookup: Lookup = value_of) ->
 def without_looked_up(text: str) -> str:
     """Return a text without the values that references had in this process, whoever quotes them."""
     for value in sorted(_looked_up, key=len, reverse=True):
-        if len(value) >= _SHORTEST_HIDDEN:
+        if len(value) >= SHORTEST_HIDDEN:
             text = text.replace(value, HIDDEN)
     return text
 

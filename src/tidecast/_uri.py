@@ -89,7 +89,8 @@ _FRAGMENT = re.compile(r"#.+", re.S)
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):")
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/)|(?!//))(/[^?#]*)", re.I)
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
-_SHORT = 4
+SHORTEST_HIDDEN = 4
+"""What is shorter stands in many words: to hide it would show where it is."""
 _KAFKA = ("kafka", "kafka+ssl")
 REMOTE_SCHEMES: Mapping[str, str] = {
     "s3": "s3a",
@@ -298,7 +299,7 @@ def _redacted(uri: str, public: Callable[[str], str]) -> str:
 def secrets_of(place: Place) -> list[str]:
     """Return the texts of a place that may be secrets, but those too short to look for in other texts."""
     hidden = (v for k, v in place.params.items() if is_secret_name(k) or k not in _PUBLIC)
-    return [text for text in (place.password.get_secret_value(), *hidden) if len(text) >= _SHORT]
+    return [text for text in (place.password.get_secret_value(), *hidden) if len(text) >= SHORTEST_HIDDEN]
 
 
 def is_secret_name(name: str) -> bool:

@@ -14,9 +14,7 @@ import tidecast
 from tidecast.model import compose
 
 _T0 = compose(1_700_000_000_000)
-_N, _M = ({**ID, "name": name, "nullable": True} for name in "nm")
-_KEYLESS: Said = {**table(_T0 + 1, ID, _N, name="log"), "indexes": []}
-_T2 = table(_T0 + 60, ID, _N, _M, name="t2")
+_N: Said = {**ID, "name": "n", "nullable": True}
 
 
 @pytest.fixture

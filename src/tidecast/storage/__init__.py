@@ -19,7 +19,7 @@ from tidecast.storage._files import (
     write_new,
 )
 from tidecast.storage._lock import Lock, locked
-from tidecast.storage._open import path_of, path_uri, s3_options, spark_input, spark_output, storage_path
+from tidecast.storage._open import path_of, path_uri, s3_options, spark_input, spark_inputs, spark_output, storage_path
 from tidecast.storage._remote import AnyPath, RemotePath
 from tidecast.storage._state import StateFile
 
@@ -44,6 +44,7 @@ __all__ = [
     "replace_file",
     "s3_options",
     "spark_input",
+    "spark_inputs",
     "spark_output",
     "storage_path",
     "sync_folder",

@@ -2,14 +2,14 @@
 
 A remote store's credentials and endpoint come from the URI of a place with messages, or from the environment, as its
 driver for fsspec has it (`AWS_…`, `FSSPEC_S3_…`); for S3 from Spark's settings as well (`spark.hadoop.fs.s3a.…`), so
-that they are given once. What a URI says Spark is told where it gets the path.
+that they are given once. Spark learns what a URI says where it gets the path.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -26,6 +26,7 @@ from tidecast.storage._uri_settings import UriSettings
 _GLOB = re.compile(r"[\[\]{}*?\\]")
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 _VOLUMES = "/Volumes/"
+_BEFORE = ("", "spark.hadoop.")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 _NOTHING = UriSettings()
 
@@ -93,14 +94,26 @@ def path_uri(path: AnyPath) -> str:
 
 def spark_input(path: AnyPath) -> str:
     """Return a path as Spark reads it, whatever its default file system is: no pattern, although it has `[`."""
-    return _GLOB.sub(r"\\\g<0>", spark_output(path))
+    return spark_inputs([path])[0]
+
+
+def spark_inputs(paths: Sequence[AnyPath]) -> list[str]:
+    """Return paths as `spark_input` does; of the store that many of them share Spark is told once."""
+    for store in {id(p.store): p.store for p in paths if isinstance(p, RemotePath)}.values():
+        _tell_spark(store)
+    return [_GLOB.sub(r"\\\g<0>", _spark_name(path)) for path in paths]
 
 
 def spark_output(path: AnyPath) -> str:
     """Return a path as Spark writes it, whatever its default file system is; Spark is told what its URI said."""
     if isinstance(path, RemotePath):
         _tell_spark(path.store)
-        return f"{path.store.scheme}://{path.store.root.partition('://')[2]}{path.path}"
+    return _spark_name(path)
+
+
+def _spark_name(path: AnyPath) -> str:
+    if isinstance(path, RemotePath):
+        return f"{path.store.scheme}://{path.store.authority}{path.path}"
     absolute = str(path.absolute())
     databricks = absolute.startswith(_VOLUMES) and "DATABRICKS_RUNTIME_VERSION" in os.environ
     return f"dbfs:{absolute}" if databricks else f"file://{absolute}"
@@ -115,16 +128,16 @@ def _tell_spark(store: Store) -> None:
     if (session := running_session()) is None:
         return
     told = _told.setdefault(session, {})
-    first = told.setdefault(store.place, store)
-    if first.options != store.options:
+    if (first := told.get(store.place)) is None:
+        told[store.place] = store
+        for name, value in store.hadoop.items():
+            session.conf.set(name, value)
+    elif first.options != store.options:
         raise ConfigError(
             "Spark has been told other credentials or another endpoint for this bucket",
             where=store.root,
             hint="Hadoop keeps to the first: give the same in all URIs, or by Spark's settings and in none, or restart",
         )
-    for name, value in store.hadoop.items():
-        if session.conf.get(name, None) != value:
-            session.conf.set(name, value)
 
 
 def _spark_setting(session: SparkSession | None) -> Callable[[str], str | None]:
@@ -148,12 +161,7 @@ def s3_options(bucket: str, said: Mapping[str, str] | None = None) -> dict[str, 
     session = running_session()
     if session is None or said:
         own, of_spark = said or {}, _spark_setting(session)
-        keyed = any(name.endswith(".access.key") for name in own)  # then no other token belongs to it
-
-        def setting(name: str) -> str | None:
-            return own.get(name) if name in own or (keyed and name.endswith(".session.token")) else of_spark(name)
-
-        return _s3_options(bucket, setting)
+        return _s3_options(bucket, lambda name: own[name] if name in own else of_spark(name))
     known = _known.setdefault(session, {})
     key = bucket, *((name, value) for name, value in os.environ.items() if name.startswith(("AWS_", "FSSPEC_")))
     if key not in known:
@@ -164,8 +172,8 @@ def s3_options(bucket: str, said: Mapping[str, str] | None = None) -> dict[str, 
 def _s3_options(bucket: str, setting: Callable[[str], str | None]) -> dict[str, Any]:
 
     def of(name: str) -> str | None:
-        names = (f"fs.s3a.bucket.{bucket}.{name}", f"fs.s3a.{name}")
-        return next((value for n in names if (value := setting(n) or setting(f"spark.hadoop.{n}"))), None)
+        names = (f"{before}{n}" for n in (f"fs.s3a.bucket.{bucket}.{name}", f"fs.s3a.{name}") for before in _BEFORE)
+        return next((value for n in names if (value := setting(n)) is not None), None)
 
     options: dict[str, Any] = {}
     for option, name in (("key", "access.key"), ("secret", "secret.key"), ("token", "session.token")):

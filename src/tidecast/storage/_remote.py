@@ -13,9 +13,9 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from tidecast._errors import ConfigError, Unreachable
+from tidecast._uri import SHORTEST_HIDDEN
 
 _SECRET = re.compile(r"key|secret|token|password|credential|sas", re.I)
-_SHORT = 4  # what is shorter stands in many words
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError")
 """What Amazon's driver raises before it asks the store, which is no matter of trying again."""
 
@@ -37,7 +37,12 @@ class Store:
     @property
     def place(self) -> tuple[str, str]:
         """What tells it from other stores, however its scheme is written."""
-        return self.scheme.replace("abfss", "abfs"), self.root.partition("://")[2]
+        return self.scheme.replace("abfss", "abfs"), self.authority
+
+    @property
+    def authority(self) -> str:
+        """The bucket, the container with its account, or the name node."""
+        return self.root.partition("://")[2]
 
     @property
     def has_folders(self) -> bool:
@@ -64,7 +69,7 @@ class Store:
         """Return an error's text in one line, without the secrets of the options."""
         text = (getattr(error, "strerror", None) or str(error) or type(error).__name__).splitlines()[0]
         for name, value in self.options.items():
-            if _SECRET.search(name) and isinstance(value, str) and len(value) >= _SHORT:
+            if _SECRET.search(name) and isinstance(value, str) and len(value) >= SHORTEST_HIDDEN:
                 text = text.replace(value, "xxxxx").replace(quote(value, safe=""), "xxxxx")
         return text
 

@@ -67,7 +67,7 @@ def _s3(root: str, bucket: str, given: Mapping[str, str]) -> UriSettings:
         hint = "leave it out: the bucket's own endpoint serves as well"
         raise _wrong("use-accelerate-endpoint has no effect here", root, hint)
     said = {name: given[name] for name in _S3A if name in given}
-    if "access-key" in said:  # to which no other key's token belongs
+    if "access-key" in said:  # to which no other key's token belongs; an empty setting stands before a bucketless one
         said.setdefault("session-token", "")
     if "endpoint" in said:
         if not _ENDPOINT.fullmatch(said["endpoint"]):

@@ -23,7 +23,7 @@ from tidecast.storage import (
     move,
     remove_file,
     remove_tree,
-    spark_input,
+    spark_inputs,
     spark_output,
     sync_folder,
     touch,
@@ -105,7 +105,7 @@ def read_dead_letters(spark: SparkSession, folder: AnyPath) -> DeadLetters | Non
     files = tuple(one.path for one in entries(folder) if one.name.endswith(".jsonl"))
     if not files:
         return None
-    lines = spark.read.text([spark_input(file) for file in files]).select(F.col("value").alias("line"))
+    lines = spark.read.text(spark_inputs(files)).select(F.col("value").alias("line"))
     parsed = lines.select("line", F.from_json("line", _LINE, LONG_TEXTS).alias("letter")).select("line", "letter.*")
     return DeadLetters(folder, files, parsed.withColumn("timestamp", F.timestamp_millis("timestamp")))
 
@@ -192,7 +192,7 @@ def _add(lines: DataFrame, folder: AnyPath, expected: int) -> None:
     """Add lines, `value`, which do not lie there."""
     rows = Observation()
     lines = lines.observe(rows, F.count("*").alias("n"))
-    there = [spark_input(one.path) for one in entries(folder) if one.name.endswith(".jsonl")]
+    there = spark_inputs([one.path for one in entries(folder) if one.name.endswith(".jsonl")])
     if there:
         known = lines.sparkSession.read.text(there).select(F.col("value").alias("known"))
         # Neither is null. Of keys that are simply equal Spark would follow each back to its source, through all that it

@@ -23,7 +23,7 @@ from pyspark.sql import types as T
 from tidecast._errors import ConfigError, SourceChanged, TidecastError
 from tidecast.model import HEADERS, RECORD
 from tidecast.spark import LONG_TEXTS, small_table
-from tidecast.storage import AnyPath, Entry, entries, entry, make_folder, path_uri, spark_input
+from tidecast.storage import AnyPath, Entry, entries, entry, make_folder, path_uri, spark_inputs
 from tidecast.topics._base import ANEW, Counts, Offsets, Records, TopicInfo
 from tidecast.topics._here import RecordsHere, read_lines, read_parquet
 from tidecast.topics._write_files import TOPIC_ID, known_ends, write_files
@@ -127,7 +127,7 @@ class FileTopics:
         numbered = all(_has_offset(f) for f in lines)
         parts = []
         if parquet:
-            parts.append(spark.read.schema(RECORD).parquet(*map(spark_input, parquet)))
+            parts.append(spark.read.schema(RECORD).parquet(*spark_inputs(parquet)))
         if lines:
             parts.append(_read_lines(spark, lines, numbered, self.topic))
         frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
@@ -292,7 +292,7 @@ def _has_offset(file: AnyPath) -> bool:
 
 def _read_lines(spark: SparkSession, files: list[AnyPath], numbered: bool, topic: str) -> DataFrame:
     # As text first: Spark's reader of JSON files takes a line that is an array for as many records as are in it.
-    text = spark.read.text([spark_input(f) for f in files]).where(F.trim("value") != "")
+    text = spark.read.text(spark_inputs(files)).where(F.trim("value") != "")
     if not numbered:
         text = _number_lines(text)
     record = F.from_json("value", _LINE, {"columnNameOfCorruptRecord": _BROKEN, **LONG_TEXTS})

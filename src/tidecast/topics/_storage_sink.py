@@ -18,7 +18,7 @@ from tidecast._csv_format import CsvFormat, csv_format
 from tidecast._errors import ConfigError, SourceChanged
 from tidecast.model import HEADERS, RECORD
 from tidecast.spark import mapped, small_table
-from tidecast.storage import AnyPath, Entry, entry, path_uri, spark_input, spark_output
+from tidecast.storage import AnyPath, Entry, entry, path_uri, spark_inputs, spark_output
 from tidecast.topics._base import ANEW, Offsets, Records
 from tidecast.topics._sink_layout import (
     FILES_OF_SEGMENT,
@@ -184,7 +184,7 @@ class StorageSink:
         few = sum(one.size for _, one in files) <= _FEW_BYTES
         parts = [_told_frame(spark, told)]
         if files:
-            paths = [spark_input(one.path) for _, one in files]
+            paths = spark_inputs([one.path for _, one in files])
             whole = spark.read.format("binaryFile").load(paths).select("path", "modificationTime", "content")
             ranks = {name: rank_of(end - 1) for name, end in until.ends.items() if place_of(name)}
             base = spark_output(self.path).partition(":")[2].lstrip("/").rstrip("/") + "/"

@@ -34,6 +34,7 @@ from tidecast.storage import (
     move,
     remove_tree,
     spark_input,
+    spark_inputs,
     spark_output,
     touch,
 )
@@ -221,7 +222,7 @@ class TableKeys:
     def _read(self, spark: SparkSession, written: Iterable[_Written]) -> DataFrame:
         fields = [T.StructField(f"k{n}", f.dataType) for n, f in enumerate(self.key.fields)]
         rows = T.StructType([T.StructField("known", T.StructType(fields)), T.StructField("applied", _TIME)])
-        of_these = [spark_input(w.path) for w in written if w.types == self._types]
+        of_these = spark_inputs([w.path for w in written if w.types == self._types])
         frames = [spark.read.schema(rows).parquet(*of_these)] if of_these else []
         for one in written:
             if one.types == self._types:
