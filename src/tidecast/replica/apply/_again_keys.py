@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidecast._errors import TableRefused
@@ -19,8 +18,8 @@ _SET_BACK = (
 )
 
 
-def of_letters(plan: Plan, again: Again) -> Plan:
-    """Return a plan for the keys of dead letters alone; all messages of these keys decide what they become.
+def keys_of_letters(plan: Plan, again: Again) -> DataFrame:
+    """Return the keys, `key`, of dead letters: all messages of these keys decide what they become.
 
     If a message of a key cannot be applied, and no newer one can, the key and its dead letters stay as they are. The
     message may have been applied under other options. Raises TableRefused if such a message has no readable key and is
@@ -43,13 +42,13 @@ def of_letters(plan: Plan, again: Again) -> Plan:
     letters = again.letters(changes)
     asked = letters.select("key").distinct()
     if not refused:
-        return replace(plan, only=asked)
+        return asked
     newest = changes.groupBy("key").agg(F.max("commit_ts").alias("newest"))
     of_refused = union([frame.where("key IS NOT NULL").select("key", "commit_ts") for frame in refused])
     stays = asked.join(newest, "key").join(of_refused, "key")
     blocked = stays.where(F.coalesce(F.col("commit_ts") >= F.col("newest"), F.lit(True))).select("key").distinct()
     kept = letters.join(blocked, "key", "left_semi")
     if kept.isEmpty():
-        return replace(plan, only=asked)
+        return asked
     again.keep([c.frame for c in plan.accepted], kept, _SET_BACK)
-    return replace(plan, only=asked.join(blocked, "key", "left_anti"))
+    return asked.join(blocked, "key", "left_anti")

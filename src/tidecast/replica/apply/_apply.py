@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidecast.replica._report import TableReport
-from tidecast.replica.apply._again_keys import of_letters
+from tidecast.replica.apply._again_keys import keys_of_letters
 from tidecast.replica.apply._alter import alter, names_afterwards, no_rows, remake
 from tidecast.replica.apply._append import append, once_each
 from tidecast.replica.apply._changes import changes_of, table_changes
@@ -53,7 +53,7 @@ class Work:
 
     `newest` is what came of each key, None where that is not known yet. `has_commit_ts`, `ordered`: see
     `Events`. `set_aside` is told how many changes there are, before any is applied.
-    `applied` are the keys of the batches before: no older change sets one back.
+    `applied` are the keys of the batches before: no older change sets one back. `only`: see `Newest.of`.
     """
 
     plan: Plan
@@ -63,6 +63,7 @@ class Work:
     ordered: bool
     applied: AppliedKeys | None = None
     proofs: Proofs | None = None
+    only: DataFrame | None = None
 
     @cached_property
     def proof(self) -> Proof | None:
@@ -82,8 +83,7 @@ def apply(work: Work) -> TableReport:
     """
     plan, applied = work.plan, work.applied
     if applied and applied.again and plan.merges and plan.accepted:
-        plan = work.plan = of_letters(plan, applied.again)
-        work.newest = None
+        work.only = keys_of_letters(plan, applied.again)
     rows: Callable[[Work], TableReport] = _no_rows
     for action in plan.actions:
         match action:
@@ -157,10 +157,10 @@ def _keep_versions(work: Work) -> TableReport:
 @contextmanager
 def _newest(work: Work) -> Iterator[NewestChanges]:
     """Give the changes that were found for all tables together, else those of this one alone."""
-    if work.newest:
+    if work.newest and work.only is None:
         yield work.newest
         return
-    with newest_changes([work.plan], work.applied, has_commit_ts=work.has_commit_ts) as alone:
+    with newest_changes([work.plan], work.applied, has_commit_ts=work.has_commit_ts, only=work.only) as alone:
         yield alone[work.plan.database, work.plan.table]
 
 

@@ -63,8 +63,11 @@ class Newest:
     key: Slots
 
     @classmethod
-    def of(cls, plans: Sequence[Plan], *, has_commit_ts: bool) -> Newest:
-        """Return what plans bring to tables with a key; all have the same contents."""
+    def of(cls, plans: Sequence[Plan], *, has_commit_ts: bool, only: DataFrame | None = None) -> Newest:
+        """Return what plans bring to tables with a key; all have the same contents.
+
+        `only` are the keys, `key`, of the one table to which changes are applied, None for all.
+        """
         keys, shapes = Slots.of(_types(key_type(p)) for p in plans), [p.evolution.shape for p in plans]
         rows = Slots.of(shape.columns.values() for shape in shapes)
         tables, parts = dict[Name, _Table](), list[TableChanges]()
@@ -82,7 +85,7 @@ class Newest:
             found = moments(changes, by, also)
         else:
             found = newest(changes, by=by, has_commit_ts=has_commit_ts, also=also, with_last_row=keeps)
-        found = _only(found, plans[0], keys) if plans[0].only is not None else found
+        found = found if only is None else _only(found, only, plans[0], keys)
         return cls(_with_deleted_rows(found) if keeps else found, tables, keys)
 
     def changes(self, plan: Plan) -> DataFrame:
@@ -134,14 +137,14 @@ class Newest:
 
 @contextmanager
 def newest_changes(
-    plans: Sequence[Plan], applied: AppliedKeys | None, *, has_commit_ts: bool
+    plans: Sequence[Plan], applied: AppliedKeys | None, *, has_commit_ts: bool, only: DataFrame | None = None
 ) -> Iterator[Mapping[Name, NewestChanges]]:
-    """Give what plans bring to each table, whose rows have keys; meanwhile Spark keeps it."""
+    """Give what plans bring to each table, whose rows have keys; meanwhile Spark keeps it. `only`: see `Newest.of`."""
     if not plans:
         yield {}
         return
     with ExitStack() as kept:
-        found = Newest.of(plans, has_commit_ts=has_commit_ts)
+        found = Newest.of(plans, has_commit_ts=has_commit_ts, only=only)
         found = replace(found, rows=keep(found.rows, kept))
         counts = found.counts(plans, applied)
         yield {name: NewestChanges(found.changes(p), counts[name]) for p in plans for name in [(p.database, p.table)]}
@@ -193,13 +196,12 @@ def _slotted(slots: _InSlots, rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({name: rows.column(name) for name in rows.schema.names} | made)
 
 
-def _only(found: DataFrame, plan: Plan, keys: Slots) -> DataFrame:
-    """Return changes of a plan's `only` keys, and those without a key, which are counted."""
-    assert plan.only is not None
+def _only(found: DataFrame, only: DataFrame, plan: Plan, keys: Slots) -> DataFrame:
+    """Return changes of these keys alone, and those without a key, which are counted."""
     places = dict(zip(plan.key, keys.places(_types(key_type(plan))), strict=True))
     parts = (F.col("key")[name].alias(f"s{n}") for name, n in sorted(places.items(), key=lambda pair: pair[1]))
-    nothing = plan.only.sparkSession.range(1).select(F.lit(None).cast(keys.struct).alias("asked"))
-    asked = union([plan.only.select(F.struct(*parts).alias("asked")), nothing])
+    nothing = only.sparkSession.range(1).select(F.lit(None).cast(keys.struct).alias("asked"))
+    asked = union([only.select(F.struct(*parts).alias("asked")), nothing])
     return found.join(asked, F.col("key").eqNullSafe(F.col("asked")), "left_semi")
 
 

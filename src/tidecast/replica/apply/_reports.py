@@ -67,7 +67,9 @@ def report_of(
         f"column {name}: its default in rows of those source tables, too, that lack it, or had none then"
         for name in plan.lent()
     ]
-    reported += [f"column {name}: kept, and null in new rows, as the source has it no longer" for name in plan.kept()]
+    reported += [
+        f"column {name}: kept, and null in new rows, as the source has it no longer" for name in plan.evolution.kept
+    ]
     reported += [
         f"column {name}: was gone from the source and has come again; rows that no message shows keep what they had"
         for name in plan.evolution.again

@@ -25,7 +25,7 @@ def with_wider_key(evolution: Evolution, deletes: Iterable[TableSchema]) -> Evol
     if shape.columns == evolution.shape.columns:
         return evolution
     wider = (DdlKind.ALTER_COLUMN_TYPE, "its key became wider")
-    return replace(evolution, shape=shape, changes=True, news=[*evolution.news, wider])
+    return replace(evolution, shape=shape, news=[*evolution.news, wider])
 
 
 def delete_objection(evolution: Evolution, version: TableSchema, on_new_key: OnNewKey = OnNewKey.REFUSE) -> str | None:

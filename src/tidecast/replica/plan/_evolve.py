@@ -46,10 +46,9 @@ class Evolution:
     it shall remember, `lineage` by which columns rows have in it. `defined` has each column as the version defines it
     where it came first. `refused` has, for each version whose rows cannot be applied, the cause; `clash` is the cause
     where the present table takes nothing at all. `moves` are what became of columns, `moved` is what the present table
-    looks like after them, and `changes` tells that it lacks columns or room even so. `news` says, for people, what the
-    batch's versions changed, `kept` which columns were gone from the source with it, and `again` which of those that
-    the table keeps have come back, as other columns maybe. `left_out` are columns that the source has, and it does not
-    get; `order` is that of the source's columns where a new version has come and the table shall have it, too.
+    looks like after them. `news` says, for people, what the batch's versions changed, and `again` which of the columns
+    that the table keeps have come back, as other ones maybe. `left_out` are columns that the source has, and it does
+    not get; `order` is that of the source's columns where a new version has come and the table shall have it, too.
     `rekeyed` is the version that gives the table another key, None where none does; `later` are versions that have
     another one still, and wait until the others' rows are applied.
     """
@@ -59,11 +58,9 @@ class Evolution:
     refused: Mapping[TableSchema, str] = field(default_factory=dict)
     memory: AppliedVersions = _NOTHING
     clash: str | None = None
-    changes: bool = False
     moves: tuple[Move, ...] = ()
     moved: Shape | None = None
     news: Sequence[News] = field(default=(), compare=False)
-    kept: Sequence[str] = field(default=(), compare=False)
     again: Sequence[str] = field(default=(), compare=False)
     read_by: AppliedVersions | None = None
     left_out: Sequence[str] = field(default=(), compare=False)
@@ -75,6 +72,16 @@ class Evolution:
     def lineage(self) -> AppliedVersions:
         """By which names the columns of each version lie in the table."""
         return self.read_by or self.memory
+
+    @property
+    def kept(self) -> list[str]:
+        """The columns that were gone from the source with this batch, and stay in the table."""
+        return list(dict.fromkeys(name for move in self.moves for name in move.kept))
+
+    @property
+    def changes(self) -> bool:
+        """Tell whether the present table lacks columns or room, even after the moves."""
+        return self.moved is not None and self.shape.columns != self.moved.columns
 
 
 def reconcile(
@@ -125,7 +132,6 @@ def reconcile(
         base = moved or following(shape_of(memory.current(line.accepted[0])), line.moves)
         left_out = [name for name in shape.columns if name not in base.columns]
         shape = replace(shape, columns={name: kind for name, kind in shape.columns.items() if name in base.columns})
-    kept = [name for move in line.moves for name in move.kept]
     evolution = Evolution(
         shape,
         first,
@@ -134,17 +140,13 @@ def reconcile(
         moves=line.moves,
         moved=moved,
         news=line.news,
-        kept=kept,
         again=line.again,
         left_out=left_out,
         order=[c.name for c in line.accepted[-1].columns] if on_ddl.default in CARRY_OUT and taken != memory else (),
         rekeyed=line.accepted[1].version if line.rekeyed else None,
         later=line.later,
     )
-    if moved is None:
-        return evolution
-    merged = widened(moved, shape)
-    return replace(evolution, shape=merged, changes=merged.columns != moved.columns)
+    return evolution if moved is None else replace(evolution, shape=widened(moved, shape))
 
 
 def _fresh(given: Sequence[TableSchema], memory: AppliedVersions, *, has_commit_ts: bool) -> list[TableSchema]:

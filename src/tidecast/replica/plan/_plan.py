@@ -42,10 +42,9 @@ class Plan:
     are files where the table shall lie, of a write that was not finished. `contents` is what it holds, `sources`
     are the tables at the source that become it. `outdated` are changes of the table that it was before the last one of
     `truncated` that dropped it, and those that an earlier attempt at the batch applied before the table got another
-    key. `only` are the keys, `key`, to which changes are applied, None for all. `later` are changes by another key,
-    which a plan of their own applies after this one; `rekeyed` tells that the table has got its key with this batch.
-    `makes` tells that the table, which is not there, is made without a row, and `waited` that the one which is there
-    has had none.
+    key. `later` are changes by another key, which a plan of their own applies after this one; `rekeyed` tells that
+    the table has got its key with this batch. `makes` tells that the table, which is not there, is made without a row,
+    and `waited` that the one which is there has had none.
     """
 
     database: str
@@ -61,7 +60,6 @@ class Plan:
     sources: Sequence[str] = ()
     truncated: Truncations = NEVER
     outdated: tuple[TableChanges, ...] = ()
-    only: DataFrame | None = None
     later: tuple[TableChanges, ...] = ()
     rekeyed: bool = False
     makes: bool = False
@@ -154,10 +152,6 @@ class Plan:
     def virtual(self) -> list[str]:
         """Return the columns whose values no message carries, because MySQL computes them when they are read."""
         return list(dict.fromkeys(c.name for change in self.accepted for c in change.schema.columns if c.virtual))
-
-    def kept(self) -> Sequence[str]:
-        """Return the columns that were gone from the source with this batch, and stay in the table."""
-        return list(dict.fromkeys(self.evolution.kept))
 
     def unfilled(self) -> list[str]:
         """Return the columns that older rows lack and whose default is unknown."""
