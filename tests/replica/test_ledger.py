@@ -74,8 +74,18 @@ def test_a_checkpoint_goes_on_with_its_own_tables_alone(spark: SparkSession, tmp
         with pytest.raises(tidecast.ConfigError, match="after batches that were applied to other tables"):
             replica.run(to=str(others))
     Path(replica.to).rename(tmp_path / "moved")
+    noted = list((tmp_path / "moved/_tidecast/batches/_checkpoints").iterdir())
     replica.run(to=str(tmp_path / "moved"))
     assert replica.rows("d/t", str(tmp_path / "moved")) == [(1,), (2,)]
+    noted[0].unlink()  # as of a ledger of before there were such files: its rows tell
+    replica.run([row(_T0 + 3, _T0, id=3)], to=str(tmp_path / "moved"))
+    assert replica.rows("d/t", str(tmp_path / "moved")) == [(1,), (2,), (3,)]
+    assert noted == list((tmp_path / "moved/_tidecast/batches/_checkpoints").iterdir())
+    noted[0].unlink()
+    spark.sql(f"DELETE FROM delta.`{tmp_path}/moved/_tidecast/batches`")
+    replica.topic.deliver([(0, row(_T0 + 4, _T0, id=4))])
+    with pytest.raises(tidecast.ConfigError, match="after batches that were applied to other tables"):
+        replica.run(to=str(tmp_path / "moved"))
 
 
 def test_rows_that_a_killed_run_may_have_appended_do_not_wait_in_the_next(spark: SparkSession, tmp_path: Path) -> None:

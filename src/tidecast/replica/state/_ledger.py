@@ -14,9 +14,9 @@ from pyspark.sql.window import Window
 
 from tidecast._errors import ConfigError
 from tidecast.replica._report import COUNTS, PROOF, Replicated, TableReport
-from tidecast.replica.targets import Target, parse_target
+from tidecast.replica.targets import Target, TargetTable, parse_target
 from tidecast.spark import small_table
-from tidecast.storage import AnyPath, storage_path
+from tidecast.storage import AnyPath, entry, make_folder, replace_file, storage_path
 
 _TIMES = ("first_commit_ts", "last_commit_ts")
 _NUMBERS = pa.map_(pa.string(), pa.int64())
@@ -44,6 +44,9 @@ _COLUMNS = {
     "dead_letters": _NUMBERS,
     "tables": pa.list_(_TABLE),
 }
+
+_SOURCES, _CHECKPOINTS = "_sources", "_checkpoints"
+"""Folders beside the ledger's files; their names hide them from those who remove files."""
 
 _LATER = {"checkpoint": "string", "has_commit_ts": "boolean", "begun_ts": "bigint", "lost": "string"}
 """Columns that a ledger of an older version lacks."""
@@ -80,7 +83,7 @@ def place_of(spark: SparkSession, to: str, source: str) -> AnyPath:
     ledger = target.ledger(spark)
     if not ledger.exists():
         ledger.add_rows(small_table(spark, [], _COLUMNS), "no batch")
-    return storage_path(ledger.location(), "--to") / "_sources" / name  # hidden from those who remove files
+    return storage_path(ledger.location(), "--to") / _SOURCES / name
 
 
 def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Replicated) -> None:
@@ -104,23 +107,43 @@ def write_ledger(spark: SparkSession, to: str, batch: AppliedBatch, applied: Rep
     frame = small_table(spark, [row], _COLUMNS).coalesce(1)
     place = target.ledger(spark)
     place.add_rows(frame, f"batch {batch.number}")
+    if batch.number == 1:
+        _note_checkpoint(place, batch.checkpoint)
 
 
 def check_applied(spark: SparkSession, to: str, checkpoint: str) -> None:
     """Raise ConfigError where the ledger of `to` has no batch of a checkpoint: its tables lack what that has applied.
 
-    A ledger that is older than the column `checkpoint` tells nothing.
+    A ledger that is older than the column `checkpoint` tells nothing. A file in its folder tells the same as its rows,
+    which take Spark four jobs to look through.
     """
     ledger = parse_target(to).ledger(spark, make_database=False)
     if ledger.exists():
+        noted = _of_checkpoint(ledger, checkpoint)
+        if noted is not None and entry(noted) is not None:
+            return
         batches = ledger.read()
-        if "checkpoint" not in batches.columns or not batches.where(F.col("checkpoint") == checkpoint).isEmpty():
+        if "checkpoint" not in batches.columns:
+            return
+        if not batches.where(F.col("checkpoint") == checkpoint).isEmpty():
+            _note_checkpoint(ledger, checkpoint)
             return
     raise ConfigError(
         "the checkpoint goes on after batches that were applied to other tables, or these are gone",
         where=to,
         hint="name the tables that it was used with, or a new checkpoint, to apply the topic from its beginning",
     )
+
+
+def _note_checkpoint(ledger: TargetTable, checkpoint: str) -> None:
+    if noted := _of_checkpoint(ledger, checkpoint):
+        make_folder(noted.parent)
+        replace_file(noted, b"")
+
+
+def _of_checkpoint(ledger: TargetTable, checkpoint: str) -> AnyPath | None:
+    """Return the file that says that a ledger has batches of a checkpoint; None for one in a catalog, or of none."""
+    return ledger.path / _CHECKPOINTS / checkpoint if ledger.path is not None and checkpoint else None
 
 
 def read_ledger(spark: SparkSession, target: Target, to: str) -> DataFrame:
