@@ -1,7 +1,7 @@
 """How the commands grow: one parameter at a time, to docs/growth.csv and one picture for each parameter.
 
 Each figure is of a process of its own, in which the command has run once on ten rows. CPU seconds are those of Java's
-process, so that what else the machine does matters little. Linux only.
+process and its Python's, so that what else the machine does matters little. Linux only.
 """
 
 from __future__ import annotations

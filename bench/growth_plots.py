@@ -24,7 +24,7 @@ AXES = {
 }
 LOGARITHMIC = ("rows", "tables", "columns", "versions")
 PANELS = {
-    "cpu_seconds": ("CPU time of Java, s", 1.0),
+    "cpu_seconds": ("CPU time of Java and Python, s", 1.0),
     "seconds": ("time, s", 1.0),
     "peak_bytes": ("most memory of Java at once, GiB", 2.0**30),
     "spilled_bytes": ("spilled to disk, MiB", 2.0**20),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
@@ -27,10 +28,19 @@ class Java:
         assert self._folder.joinpath("comm").read_text() == "java\n", "this process is not Java"
 
     def cpu_seconds(self) -> float:
-        """Return the time that all its threads ran, the compiler's and the garbage collector's, too."""
-        after_name = (self._folder / "stat").read_text().rpartition(")")[2].split()
-        user, system = after_name[11:13]
-        return (int(user) + int(system)) / _TICKS
+        """Return the time that it ran, with its compiler and garbage collector, and the processes that it began.
+
+        These are the Python processes of a local session, those that have ended, too.
+        """
+        parents, ticks = dict[str, str](), dict[str, int]()
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has ended meanwhile
+                after_name = (folder / "stat").read_text().rpartition(")")[2].split()
+                parents[folder.name], ticks[folder.name] = after_name[1], sum(map(int, after_name[11:15]))
+        mine = {self._folder.name}
+        while more := {process for process, parent in parents.items() if parent in mine} - mine:
+            mine |= more
+        return sum(ticks[process] for process in mine) / _TICKS
 
     def forget_peak(self) -> None:
         """Let the peak begin with what is resident now. Source: proc_pid_clear_refs(5)."""
