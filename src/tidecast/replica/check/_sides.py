@@ -41,7 +41,7 @@ class Side(Protocol):
     @property
     def single(self) -> bool:
         """Tell whether it is one table, whatever its name."""
-        ...
+        return False
 
     def names(self) -> Iterable[Name]:
         """Return the tables that are there."""
@@ -49,7 +49,7 @@ class Side(Protocol):
 
     def contents(self, name: Name) -> Contents | None:
         """Return what a table holds beside the source's columns, None where it has no form of its own."""
-        ...
+        return None
 
     def rows(self, name: Name, contents: Contents) -> AbstractContextManager[tuple[TableRows | None, int]]:
         """Give a table's rows, None where it has none, and the number of changes that did not get into it."""
@@ -81,12 +81,11 @@ class OneTable:
 
 
 @dataclass(frozen=True)
-class AllTables:
+class AllTables(Side):
     """The tables in a folder or a catalog."""
 
     spark: SparkSession
     target: Target
-    single: bool = False
 
     def names(self) -> Iterable[Name]:
         """Return the tables that lie there."""
@@ -110,20 +109,15 @@ class AllTables:
 
 
 @dataclass(frozen=True)
-class Topic:
+class Topic(Side):
     """A topic, and the tables that it makes, with the contents of those on the other side."""
 
     uri: str
     tables: TopicTables
-    single: bool = False
 
     def names(self) -> Iterable[Name]:
         """Return the tables that have row changes."""
         return self.tables.names()
-
-    def contents(self, name: Name) -> Contents | None:
-        """Return None."""
-        return None
 
     @contextmanager
     def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
@@ -133,20 +127,15 @@ class Topic:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(Side):
     """A database of MySQL or TiDB, whose tables are as `replicate` would make them of its rows."""
 
     database: Database
     tables: TopicTables
-    single: bool = False
 
     def names(self) -> Iterable[Name]:
         """Return its tables."""
         return self.tables.names()
-
-    def contents(self, name: Name) -> Contents | None:
-        """Return None."""
-        return None
 
     @contextmanager
     def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
