@@ -87,6 +87,33 @@ class Rows:
         old, data = (from_spark(changes.column(name), row_type(schema)) for name in ("old", "data"))
         return cls(TableVersion("", schema), np.arange(changes.num_rows), old=old, data=data, **columns)
 
+    @classmethod
+    def of_places(
+        cls,
+        version: TableVersion,
+        at: np.ndarray,
+        op: pa.Array,
+        commit_ts: pa.Array | None = None,
+        *,
+        table_id: pa.Array | None = None,
+        checksum: pa.StructArray | None = None,
+    ) -> Rows:
+        """Return rows of which no more is known; everything else is null."""
+        count = len(at)
+        row, text, number = (pa.nulls(count, kind) for kind in (row_type(version.schema), TAG, pa.int64()))
+        return cls(
+            version,
+            at,
+            op,
+            number if commit_ts is None else commit_ts,
+            number if table_id is None else table_id,
+            row,
+            row,
+            pa.nulls(count, CHECKSUM) if checksum is None else checksum,
+            text,
+            text,
+        )
+
     def take(self, kept: np.ndarray) -> Rows:
         """Return the rows that are kept. In: a boolean per row."""
         return self if kept.all() else self.at_places(np.flatnonzero(kept))

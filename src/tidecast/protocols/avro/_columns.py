@@ -205,8 +205,7 @@ def _sound(commit_ts: pa.Array, broken: np.ndarray) -> pa.Array:
 def _places(version: TableVersion, at: np.ndarray) -> Rows:
     """Return rows of which only the place and the sort are known."""
     op = pa.array([Op.DELETE.value if version.of_key else Op.CREATE.value] * len(at), TAG)
-    number, text, row = (nulls(len(at), kind) for kind in (pa.int64(), TAG, row_type(version.schema)))
-    return Rows(version, at, op, number, number, row, row, nulls(len(at), CHECKSUM), text, text)
+    return Rows.of_places(version, at, op)
 
 
 def _controls(keys: pa.Array, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import DataType, InvalidSchema, Kind, Op, Reason
-from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols.canal_json._parse import Said, Texts, parse, shows_twice, text_of
 from tidecast.protocols.canal_json._schema import table_schema
-from tidecast.values import BYTES, TEXT, from_text, null_where, nulls, refused, row_type, shift_zone
+from tidecast.values import BYTES, TEXT, from_text, null_where, refused, row_type, shift_zone
 
 _DECIMAL, _WHOLE = r"^-?[0-9]+(\.[0-9]{1,%d})?$", r"^-?[0-9]+$"
 _LONGEST_SCALE = 30
@@ -74,20 +74,8 @@ class CanalDecoder:
         several = [len(one.rows) for _, one in messages]
         at = np.repeat([place for place, _ in messages], several)
         said = [one for (_, one), count in zip(messages, several, strict=True) for _ in range(count)]
-        count = len(at)
-        row, text = nulls(count, row_type(version.schema)), nulls(count, TAG)
-        places = Rows(
-            version,
-            at,
-            pa.array([str(one.op) for one in said], TAG),
-            pa.array([one.commit_ts for one in said], pa.int64()),
-            nulls(count, pa.int64()),
-            row,
-            row,
-            nulls(count, CHECKSUM),
-            text,
-            text,
-        )
+        ops = pa.array([str(one.op) for one in said], TAG)
+        places = Rows.of_places(version, at, ops, pa.array([one.commit_ts for one in said], pa.int64()))
         return self._with_values(places, messages) if values else places
 
     def _with_values(self, rows: Rows, messages: Sequence[tuple[int, Said]]) -> Rows:
@@ -115,17 +103,11 @@ class CanalDecoder:
             sides[side] = pa.StructArray.from_arrays(columns, fields=[*row_type(schema)], mask=there)
         reason, detail = with_names(np.zeros(len(ops), bool), "", bad)
         why = pa.array(problems, TAG)
-        return Rows(
-            rows.version,
-            rows.at,
-            rows.op,
-            rows.commit_ts,
-            rows.table_id,
-            sides["old"],
-            sides["data"],
-            rows.checksum,
-            pc.if_else(pc.is_valid(why), str(Reason.BAD_VALUE), reason),
-            pc.coalesce(why, detail),
+        return replace(
+            rows,
+            **sides,
+            reason=pc.if_else(pc.is_valid(why), str(Reason.BAD_VALUE), reason),
+            detail=pc.coalesce(why, detail),
         )
 
     def _value(self, data_type: DataType, text: pa.Array) -> pa.Array:

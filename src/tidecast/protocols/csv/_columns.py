@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tidecast._csv_format import CsvFormat
 from tidecast.model import DataType, Kind, Op, Reason, TableSchema
-from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols._schema_file import Tables
 from tidecast.protocols.csv._fields import fields_of
 from tidecast.values import (
@@ -92,22 +92,9 @@ class CsvDecoder:
             fields, at = [column.take(kept) for column in fields], at[good]
             told = dict(zip(meta, fields, strict=False))
         ops = [_OPS[op] for op in told["operation"].to_pylist()]
-        commit_ts = nulls(len(at), pa.int64())
-        if "commit-ts" in told:
-            commit_ts = whole(text_of_bytes(told["commit-ts"]), pa.int64())
-        row, text = nulls(len(at), row_type(schema)), nulls(len(at), TAG)
-        made = Rows(
-            TableVersion(key.decode(), schema, shows_before=False, key_begins=key),
-            at,
-            pa.array(map(str, ops), TAG),
-            commit_ts,
-            nulls(len(at), pa.int64()),
-            row,
-            row,
-            nulls(len(at), CHECKSUM),
-            text,
-            text,
-        )
+        commit_ts = whole(text_of_bytes(told["commit-ts"]), pa.int64()) if "commit-ts" in told else None
+        version = TableVersion(key.decode(), schema, shows_before=False, key_begins=key)
+        made = Rows.of_places(version, at, pa.array(map(str, ops), TAG), commit_ts)
         return (self._with_values(made, fields[len(meta) :]) if values else made), rejected
 
     def _wrong(

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import Index, InvalidSchema, Op, Reason, TableSchema, checked
-from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion
+from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion
 from tidecast.protocols.debezium._decode_schema import Field, MoreAfterEnd, fields_of, read_block
 from tidecast.protocols.debezium._field_columns import read_column, readable
 from tidecast.protocols.debezium._known import Known
 from tidecast.protocols.debezium._parse import SNAPSHOT, Said, parse
-from tidecast.values import nulls, row_type
+from tidecast.values import row_type
 
 _PLAIN = re.compile(r"[\w .$-]+", re.ASCII)
 """Names that JSON shows as they are, or escapes with a `u`."""
@@ -176,20 +176,12 @@ def _rejected(wrong: Sequence[tuple[int, Reason, str | None]]) -> list[Rejected]
 
 def _rows(reading: _Reading, messages: Sequence[tuple[int, Said]], *, values: bool, strict: bool) -> Rows:
     """Return the rows of a group. In a `strict` one a row has no column that its table lacks."""
-    version, count = reading.version, len(messages)
     ops = [Op.CREATE.value if said.op == SNAPSHOT else str(said.op) for _, said in messages]
-    row, text = nulls(count, row_type(version.schema)), nulls(count, TAG)
-    places = Rows(
-        version,
+    places = Rows.of_places(
+        reading.version,
         np.array([place for place, _ in messages]),
         pa.array(ops, TAG),
         pa.array([said.commit_ts for _, said in messages], pa.int64()),
-        nulls(count, pa.int64()),
-        row,
-        row,
-        nulls(count, CHECKSUM),
-        text,
-        text,
     )
     return _with_values(places, reading.fields, [said.payload for _, said in messages], strict) if values else places
 

@@ -18,7 +18,7 @@ from tidecast.protocols.simple._avro_messages import AvroMessages
 from tidecast.protocols.simple._heads import KINDS, Heads, Messages, Side, sort_out
 from tidecast.protocols.simple._json_messages import JsonMessages
 from tidecast.protocols.simple._message import ROW_OPS
-from tidecast.values import BYTES, nulls, row_type, to_numpy, valid
+from tidecast.values import BYTES, row_type, to_numpy, valid
 
 _UPDATE, _DELETE = KINDS["UPDATE"], KINDS["DELETE"]
 _OPS = pa.array([str(op) for op in ROW_OPS.values()], TAG)
@@ -138,18 +138,13 @@ def _version(key: SchemaKey, schema: TableSchema, *, avro: bool) -> TableVersion
 def _places(version: TableVersion, messages: Messages, chosen: np.ndarray, at: np.ndarray) -> Rows:
     """Return rows without what they hold."""
     heads, numbers = messages.heads, pa.array(chosen)
-    row, text = nulls(len(at), row_type(version.schema)), nulls(len(at), TAG)
-    return Rows(
+    return Rows.of_places(
         version,
         at,
         _OPS.take(pa.array(heads.kind[chosen])),
         heads.commit_ts.take(numbers),
-        heads.table_id.take(numbers),
-        row,
-        row,
-        messages.checksum.take(numbers),
-        text,
-        text,
+        table_id=heads.table_id.take(numbers),
+        checksum=messages.checksum.take(numbers),
     )
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tidecast.model import Index, InvalidSchema, Op, Reason, TableSchema, checked, latest_tso
 from tidecast.protocols._avro_reader import Reader
-from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols._registered import Schemas, framed, groups
 from tidecast.protocols.debezium._decode_schema import Field
 from tidecast.protocols.debezium._encode_source import CONNECTOR
@@ -258,8 +258,7 @@ def _are_rows(envelopes: Envelopes, layout: Layout) -> np.ndarray:
 def _rows(version: TableVersion, at: np.ndarray, op: pa.Array, commit_ts: pa.Array) -> Rows:
     """Return rows of which only the place is known."""
     ops = pc.if_else(pc.equal(op, SNAPSHOT), pa.scalar(_CREATE, op.type), op).cast(TAG)
-    row, text, number = (nulls(len(at), kind) for kind in (row_type(version.schema), TAG, pa.int64()))
-    return Rows(version, at, ops, commit_ts, number, row, row, nulls(len(at), CHECKSUM), text, text)
+    return Rows.of_places(version, at, ops, commit_ts)
 
 
 def _with_values(rows: Rows, reading: _Reading, envelopes: Envelopes, places: np.ndarray) -> Rows:
