@@ -210,9 +210,14 @@ class Decoder(Protocol):
         A task for each of thousands of tables would else bring the schemas of all. Its results for other messages mean
         nothing.
         """
+        return self
 
     def only(self, names: frozenset[bytes]) -> Decoder:
-        """Return a decoder that passes over all messages but the rows which were unknown by one of these names."""
+        """Return a decoder that passes over all messages but the rows which were unknown by one of these names.
+
+        The decoder itself where no row ever is.
+        """
+        return self
 
 
 @dataclass(frozen=True)
@@ -247,35 +252,23 @@ class Reader(Protocol):
     `head` is what keys and values of rows begin with that tell their version in so many bytes; None for none.
     `keyless` is what values begin with that tell all of their row but which columns are its key; None for none.
     `position` is by what rows of several partitions have one order, if all have it: `commit_ts`, or None. `marks` tell
-    the messages that must be read before any row; None where rows need none of them.
+    the messages that must be read before any row; None where rows need none of them. `history` are the schemas that the
+    source has shown, None where these are kept elsewhere.
     """
 
-    @property
-    def head(self) -> tuple[bytes, int] | None:
-        """See above."""
-
-    @property
-    def keyless(self) -> bytes | None:
-        """See above."""
-
-    @property
-    def position(self) -> str | None:
-        """See above."""
-
-    @property
-    def marks(self) -> Marks | None:
-        """See above."""
+    head: tuple[bytes, int] | None = None
+    keyless: bytes | None = None
+    position: str | None = "commit_ts"
+    marks: Marks | None = None
+    history: SchemaHistory | None = None
 
     @property
     def decoder(self) -> Decoder:
         """The decoder with all that is known of schemas."""
 
-    @property
-    def history(self) -> SchemaHistory | None:
-        """The schemas that the source has shown, None where these are kept elsewhere."""
-
     def learn(self, names: Sequence[bytes]) -> bool:
         """Look for what unknown rows need; tell whether the decoder can read them now, or say why it cannot."""
+        return False
 
     def controls(self, messages: pa.RecordBatch) -> Controls:
         """Read schema changes and bootstraps, and take note of their schemas."""

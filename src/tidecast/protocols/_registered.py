@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tidecast._errors import EncodeError
 from tidecast.model import Reason, TableSchema
 from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutTails
-from tidecast.protocols._decoded import TAG, Rejected
+from tidecast.protocols._decoded import TAG, Reader, Rejected
 from tidecast.protocols._protocol import DecodeOptions, Description, missing_registry
 from tidecast.registry import FRAMINGS, Framing, RegisteredSchema, Registry, SchemaId, header, subject_for
 
@@ -119,7 +119,7 @@ def unknown_precision(where: str, code: str) -> EncodeError:
     )
 
 
-class RegistryReader:
+class RegistryReader(Reader):
     """Knows the schemas of the registry that messages have asked for. `title` is the protocol's."""
 
     title: str
@@ -129,7 +129,7 @@ class RegistryReader:
             raise missing_registry(self.title)
         self._registry = options.registry
         self._registry.check()
-        self.keyless: bytes | None = self._registry.framing.magic
+        self.keyless = self._registry.framing.magic
         guessed = self._registry.guess(options.subjects)
         self._schemas: Schemas = {header(n): known for n, known in guessed.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,8 +11,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidecast.model import Ddl, Reason, SchemaHistory, TableSchema
-from tidecast.protocols._decoded import Controls, Decoded, Decoder, Marks, Rejected, Rows, TableVersion
+from tidecast.model import Ddl, Reason, TableSchema
+from tidecast.protocols._decoded import Controls, Decoded, Decoder, Reader, Rejected, Rows, TableVersion
 from tidecast.protocols._schema_file import Tables, schema_files
 from tidecast.values import BYTES
 
@@ -24,7 +24,7 @@ _ROWS, _CONTROL, _WATERMARK = range(3)
 
 
 @dataclass(frozen=True)
-class SinkDecoder:
+class SinkDecoder(Decoder):
     """Reads records whose key is the path of their file; those of data files by `rows`."""
 
     rows: Decoder
@@ -32,10 +32,6 @@ class SinkDecoder:
     def of(self, version: TableVersion) -> SinkDecoder:
         """See `Decoder.of`."""
         return replace(self, rows=self.rows.of(version))
-
-    def only(self, names: frozenset[bytes]) -> SinkDecoder:
-        """See `Decoder.only`: no row is ever unknown."""
-        return self
 
     def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what files say."""
@@ -85,17 +81,11 @@ def _with_places(decoded: Decoded, messages: pa.RecordBatch) -> Decoded:
     return replace(decoded, rows=[*map(of_rows, decoded.rows)], rejected=[*map(of_rejected, decoded.rejected)])
 
 
-class SinkReader:
+class SinkReader(Reader):
     """The driver's part: it reads schema files, which tell tables and statements. `make` gives the decoder of rows.
 
     `select` leaves of a table what rows have of it.
     """
-
-    head: tuple[bytes, int] | None = None
-    keyless: bytes | None = None
-    position: str | None = "commit_ts"
-    marks: Marks | None = None
-    history: SchemaHistory | None = None
 
     def __init__(
         self,
@@ -109,10 +99,6 @@ class SinkReader:
     def decoder(self) -> SinkDecoder:
         """See `Reader.decoder`."""
         return SinkDecoder(self._make(self._tables))
-
-    def learn(self, names: Sequence[bytes]) -> bool:
-        """Return False: schema files have been read before any row."""
-        return False
 
     def controls(self, messages: pa.RecordBatch) -> Controls:
         """Read schema files. In: `offset`, too, 0 for a file whose statement was taken in an earlier batch."""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tidecast.model import InvalidSchema, Op, Reason, checked, latest_tso
 from tidecast.protocols._avro_fields import branches, read_field
 from tidecast.protocols._avro_reader import Reader
-from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Decoder, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols._registered import Schemas, framed, groups
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH, schema_change
 from tidecast.protocols.avro._read_columns import column_of
@@ -31,7 +31,7 @@ _NOTHING = b""
 
 
 @dataclass(frozen=True)
-class AvroDecoder:
+class AvroDecoder(Decoder):
     """Reads Avro messages with the registered schemas that it was given.
 
     `schemas` are by the bytes that messages of a schema begin with; None stands for one that the registry does not

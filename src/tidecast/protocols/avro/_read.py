@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
-from tidecast.model import SchemaHistory
-from tidecast.protocols._decoded import Controls, Marks
+from tidecast.protocols._decoded import Controls
 from tidecast.protocols._protocol import DecodeOptions
 from tidecast.protocols._registered import RegistryReader
 from tidecast.protocols.avro._columns import AvroDecoder
@@ -17,29 +18,28 @@ class AvroReader(RegistryReader):
     """Reads schema changes."""
 
     title = "Avro"
-    marks: Marks | None = None
-    history: SchemaHistory | None = None
 
     def __init__(self, options: DecodeOptions) -> None:
         super().__init__(options)
         self._zone = options.zone
+        self._look()
 
-    @property
-    def _timed(self) -> bool:
-        """Tell whether deletes may have their commit-ts, as those do that show the row before."""
+    def learn(self, names: Sequence[bytes]) -> bool:
+        """See `RegistryReader.learn`."""
+        found = super().learn(names)
+        self._look()
+        return found
+
+    def _look(self) -> None:
+        """Take note whether deletes may have their commit-ts, as those do that show the row before.
+
+        That takes more of a message than its head, and without it rows have no position.
+        """
         known = (read_schema(one.text) for one in self._schemas.values() if one)
-        return any(one is not None and one.shows_before and one.extended for one in known)
-
-    @property
-    def position(self) -> str | None:
-        """See `Reader.position`: `commit_ts` where rows may all have one."""
-        return "commit_ts" if self._timed else None
-
-    @property
-    def head(self) -> tuple[bytes, int] | None:
-        """See `Reader.head`: None where the rest of a message is wanted, too."""
+        timed = any(one is not None and one.shows_before and one.extended for one in known)
         framing = self._registry.framing
-        return None if self._timed else (framing.magic, framing.length)
+        self.position = "commit_ts" if timed else None
+        self.head = None if timed else (framing.magic, framing.length)
 
     @property
     def decoder(self) -> AvroDecoder:

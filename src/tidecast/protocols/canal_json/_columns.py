@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import DataType, InvalidSchema, Kind, Op, Reason
-from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols.canal_json._parse import Said, Texts, parse, shows_twice, text_of
 from tidecast.protocols.canal_json._schema import table_schema
 from tidecast.values import BYTES, TEXT, from_text, null_where, refused, row_type, shift_zone
@@ -25,21 +25,13 @@ _PLAIN = re.compile(r"[\w .$-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
-class CanalDecoder:
+class CanalDecoder(Decoder):
     """Reads Canal-JSON messages, which tell their tables themselves. `zone` is that of TIMESTAMP text.
 
     A message may hold several rows, which then have the same place.
     """
 
     zone: str = "UTC"
-
-    def of(self, version: TableVersion) -> CanalDecoder:
-        """See `Decoder.of`."""
-        return self
-
-    def only(self, names: frozenset[bytes]) -> CanalDecoder:
-        """See `Decoder.only`: no row is ever unknown."""
-        return self
 
     def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say."""

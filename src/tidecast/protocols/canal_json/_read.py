@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 
-from tidecast.model import Ddl, SchemaHistory
-from tidecast.protocols._decoded import Controls, Marks
+from tidecast.model import Ddl
+from tidecast.protocols._decoded import Controls, Reader
 from tidecast.protocols._protocol import DecodeOptions
 from tidecast.protocols.canal_json._columns import CanalDecoder
 from tidecast.protocols.canal_json._parse import Said, parse
 
 
-class CanalReader:
+class CanalReader(Reader):
     """Knows no schemas: messages bring their tables. The rows after a schema change show its result."""
 
-    head: tuple[bytes, int] | None = None
-    keyless: bytes | None = b""
-    position: str | None = "commit_ts"
-    marks: Marks | None = None
-    history: SchemaHistory | None = None
+    keyless = b""
 
     def __init__(self, options: DecodeOptions) -> None:
         self._zone, self._ordered = options.zone, options.ordered
@@ -29,10 +23,6 @@ class CanalReader:
     def decoder(self) -> CanalDecoder:
         """See `Reader.decoder`."""
         return CanalDecoder(self._zone)
-
-    def learn(self, names: Sequence[bytes]) -> bool:
-        """Return False: rows need no schemas."""
-        return False
 
     def controls(self, messages: pa.RecordBatch) -> Controls:
         """Read schema changes, each once, however often it was sent. In: their `offset`, too."""

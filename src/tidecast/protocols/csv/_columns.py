@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tidecast._csv_format import CsvFormat
 from tidecast.model import DataType, Kind, Op, Reason, TableSchema
-from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols._schema_file import Tables
 from tidecast.protocols.csv._fields import fields_of
 from tidecast.values import (
@@ -37,7 +37,7 @@ _NAMES = 3
 
 
 @dataclass(frozen=True)
-class CsvDecoder:
+class CsvDecoder(Decoder):
     """Reads lines of CSV files, whose keys begin with those of their table versions. `zone` is that of TIMESTAMP."""
 
     tables: Tables
@@ -48,10 +48,6 @@ class CsvDecoder:
         """See `Decoder.of`."""
         key = version.name.encode()
         return replace(self, tables={key: self.tables[key]})
-
-    def only(self, names: frozenset[bytes]) -> CsvDecoder:
-        """See `Decoder.only`: no row is ever unknown."""
-        return self
 
     def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what lines say."""

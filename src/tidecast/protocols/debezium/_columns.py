@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import Index, InvalidSchema, Op, Reason, TableSchema, checked
-from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion
+from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion
 from tidecast.protocols.debezium._decode_schema import Field, MoreAfterEnd, fields_of, read_block
 from tidecast.protocols.debezium._field_columns import read_column, readable
 from tidecast.protocols.debezium._known import Known
@@ -47,7 +47,7 @@ class _Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DebeziumDecoder:
+class DebeziumDecoder(Decoder):
     """Reads Debezium messages, TiCDC's or those of Debezium's own connector for MySQL.
 
     A row is read by the schema in its message; without one, by the last known version of its table before it. The
@@ -63,10 +63,6 @@ class DebeziumDecoder:
         """See `Decoder.of`."""
         name = (version.schema.database, version.schema.table)
         return replace(self, known=replace(self.known, versions={name: self.known.versions.get(name, ())}))
-
-    def only(self, names: frozenset[bytes]) -> DebeziumDecoder:
-        """See `Decoder.only`: no row is ever unknown."""
-        return self
 
     def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say. In: their `offset`, where that tells the version of rows."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 
 from tidecast.model import SchemaHistory
-from tidecast.protocols._decoded import Controls, Marks
+from tidecast.protocols._decoded import Controls, Marks, Reader
 from tidecast.protocols._protocol import DecodeOptions
 from tidecast.protocols.debezium._columns import DebeziumDecoder
 from tidecast.protocols.debezium._controls import changes_of, read_changes
@@ -18,27 +18,21 @@ _LETTERS = tuple(b"\\u00%d" % n for n in (6, 4))
 """What a message holds instead where its writer escapes letters."""
 
 
-class DebeziumReader:
+class DebeziumReader(Reader):
     """Knows the tables that schema changes have shown."""
 
-    head: tuple[bytes, int] | None = None
-    keyless: bytes | None = None
-    position: str | None = "commit_ts"
-    marks: Marks | None = Marks(holds=(b'"ddl"', *_LETTERS))
+    history: SchemaHistory
+    marks = Marks(holds=(b'"ddl"', *_LETTERS))
 
     def __init__(self, options: DecodeOptions) -> None:
         self._zone = options.zone
-        self.history: SchemaHistory | None = SchemaHistory() if options.history is None else options.history
+        self.history = SchemaHistory() if options.history is None else options.history
         self._known = known_of(self.history, ordered=options.ordered)
 
     @property
     def decoder(self) -> DebeziumDecoder:
         """See `Reader.decoder`."""
         return DebeziumDecoder(self._known)
-
-    def learn(self, names: Sequence[bytes]) -> bool:
-        """Return False: schemas come from messages alone."""
-        return False
 
     def controls(self, messages: pa.RecordBatch) -> Controls:
         """Read schema changes. In: `offset`, and the place of each message in `topic` and `partition`, too."""
@@ -49,7 +43,6 @@ class DebeziumReader:
             if isinstance(one, Said) and one.op is None
         ]
         found, self._known = read_changes(changes_of(told, ordered=self._known.ordered), self._known, self._zone)
-        assert self.history is not None
         for _, change in found.ddl:
             if change.schema:
                 self.history.add(change.schema, change)

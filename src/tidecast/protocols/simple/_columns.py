@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import Reason, SchemaKey, TableSchema
-from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols.simple._avro import DML, MARK, beginning
 from tidecast.protocols.simple._avro_messages import AvroMessages
 from tidecast.protocols.simple._heads import KINDS, Heads, Messages, Side, sort_out
@@ -27,7 +27,7 @@ _PLAIN = re.compile(r"[\w .$-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
-class SimpleDecoder:
+class SimpleDecoder(Decoder):
     """Reads Simple messages with the schemas that it was given; each tells by its first byte whether it is Avro.
 
     A row whose schema is not among them is rejected: control messages are read before any row. `zone` is that of

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 
 from tidecast.model import SchemaHistory
-from tidecast.protocols._decoded import Controls, Marks
+from tidecast.protocols._decoded import Controls, Marks, Reader
 from tidecast.protocols._protocol import DecodeOptions
 from tidecast.protocols.simple._avro import BOOTSTRAP, DDL, beginning
 from tidecast.protocols.simple._columns import SimpleDecoder
@@ -19,34 +17,25 @@ _LETTERS = tuple(b"\\u00%d" % n for n in (4, 5, 6, 7))
 """What they hold instead where their writer escapes letters."""
 
 
-class SimpleReader:
+class SimpleReader(Reader):
     """Knows the schemas that messages have shown."""
 
-    head: tuple[bytes, int] | None = None
-    keyless: bytes | None = b""
-    position: str | None = "commit_ts"
-    marks: Marks | None = Marks(
+    history: SchemaHistory
+    keyless = b""
+    marks = Marks(
         begins=(beginning(BOOTSTRAP), beginning(DDL)),
         holds=(*_MEMBERS, *_LETTERS),
     )
 
     def __init__(self, options: DecodeOptions) -> None:
         self._zone, self._ordered = options.zone, options.ordered
-        self._schemas = Schemas(SchemaHistory() if options.history is None else options.history)
-
-    @property
-    def history(self) -> SchemaHistory:
-        """See `Reader.history`."""
-        return self._schemas.history
+        self.history = SchemaHistory() if options.history is None else options.history
+        self._schemas = Schemas(self.history)
 
     @property
     def decoder(self) -> SimpleDecoder:
         """See `Reader.decoder`."""
         return SimpleDecoder(self._schemas.rows, self._zone)
-
-    def learn(self, names: Sequence[bytes]) -> bool:
-        """Return False: schemas come from messages alone."""
-        return False
 
     def controls(self, messages: pa.RecordBatch) -> Controls:
         """Read the schema changes and bootstraps among messages. In: their `offset`, too."""

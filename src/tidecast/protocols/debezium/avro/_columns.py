@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tidecast.model import Index, InvalidSchema, Op, Reason, TableSchema, checked, latest_tso
 from tidecast.protocols._avro_reader import Reader
-from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols._registered import Schemas, framed, groups
 from tidecast.protocols.debezium._decode_schema import Field
 from tidecast.protocols.debezium._encode_source import CONNECTOR
@@ -76,7 +76,7 @@ class _Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DebeziumAvroDecoder:
+class DebeziumAvroDecoder(Decoder):
     """Reads Debezium's envelope as Avro, TiCDC's or that of Debezium's own connector for MySQL.
 
     It has the registered schemas that it was given. Where a known version of a table gives the very schema of its

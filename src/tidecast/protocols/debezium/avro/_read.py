@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tidecast.model import SchemaHistory
-from tidecast.protocols._decoded import Controls, Marks
+from tidecast.protocols._decoded import Controls
 from tidecast.protocols._protocol import DecodeOptions
 from tidecast.protocols._registered import RegistryReader
 from tidecast.protocols.debezium._controls import changes_of, read_changes
@@ -18,14 +18,12 @@ class DebeziumAvroReader(RegistryReader):
     """Knows the schemas of the registry that messages have asked for, and the tables that schema changes have shown."""
 
     title = "Debezium Avro"
-    head: tuple[bytes, int] | None = None
-    position: str | None = "commit_ts"
-    marks: Marks | None = None
+    history: SchemaHistory
 
     def __init__(self, options: DecodeOptions) -> None:
         super().__init__(options)
         self._zone = options.zone
-        self.history: SchemaHistory | None = SchemaHistory() if options.history is None else options.history
+        self.history = SchemaHistory() if options.history is None else options.history
         self._known = known_of(self.history, ordered=options.ordered)
 
     @property
@@ -43,7 +41,6 @@ class DebeziumAvroReader(RegistryReader):
             if isinstance(one, Said) and one.op is None
         ]
         found, self._known = read_changes(changes_of(told, ordered=self._known.ordered), self._known, self._zone)
-        assert self.history is not None
         for _, change in found.ddl:
             if change.schema:
                 self.history.add(change.schema, change)
