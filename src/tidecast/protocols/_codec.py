@@ -1,4 +1,4 @@
-"""The writing side of a protocol: the interface of a codec, its options, and the common part of most codecs."""
+"""The writing side of a protocol: what a codec does, and its options."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from tidecast._csv_format import CsvFormat
 from tidecast.model import Ddl, TableSchema
 from tidecast.protocols._decoded import Rows
+from tidecast.values import BYTES
 
 Message = tuple[bytes | None, bytes]
 """Key and value of a message."""
@@ -78,24 +79,30 @@ class Encoder(Protocol):
         """Return why a row has no form in the protocol, as text; null for one that has."""
 
     def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
-        """Return each row's key without its tail, large_binary; null where it has none."""
+        """Return each row's key without its tail, large_binary; null where it has none.
+
+        Without a key of a protocol's own it is the empty one that TiCDC's producer makes of none.
+        """
+        return pa.array([b""] * len(rows.at), BYTES)
 
     def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return each row's value without its tail, large_binary; null where it has none."""
 
     def reduced(self, table: RoutedTable, rows: Rows, location: pa.Array | None) -> pa.Array:
-        """Return each value with the handle key alone, and where the whole one lies."""
+        """Return each value with the handle key alone, and where the whole one lies; null without such a form."""
+        return pa.nulls(len(rows.at), BYTES)
 
 
 class Codec(Protocol):
-    """How a protocol writes events."""
+    """How a protocol writes events; by itself one whose messages bring all that their readers need to know."""
 
-    checksums: bool
+    checksums: bool = False
     """Whether messages carry the row's checksum."""
 
     @property
     def schemas(self) -> int:
         """The number of registered schemas that the rows have needed so far."""
+        return 0
 
     @property
     def encoder(self) -> Encoder:
@@ -103,69 +110,48 @@ class Codec(Protocol):
 
     def state(self) -> bytes:
         """Return what the codec of the changefeed's next run must know, empty for nothing."""
+        return b""
 
     def prepare_key(self, table: RoutedTable) -> None:
         """Do what must be done before a row of this table leaves. Raises SchemaRefused, EncodeError."""
+        return
 
     def prepare_value(self, table: RoutedTable) -> None:
         """Do what must be done before a row that is not a delete leaves. Raises SchemaRefused, EncodeError."""
+        return
 
     def deletes_need_value(self, *, of_key: bool) -> bool:
         """Tell whether deletes, too, need what `prepare_value` does. `of_key`: only their key is known."""
+        return False
 
     def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return subject and text of the schemas that a table's messages need in the registry."""
+        return ()
 
     def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return the columns some of whose values the protocol's form damages, and how."""
+        return ()
 
     def tails(self, table: RoutedTable) -> Message:
         """Return the ends that all keys and all values of a table have in common, to be joined when they are written.
 
         Both are empty where a protocol has none, as it must where its values may be compressed or reduced.
         """
+        return b"", b""
 
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
         """Return the messages of a schema change; none where the protocol does not tell it."""
 
     def bootstrap(self, schema: TableSchema) -> Message | None:
         """Return the message that repeats a schema, None where the protocol has none."""
+        return None
 
     @property
     def watermark(self) -> Callable[[int], Message] | None:
         """A function from a TSO to the message of a watermark; None where the protocol has none. It can be pickled."""
+        return None
 
 
-class WithoutRegistry:
-    """The common part of protocols whose messages bring their schemas: a row needs no other schema to leave."""
-
-    schemas = 0
-
-    def __init__(self) -> None:
-        self._build_ts = time.time_ns() // 1_000_000
-
-    def state(self) -> bytes:
-        """Return nothing."""
-        return b""
-
-    def prepare_key(self, table: RoutedTable) -> None:
-        """Do nothing."""
-
-    def prepare_value(self, table: RoutedTable) -> None:
-        """Do nothing."""
-
-    def deletes_need_value(self, *, of_key: bool) -> bool:
-        """Return False: nothing needs to be done."""
-        return False
-
-    def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
-        """Return nothing."""
-        return []
-
-
-class WithoutTails:
-    """The common part of protocols whose messages do not end alike."""
-
-    def tails(self, table: RoutedTable) -> Message:
-        """Return nothing."""
-        return b"", b""
+def time_of_building() -> int:
+    """Return the present time as messages show it that tell when they were made: milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast._errors import EncodeError
-from tidecast.model import Reason, TableSchema
-from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutTails
+from tidecast.model import Reason
+from tidecast.protocols._codec import Codec, CodecOptions, RoutedTable
 from tidecast.protocols._decoded import TAG, Reader, Rejected
 from tidecast.protocols._protocol import DecodeOptions, Description, missing_registry
 from tidecast.registry import FRAMINGS, Framing, RegisteredSchema, Registry, SchemaId, header, subject_for
@@ -38,7 +38,7 @@ def schema_key(table: RoutedTable, part: str) -> tuple[str, str, str, int]:
     return table.topic, part, table.schema.name, table.schema.version
 
 
-class RegisteringCodec(WithoutTails):
+class RegisteringCodec(Codec):
     """The common part of protocols whose rows leave by a schema in a registry. `title` is the protocol's."""
 
     title: str
@@ -73,10 +73,6 @@ class RegisteringCodec(WithoutTails):
         """Register the value's schema."""
         self._prepare(table, "value")
 
-    def deletes_need_value(self, *, of_key: bool) -> bool:
-        """See `Codec.deletes_need_value`."""
-        return False
-
     def _prepare(self, table: RoutedTable, part: Part) -> None:
         text = self.schema_text(table, part)
         self.check(table)
@@ -86,10 +82,6 @@ class RegisteringCodec(WithoutTails):
         """Return the schemas of key and value."""
         parts: tuple[Part, Part] = ("key", "value")
         return [(self.subject(table.topic, part), self.schema_text(table, part)) for part in parts]
-
-    def bootstrap(self, schema: TableSchema) -> Message | None:
-        """Return None: the registry has the schemas."""
-        return None
 
 
 def wrong_registry_options(options: CodecOptions, title: str, name: str) -> Iterator[str]:

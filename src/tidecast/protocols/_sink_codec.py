@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tidecast.model import Ddl, TableSchema, ddl_action
-from tidecast.protocols._codec import Encoder, Message, RoutedTable, WithoutRegistry, WithoutTails
+from tidecast.protocols._codec import Codec, Encoder, Message
 from tidecast.protocols._schema_file import write_schema_file
 
 FILE = b"/"
@@ -23,17 +23,14 @@ class FileOptions:
     column_ids: bool = False
 
 
-class SinkCodec(WithoutRegistry, WithoutTails):
+class SinkCodec(Codec):
     """The codec of files: rows by an encoder of lines, schema changes as schema files, watermarks as `metadata`.
 
     TiCDC calls a table version by the commit-ts of the statement that made it. Some sources call it by another number,
     and send the statement before its rows; `state` keeps these pairs for the next run.
     """
 
-    checksums = False
-
     def __init__(self, encoder: Encoder, options: FileOptions, state: bytes) -> None:
-        super().__init__()
         self._encoder, self._options = encoder, options
         told: list[tuple[str, str, int, int]] = json.loads(state or b"[]")
         self._made = {(database, table, version): made for database, table, version, made in told}
@@ -58,10 +55,6 @@ class SinkCodec(WithoutRegistry, WithoutTails):
     def folder(self, schema: TableSchema) -> str:
         """Return the folder of a table version's rows, in place of a topic."""
         return f"{self._path(schema)}/{self._version(schema)}"
-
-    def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
-        """Return nothing: every value can be read back."""
-        return []
 
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
         """Return the schema file of a statement."""

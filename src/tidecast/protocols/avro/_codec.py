@@ -38,10 +38,6 @@ class AvroCodec(RegisteringCodec):
         """The encoder of rows, with the schemas that were registered."""
         return AvroEncoder(self._options, dict(self._ids))
 
-    def state(self) -> bytes:
-        """Return nothing: the registry knows the schemas."""
-        return b""
-
     def schema_text(self, table: RoutedTable, part: Part) -> str:
         """See `RegisteringCodec.schema_text`."""
         return (key_schema if part == "key" else value_schema)(table.selected, self._options)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from tidecast.model import LOGICAL_BITS, Column, Kind, Op, TableSchema
 from tidecast.protocols._avro_fields import written
-from tidecast.protocols._codec import RoutedTable
+from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows, first_named
 from tidecast.protocols._registered import SchemaIds, schema_key, unknown_precision
 from tidecast.protocols.avro._options import AvroOptions
@@ -25,7 +25,7 @@ from tidecast.values import BYTES, TEXT, field, joined, null_where, nulls, to_nu
 
 
 @dataclass(frozen=True)
-class AvroEncoder:
+class AvroEncoder(Encoder):
     """Makes Avro messages with the schemas that are registered; see `Encoder`."""
 
     options: AvroOptions
@@ -72,10 +72,6 @@ class AvroEncoder:
             pieces += written(kind, value)
         message = joined([header(schema_id), *pieces])
         return message if before else null_where(message, np.asarray(deletes))
-
-    def reduced(self, table: RoutedTable, rows: Rows, location: pa.Array | None) -> pa.Array:
-        """Return null: Avro has no form for the handle key alone."""
-        return nulls(len(rows.at), BYTES)
 
     def _written(self, types: Sequence[Any], columns: Sequence[Column], row: pa.StructArray) -> list[pa.Array]:
         pieces = []

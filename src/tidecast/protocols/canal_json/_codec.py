@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from tidecast.model import Ddl, TableSchema
-from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry, WithoutTails
+from tidecast.model import Ddl
+from tidecast.protocols._codec import Codec, CodecOptions, Message, time_of_building
 from tidecast.protocols.canal_json._encode import encode_ddl, encode_watermark
 from tidecast.protocols.canal_json._encoder import CanalEncoder
 from tidecast.protocols.canal_json._options import CanalOptions
 
 
-class CanalCodec(WithoutRegistry, WithoutTails):
-    """Canal-JSON: every row names its columns and their types."""
-
-    checksums = False
+class CanalCodec(Codec):
+    """Canal-JSON: every row names its columns and their types. All values can be read back, if not always the types."""
 
     def __init__(self, options: CodecOptions, registry: object, state: bytes) -> None:
-        super().__init__()
+        self._build_ts = time_of_building()
         self._options = CanalOptions(
             enable_tidb_extension=options.enable_tidb_extension,
             content_compatible=options.content_compatible,
@@ -32,17 +30,9 @@ class CanalCodec(WithoutRegistry, WithoutTails):
         """The encoder of rows."""
         return CanalEncoder(self._options, self._build_ts)
 
-    def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
-        """Return nothing: every value can be read back, if not always its type."""
-        return []
-
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
         """Return the message of a schema change."""
         return [(None, encode_ddl(ddl, self._options, self._build_ts))]
-
-    def bootstrap(self, schema: TableSchema) -> Message | None:
-        """Return None: rows bring their columns and types."""
-        return None
 
     @property
     def watermark(self) -> Callable[[int], Message] | None:

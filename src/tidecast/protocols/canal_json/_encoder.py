@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from tidecast._go import MARKUP, to_json
 from tidecast.model import LOGICAL_BITS, Column, DataType, Kind, Op
-from tidecast.protocols._codec import RoutedTable
+from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows, first_named
 from tidecast.protocols.canal_json._column_types import mysql_type, sql_type
 from tidecast.protocols.canal_json._message import ROW_OPS
@@ -47,7 +47,7 @@ _GO = Quoting(
 
 
 @dataclass(frozen=True)
-class CanalEncoder:
+class CanalEncoder(Encoder):
     """Makes Canal-JSON messages; see `Encoder`. `build_ts` is when they are made, in milliseconds since the
     epoch: a time for all, or one per row."""
 
@@ -66,10 +66,6 @@ class CanalEncoder:
                 if bad is not None:
                     wrong.append((text, bad))
         return first_named(wrong, len(rows.at))
-
-    def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
-        """Return the empty key that TiCDC's producer makes of none."""
-        return pa.array([b""] * len(rows.at), BYTES)
 
     def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return a row's message."""

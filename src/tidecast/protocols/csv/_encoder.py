@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tidecast._csv_format import CsvFormat
 from tidecast.model import Column, DataType, Kind, Op
-from tidecast.protocols._codec import RoutedTable
+from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows, first_named
 from tidecast.values import (
     BYTES,
@@ -37,7 +37,7 @@ _EXPONENTS = range(-4, 6)
 
 
 @dataclass(frozen=True)
-class CsvEncoder:
+class CsvEncoder(Encoder):
     """Makes lines of CSV; see `Encoder`. A line has no terminator at its end. `zone` is that of TIMESTAMP text."""
 
     form: CsvFormat

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tidecast.model import Ddl, TableSchema
-from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry
+from tidecast.model import Ddl
+from tidecast.protocols._codec import Codec, CodecOptions, Message, RoutedTable, time_of_building
 from tidecast.protocols.debezium._encode import (
     encode_watermark,
     key_tail,
@@ -18,13 +18,11 @@ from tidecast.protocols.debezium._lossy import lossy_columns
 from tidecast.protocols.debezium._options import DebeziumOptions
 
 
-class DebeziumCodec(WithoutRegistry):
+class DebeziumCodec(Codec):
     """Debezium: every message brings its own schema, unless told not to."""
 
-    checksums = False
-
     def __init__(self, options: CodecOptions, registry: object, state: bytes) -> None:
-        super().__init__()
+        self._build_ts = time_of_building()
         self._options = DebeziumOptions(
             disable_schema=options.debezium_disable_schema,
             output_old_value=options.debezium_output_old_value,
@@ -58,10 +56,6 @@ class DebeziumCodec(WithoutRegistry):
         """Return the message of a schema change, none where the statement changes no table's columns."""
         message = encode_ddl(ddl, self._options, self._history, build_ts=self._build_ts)
         return [message] if message else []
-
-    def bootstrap(self, schema: TableSchema) -> Message | None:
-        """Return None: messages bring their schemas."""
-        return None
 
     @property
     def watermark(self) -> Callable[[int], Message] | None:

@@ -10,20 +10,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import LOGICAL_BITS, Column, Op
-from tidecast.protocols._codec import RoutedTable
+from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows, first_named
 from tidecast.protocols.debezium._encode import key_tail, value_tail
 from tidecast.protocols.debezium._encode_source import source
 from tidecast.protocols.debezium._json import dumps
 from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.protocols.debezium._value_columns import json_column
-from tidecast.values import BYTES, TEXT, field, joined, nulls, spread, to_numpy, valid
+from tidecast.values import BYTES, TEXT, field, joined, spread, to_numpy, valid
 
 Pieces = list[pa.Array | str]
 
 
 @dataclass(frozen=True)
-class DebeziumEncoder:
+class DebeziumEncoder(Encoder):
     """Makes Debezium messages; see `Encoder`. `build_ts` is when they are made, in milliseconds since the
     epoch: a time for all, or one per row.
 
@@ -70,10 +70,6 @@ class DebeziumEncoder:
             value_tail(schema, options, allowed).decode() if self.whole else "",
         ]
         return self._message(pieces, len(rows.at))
-
-    def reduced(self, table: RoutedTable, rows: Rows, location: pa.Array | None) -> pa.Array:
-        """Return null: Debezium has no form for the handle key alone."""
-        return nulls(len(rows.at), BYTES)
 
     def _message(self, payload: Pieces, count: int) -> pa.Array:
         return joined(['{"payload":', pa.array([""] * count, TEXT), *payload], TEXT).cast(BYTES)

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from tidecast.model import Ddl, TableSchema
-from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, WithoutRegistry, WithoutTails
+from tidecast.protocols._codec import Codec, CodecOptions, Message, time_of_building
 from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_watermark
 from tidecast.protocols.simple._encoder import SimpleEncoder
 from tidecast.protocols.simple._options import SimpleOptions
 
 
-class SimpleCodec(WithoutRegistry, WithoutTails):
-    """Simple, as JSON or as Avro: schemas travel with the messages."""
+class SimpleCodec(Codec):
+    """Simple, as JSON or as Avro: schemas travel with the messages, which keep every value."""
 
     def __init__(self, options: CodecOptions, registry: object, state: bytes) -> None:
-        super().__init__()
+        self._build_ts = time_of_building()
         self.checksums = options.checksums
         self._options = SimpleOptions(
             encoding_format="avro" if options.encoding_format == "avro" else "json", zone=options.zone
@@ -26,10 +26,6 @@ class SimpleCodec(WithoutRegistry, WithoutTails):
     def encoder(self) -> SimpleEncoder:
         """The encoder of rows."""
         return SimpleEncoder(self._options, self._build_ts)
-
-    def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
-        """Return nothing: Simple keeps every value."""
-        return []
 
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
         """Return the message of a schema change."""

@@ -10,19 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import DataType, Kind, Op
-from tidecast.protocols._codec import RoutedTable
+from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows, first_named
 from tidecast.protocols.simple._avro_rows import avro_messages
 from tidecast.protocols.simple._json_rows import json_messages
 from tidecast.protocols.simple._options import SimpleOptions
 from tidecast.protocols.simple._row_messages import RowMessages
-from tidecast.values import BYTES, bit_number, enum_number, field, null_where, refused, set_mask, to_numpy, valid
+from tidecast.values import bit_number, enum_number, field, null_where, refused, set_mask, to_numpy, valid
 
 _WRITERS = {"json": json_messages, "avro": avro_messages}
 
 
 @dataclass(frozen=True)
-class SimpleEncoder:
+class SimpleEncoder(Encoder):
     """Makes Simple messages; see `Encoder`. `build_ts` is when they are made, in milliseconds since the epoch:
     a time for all, or one per row."""
 
@@ -38,10 +38,6 @@ class SimpleEncoder:
             text = f"column {column.name} holds nothing that Simple can say"
             wrong += [(text, bad) for bad in sides if bad is not None]
         return first_named(wrong, len(rows.at))
-
-    def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
-        """Return the empty key that TiCDC's producer makes of none."""
-        return pa.array([b""] * len(rows.at), BYTES)
 
     def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return a row's message."""

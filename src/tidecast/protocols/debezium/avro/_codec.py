@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import orjson
 
 from tidecast.model import Ddl, Kind
-from tidecast.protocols._codec import CodecOptions, Message, RoutedTable
+from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, time_of_building
 from tidecast.protocols._registered import (
     AS_TEXT,
     Part,
@@ -32,7 +31,6 @@ class DebeziumAvroCodec(RegisteringCodec):
     """Debezium as Avro: two schema ids per topic and table version, registered before the first row that needs them."""
 
     title = "Debezium Avro"
-    checksums = False
 
     def __init__(self, options: CodecOptions, registry: Registry | None, state: bytes) -> None:
         super().__init__(registry)
@@ -45,7 +43,7 @@ class DebeziumAvroCodec(RegisteringCodec):
             bigint_unsigned_handling_mode="string" if options.avro_bigint_unsigned_handling_mode == AS_TEXT else "long",
         )
         self._controls = options.enable_tidb_extension and options.avro_enable_watermark
-        self._build_ts = time.time_ns() // 1_000_000
+        self._build_ts = time_of_building()
         first, history = orjson.loads(state or b'["",""]')
         self._first_database: str = first
         self._history = DdlHistory(history.encode())

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from tidecast.model import LOGICAL_BITS, Column, Op
 from tidecast.protocols._avro_fields import branches, written
-from tidecast.protocols._codec import RoutedTable
+from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows, first_named
 from tidecast.protocols._registered import SchemaIds, schema_key
 from tidecast.protocols.debezium._encode_source import CONNECTOR, VERSION
@@ -40,7 +40,7 @@ _LONG_MAX = pa.scalar(2**63 - 1, pa.uint64())
 
 
 @dataclass(frozen=True)
-class DebeziumAvroEncoder:
+class DebeziumAvroEncoder(Encoder):
     """Makes messages with the schemas that are registered; see `Encoder`. `build_ts` is when they are made, in
     milliseconds since the epoch.
     """
@@ -88,10 +88,6 @@ class DebeziumAvroEncoder:
                 _constant("long", self.build_ts),
             ]
         )
-
-    def reduced(self, table: RoutedTable, rows: Rows, location: pa.Array | None) -> pa.Array:
-        """Return null: Debezium has no form for the handle key alone."""
-        return nulls(len(rows.at), BYTES)
 
     def _side(
         self, types: Sequence[Any], columns: Sequence[Column], side: pa.StructArray, shown: np.ndarray
