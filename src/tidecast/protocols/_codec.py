@@ -10,7 +10,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from tidecast._csv_format import CsvFormat
-from tidecast.model import Ddl, TableSchema
+from tidecast.model import Column, Ddl, TableSchema
 from tidecast.protocols._decoded import Rows
 from tidecast.values import BYTES
 
@@ -66,6 +66,11 @@ class RoutedTable:
     def columns(self) -> frozenset[str] | None:
         """The names of the columns that leave, None for all."""
         return None if self.selected is self.schema else frozenset(c.name for c in self.selected.columns)
+
+    @property
+    def shown(self) -> list[Column]:
+        """The columns that leave and have values, as virtual ones have none; in the table's order."""
+        return [c for c in self.selected.columns if not c.virtual]
 
 
 class Encoder(Protocol):

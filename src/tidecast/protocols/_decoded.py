@@ -167,14 +167,6 @@ def with_names(broken: np.ndarray, detail: str, bad: Sequence[tuple[str, np.ndar
     return pa.array([reason for reason, _ in causes], TAG), pa.array([text for _, text in causes], TAG)
 
 
-def first_named(found: Sequence[tuple[str, np.ndarray]], count: int) -> pa.Array:
-    """Return for each of `count` rows the first text whose flags hold for it, null without one."""
-    chosen = np.full(count, -1)
-    for number, (_, flags) in enumerate(found):
-        chosen[flags & (chosen < 0)] = number
-    return pa.array([text for text, _ in found], TAG).take(pa.array(chosen, mask=chosen < 0))
-
-
 @dataclass(frozen=True)
 class Decoded:
     """Everything that a batch of messages says. Each message is in one of these, and in that once.

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from tidecast.model import LOGICAL_BITS, Column, Kind, Op, TableSchema
 from tidecast.protocols._avro_fields import written
 from tidecast.protocols._codec import Encoder, RoutedTable
-from tidecast.protocols._decoded import Rows, first_named
+from tidecast.protocols._decoded import Rows
 from tidecast.protocols._registered import SchemaIds, schema_key, unknown_precision
+from tidecast.protocols._unencodable import first_named
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import avro_form, key_schema, value_columns, value_schema
 from tidecast.protocols.avro._write_columns import value_of

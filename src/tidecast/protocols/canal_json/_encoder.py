@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast._go import MARKUP, to_json
-from tidecast.model import LOGICAL_BITS, Column, DataType, Kind, Op
+from tidecast.model import LOGICAL_BITS, Column, Kind, Op
 from tidecast.protocols._codec import Encoder, RoutedTable
-from tidecast.protocols._decoded import Rows, first_named
+from tidecast.protocols._decoded import Rows
+from tidecast.protocols._unencodable import without_digits
 from tidecast.protocols.canal_json._column_types import mysql_type, sql_type
 from tidecast.protocols.canal_json._message import ROW_OPS
 from tidecast.protocols.canal_json._options import CanalOptions
@@ -26,7 +27,6 @@ from tidecast.values import (
     joined,
     json_string,
     null_where,
-    refused,
     shift_zone,
     spread,
     to_numpy,
@@ -56,16 +56,7 @@ class CanalEncoder(Encoder):
 
     def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Name the column: a number that is not finite, an element that is none, a BIT beyond 64 bits."""
-        wrong = []
-        for column in table.schema.columns:
-            if column.virtual:
-                continue
-            text = f"column {column.name} holds nothing that Canal-JSON can say"
-            for side in (rows.old, rows.data):
-                bad = _unsayable(column.data_type, field(side, column.name))
-                if bad is not None:
-                    wrong.append((text, bad))
-        return first_named(wrong, len(rows.at))
+        return without_digits((c for c in table.schema.columns if not c.virtual), rows, "Canal-JSON")
 
     def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return a row's message."""
@@ -76,9 +67,8 @@ class CanalEncoder(Encoder):
         return self._messages(table, rows, location, reduced=True)
 
     def _messages(self, table: RoutedTable, rows: Rows, location: pa.Array | None, *, reduced: bool) -> pa.Array:
-        allowed, handle = table.columns, {*table.schema.handle_key}
-        shown = [c for c in table.schema.columns if not c.virtual and (allowed is None or c.name in allowed)]
-        keys = [c for c in shown if c.name in handle] or shown
+        shown = table.shown
+        keys = [c for c in shown if c.name in table.schema.handle_key] or shown
         messages = pa.nulls(len(rows.at), BYTES)
         for kind, op in ROW_OPS.items():
             places = np.flatnonzero(np.asarray(pc.equal(rows.op, op.value)))
@@ -178,13 +168,3 @@ def _changed(columns: Sequence[Column], before: dict[str, pa.Array], after: dict
 def _latin(value: pa.Array) -> pa.Array:
     """Return each byte as the character with its number."""
     return pa.array([None if one is None else one.decode("latin-1") for one in value.to_pylist()], TEXT)
-
-
-def _unsayable(data_type: DataType, value: pa.Array) -> np.ndarray | None:
-    match data_type.kind:
-        case Kind.FLOAT | Kind.DOUBLE:
-            infinite: np.ndarray = ~np.isfinite(to_numpy(value))
-            return infinite
-        case Kind.ENUM | Kind.SET | Kind.BIT:
-            return refused(value, DIGITS[data_type.kind](data_type, value))
-    return None

@@ -12,20 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast._csv_format import CsvFormat
-from tidecast.model import Column, DataType, Kind, Op
+from tidecast.model import Column, Kind, Op
 from tidecast.protocols._codec import Encoder, RoutedTable
-from tidecast.protocols._decoded import Rows, first_named
+from tidecast.protocols._decoded import Rows
+from tidecast.protocols._unencodable import without_digits
 from tidecast.values import (
     BYTES,
     TEXT,
     bit_number,
     decimal_text,
-    enum_number,
     field,
     joined,
     null_where,
-    refused,
-    set_mask,
     shift_zone,
     to_numpy,
     valid,
@@ -45,13 +43,7 @@ class CsvEncoder(Encoder):
 
     def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Name the column: a number that is not finite, an element that is none, a BIT beyond 64 bits."""
-        wrong = []
-        for column in _shown(table):
-            for side in (rows.old, rows.data):
-                bad = _unsayable(column.data_type, field(side, column.name))
-                if bad is not None:
-                    wrong.append((f"column {column.name} holds nothing that CSV can say", bad))
-        return first_named(wrong, len(rows.at))
+        return without_digits(table.shown, rows, "CSV")
 
     def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return the header of the file that a line goes to, null where files have none."""
@@ -89,7 +81,7 @@ class CsvEncoder(Encoder):
         pieces: list[pa.Array | str] = []
         for name in self.form.meta:
             pieces += [told[name], self.form.delimiter]
-        for column in _shown(table):
+        for column in table.shown:
             pieces += [pc.fill_null(self._text(column, field(image, column.name)), self.form.null), self.form.delimiter]
         return joined(pieces[:-1], TEXT).cast(BYTES)
 
@@ -132,12 +124,6 @@ def csv_header(table: RoutedTable, form: CsvFormat) -> str:
     return form.delimiter.join(f"{form.quote}{name}{form.quote}" for name in names)
 
 
-def _shown(table: RoutedTable) -> list[Column]:
-    """Return the columns that lines have: no virtual ones, nor those that a column selector drops."""
-    allowed = table.columns
-    return [c for c in table.schema.columns if not c.virtual and (allowed is None or c.name in allowed)]
-
-
 def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
@@ -172,17 +158,3 @@ _NUMBERS: Mapping[Kind, Callable[[pa.Array], pa.Array]] = {
     Kind.DOUBLE: _real,
 }
 """What is never quoted, and how it becomes a number or its text."""
-
-
-def _unsayable(data_type: DataType, value: pa.Array) -> np.ndarray | None:
-    match data_type.kind:
-        case Kind.FLOAT | Kind.DOUBLE:
-            infinite: np.ndarray = ~np.isfinite(to_numpy(value))
-            return infinite
-        case Kind.ENUM:
-            return refused(value, enum_number(data_type, value))
-        case Kind.SET:
-            return refused(value, set_mask(data_type, value))
-        case Kind.BIT:
-            return refused(value, bit_number(value))
-    return None

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from tidecast.model import LOGICAL_BITS, Column, Op
 from tidecast.protocols._codec import Encoder, RoutedTable
-from tidecast.protocols._decoded import Rows, first_named
+from tidecast.protocols._decoded import Rows
+from tidecast.protocols._unencodable import first_named
 from tidecast.protocols.debezium._encode import key_tail, value_tail
 from tidecast.protocols.debezium._encode_source import source
 from tidecast.protocols.debezium._json import dumps
@@ -47,8 +48,7 @@ class DebeziumEncoder(Encoder):
 
     def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return a row's message. An update whose old row is not known is written as one without old values."""
-        schema, options, allowed = table.schema, self.options, table.columns
-        columns = [c for c in schema.columns if not c.virtual and (allowed is None or c.name in allowed)]
+        schema, options, columns = table.schema, self.options, table.shown
         before, middle, after = source(schema.database, schema.table, options)
         commit_ts = to_numpy(rows.commit_ts)
         creates, deletes = (np.asarray(pc.equal(rows.op, op.value)) for op in (Op.CREATE, Op.DELETE))
@@ -67,7 +67,7 @@ class DebeziumEncoder(Encoder):
             *self._side("before", columns, rows.old, with_old),
             *self._side("after", columns, rows.data, ~deletes),
             "}",
-            value_tail(schema, options, allowed).decode() if self.whole else "",
+            value_tail(schema, options, table.columns).decode() if self.whole else "",
         ]
         return self._message(pieces, len(rows.at))
 

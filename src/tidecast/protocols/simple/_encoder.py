@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidecast.model import DataType, Kind, Op
+from tidecast.model import Op
 from tidecast.protocols._codec import Encoder, RoutedTable
-from tidecast.protocols._decoded import Rows, first_named
+from tidecast.protocols._decoded import Rows
+from tidecast.protocols._unencodable import without_digits
 from tidecast.protocols.simple._avro_rows import avro_messages
 from tidecast.protocols.simple._json_rows import json_messages
 from tidecast.protocols.simple._options import SimpleOptions
 from tidecast.protocols.simple._row_messages import RowMessages
-from tidecast.values import bit_number, enum_number, field, null_where, refused, set_mask, to_numpy, valid
+from tidecast.values import field, null_where, to_numpy, valid
 
 _WRITERS = {"json": json_messages, "avro": avro_messages}
 
@@ -31,13 +31,7 @@ class SimpleEncoder(Encoder):
 
     def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Name the column: a number that is not finite, a BIT of more than 64 bits, an element that is none."""
-        wrong = []
-        for column in table.schema.columns:
-            test = None if column.virtual else _TESTS.get(column.data_type.kind)
-            sides = [test(column.data_type, field(side, column.name)) for side in (rows.old, rows.data)] if test else []
-            text = f"column {column.name} holds nothing that Simple can say"
-            wrong += [(text, bad) for bad in sides if bad is not None]
-        return first_named(wrong, len(rows.at))
+        return without_digits((c for c in table.schema.columns if not c.virtual), rows, "Simple")
 
     def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return a row's message."""
@@ -48,8 +42,7 @@ class SimpleEncoder(Encoder):
         return self._messages(table, rows, location, reduced=True)
 
     def _messages(self, table: RoutedTable, rows: Rows, location: pa.Array | None, *, reduced: bool) -> pa.Array:
-        schema, allowed = table.schema, table.columns
-        shown = [c for c in schema.columns if not c.virtual and (allowed is None or c.name in allowed)]
+        schema, shown = table.schema, table.shown
         keys = [c for c in shown if c.name in schema.handle_key]
         reduced = reduced and bool(keys)
         sides = {
@@ -80,21 +73,3 @@ def _told(checksum: pa.StructArray) -> pa.StructArray:
     current, previous = (to_numpy(field(checksum, name)) for name in ("current", "previous"))
     nothing = ~valid(checksum) | ((current == 0) & (previous == 0))
     return pa.StructArray.from_arrays(members, fields=[*checksum.type], mask=pa.array(nothing))
-
-
-_Test = Callable[[DataType, pa.Array], np.ndarray | None]
-
-
-def _not_finite(data_type: DataType, value: pa.Array) -> np.ndarray | None:
-    finite = np.isfinite(to_numpy(value))
-    return None if finite.all() else ~finite
-
-
-_TESTS: dict[Kind, _Test] = {
-    Kind.FLOAT: _not_finite,
-    Kind.DOUBLE: _not_finite,
-    Kind.ENUM: lambda data_type, value: refused(value, enum_number(data_type, value)),
-    Kind.SET: lambda data_type, value: refused(value, set_mask(data_type, value)),
-    Kind.BIT: lambda data_type, value: refused(value, bit_number(value)),
-}
-"""Which values of a kind Simple cannot say; None for none of them."""

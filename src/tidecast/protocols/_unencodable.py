@@ -1,0 +1,41 @@
+"""Rows that have no form in a protocol, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tidecast.model import Column, Kind
+from tidecast.protocols._decoded import TAG, Rows
+from tidecast.values import DIGITS, field, refused, to_numpy
+
+_REALS, _NUMBERED = (Kind.FLOAT, Kind.DOUBLE), (Kind.ENUM, Kind.SET, Kind.BIT)
+
+
+def first_named(found: Sequence[tuple[str, np.ndarray]], count: int) -> pa.Array:
+    """Return for each of `count` rows the first text whose flags hold for it, null without one."""
+    chosen = np.full(count, -1)
+    for number, (_, flags) in enumerate(found):
+        chosen[flags & (chosen < 0)] = number
+    return pa.array([text for text, _ in found], TAG).take(pa.array(chosen, mask=chosen < 0))
+
+
+def without_digits(columns: Iterable[Column], rows: Rows, title: str) -> pa.Array:
+    """Name the column: a number that is not finite, an element that is none, a BIT beyond 64 bits.
+
+    `columns` are those that messages may show. `title` is the protocol's.
+    """
+    found = []
+    for column in columns:
+        kind = column.data_type.kind
+        for side in (rows.old, rows.data) if kind in _REALS + _NUMBERED else ():
+            value = field(side, column.name)
+            if kind in _REALS:
+                wrong = ~np.isfinite(to_numpy(value))
+            else:
+                wrong = refused(value, DIGITS[kind](column.data_type, value))
+            if wrong is not None:
+                found.append((f"column {column.name} holds nothing that {title} can say", wrong))
+    return first_named(found, len(rows.at))
