@@ -22,7 +22,7 @@ from tidecast.values._arrow import (
 from tidecast.values._avro import avro_bytes
 from tidecast.values._decimals import decimal_bytes, decimal_of_bytes, decimal_text
 from tidecast.values._digits import DIGITS
-from tidecast.values._from_text import bytes_of_base64, from_text, plain_number, real, unsigned, whole
+from tidecast.values._from_text import bytes_of_base64, bytes_read, from_text, plain_number, real, whole
 from tidecast.values._json import PLAIN, Quoting, base64_text, json_object, json_string, json_value
 from tidecast.values._kinds import arrow_type, row_type
 from tidecast.values._moments import (
@@ -60,6 +60,7 @@ __all__ = [
     "bit_number",
     "by_distinct",
     "bytes_of_base64",
+    "bytes_read",
     "calendar_value",
     "clock_micros",
     "clock_text",
@@ -98,7 +99,6 @@ __all__ = [
     "spread",
     "text_of_bytes",
     "to_numpy",
-    "unsigned",
     "valid",
     "whole",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from binascii import a2b_base64
 from collections.abc import Callable
 from decimal import Context, Decimal, InvalidOperation
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -52,11 +53,6 @@ _RANGES = {
 }
 
 
-def unsigned(text: pa.Array) -> pa.Array:
-    """Return unsigned 64-bit numbers from their text; see `whole`."""
-    return whole(text, pa.uint64())
-
-
 def real(text: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return the nearest floats or doubles of numbers' text; null for another text, and beyond the type's range."""
     value = _matching(text, _REAL).cast(kind)
@@ -70,14 +66,19 @@ def plain_number(text: pa.Array) -> pa.Array:
 
 def bytes_of_base64(text: pa.Array) -> pa.Array:
     """Return bytes from their text in base64; null for a text that is none, such as one without its padding."""
-    return pa.array([None if t is None else _unpacked(t) for t in text.to_pylist()], BYTES)
+    return bytes_read(text, partial(a2b_base64, strict_mode=True))
 
 
-def _unpacked(text: str) -> bytes | None:
-    try:
-        return a2b_base64(text, strict_mode=True)
-    except ValueError:
-        return None
+def bytes_read(text: pa.Array, read: Callable[[str], bytes]) -> pa.Array:
+    """Return the bytes that are read from each text; null for one of which `read` raises ValueError."""
+
+    def tried(one: str | None) -> bytes | None:
+        try:
+            return None if one is None else read(one)
+        except ValueError:
+            return None
+
+    return pa.array(map(tried, text.to_pylist()), BYTES)
 
 
 def _matching(text: pa.Array, pattern: str) -> pa.Array:
@@ -117,7 +118,7 @@ _READERS: dict[Kind, Callable[[DataType, pa.Array], pa.Array]] = {
     Kind.FLOAT: lambda data_type, text: real(text, pa.float32()),
     Kind.DOUBLE: lambda data_type, text: real(text, pa.float64()),
     Kind.DECIMAL: _decimal,
-    Kind.BIT: lambda data_type, text: bit_bytes(data_type, unsigned(text)),
-    Kind.ENUM: lambda data_type, text: enum_element(data_type, unsigned(text)),
-    Kind.SET: lambda data_type, text: set_elements(data_type, unsigned(text)),
+    Kind.BIT: lambda data_type, text: bit_bytes(data_type, whole(text, pa.uint64())),
+    Kind.ENUM: lambda data_type, text: enum_element(data_type, whole(text, pa.uint64())),
+    Kind.SET: lambda data_type, text: set_elements(data_type, whole(text, pa.uint64())),
 }

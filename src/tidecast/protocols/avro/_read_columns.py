@@ -18,8 +18,8 @@ from tidecast.values import (
     shift_zone,
     text_of_bytes,
     to_numpy,
-    unsigned,
     valid,
+    whole,
 )
 
 
@@ -36,7 +36,7 @@ def column_of(field: Field, raw: pa.Array, zone: str) -> pa.Array:
 def _integer(data_type: DataType, raw: pa.Array, zone: str) -> pa.Array:
     kind = arrow_type(data_type)
     if raw.type != pa.int64():
-        return unsigned(raw)
+        return whole(raw, kind)
     if kind == pa.uint64():
         return raw.view(kind)
     return raw if kind == pa.int64() else pc.cast(raw, kind, safe=False)

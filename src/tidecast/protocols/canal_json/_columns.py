@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -16,7 +16,7 @@ from tidecast.model import DataType, InvalidSchema, Kind, Op, Reason
 from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols.canal_json._parse import Said, Texts, parse, shows_twice, text_of
 from tidecast.protocols.canal_json._schema import table_schema
-from tidecast.values import BYTES, TEXT, from_text, null_where, refused, row_type, shift_zone
+from tidecast.values import TEXT, bytes_read, from_text, null_where, refused, row_type, shift_zone
 
 _DECIMAL, _WHOLE = r"^-?[0-9]+(\.[0-9]{1,%d})?$", r"^-?[0-9]+$"
 _LONGEST_SCALE = 30
@@ -152,15 +152,7 @@ def _version(shape: tuple[object, ...], since: int) -> TableVersion | str:
 
 def _binary(data_type: DataType, text: pa.Array) -> pa.Array:
     """Bytes are characters up to U+00FF."""
-    return pa.array(_latin(text.to_pylist()), BYTES)
-
-
-def _latin(texts: Sequence[str | None]) -> Iterator[bytes | None]:
-    for text in texts:
-        try:
-            yield None if text is None else text.encode("latin-1")
-        except UnicodeEncodeError:
-            yield None
+    return bytes_read(text, lambda characters: characters.encode("latin-1"))
 
 
 def _decimal(data_type: DataType, text: pa.Array) -> pa.Array:

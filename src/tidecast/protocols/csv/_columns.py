@@ -18,6 +18,7 @@ from tidecast.protocols.csv._fields import fields_of
 from tidecast.values import (
     BYTES,
     bytes_of_base64,
+    bytes_read,
     enum_number,
     from_text,
     null_where,
@@ -148,7 +149,7 @@ class CsvDecoder(Decoder):
         if data_type.kind is Kind.TIMESTAMP:
             return shift_zone(text, self.zone, "UTC")
         if data_type.kind is Kind.BINARY:
-            return bytes_of_base64(text) if self.form.binary_encoding_method == "base64" else _bytes_of_hex(text)
+            return bytes_of_base64(text) if self.form.binary_encoding_method == "base64" else bytes_read(text, a2b_hex)
         listed = _LISTED.get(data_type.kind)
         return null_where(text, ~valid(listed(data_type, text))) if listed else from_text(data_type, text)
 
@@ -174,15 +175,3 @@ def _version_of(path: bytes, tables: Tables) -> bytes:
             return path[: end + 1]
         end = path.rfind(b"/", 0, end)
     return b""
-
-
-def _bytes_of_hex(text: pa.Array) -> pa.Array:
-    """Return bytes from their text in hexadecimal digits; null for a text that is none."""
-    return pa.array([None if t is None else _unhexed(t) for t in text.to_pylist()], BYTES)
-
-
-def _unhexed(text: str) -> bytes | None:
-    try:
-        return a2b_hex(text)
-    except ValueError:
-        return None

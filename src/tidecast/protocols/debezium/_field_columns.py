@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-from binascii import Error as NoBase64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -21,6 +19,7 @@ from tidecast.values import (
     BYTES,
     TEXT,
     arrow_type,
+    bytes_of_base64,
     clock_text,
     date_text,
     decimal_of_bytes,
@@ -136,14 +135,7 @@ def _rounded(value: float | None, digits: int, scale: int) -> Decimal | None:
 
 
 def _bytes(raw: Sequence[Any]) -> pa.Array:
-    return pa.array(map(_of_base64, raw), BYTES)
-
-
-def _of_base64(text: str | None) -> bytes | None:
-    try:
-        return None if text is None else base64.b64decode(text, validate=True)
-    except (NoBase64, ValueError):
-        return None
+    return bytes_of_base64(pa.array(raw, TEXT))
 
 
 def _bit(field: Field, raw: Sequence[Any]) -> pa.Array:
