@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from operator import itemgetter
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +22,9 @@ A text that is no number counts as -1, which no row has."""
 
 TAG = pa.string()
 """Short texts beside a row's values."""
+
+_PLAIN = re.compile(r"[\w .$-]+", re.ASCII)
+"""Names that JSON shows as they are, or escapes with a `u`."""
 
 _CHANGES = {
     "op": TAG,
@@ -52,6 +57,12 @@ class TableVersion:
     key_begins: bytes | None = None
     value_begins: bytes | None = None
     value_holds: tuple[bytes, ...] = ()
+
+    @classmethod
+    def in_json(cls, name: str, schema: TableSchema, *holds: bytes) -> TableVersion:
+        """Return a version whose values name their table in JSON, and hold these bytes."""
+        quoted = (f'"{text}"'.encode() for text in (schema.database, schema.table) if _PLAIN.fullmatch(text))
+        return cls(name, schema, value_holds=(*quoted, *holds))
 
 
 @dataclass(frozen=True)
@@ -146,10 +157,24 @@ class Rejected:
         details = detail if isinstance(detail, pa.Array) else pa.array([detail] * len(at), TAG)
         return cls(at, pa.array([str(reason)] * len(at), TAG), details)
 
+    @classmethod
+    def each(cls, wrong: Collection[tuple[int, Reason, str | None]]) -> list[Rejected]:
+        """Return messages with the place, the reason and the detail of each; nothing where there are none."""
+        if not wrong:
+            return []
+        places, reasons, details = zip(*sorted(wrong, key=itemgetter(0)), strict=True)
+        return [cls(np.array(places), pa.array(map(str, reasons), TAG), pa.array(details, TAG))]
 
-def with_names(broken: np.ndarray, detail: str, bad: Sequence[tuple[str, np.ndarray]]) -> tuple[pa.Array, pa.Array]:
-    """Return reason and detail of each row: undecodable where it is `broken`, else the names of its `bad` values."""
-    if not bad and not broken.any():
+
+def with_names(
+    broken: np.ndarray, detail: str, bad: Sequence[tuple[str, np.ndarray]], absent: np.ndarray | None = None
+) -> tuple[pa.Array, pa.Array]:
+    """Return reason and detail of each row: undecodable where it is `broken`, else the names of its `bad` values.
+
+    `absent` are those whose message does not show them, which goes before what else it shows.
+    """
+    gone = np.zeros(len(broken), bool) if absent is None else absent
+    if not bad and not broken.any() and not gone.any():
         nothing = pa.nulls(len(broken), TAG)
         return nothing, nothing
     names: list[list[str]] = [[] for _ in broken]
@@ -159,10 +184,12 @@ def with_names(broken: np.ndarray, detail: str, bad: Sequence[tuple[str, np.ndar
     causes = [
         (str(Reason.UNDECODABLE), detail)
         if is_broken
+        else (str(Reason.BAD_MESSAGE), "the row is missing")
+        if is_gone
         else (str(Reason.BAD_VALUE), f"not of its column's type: {', '.join(wrong)}")
         if wrong
         else (None, None)
-        for is_broken, wrong in zip(broken, names, strict=True)
+        for is_broken, is_gone, wrong in zip(broken, gone, names, strict=True)
     ]
     return pa.array([reason for reason, _ in causes], TAG), pa.array([text for _, text in causes], TAG)
 
@@ -183,6 +210,19 @@ class Decoded:
         default_factory=lambda: (np.zeros(0, np.int64), np.zeros(0, np.int64))
     )
     unknown: Sequence[tuple[bytes, np.ndarray]] = ()
+
+    @classmethod
+    def one_by_one(
+        cls,
+        rows: Sequence[Rows],
+        rejected: Sequence[Rejected],
+        control: Iterable[int],
+        watermarks: Iterable[tuple[int, int]],
+        unknown: Sequence[tuple[bytes, np.ndarray]] = (),
+    ) -> Decoded:
+        """Return what messages say whose control messages and watermarks were found one by one, in any order."""
+        places, times = np.ascontiguousarray(np.array(sorted(watermarks), np.int64).reshape(-1, 2).T)
+        return cls(rows, rejected, np.array(sorted(control), np.int64), (places, times), unknown)
 
 
 class Decoder(Protocol):

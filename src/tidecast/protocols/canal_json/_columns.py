@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,8 +19,6 @@ from tidecast.values import TEXT, bytes_read, from_text, null_where, refused, ro
 
 _DECIMAL, _WHOLE = r"^-?[0-9]+(\.[0-9]{1,%d})?$", r"^-?[0-9]+$"
 _LONGEST_SCALE = 30
-_PLAIN = re.compile(r"[\w .$-]+", re.ASCII)
-"""Names that JSON shows as they are, or escapes with a `u`."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +33,7 @@ class CanalDecoder(Decoder):
     def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say."""
         said = [parse(value) for value in messages.column("value").to_pylist()]
-        rejected: list[Rejected] = []
-        wrong = [(place, one) for place, one in enumerate(said) if not isinstance(one, Said)]
-        if wrong:
-            at = np.array([place for place, _ in wrong])
-            reasons, details = zip(*(one for _, one in wrong), strict=True)
-            rejected.append(Rejected(at, pa.array(map(str, reasons), TAG), pa.array(details, TAG)))
+        rejected = Rejected.each([(place, *one) for place, one in enumerate(said) if not isinstance(one, Said)])
         known = [(place, one) for place, one in enumerate(said) if isinstance(one, Said)]
         versions: dict[tuple[object, ...], list[tuple[int, Said]]] = {}
         for place, one in known:
@@ -54,13 +46,9 @@ class CanalDecoder(Decoder):
                 rows.append(self._rows(version, mine, values=values))
             else:
                 rejected.append(Rejected.of(np.array([place for place, _ in mine]), Reason.FOREIGN_SCHEMA, version))
-        marks = [(place, one.commit_ts) for place, one in known if one.op is None and one.sql is None]
-        return Decoded(
-            rows,
-            rejected,
-            np.array([place for place, one in known if one.sql is not None], np.int64),
-            (np.array([place for place, _ in marks], np.int64), np.array([ts for _, ts in marks], np.int64)),
-        )
+        times = [(place, one.commit_ts) for place, one in known if one.op is None and one.sql is None]
+        control = [place for place, one in known if one.sql is not None]
+        return Decoded.one_by_one(rows, rejected, control, [(place, ts) for place, ts in times if ts is not None])
 
     def _rows(self, version: TableVersion, messages: Sequence[tuple[int, Said]], *, values: bool) -> Rows:
         several = [len(one.rows) for _, one in messages]
@@ -146,8 +134,7 @@ def _version(shape: tuple[object, ...], since: int) -> TableVersion | str:
         schema = table_schema((database, table), since, columns, dict(types), keys)  # type: ignore[call-overload,arg-type]
     except InvalidSchema as error:
         return str(error)
-    quoted = tuple(f'"{text}"'.encode() for text in (database, table) if _PLAIN.fullmatch(text))
-    return TableVersion(orjson.dumps(shape).decode(), schema, value_holds=quoted)
+    return TableVersion.in_json(orjson.dumps(shape).decode(), schema)
 
 
 def _binary(data_type: DataType, text: pa.Array) -> pa.Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -21,9 +20,6 @@ from tidecast.protocols.debezium._field_columns import read_column, readable
 from tidecast.protocols.debezium._known import Known
 from tidecast.protocols.debezium._parse import SNAPSHOT, Said, parse
 from tidecast.values import row_type
-
-_PLAIN = re.compile(r"[\w .$-]+", re.ASCII)
-"""Names that JSON shows as they are, or escapes with a `u`."""
 
 
 class _Group(NamedTuple):
@@ -90,12 +86,7 @@ class DebeziumDecoder(Decoder):
                 rows.append(_rows(reading, mine, values=values, strict=group.shape is None))
             else:
                 wrong += [(place, reading[0], reading[1](said)) for place, said in mine]
-        return Decoded(
-            rows,
-            _rejected(wrong),
-            np.array(control, np.int64),
-            (np.array([place for place, _ in marks], np.int64), np.array([ts for _, ts in marks], np.int64)),
-        )
+        return Decoded.one_by_one(rows, Rejected.each(wrong), control, marks)
 
     def _group(self, said: Said, offset: int | None) -> _Group:
         assert said.table is not None
@@ -154,20 +145,12 @@ def _read(group: _Group, versions: Sequence[TableSchema]) -> tuple[TableSchema, 
 def _version(group: _Group, schema: TableSchema) -> TableVersion:
     shape = None if group.shape is None else _digest(group.shape)
     name = orjson.dumps([group.database, group.table, group.keys, shape, group.begun]).decode()
-    quoted = tuple(f'"{text}"'.encode() for text in (group.database, group.table) if _PLAIN.fullmatch(text))
-    return TableVersion(name, schema, value_holds=quoted)
+    return TableVersion.in_json(name, schema)
 
 
 @lru_cache(1024)
 def _digest(shape: bytes) -> str:
     return hashlib.sha256(shape).hexdigest()
-
-
-def _rejected(wrong: Sequence[tuple[int, Reason, str | None]]) -> list[Rejected]:
-    if not wrong:
-        return []
-    places, reasons, details = zip(*sorted(wrong, key=lambda one: one[0]), strict=True)
-    return [Rejected(np.array(places), pa.array(map(str, reasons), TAG), pa.array(details, TAG))]
 
 
 def _rows(reading: _Reading, messages: Sequence[tuple[int, Said]], *, values: bool, strict: bool) -> Rows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,8 +21,6 @@ from tidecast.values import BYTES, row_type, to_numpy, valid
 
 _UPDATE, _DELETE = KINDS["UPDATE"], KINDS["DELETE"]
 _OPS = pa.array([str(op) for op in ROW_OPS.values()], TAG)
-_PLAIN = re.compile(r"[\w .$-]+", re.ASCII)
-"""Names that JSON shows as they are, or escapes with a `u`."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +83,10 @@ class SimpleDecoder(Decoder):
             for column, cells in zip(schema.columns, sides[name].columns, strict=True)
             if cells.wrong is not None
         ]
-        reason, detail = with_names(broken, "not a row's record", bad)
         nobody = np.zeros(len(kinds), bool)
         has = {name: sides[name].there if name in sides else nobody for name in ("old", "data")}
-        absent = ~np.where(kinds == _DELETE, has["old"], has["data"]) & ~broken
-        if absent.any():
-            reason = pc.if_else(pa.array(absent), pa.scalar(str(Reason.BAD_MESSAGE), TAG), reason)
-            detail = pc.if_else(pa.array(absent), pa.scalar("the row is missing", TAG), detail)
+        absent = ~np.where(kinds == _DELETE, has["old"], has["data"])
+        reason, detail = with_names(broken, "not a row's record", bad, absent)
         images = {name: _image(schema, side, _filled(name, sides, kinds)) for name, side in sides.items()}
         return replace(rows, **images, reason=reason, detail=detail)
 
@@ -131,8 +125,7 @@ def _version(key: SchemaKey, schema: TableSchema, *, avro: bool) -> TableVersion
     name = orjson.dumps(["avro" if avro else "json", database, table, str(version)]).decode()
     if avro:
         return TableVersion(name, schema, value_begins=beginning(DML), value_holds=(database.encode(), table.encode()))
-    quoted = tuple(f'"{text}"'.encode() for text in (database, table) if _PLAIN.fullmatch(text))
-    return TableVersion(name, schema, value_holds=(*quoted, str(version).encode()))
+    return TableVersion.in_json(name, schema, str(version).encode())
 
 
 def _places(version: TableVersion, messages: Messages, chosen: np.ndarray, at: np.ndarray) -> Rows:

@@ -176,9 +176,7 @@ class _Found:
 
     def decoded(self) -> Decoded:
         """Return all of it."""
-        places, times = (np.array([mark[n] for mark in sorted(self.marks)], np.int64) for n in (0, 1))
-        control = np.array(sorted(self.control), np.int64)
-        return Decoded(self.rows, self.rejected, control, (places, times), self.unknown)
+        return Decoded.one_by_one(self.rows, self.rejected, self.control, self.marks, self.unknown)
 
     def read(
         self, kind: _Kind, at: np.ndarray, contents: pa.Array, decoder: DebeziumAvroDecoder, *, values: bool
@@ -284,11 +282,7 @@ def _with_values(rows: Rows, reading: _Reading, envelopes: Envelopes, places: np
         mask = pa.array(~there[name] | hidden)
         sides[name] = pa.StructArray.from_arrays(images, fields=[*row_type(rows.version.schema)], mask=mask)
     absent = ~np.where(deletes, there["before"], there["after"])
-    reason, detail = with_names(np.zeros(len(places), bool), "", bad)
-    if absent.any():
-        without = pa.array(absent)
-        reason = pc.if_else(without, pa.scalar(str(Reason.BAD_MESSAGE), TAG), reason)
-        detail = pc.if_else(without, pa.scalar("the row is missing", TAG), detail)
+    reason, detail = with_names(np.zeros(len(places), bool), "", bad, absent)
     return replace(rows, old=sides["before"], data=sides["after"], reason=reason, detail=detail)
 
 
