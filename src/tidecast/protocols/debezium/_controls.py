@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tidecast.model import (
     Ddl,
@@ -21,9 +22,10 @@ from tidecast.model import (
     read_statement,
 )
 from tidecast.protocols._decoded import Controls, Rejected
+from tidecast.protocols._protocol import DecodeOptions
 from tidecast.protocols.debezium._decode_schema import read_table
 from tidecast.protocols.debezium._known import Known
-from tidecast.protocols.debezium._parse import Said
+from tidecast.protocols.debezium._parse import Problem, Said
 
 _BROKEN = "tableChanges is not of Debezium's form"
 
@@ -38,16 +40,51 @@ class Change:
     places: list[int]
 
 
-def changes_of(
-    messages: Sequence[tuple[int, int, tuple[str | None, int | None], Said]], *, ordered: bool
-) -> list[Change]:
-    """Return schema changes in their order, each once. In: place, offset, topic and partition of each message.
+class Tables:
+    """The tables that schema changes have shown: `known` by name, and as `history`."""
+
+    def __init__(self, options: DecodeOptions) -> None:
+        self.history = SchemaHistory() if options.history is None else options.history
+        self.known = Known(options.ordered)
+        for schema in self.history:
+            self.known = self.known.with_version(schema, schema.version)
+        self._zone = options.zone
+
+    def read(self, messages: pa.RecordBatch, said: Iterable[Said | Problem | None]) -> Controls:
+        """Read the schema changes among messages, of which each has said something.
+
+        In: `offset`, and the place of each message in `topic` and `partition`, where there are such columns.
+        """
+        placed = zip(_places_of(messages), said, strict=True)
+        told = ((place, one) for place, one in placed if isinstance(one, Said) and one.op is None)
+        found, self.known = _read_changes(_changes_of(told, ordered=self.known.ordered), self.known, self._zone)
+        for _, change in found.ddl:
+            if change.schema:
+                self.history.add(change.schema, change)
+        return found
+
+
+_Place = tuple[int, int, tuple[str | None, int | None]]
+"""Where a message stands in its batch, its offset, and its topic and partition."""
+
+
+def _places_of(messages: pa.RecordBatch) -> Iterator[_Place]:
+    names = messages.schema.names
+    offsets = messages.column("offset").fill_null(0).to_pylist()
+    nowhere = [None] * len(offsets)
+    topic, partition = (messages.column(n).to_pylist() if n in names else nowhere for n in ("topic", "partition"))
+    for place, offset in enumerate(offsets):
+        yield place, offset, (topic[place], partition[place])
+
+
+def _changes_of(messages: Iterable[tuple[_Place, Said]], *, ordered: bool) -> list[Change]:
+    """Return schema changes in their order, each once.
 
     They come once or once per partition. Debezium's own connector sends each once, without a commit-ts, and the same
     may happen again.
     """
     found: dict[tuple[Any, ...], Change] = {}
-    for place, offset, partition, said in messages:
+    for (place, offset, partition), said in messages:
         shown = said.payload.get("tableChanges")
         text = None if shown is None else _text(shown)
         alone = (partition, offset) if said.commit_ts is None else None
@@ -75,7 +112,7 @@ _TOO_DEEP = "{"
 """Stands for what is nested too deep, and cannot be read either."""
 
 
-def read_changes(changes: Sequence[Change], known: Known, zone: str) -> tuple[Controls, Known]:
+def _read_changes(changes: Sequence[Change], known: Known, zone: str) -> tuple[Controls, Known]:
     """Return the content of schema changes, and the tables that are known behind them.
 
     `zone` is the time zone of TIMESTAMP defaults in statements, that of TiCDC's server.

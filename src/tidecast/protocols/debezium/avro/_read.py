@@ -8,9 +8,7 @@ from tidecast.model import SchemaHistory
 from tidecast.protocols._decoded import Controls
 from tidecast.protocols._protocol import DecodeOptions
 from tidecast.protocols._registered import RegistryReader
-from tidecast.protocols.debezium._controls import changes_of, read_changes
-from tidecast.protocols.debezium._parse import Said
-from tidecast.protocols.debezium._read import known_of, places_of
+from tidecast.protocols.debezium._controls import Tables
 from tidecast.protocols.debezium.avro._columns import DebeziumAvroDecoder
 
 
@@ -22,26 +20,14 @@ class DebeziumAvroReader(RegistryReader):
 
     def __init__(self, options: DecodeOptions) -> None:
         super().__init__(options)
-        self._zone = options.zone
-        self.history = SchemaHistory() if options.history is None else options.history
-        self._known = known_of(self.history, ordered=options.ordered)
+        self._tables = Tables(options)
+        self.history = self._tables.history
 
     @property
     def decoder(self) -> DebeziumAvroDecoder:
         """See `Reader.decoder`."""
-        return DebeziumAvroDecoder(self._registry.framing, self._schemas, self._known)
+        return DebeziumAvroDecoder(self._registry.framing, self._schemas, self._tables.known)
 
     def controls(self, messages: pa.RecordBatch) -> Controls:
-        """Read schema changes. In: `offset`, and the place of each message in `topic` and `partition`, too."""
-        decoder = self.decoder
-        said = map(decoder.said, messages.column("value").to_pylist())
-        told = [
-            (*place, one)
-            for place, one in zip(places_of(messages), said, strict=True)
-            if isinstance(one, Said) and one.op is None
-        ]
-        found, self._known = read_changes(changes_of(told, ordered=self._known.ordered), self._known, self._zone)
-        for _, change in found.ddl:
-            if change.schema:
-                self.history.add(change.schema, change)
-        return found
+        """Read schema changes. In: see `Tables.read`."""
+        return self._tables.read(messages, map(self.decoder.said, messages.column("value").to_pylist()))
