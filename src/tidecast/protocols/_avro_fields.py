@@ -82,3 +82,18 @@ def written(field_type: object, value: pa.Array) -> list[pa.Array]:
     block, null = branches(field_type)
     branch = None if null is None else np.where(valid(value), 2 - 2 * null, 2 * null).astype(np.uint8)
     return avro_bytes(str(avro_type(block)), value, branch)
+
+
+def long_bytes(number: int) -> bytes:
+    """Return an int or long as Avro writes it."""
+    left, out = (number << 1) ^ (number >> 63), bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*out, left])
+
+
+def string_bytes(text: str) -> bytes:
+    """Return a text as Avro writes it."""
+    data = text.encode()
+    return long_bytes(len(data)) + data

@@ -16,10 +16,8 @@ import avro.errors
 import avro.io
 import avro.schema
 
+from tidecast.protocols._avro_fields import long_bytes
 from tidecast.protocols.simple._message import DDL_TYPES, ROW_OPS
-
-_UINT64, _INT64_MAX = 1 << 64, (1 << 63) - 1
-_NULL, _PRESENT, _TRUE = b"\x00", b"\x02", b"\x01"
 
 
 def _record(name: str, /, **fields: Any) -> dict[str, Any]:
@@ -108,7 +106,7 @@ MARK = b"\x16"
 
 def beginning(record: dict[str, Any]) -> bytes:
     """Return the bytes before a record: those of a message, its type, and its branch, which is the type's number."""
-    return MARK + _index(MESSAGES.index(record)) * 2
+    return MARK + long_bytes(MESSAGES.index(record)) * 2
 
 
 def message(record: dict[str, Any], members: dict[str, Any]) -> bytes:
@@ -129,20 +127,3 @@ def read_message(data: bytes) -> dict[str, Any]:
                 raise ValueError(f"not a {record['name']} record") from error
             return {"type": record["name"].upper(), **members}  # type: ignore[dict-item]
     raise ValueError("no message of Simple")
-
-
-def long_bytes(number: int) -> bytes:
-    """Return an int or long as Avro writes it."""
-    left, out = (number << 1) ^ (number >> 63), bytearray()
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*out, left])
-
-
-_index = long_bytes
-
-
-def string_bytes(text: str) -> bytes:
-    data = text.encode()
-    return long_bytes(len(data)) + data

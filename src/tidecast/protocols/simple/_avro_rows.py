@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import Column, DataType, Kind
-from tidecast.protocols.simple._avro import DML, beginning, long_bytes, string_bytes
+from tidecast.protocols._avro_fields import long_bytes, string_bytes
+from tidecast.protocols.simple._avro import DML, beginning
 from tidecast.protocols.simple._message import ROW_OPS, VERSION
 from tidecast.protocols.simple._row_messages import RowMessages
 from tidecast.values import (

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import LOGICAL_BITS, Column, Op
-from tidecast.protocols._avro_fields import branches, written
+from tidecast.protocols._avro_fields import branches, long_bytes, string_bytes, written
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
 from tidecast.protocols._registered import SchemaIds, schema_key
@@ -31,7 +31,7 @@ from tidecast.protocols.debezium.avro._schema import (
 )
 from tidecast.protocols.debezium.avro._write_values import avro_column
 from tidecast.registry import header
-from tidecast.values import BYTES, TEXT, avro_bytes, field, joined, nulls, spread, to_numpy, valid
+from tidecast.values import BYTES, field, joined, nulls, spread, to_numpy, valid
 
 Pieces = list[pa.Array | bytes]
 
@@ -86,7 +86,7 @@ class DebeziumAvroEncoder(Encoder):
                 self._side(types, columns, rows.data, ~deletes),
                 *self._source(table, to_numpy(rows.commit_ts)),
                 *written("string", rows.op),
-                _constant("long", self.build_ts),
+                long_bytes(self.build_ts),
             ]
         )
 
@@ -109,20 +109,14 @@ class DebeziumAvroEncoder(Encoder):
         schema, cluster = table.schema, self.options.cluster_id
         snapshot, server_id, gtid, file, pos, row, thread, query = (_NULL, _ZERO, _NULL, *[_ZERO] * 3, _NULL, _NULL)
         return [
-            *(_constant("string", text) for text in (VERSION, CONNECTOR, cluster)),
+            *map(string_bytes, (VERSION, CONNECTOR, cluster)),
             *written("long", pa.array(commit_ts >> LOGICAL_BITS)),
             snapshot,
-            *(_constant("string", text) for text in (schema.database, schema.table)),
+            *map(string_bytes, (schema.database, schema.table)),
             server_id + gtid + file + pos + row + thread + query,
             *written("long", pa.array(commit_ts)),
-            _constant("string", cluster),
+            string_bytes(cluster),
         ]
-
-
-def _constant(kind: str, value: str | int) -> bytes:
-    """Return a value as Avro writes it."""
-    content: bytes = joined(avro_bytes(kind, pa.array([value], TEXT if kind == "string" else pa.int64())))[0].as_py()
-    return content
 
 
 @lru_cache(1024)
