@@ -77,9 +77,9 @@ class WireProtocol:
     `wrong_options` are TiCDC's objections to a changefeed's options, in its words.
 
     Its abilities are `needs_registry`; `needs_commit_ts`, if 0 stands in every row whose commit-ts is not known;
-    `reads_avro`, if messages may be Avro; `one_table_per_topic`; `bootstraps`, if messages repeat a table's schema;
-    `ddl_partitions`, how many of a topic's partitions get a schema change, None for all. With `zoned_checksums` they
-    depend on a time zone that messages do not name.
+    `one_table_per_topic`; `bootstraps`, if messages repeat a table's schema; `ddl_partitions`, how many of a topic's
+    partitions get a schema change, None for all. With `zoned_checksums` they depend on a time zone that messages do not
+    name.
     `compressed` are the parts that `large-message-handle-compression` packs, key or value. With `large_messages`,
     `large-message-handle-option` may be set. `claim_check_location` is where a value (binary to string) says that the
     whole message lies, null for a whole one.
@@ -97,7 +97,6 @@ class WireProtocol:
     wrong_options: Callable[[CodecOptions], Iterable[str]] = _nothing_wrong
     needs_registry: bool = False
     needs_commit_ts: bool = True
-    reads_avro: bool = False
     one_table_per_topic: bool = False
     zoned_checksums: bool = False
     bootstraps: bool = False

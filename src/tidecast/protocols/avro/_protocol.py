@@ -18,7 +18,6 @@ PROTOCOL = WireProtocol(
     wrong_options=wrong_options,
     needs_registry=True,
     needs_commit_ts=False,
-    reads_avro=True,
     one_table_per_topic=True,
     zoned_checksums=True,
 )

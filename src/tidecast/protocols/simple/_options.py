@@ -10,10 +10,8 @@ from typing import Literal
 class SimpleOptions:
     """How rows become Simple messages; the names are those of TiCDC's sink URI.
 
-    `zone` is the time zone of the server, in which TIMESTAMP values are shown. `compression` tells what a message's
-    bytes go through before they leave (`large-message-handle-compression`); encoding does not look at it.
+    `zone` is the time zone of the server, in which TIMESTAMP values are shown.
     """
 
     encoding_format: Literal["json", "avro"] = "json"
     zone: str = "UTC"
-    compression: str = "none"

@@ -16,7 +16,6 @@ PROTOCOL = WireProtocol(
     describe=describe,
     looks_like=looks_like,
     wrong_options=wrong_options,
-    reads_avro=True,
     bootstraps=True,
     compressed=("value",),
     large_messages=lambda options: True,

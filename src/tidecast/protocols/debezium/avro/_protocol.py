@@ -15,6 +15,5 @@ PROTOCOL = WireProtocol(
     describe=describe_ids,
     wrong_options=wrong_options,
     needs_registry=True,
-    reads_avro=True,
     one_table_per_topic=True,
 )
