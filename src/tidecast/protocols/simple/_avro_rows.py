@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from tidecast.model import Column, DataType, Kind
 from tidecast.protocols._avro_fields import long_bytes, string_bytes
 from tidecast.protocols.simple._avro import DML, beginning
-from tidecast.protocols.simple._message import ROW_OPS, VERSION
-from tidecast.protocols.simple._row_messages import RowMessages
+from tidecast.protocols.simple._message import ROW_OPS, VERSION, RowMessages
 from tidecast.values import (
     BYTES,
     avro_bytes,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidecast.model import DataType, Kind, TableSchema
 from tidecast.protocols._avro_reader import Reader, Spans
-from tidecast.protocols.simple._heads import Cells, names_of
+from tidecast.protocols.simple._heads import Cells
 from tidecast.protocols.simple._times import utc_of
 from tidecast.values import arrow_type, enum_element, from_text, gather, null_where, numbers, set_elements
 from tidecast.values import text_of_bytes as text
@@ -33,7 +33,7 @@ class _Entries:
     second: np.ndarray
 
 
-def read_maps(reader: Reader, rows: np.ndarray, columns: Mapping[str, int]) -> _Entries:
+def read_maps(reader: Reader, rows: np.ndarray, columns: Mapping[bytes, int]) -> _Entries:
     """Read the maps of some rows, an entry of all of them at a time, as most have equally many."""
     left = np.zeros(reader.count, np.int64)
     found: list[tuple[np.ndarray, ...]] = []
@@ -69,11 +69,10 @@ def _begun(reader: Reader, rows: np.ndarray, left: np.ndarray) -> np.ndarray:
     return begun
 
 
-def _columns(reader: Reader, rows: np.ndarray, columns: Mapping[str, int]) -> np.ndarray:
+def _columns(reader: Reader, rows: np.ndarray, columns: Mapping[bytes, int]) -> np.ndarray:
     """Read the names of entries: the columns' numbers."""
     names = gather(reader.data, *reader.span(rows), None).dictionary_encode()
-    known = {name.encode(): number for name, number in columns.items()}
-    numbers = np.array([known.get(name, _UNKNOWN) for name in names.dictionary.to_pylist()], np.int64)
+    numbers = np.array([columns.get(name, _UNKNOWN) for name in names.dictionary.to_pylist()], np.int64)
     found: np.ndarray = numbers[np.asarray(names.indices)]
     return found
 
@@ -141,7 +140,7 @@ def read_values(reader: Reader, rows: np.ndarray, mine: np.ndarray, schema: Tabl
     A map that has a column twice is none: its checksum may be that of a row in which another column has the value.
     """
     start = reader.at.copy()
-    entries = read_maps(reader, rows, names_of(schema.columns))
+    entries = read_maps(reader, rows, {c.name.encode(): n for n, c in enumerate(schema.columns)})
     order = np.argsort(entries.column, kind="stable")
     bounds = np.searchsorted(entries.column[order], np.arange(len(schema.columns) + 1))
     cells = []

@@ -14,8 +14,8 @@ from tidecast.protocols._decoded import Rows
 from tidecast.protocols._unencodable import without_digits
 from tidecast.protocols.simple._avro_rows import avro_messages
 from tidecast.protocols.simple._json_rows import json_messages
+from tidecast.protocols.simple._message import RowMessages
 from tidecast.protocols.simple._options import SimpleOptions
-from tidecast.protocols.simple._row_messages import RowMessages
 from tidecast.values import field, null_where, to_numpy, valid
 
 _WRITERS = {"json": json_messages, "avro": avro_messages}

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from tidecast.model import Column, Reason, TableSchema, latest_tso
+from tidecast.model import Reason, TableSchema, latest_tso
 from tidecast.protocols._decoded import TAG, Rejected
 from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, ROW_OPS, WATERMARK
 from tidecast.values import to_numpy, valid
@@ -124,8 +124,3 @@ def sort_out(heads: Heads, unreadable: Reason) -> Sorted:
         np.flatnonzero(left & watermark),
         rejected,
     )
-
-
-def names_of(columns: tuple[Column, ...]) -> dict[str, int]:
-    """Return columns' numbers by their names."""
-    return {column.name: number for number, column in enumerate(columns)}

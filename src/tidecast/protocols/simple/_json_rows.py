@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from tidecast._go import MARKUP, to_json
 from tidecast.model import Column, DataType, Kind
-from tidecast.protocols.simple._message import ROW_OPS, VERSION
-from tidecast.protocols.simple._row_messages import RowMessages
+from tidecast.protocols.simple._message import ROW_OPS, VERSION, RowMessages
 from tidecast.values import (
     BYTES,
     DIGITS,
