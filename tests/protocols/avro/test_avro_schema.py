@@ -8,9 +8,9 @@ import pytest
 
 from tidecast import EncodeError
 from tidecast.model import Column, DataType, Index, Kind, TableSchema, sanitize
+from tidecast.protocols._allowed import join_options, split_options
 from tidecast.protocols.avro import AvroOptions, key_schema, value_schema
 from tidecast.protocols.avro._json import dumps
-from tidecast.protocols.avro._names import join_options, split_options
 from tidecast.protocols.avro._read_schema import read_schema
 
 UTF8 = ("utf8mb4", "utf8mb4_bin")

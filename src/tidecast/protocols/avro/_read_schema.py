@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from tidecast.model import Column, DataType, Index, Kind, TableSchema
+from tidecast.protocols._allowed import split_options
 from tidecast.protocols._avro_fields import branches
-from tidecast.protocols.avro._names import split_options
 from tidecast.protocols.avro._schema import BEFORE, CHECKSUM, OP
 from tidecast.registry import bounded_json
 

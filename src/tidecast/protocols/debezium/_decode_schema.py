@@ -15,10 +15,10 @@ from decimal import Decimal
 from typing import Any
 
 from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, Statement, TableSchema, usual_length
+from tidecast.protocols._allowed import split_options
 from tidecast.protocols.debezium._ddl_literals import datetime_text, time_text
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds, zone_of
 from tidecast.protocols.debezium._encode_ddl import WIDTHS
-from tidecast.protocols.debezium._names import split_options
 from tidecast.protocols.debezium._schema import Form, column_schema, form
 
 NOW = "CURRENT_TIMESTAMP"
@@ -159,7 +159,8 @@ def _data_type(shape: Form, tidb_type: str | None) -> DataType:
             precision = next((int(digits) for digits in told if digits is not None), 0)
             return replace(data_type, length=precision, decimal=int(shape.parameters["scale"]))
         case Kind.ENUM | Kind.SET as kind:
-            elements = split_options(kind, shape.parameters["allowed"])
+            allowed = shape.parameters["allowed"]
+            elements = split_options(allowed) if kind is Kind.ENUM else tuple(allowed.split(",") if allowed else ())
             return replace(data_type, charset=_UTF8[0], collate=_UTF8[1], elements=elements)
         case Kind.DATETIME:
             data_type = replace(data_type, decimal=6 if shape.name == _MICRO else 0)

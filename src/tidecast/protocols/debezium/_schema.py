@@ -1,15 +1,16 @@
-"""The schemas of Kafka Connect that a message carries. Source: Debezium protocol, schemas, column types."""
+"""The schemas of Kafka Connect that a message carries. Source: Debezium protocol, schemas, column types, names."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind, TableSchema, sanitize
+from tidecast.protocols._allowed import join_options
 from tidecast.protocols.debezium._defaults import in_milliseconds, schema_default
 from tidecast.protocols.debezium._json import Json
-from tidecast.protocols.debezium._names import join_options, sanitize_table
 from tidecast.protocols.debezium._options import DebeziumOptions
 
 JsonObject = dict[str, Json]
@@ -59,8 +60,8 @@ _FORMS: dict[Kind, Callable[[DataType], Form]] = {
     Kind.DOUBLE: lambda t: Form("double"),
     Kind.DECIMAL: lambda t: Form("double"),
     Kind.BIT: _bit,
-    Kind.ENUM: lambda t: Form("string", "io.debezium.data.Enum", {"allowed": join_options(t)}),
-    Kind.SET: lambda t: Form("string", "io.debezium.data.EnumSet", {"allowed": join_options(t)}),
+    Kind.ENUM: lambda t: Form("string", "io.debezium.data.Enum", {"allowed": join_options(t.elements)}),
+    Kind.SET: lambda t: Form("string", "io.debezium.data.EnumSet", {"allowed": ",".join(t.elements)}),
     Kind.JSON: lambda t: Form("string", "io.debezium.data.Json"),
     Kind.VECTOR: lambda t: Form("string", "io.debezium.data.TiDBVectorFloat32", version=None),
     Kind.DATE: lambda t: Form("int32", "io.debezium.time.Date"),
@@ -133,7 +134,8 @@ def watermark_value_schema(options: DebeziumOptions) -> JsonObject:
 
 
 def _prefix(schema: TableSchema, options: DebeziumOptions) -> str:
-    return f"{sanitize(options.cluster_id)}.{sanitize(schema.database)}.{sanitize_table(schema.table)}"
+    table = re.sub(r"[^A-Za-z0-9_.]", "_", schema.table)  # where digits and dots stay
+    return f"{sanitize(options.cluster_id)}.{sanitize(schema.database)}.{table}"
 
 
 def _fields(connect_type: str, *names: str, optional: bool = False) -> list[Json]:

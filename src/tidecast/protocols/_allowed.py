@@ -1,4 +1,4 @@
-"""Names that Avro takes, and the options of ENUM and SET as one text. Source: Avro protocol, names, allowed."""
+"""The options of ENUM and SET as one text, `allowed`. Source: Avro protocol, allowed; Debezium protocol, allowed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def join_options(options: Iterable[str]) -> str:
-    """Return the options of ENUM or SET as the text of `allowed`."""
+    """Return options as the text of `allowed`."""
     return ",".join(o.replace(",", "\\,").replace("\\'", "'").replace("''", "'") for o in options)
 
 
