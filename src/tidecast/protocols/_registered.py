@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast._errors import EncodeError
-from tidecast.model import Reason
+from tidecast.model import Kind, Reason, TableSchema
 from tidecast.protocols._codec import Codec, CodecOptions, RoutedTable
 from tidecast.protocols._decoded import TAG, Reader, Rejected
 from tidecast.protocols._protocol import DecodeOptions, Description, missing_registry
@@ -39,22 +39,27 @@ def schema_key(table: RoutedTable, part: str) -> tuple[str, str, str, int]:
 
 
 class RegisteringCodec(Codec):
-    """The common part of protocols whose rows leave by a schema in a registry. `title` is the protocol's."""
+    """The common part of protocols whose rows leave by a schema in a registry.
+
+    `title` is the protocol's, `code` TiCDC's for a row without a form.
+    """
 
     title: str
+    code: str
 
-    def __init__(self, registry: Registry | None) -> None:
+    def __init__(self, options: CodecOptions, registry: Registry | None) -> None:
         if registry is None:
             raise missing_registry(self.title)
         self._registry = registry
         self._ids: dict[tuple[str, str, str, int], SchemaId] = {}
+        decimals, large = options.avro_decimal_handling_mode, options.avro_bigint_unsigned_handling_mode
+        self._decimals: Literal["precise", "string"] = "string" if decimals == AS_TEXT else "precise"
+        self._large: Literal["long", "string"] = "string" if large == AS_TEXT else "long"
+        self._controls = options.enable_tidb_extension and options.avro_enable_watermark
 
     def schema_text(self, table: RoutedTable, part: Part) -> str:
         """Return the schema of a table's keys or values. Raises EncodeError for a table that has none."""
         raise NotImplementedError
-
-    def check(self, table: RoutedTable) -> None:
-        """Raise EncodeError for a table whose rows have no form, though it has a schema."""
 
     def subject(self, topic: str, part: Part) -> str:
         """Return the subject of a topic's keys or values."""
@@ -75,8 +80,20 @@ class RegisteringCodec(Codec):
 
     def _prepare(self, table: RoutedTable, part: Part) -> None:
         text = self.schema_text(table, part)
-        self.check(table)
+        if self._decimals == "precise":
+            self._check_decimals(table.selected)
         self._ids[schema_key(table, part)] = self._registry.register(self.subject(table.topic, part), text)
+
+    def _check_decimals(self, schema: TableSchema) -> None:
+        """Raise EncodeError for a DECIMAL whose precision is not known, which its bytes need."""
+        for column in schema.columns:
+            if column.data_type.kind is Kind.DECIMAL and not column.data_type.length:
+                raise EncodeError(
+                    "a decimal of unknown precision cannot be written in mode precise",
+                    code=self.code,
+                    where=f"{schema.name} column {column.name}",
+                    hint="set avro-decimal-handling-mode=string",
+                )
 
     def schemas_of(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return the schemas of key and value."""
@@ -99,16 +116,6 @@ def wrong_registry_options(options: CodecOptions, title: str, name: str) -> Iter
     ):
         if mode not in (AS_TEXT, other):
             yield f'{option} value could only be "{AS_TEXT}" or "{other}"'
-
-
-def unknown_precision(where: str, code: str) -> EncodeError:
-    """Return the error for a DECIMAL whose precision is not known, where its bytes need it."""
-    return EncodeError(
-        "a decimal of unknown precision cannot be written in mode precise",
-        code=code,
-        where=where,
-        hint="set avro-decimal-handling-mode=string",
-    )
 
 
 class RegistryReader(Reader):

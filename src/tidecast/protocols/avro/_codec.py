@@ -8,7 +8,7 @@ from tidecast.model import Ddl
 from tidecast.protocols._codec import CodecOptions, Message, RoutedTable
 from tidecast.protocols._registered import AS_TEXT, Part, RegisteringCodec, wrong_registry_options
 from tidecast.protocols.avro._control import encode_ddl, encode_watermark
-from tidecast.protocols.avro._encoder import AvroEncoder, check_decimals
+from tidecast.protocols.avro._encoder import AvroEncoder
 from tidecast.protocols.avro._lossy import lossy_columns
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_schema
@@ -19,19 +19,19 @@ class AvroCodec(RegisteringCodec):
     """Avro: a schema id per topic and table version, registered before the first row that needs it."""
 
     title = "Avro"
+    code = "CDC:ErrAvroEncodeFailed"
 
     def __init__(self, options: CodecOptions, registry: Registry | None, state: bytes) -> None:
-        super().__init__(registry)
+        super().__init__(options, registry)
         self.checksums = options.checksums
         self._options = AvroOptions(
             enable_tidb_extension=options.enable_tidb_extension,
-            decimal_handling_mode="string" if options.avro_decimal_handling_mode == AS_TEXT else "precise",
-            bigint_unsigned_handling_mode="string" if options.avro_bigint_unsigned_handling_mode == AS_TEXT else "long",
+            decimal_handling_mode=self._decimals,
+            bigint_unsigned_handling_mode=self._large,
             checksum=options.checksums,
             include_before_value=options.avro_include_before_value,
             zone=options.zone,
         )
-        self._controls = options.enable_tidb_extension and options.avro_enable_watermark
 
     @property
     def encoder(self) -> AvroEncoder:
@@ -45,10 +45,6 @@ class AvroCodec(RegisteringCodec):
     def deletes_need_value(self, *, of_key: bool) -> bool:
         """Tell whether deletes show the row before them; those of which only the key is known are tombstones."""
         return self._options.include_before_value and not of_key
-
-    def check(self, table: RoutedTable) -> None:
-        """See `RegisteringCodec.check`."""
-        check_decimals(table.selected, self._options)
 
     def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return what a reader of Avro alone takes for something else."""

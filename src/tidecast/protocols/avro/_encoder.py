@@ -16,10 +16,10 @@ from tidecast.model import LOGICAL_BITS, Column, Kind, Op, TableSchema
 from tidecast.protocols._avro_fields import written
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
-from tidecast.protocols._registered import SchemaIds, schema_key, unknown_precision
+from tidecast.protocols._registered import SchemaIds, schema_key
 from tidecast.protocols._unencodable import first_named
 from tidecast.protocols.avro._options import AvroOptions
-from tidecast.protocols.avro._schema import avro_form, key_schema, value_columns, value_schema
+from tidecast.protocols.avro._schema import key_schema, value_columns, value_schema
 from tidecast.protocols.avro._write_columns import value_of
 from tidecast.registry import header
 from tidecast.values import BYTES, TEXT, field, joined, null_where, nulls, to_numpy, valid
@@ -97,14 +97,6 @@ class AvroEncoder(Encoder):
             pc.fill_null(null_where(corrupted, there), False),
             pc.fill_null(null_where(version, there), 0),
         ]
-
-
-def check_decimals(schema: TableSchema, options: AvroOptions) -> None:
-    """Raise EncodeError for a DECIMAL whose precision is not known, where its bytes need it."""
-    for column in schema.columns:
-        data_type = column.data_type
-        if data_type.kind is Kind.DECIMAL and not data_type.length and avro_form(data_type, options).avro == "bytes":
-            raise unknown_precision(f"{schema.name} column {column.name}", "CDC:ErrAvroEncodeFailed")
 
 
 @lru_cache(1024)

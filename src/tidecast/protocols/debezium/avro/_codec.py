@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import orjson
 
-from tidecast.model import Ddl, Kind
+from tidecast.model import Ddl
 from tidecast.protocols._codec import CodecOptions, Message, RoutedTable, time_of_building
-from tidecast.protocols._registered import (
-    AS_TEXT,
-    Part,
-    RegisteringCodec,
-    unknown_precision,
-    wrong_registry_options,
-)
+from tidecast.protocols._registered import Part, RegisteringCodec
 from tidecast.protocols.debezium._encode_ddl import DdlHistory
 from tidecast.protocols.debezium._lossy import damages_of_forms
 from tidecast.protocols.debezium.avro._control import Control, ddl_parts, encode_avro_watermark, watermark_parts
@@ -31,18 +25,18 @@ class DebeziumAvroCodec(RegisteringCodec):
     """Debezium as Avro: two schema ids per topic and table version, registered before the first row that needs them."""
 
     title = "Debezium Avro"
+    code = "CDC:ErrDebeziumEncodeFailed"
 
     def __init__(self, options: CodecOptions, registry: Registry | None, state: bytes) -> None:
-        super().__init__(registry)
+        super().__init__(options, registry)
         self._options = DebeziumAvroOptions(
             output_old_value=options.debezium_output_old_value,
             enable_tidb_extension=options.enable_tidb_extension,
             cluster_id=options.cluster_id,
             zone=options.zone,
-            decimal_handling_mode="string" if options.avro_decimal_handling_mode == AS_TEXT else "precise",
-            bigint_unsigned_handling_mode="string" if options.avro_bigint_unsigned_handling_mode == AS_TEXT else "long",
+            decimal_handling_mode=self._decimals,
+            bigint_unsigned_handling_mode=self._large,
         )
-        self._controls = options.enable_tidb_extension and options.avro_enable_watermark
         self._build_ts = time_of_building()
         first, history = orjson.loads(state or b'["",""]')
         self._first_database: str = first
@@ -70,12 +64,6 @@ class DebeziumAvroCodec(RegisteringCodec):
     def deletes_need_value(self, *, of_key: bool) -> bool:
         """Return True: a delete is an envelope, too."""
         return True
-
-    def check(self, table: RoutedTable) -> None:
-        """See `RegisteringCodec.check`."""
-        for column in table.selected.columns if self._options.decimal_handling_mode == "precise" else ():
-            if column.data_type.kind is Kind.DECIMAL and not column.data_type.length:
-                raise unknown_precision(f"{table.schema.name} column {column.name}", "CDC:ErrDebeziumEncodeFailed")
 
     def lossy_columns(self, table: RoutedTable) -> Sequence[tuple[str, str]]:
         """Return what Debezium's forms do to values, and which have none."""
@@ -107,8 +95,3 @@ class DebeziumAvroCodec(RegisteringCodec):
     def _head(self, part: Control) -> bytes:
         """Return what messages with a schema begin with, which is registered by then."""
         return header(self._registry.register(part.subject, part.schema))
-
-
-def wrong_options(options: CodecOptions) -> Iterator[str]:
-    """Yield what is wrong with a changefeed's options, in TiCDC's words."""
-    yield from wrong_registry_options(options, "Debezium Avro", "debezium-avro")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tidecast.protocols._protocol import WireProtocol
-from tidecast.protocols._registered import describe_ids
-from tidecast.protocols.debezium.avro._codec import DebeziumAvroCodec, wrong_options
+from tidecast.protocols._registered import describe_ids, wrong_registry_options
+from tidecast.protocols.debezium.avro._codec import DebeziumAvroCodec
 from tidecast.protocols.debezium.avro._read import DebeziumAvroReader
 
 PROTOCOL = WireProtocol(
@@ -13,7 +15,7 @@ PROTOCOL = WireProtocol(
     reader=DebeziumAvroReader,
     codec=DebeziumAvroCodec,
     describe=describe_ids,
-    wrong_options=wrong_options,
+    wrong_options=partial(wrong_registry_options, title="Debezium Avro", name="debezium-avro"),
     needs_registry=True,
     one_table_per_topic=True,
 )
