@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from tidecast.model import Ddl, TableSchema, ddl_action
-from tidecast.protocols._codec import Codec, Encoder, Message
+from tidecast.protocols._codec import Codec, CodecOptions, Encoder, Message
 from tidecast.protocols._schema_file import write_schema_file
 
 FILE = b"/"
 """What the key of a message begins with that is a whole file: its path below the sink's folder follows."""
 _KEPT = 1000
-
-
-@dataclass(frozen=True)
-class FileOptions:
-    """How a storage sink names folders: `use-table-id-as-path`, and `output-column-id` of schema files."""
-
-    table_id_as_path: bool = False
-    column_ids: bool = False
 
 
 class SinkCodec(Codec):
@@ -30,7 +21,7 @@ class SinkCodec(Codec):
     and send the statement before its rows; `state` keeps these pairs for the next run.
     """
 
-    def __init__(self, encoder: Encoder, options: FileOptions, state: bytes) -> None:
+    def __init__(self, encoder: Encoder, options: CodecOptions, state: bytes) -> None:
         self._encoder, self._options = encoder, options
         told: list[tuple[str, str, int, int]] = json.loads(state or b"[]")
         self._made = {(database, table, version): made for database, table, version, made in told}

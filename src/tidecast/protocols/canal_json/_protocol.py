@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidecast.protocols._codec import Codec, CodecOptions
 from tidecast.protocols._decoded import Reader
 from tidecast.protocols._protocol import DecodeOptions, WireProtocol
-from tidecast.protocols._sink_codec import FileOptions, SinkCodec
+from tidecast.protocols._sink_codec import SinkCodec
 from tidecast.protocols._sink_files import SinkReader
 from tidecast.protocols.canal_json._codec import CanalCodec, wrong_options
 from tidecast.protocols.canal_json._columns import CanalDecoder
@@ -21,9 +21,7 @@ def _reader(options: DecodeOptions) -> Reader:
 
 def _codec(options: CodecOptions, registry: object, state: bytes) -> Codec:
     codec = CanalCodec(options, registry, state)
-    if options.csv is None:
-        return codec
-    return SinkCodec(codec.encoder, FileOptions(options.table_id_as_path, options.column_ids), state)
+    return SinkCodec(codec.encoder, options, state) if options.csv else codec
 
 
 PROTOCOL = WireProtocol(

@@ -7,7 +7,7 @@ from functools import partial
 from tidecast._csv_format import CsvFormat
 from tidecast.protocols._codec import CodecOptions
 from tidecast.protocols._protocol import DecodeOptions, WireProtocol
-from tidecast.protocols._sink_codec import FileOptions, SinkCodec
+from tidecast.protocols._sink_codec import SinkCodec
 from tidecast.protocols._sink_files import SinkReader
 from tidecast.protocols.csv._columns import CsvDecoder
 from tidecast.protocols.csv._encoder import CsvEncoder
@@ -19,7 +19,7 @@ def _reader(options: DecodeOptions) -> SinkReader:
 
 def _codec(options: CodecOptions, registry: object, state: bytes) -> SinkCodec:
     encoder = CsvEncoder(options.csv or CsvFormat(), options.zone)
-    return SinkCodec(encoder, FileOptions(options.table_id_as_path, options.column_ids), state)
+    return SinkCodec(encoder, options, state)
 
 
 PROTOCOL = WireProtocol("csv", "CSV", reader=_reader, codec=_codec, files="csv", topics=False)
