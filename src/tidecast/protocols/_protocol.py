@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyspark.sql import Column
 
@@ -46,25 +46,13 @@ class Description:
     table: str = ""
     commit_ts: int | None = None
     sql: str | None = None
-    columns: Sequence[tuple[str, str]] = field(default=())
+    columns: Sequence[tuple[str, str]] = ()
     key_schema_id: int | str | None = None
     value_schema_id: int | str | None = None
 
 
 CodecFactory = Callable[[CodecOptions, Registry | None, bytes], Codec]
 """Makes a codec with the registry, if there is one, and the `Codec.state` of the run before."""
-
-
-def _nothing_wrong(options: CodecOptions) -> Iterable[str]:
-    return ()
-
-
-def _none_too_large(options: CodecOptions) -> bool:
-    return False
-
-
-def _nothing_like(value: bytes) -> bool:
-    return False
 
 
 @dataclass(frozen=True)
@@ -93,15 +81,15 @@ class WireProtocol:
     reader: Callable[[DecodeOptions], Reader] | None = None
     codec: CodecFactory | None = None
     describe: Callable[[bytes | None, bytes | None], Description] = lambda key, value: Description()
-    looks_like: Callable[[bytes], bool] = _nothing_like
-    wrong_options: Callable[[CodecOptions], Iterable[str]] = _nothing_wrong
+    looks_like: Callable[[bytes], bool] = lambda value: False
+    wrong_options: Callable[[CodecOptions], Iterable[str]] = lambda options: ()
     needs_registry: bool = False
     needs_commit_ts: bool = True
     one_table_per_topic: bool = False
     zoned_checksums: bool = False
     bootstraps: bool = False
     compressed: tuple[str, ...] = ()
-    large_messages: Callable[[CodecOptions], bool] = _none_too_large
+    large_messages: Callable[[CodecOptions], bool] = lambda options: False
     ddl_partitions: int | None = None
     claim_check_location: Callable[[Column], Column] | None = None
     files: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -58,7 +58,7 @@ class Said:
     columns: tuple[str, ...] = ()
     types: tuple[tuple[str, str | None], ...] = ()
     rows: Sequence[Texts | None] = ()
-    old: Sequence[Texts | None] = field(default=())
+    old: Sequence[Texts | None] = ()
 
     @property
     def version(self) -> tuple[object, ...]:
