@@ -47,27 +47,24 @@ class WriterSchema:
         """The table's columns, in the schema's order."""
         return tuple(f.column for f in self.fields if f.column)
 
-    def position(self, name: str) -> int | None:
-        """Return where an extension field stands, None where the schema has none of this name."""
-        for position, field in enumerate(self.fields):
-            if field.column is None and field.name == name:
-                return position
-        return None
+    def has(self, name: str) -> bool:
+        """Tell whether there is an extension field of this name."""
+        return any(field.column is None and field.name == name for field in self.fields)
 
     @property
     def extended(self) -> bool:
         """Tell whether messages carry the operation and the commit-ts."""
-        return self.position(OP) is not None
+        return self.has(OP)
 
     @property
     def shows_before(self) -> bool:
         """Tell whether updates and deletes show the row before them: a delete is then a value, too."""
-        return self.position(BEFORE) is not None
+        return self.has(BEFORE)
 
     @property
     def checksums(self) -> bool:
         """Tell whether messages carry a row checksum."""
-        return self.position(CHECKSUM) is not None
+        return self.has(CHECKSUM)
 
     def table_schema(self, version: int, keys: Sequence[str]) -> TableSchema:
         """Return the model's table, `keys` naming the columns of its key."""
