@@ -57,8 +57,7 @@ class DebeziumDecoder(Decoder):
 
     def of(self, version: TableVersion) -> DebeziumDecoder:
         """See `Decoder.of`."""
-        name = (version.schema.database, version.schema.table)
-        return replace(self, known=replace(self.known, versions={name: self.known.versions.get(name, ())}))
+        return replace(self, known=self.known.only((version.schema.database, version.schema.table)))
 
     def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say. In: their `offset`, where that tells the version of rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tidecast.model import TableSchema
@@ -34,6 +34,10 @@ class Known:
         last = before[-1].since if before else 0
         added = Version(last if since is None else since, offset, schema)
         return Known(self.ordered, {**self.versions, name: sorted([*before, added], key=lambda v: v.since)})
+
+    def only(self, name: Name) -> Known:
+        """Return this with no more than the versions of one table."""
+        return replace(self, versions={name: self.versions.get(name, ())})
 
     def of(self, name: Name) -> list[TableSchema]:
         """Return the versions of a table, in their order."""

@@ -93,8 +93,7 @@ class DebeziumAvroDecoder(Decoder):
     def of(self, version: TableVersion) -> DebeziumAvroDecoder:
         """See `Decoder.of`."""
         heads = {version.key_begins, version.value_begins}
-        name = (version.schema.database, version.schema.table)
-        known = replace(self.known, versions={name: self.known.versions.get(name, ())})
+        known = self.known.only((version.schema.database, version.schema.table))
         return replace(self, known=known, schemas={h: schema for h, schema in self.schemas.items() if h in heads})
 
     def only(self, names: frozenset[bytes]) -> DebeziumAvroDecoder:
