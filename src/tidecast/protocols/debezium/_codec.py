@@ -7,15 +7,12 @@ from functools import partial
 
 from tidecast.model import Ddl
 from tidecast.protocols._codec import Codec, CodecOptions, Message, RoutedTable, time_of_building
-from tidecast.protocols.debezium._encode import (
-    encode_watermark,
-    key_tail,
-    value_tail,
-)
+from tidecast.protocols.debezium._encode import encode_watermark, tail
 from tidecast.protocols.debezium._encode_ddl import DdlHistory, encode_ddl
 from tidecast.protocols.debezium._encoder import DebeziumEncoder
 from tidecast.protocols.debezium._lossy import lossy_columns
 from tidecast.protocols.debezium._options import DebeziumOptions
+from tidecast.protocols.debezium._schema import key_schema, value_schema
 
 
 class DebeziumCodec(Codec):
@@ -50,7 +47,9 @@ class DebeziumCodec(Codec):
         """Return the schemas that messages bring, nothing where keys and values have them already."""
         if self._whole:
             return b"", b""
-        return key_tail(table.schema, self._options), value_tail(table.schema, self._options, table.columns)
+        schemas = (key_schema(table.schema, self._options), value_schema(table.schema, self._options, table.columns))
+        key, value = (tail(schema, self._options) for schema in schemas)
+        return key, value
 
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
         """Return the message of a schema change, none where the statement changes no table's columns."""

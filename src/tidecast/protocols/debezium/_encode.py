@@ -1,34 +1,40 @@
-"""Watermarks of the model as Debezium messages, and how all messages end. Source: Debezium protocol, messages."""
+"""Watermarks of the model as Debezium messages, and what all messages share: their `source`, and how they end.
+
+Source: Debezium protocol, messages, `payload.source`.
+"""
 
 from __future__ import annotations
 
-from tidecast.model import TableSchema, physical_ms
+from tidecast.model import physical_ms
 from tidecast.protocols._codec import Message
-from tidecast.protocols.debezium._encode_source import source
-from tidecast.protocols.debezium._json import dumps
+from tidecast.protocols.debezium._json import Json, dumps
 from tidecast.protocols.debezium._options import DebeziumOptions
-from tidecast.protocols.debezium._schema import (
-    JsonObject,
-    key_schema,
-    value_schema,
-    watermark_key_schema,
-    watermark_value_schema,
-)
+from tidecast.protocols.debezium._schema import JsonObject, watermark_key_schema, watermark_value_schema
 
 WATERMARK = "m"
+VERSION, CONNECTOR = "2.4.0.Final", "TiCDC"
 
 
-def key_tail(schema: TableSchema, options: DebeziumOptions) -> bytes:
-    """Return how the message keys of a table end: with their schema, unless the options leave it out."""
-    return _tail(key_schema(schema, options), options)
-
-
-def value_tail(schema: TableSchema, options: DebeziumOptions, columns: frozenset[str] | None = None) -> bytes:
-    """Return how the message values of a table end: with their schema, most of a message of few columns.
-
-    `columns` are the names that a selector lets through, None for all.
-    """
-    return _tail(value_schema(schema, options, columns), options)
+def source(database: str, table: str, options: DebeziumOptions) -> tuple[str, str, str]:
+    """Return the text of `source` in three pieces, between which its time in milliseconds and its TSO belong."""
+    who: dict[str, Json] = {"version": VERSION, "connector": CONNECTOR, "name": options.cluster_id}
+    where: dict[str, Json] = {
+        "snapshot": "false",
+        "db": database,
+        "table": table,
+        "server_id": 0,
+        "gtid": None,
+        "file": "",
+        "pos": 0,
+        "row": 0,
+        "thread": 0,
+        "query": None,
+    }
+    return (
+        f'{dumps(who)[:-1]},"ts_ms":',
+        f',{dumps(where)[1:-1]},"commit_ts":',
+        f',"cluster_id":{dumps(options.cluster_id)}}}',
+    )
 
 
 def encode_watermark(commit_ts: int, options: DebeziumOptions, build_ts: int) -> Message:
@@ -40,11 +46,12 @@ def encode_watermark(commit_ts: int, options: DebeziumOptions, build_ts: int) ->
     origin = f"{before}{physical_ms(commit_ts)}{middle}{commit_ts}{after}"
     payload = f'{{"source":{origin},"ts_ms":{build_ts},"transaction":null,"op":"{WATERMARK}"}}'
     key, value = (
-        f'{{"payload":{text}'.encode() + _tail(schema(options), options)
+        f'{{"payload":{text}'.encode() + tail(schema(options), options)
         for text, schema in (("{}", watermark_key_schema), (payload, watermark_value_schema))
     )
     return key, value
 
 
-def _tail(schema: JsonObject, options: DebeziumOptions) -> bytes:
+def tail(schema: JsonObject, options: DebeziumOptions) -> bytes:
+    """Return how keys or values end: with their schema, most of a message of few columns, unless it is left out."""
     return b"}" if options.disable_schema else f',"schema":{dumps(schema)}}}'.encode()

@@ -22,7 +22,7 @@ from tidecast.model import (
     read_statement,
 )
 from tidecast.protocols.debezium._defaults import is_now
-from tidecast.protocols.debezium._encode_source import source
+from tidecast.protocols.debezium._encode import source, tail
 from tidecast.protocols.debezium._json import Json, dumps
 from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.protocols.debezium._schema import DDL_KEY_SCHEMA, DDL_VALUE_SCHEMA, JsonObject
@@ -160,14 +160,9 @@ def encode_ddl(ddl: Ddl, options: DebeziumOptions, history: DdlHistory, *, build
     head = f'{{"source":{before}{physical_ms(ddl.commit_ts)}{middle}{ddl.commit_ts}{after},"ts_ms":{build_ts},'
     key: JsonObject = {"databaseName": shown[0]}
     return (
-        _message(dumps(key), DDL_KEY_SCHEMA, options),
-        _message(head + dumps(payload)[1:], DDL_VALUE_SCHEMA, options),
+        f'{{"payload":{dumps(key)}'.encode() + tail(DDL_KEY_SCHEMA, options),
+        f'{{"payload":{head}{dumps(payload)[1:]}'.encode() + tail(DDL_VALUE_SCHEMA, options),
     )
-
-
-def _message(payload: str, schema: JsonObject, options: DebeziumOptions) -> bytes:
-    tail = "" if options.disable_schema else f',"schema":{dumps(schema)}'
-    return f'{{"payload":{payload}{tail}}}'.encode()
 
 
 def _full(name: Name, database: str) -> tuple[str, str]:

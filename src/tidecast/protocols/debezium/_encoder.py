@@ -13,10 +13,10 @@ from tidecast.model import LOGICAL_BITS, Column, Op
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
 from tidecast.protocols._unencodable import first_named
-from tidecast.protocols.debezium._encode import key_tail, value_tail
-from tidecast.protocols.debezium._encode_source import source
+from tidecast.protocols.debezium._encode import source, tail
 from tidecast.protocols.debezium._json import dumps
 from tidecast.protocols.debezium._options import DebeziumOptions
+from tidecast.protocols.debezium._schema import key_schema, value_schema
 from tidecast.protocols.debezium._value_columns import json_column
 from tidecast.values import BYTES, TEXT, field, joined, spread, to_numpy, valid
 
@@ -43,8 +43,8 @@ class DebeziumEncoder(Encoder):
         """Return the handle key's columns, whatever the selector says; an empty object for a table without one."""
         keys = {*table.schema.handle_key}
         columns = [c for c in table.schema.columns if c.name in keys]
-        tail = key_tail(table.schema, self.options).decode() if self.whole else ""
-        return self._message([*self._object(columns, rows.image), tail], len(rows.at))
+        end = tail(key_schema(table.schema, self.options), self.options).decode() if self.whole else ""
+        return self._message([*self._object(columns, rows.image), end], len(rows.at))
 
     def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return a row's message. An update whose old row is not known is written as one without old values."""
@@ -67,7 +67,7 @@ class DebeziumEncoder(Encoder):
             *self._side("before", columns, rows.old, with_old),
             *self._side("after", columns, rows.data, ~deletes),
             "}",
-            value_tail(schema, options, table.columns).decode() if self.whole else "",
+            tail(value_schema(schema, options, table.columns), options).decode() if self.whole else "",
         ]
         return self._message(pieces, len(rows.at))
 

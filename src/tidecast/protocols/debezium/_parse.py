@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tidecast.model import Op, Reason, latest_tso
-from tidecast.protocols.debezium._encode import WATERMARK
-from tidecast.protocols.debezium._encode_source import CONNECTOR
+from tidecast.protocols.debezium._encode import CONNECTOR, WATERMARK
 
 SNAPSHOT = "r"
 """The operation of a row that Debezium's own connector read before it began to follow changes."""

@@ -16,7 +16,7 @@ from tidecast.protocols._avro_reader import Reader
 from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols._registered import Schemas, framed, groups
 from tidecast.protocols.debezium._decode_schema import Field
-from tidecast.protocols.debezium._encode_source import CONNECTOR
+from tidecast.protocols.debezium._encode import CONNECTOR
 from tidecast.protocols.debezium._known import Known
 from tidecast.protocols.debezium._parse import OPS, SNAPSHOT, Problem, Said, said_of
 from tidecast.protocols.debezium.avro._fitting import fitting

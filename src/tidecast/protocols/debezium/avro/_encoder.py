@@ -18,7 +18,7 @@ from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
 from tidecast.protocols._registered import SchemaIds, schema_key
 from tidecast.protocols._unencodable import first_named
-from tidecast.protocols.debezium._encode_source import CONNECTOR, VERSION
+from tidecast.protocols.debezium._encode import CONNECTOR, VERSION
 from tidecast.protocols.debezium._encoder import shown_columns, without_values
 from tidecast.protocols.debezium.avro._options import DebeziumAvroOptions
 from tidecast.protocols.debezium.avro._schema import (
