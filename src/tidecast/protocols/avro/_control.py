@@ -9,7 +9,8 @@ import json
 
 from tidecast.model import Ddl, ddl_action, ddl_type, read_statement
 from tidecast.protocols._codec import Message
-from tidecast.protocols.avro._json import Json, dumps
+from tidecast.protocols._json_text import Json
+from tidecast.protocols.avro._json import dumps
 
 DDL, WATERMARK = b"\x01", b"\x02"
 WATERMARK_LENGTH = 9

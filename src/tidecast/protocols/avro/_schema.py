@@ -12,7 +12,8 @@ from decimal import Decimal
 from tidecast._errors import EncodeError
 from tidecast.model import Column, DataType, Kind, TableSchema, sanitize
 from tidecast.protocols._allowed import join_options
-from tidecast.protocols.avro._json import Json, dumps
+from tidecast.protocols._json_text import Json
+from tidecast.protocols.avro._json import dumps
 from tidecast.protocols.avro._options import AvroOptions
 
 OP, COMMIT_TS, PHYSICAL_TIME = "_tidb_op", "_tidb_commit_ts", "_tidb_commit_physical_time"

@@ -13,6 +13,7 @@ from tidecast._go import MARKUP, to_json
 from tidecast.model import LOGICAL_BITS, Column, Kind, Op
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
+from tidecast.protocols._json_text import ESCAPES, quoting
 from tidecast.protocols._unencodable import without_digits
 from tidecast.protocols.canal_json._column_types import mysql_type, sql_type
 from tidecast.protocols.canal_json._message import ROW_OPS
@@ -20,9 +21,7 @@ from tidecast.protocols.canal_json._options import CanalOptions
 from tidecast.values import (
     BYTES,
     DIGITS,
-    PLAIN,
     TEXT,
-    Quoting,
     field,
     joined,
     json_string,
@@ -35,15 +34,8 @@ from tidecast.values import (
 
 Pieces = list[pa.Array | str]
 
-_ESCAPES = str.maketrans(
-    {chr(c): f"\\u{c:04x}" for c in range(0x20)}
-    | {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
-    | MARKUP
-)
-_GO = Quoting(
-    PLAIN.odd + bytes({character.encode()[0] for character in MARKUP}), lambda text: f'"{text.translate(_ESCAPES)}"'
-)
-"""How values become strings: TiCDC writes `\\u0008` and `\\u000c` where Go's own encoder has shorter escapes."""
+_GO = quoting(ESCAPES | MARKUP)
+"""How values become strings."""
 
 
 @dataclass(frozen=True)

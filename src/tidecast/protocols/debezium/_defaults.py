@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind, bit_width
-from tidecast.protocols.debezium._json import Json
+from tidecast.protocols._json_text import Json
 from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.values import arrow_type, shift_zone
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from tidecast.model import physical_ms
 from tidecast.protocols._codec import Message
-from tidecast.protocols.debezium._json import Json, dumps
+from tidecast.protocols._json_text import Json
+from tidecast.protocols.debezium._json import dumps
 from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.protocols.debezium._schema import JsonObject, watermark_key_schema, watermark_value_schema
 

@@ -21,9 +21,10 @@ from tidecast.model import (
     physical_ms,
     read_statement,
 )
+from tidecast.protocols._json_text import Json
 from tidecast.protocols.debezium._defaults import is_now
 from tidecast.protocols.debezium._encode import source, tail
-from tidecast.protocols.debezium._json import Json, dumps
+from tidecast.protocols.debezium._json import dumps
 from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.protocols.debezium._schema import DDL_KEY_SCHEMA, DDL_VALUE_SCHEMA, JsonObject
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind, TableSchema, sanitize
 from tidecast.protocols._allowed import join_options
+from tidecast.protocols._json_text import Json
 from tidecast.protocols.debezium._defaults import in_milliseconds, schema_default
-from tidecast.protocols.debezium._json import Json
 from tidecast.protocols.debezium._options import DebeziumOptions
 
 JsonObject = dict[str, Json]

@@ -16,7 +16,7 @@ from tidecast.protocols.debezium._defaults import (
     in_milliseconds,
     null_stand_in,
 )
-from tidecast.protocols.debezium._json import QUOTING, number_with_exponent
+from tidecast.protocols.debezium._json import QUOTING, WRITER
 from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.values import (
     TEXT,
@@ -90,7 +90,7 @@ def _real(data_type: DataType, value: pa.Array) -> pa.Array:
         return text
     written = text.to_pylist()
     for row in far:
-        written[row] = number_with_exponent(written[row])
+        written[row] = WRITER.with_exponent(written[row])
     return pa.array(written, TEXT)
 
 

@@ -1,0 +1,58 @@
+"""JSON text as TiCDC's encoders write it, to the byte: they differ in escapes and in exponents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from tidecast.values import Quoting
+
+Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
+
+ESCAPES = {chr(c): f"\\u{c:04x}" for c in range(0x20)}
+ESCAPES |= {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
+"""How TiCDC writes what JSON must escape: `\\u0008` and `\\u000c` where Go's own encoder has shorter escapes."""
+
+_PLAIN_FROM, _PLAIN_TO = 1e-6, 1e21
+
+
+def quoting(escapes: Mapping[str, str]) -> Quoting:
+    """Return how texts become strings in which some characters are escaped."""
+    table = str.maketrans(dict(escapes))
+    return Quoting(bytes({c.encode()[0] for c in escapes}), lambda text: f'"{text.translate(table)}"')
+
+
+class JsonText(NamedTuple):
+    """How JSON is written: `quote` makes strings of texts, `exponent` is the format of a number's exponent."""
+
+    quote: Callable[[str], str]
+    exponent: str
+
+    def dumps(self, value: Json) -> str:
+        """Return compact JSON, members in their given order."""
+        match value:
+            case float():
+                return self._number(value)
+            case str():
+                return self.quote(value)
+            case Sequence():
+                return "[" + ",".join(map(self.dumps, value)) + "]"
+            case Mapping():
+                return "{" + ",".join(f"{self.quote(k)}:{self.dumps(v)}" for k, v in value.items()) + "}"
+            case bool():
+                return "true" if value else "false"
+            case _:
+                return "null" if value is None else str(value)
+
+    def _number(self, value: float) -> str:
+        """Return the shortest text that round-trips; an exponent only below 1e-6 and from 1e21 on."""
+        plain = value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_TO
+        return format(Decimal(repr(value)).normalize(), "f") if plain else self.with_exponent(repr(value))
+
+    def with_exponent(self, text: str) -> str:
+        """Return a number in the form `-1.5e-7`, from the text of one that is far from 1."""
+        shortest = Decimal(text).normalize()
+        digits = "".join(map(str, shortest.as_tuple().digits))
+        mantissa = ".".join(filter(None, (digits[0], digits[1:])))
+        return f"{'-' if shortest < 0 else ''}{mantissa}e{format(shortest.adjusted(), self.exponent)}"
