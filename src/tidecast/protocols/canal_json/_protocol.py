@@ -1,16 +1,17 @@
-"""Canal-JSON in the register of protocols."""
+"""Canal-JSON in the register of protocols, and a message described for people. Source: Canal-JSON protocol, members."""
 
 from __future__ import annotations
 
+import json
+
 from tidecast.protocols._codec import Codec, CodecOptions
 from tidecast.protocols._decoded import Reader
-from tidecast.protocols._protocol import DecodeOptions, WireProtocol
+from tidecast.protocols._protocol import DecodeOptions, Description, WireProtocol
 from tidecast.protocols._sink_codec import SinkCodec
 from tidecast.protocols._sink_files import SinkReader
 from tidecast.protocols.canal_json._codec import CanalCodec, wrong_options
 from tidecast.protocols.canal_json._columns import CanalDecoder
-from tidecast.protocols.canal_json._describe import describe, looks_like
-from tidecast.protocols.canal_json._message import claim_check_location
+from tidecast.protocols.canal_json._message import WATERMARK, claim_check_location
 from tidecast.protocols.canal_json._read import CanalReader
 
 
@@ -22,6 +23,27 @@ def _reader(options: DecodeOptions) -> Reader:
 def _codec(options: CodecOptions, registry: object, state: bytes) -> Codec:
     codec = CanalCodec(options, registry, state)
     return SinkCodec(codec.encoder, options, state) if options.csv else codec
+
+
+def describe(key: bytes | None, value: bytes | None) -> Description:
+    """Return what a message says: a row, a schema change, or a watermark."""
+    try:
+        message = json.loads(value or b"")
+        tidb, types = message.get("_tidb") or {}, message.get("mysqlType") or {}
+        return Description(
+            "WATERMARK" if message["type"] == WATERMARK else str(message["type"]),
+            ".".join(filter(None, (message.get("database"), message.get("table")))),
+            tidb.get("watermarkTs") or tidb.get("commitTs"),
+            message.get("sql") or None,
+            [(name, types[name]) for name in message.get("sqlType") or types],
+        )
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return Description()
+
+
+def looks_like(value: bytes) -> bool:
+    """Tell whether a value begins as those of TiCDC and of Canal do."""
+    return value.startswith((b'{"id":0,"database"', b'{"data":'))
 
 
 PROTOCOL = WireProtocol(
