@@ -47,6 +47,7 @@ _FEW = 8
 """Of how many subjects the newest schema is asked for before messages need it."""
 _PARAMETERS = ("bearer-token", "ca", "cert", "key")
 _NOBODY = "check the URL and whether the registry runs"
+_NO_REGISTRY = "check that the URL, with its path, is a registry's"
 _TOKEN = re.compile(r"[!-~]+")
 
 _Item = TypeVar("_Item", str, int)
@@ -136,10 +137,7 @@ class HttpRegistry(Registry):
                 schema_id, schema = newest.get("id"), newest.get("schema")
                 if is_schema_id(schema_id) and isinstance(schema, str):
                     found[schema_id] = RegisteredSchema(schema, schema_id)
-        except (
-            RegistryError,
-            Unreachable,
-        ):  # it is asked once more for what messages need, and says then what is wrong
+        except (RegistryError, Unreachable):  # asked once more for what messages need, it says what is wrong
             return {}
         return found
 
@@ -181,25 +179,21 @@ class HttpRegistry(Registry):
 
     def _once(self, path: str, schema: str | None = None) -> _Answer:
         """Return the answer to one request; a failing server and a missing one are `Unreachable`."""
-        data = None if schema is None else _body(schema)
+        data = None if schema is None else to_json({"schema": schema}).encode()
         request = _Request(self._url + path, data, self._headers, deadline=time.monotonic() + self._timeout)
         try:
             answer = self._send(request)
         except (OSError, http.client.HTTPException) as error:
             reason = error.reason if isinstance(error, URLError) else error
             if isinstance(reason, ssl.SSLCertVerificationError):
-                raise RegistryError(
+                raise self._error(
                     f"the registry's certificate is not trusted: {reason.verify_message}",
-                    code=API_ERROR,
-                    where=self._url,
-                    hint="add its authority to the system's trust store, or name its file with ?ca=",
+                    "add its authority to the system's trust store, or name its file with ?ca=",
                 ) from None
             if isinstance(reason, ssl.SSLError) and "ALERT" in (reason.reason or ""):
-                raise RegistryError(
+                raise self._error(
                     f"the registry refuses the TLS connection: {reason.reason}",
-                    code=API_ERROR,
-                    where=self._url,
-                    hint="it may want a client's certificate: name the files with ?cert= and &key=",
+                    "it may want a client's certificate: name the files with ?cert= and &key=",
                 ) from None
             hung_up = isinstance(reason, (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError))
             hint = "check whether the registry runs, and whether it wants a client's certificate: ?cert= and &key="
@@ -223,12 +217,7 @@ class HttpRegistry(Registry):
     def _text(self, response: Any) -> str:
         content: bytes = response.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise RegistryError(
-                f"the schema registry gave an answer of more than {MAX_BYTES:,} bytes",
-                code=API_ERROR,
-                where=self._url,
-                hint="check that the URL, with its path, is a registry's",
-            )
+            raise self._error(f"the schema registry gave an answer of more than {MAX_BYTES:,} bytes", _NO_REGISTRY)
         if response.length:  # what is still to come: the connection ended before the answer did
             raise http.client.IncompleteRead(content, response.length)
         return content.decode("utf-8", "replace")
@@ -248,12 +237,10 @@ class HttpRegistry(Registry):
         return value
 
     def _no_answer(self, what: str, hint: str = _NOBODY) -> Unreachable:
-        return Unreachable(
-            f"the schema registry {what}",
-            code=API_ERROR,
-            where=self._url,
-            hint=hint,
-        )
+        return Unreachable(f"the schema registry {what}", code=API_ERROR, where=self._url, hint=hint)
+
+    def _error(self, what: str, hint: str) -> RegistryError:
+        return RegistryError(what, code=API_ERROR, where=self._url, hint=hint)
 
     def _not_let_in(self, answer: _Answer) -> RegistryError:
         if answer.status == HTTPStatus.FORBIDDEN:
@@ -263,15 +250,11 @@ class HttpRegistry(Registry):
         else:
             what = "the schema registry asks for credentials"
             hint = "put user:password@ before the host, or ?bearer-token= behind"
-        return RegistryError(f"{what} (HTTP {answer.status})", code=API_ERROR, where=self._url, hint=hint)
+        return self._error(f"{what} (HTTP {answer.status})", hint)
 
     def _unusable(self, answer: _Answer) -> RegistryError:
-        return RegistryError(
-            f"the schema registry gave an answer that cannot be used (HTTP {answer.status}): {answer.words}",
-            code=API_ERROR,
-            where=self._url,
-            hint="check that the URL, with its path, is a registry's",
-        )
+        what = f"the schema registry gave an answer that cannot be used (HTTP {answer.status}): {answer.words}"
+        return self._error(what, _NO_REGISTRY)
 
 
 class _Answer(NamedTuple):
@@ -396,10 +379,6 @@ def _tls(ca: str | None, cert: str | None, key: str | None) -> ssl.SSLContext:
         )
         raise ConfigError(f"the certificate cannot be used: {why}", where=name) from None
     return context
-
-
-def _body(schema: str) -> bytes:
-    return to_json({"schema": schema}).encode("utf-8")
 
 
 def _split(url: str) -> SplitResult:
