@@ -24,7 +24,7 @@ from tidecast.values._decimals import decimal_bytes, decimal_of_bytes, decimal_t
 from tidecast.values._digits import DIGITS
 from tidecast.values._from_text import bytes_of_base64, bytes_read, from_text, plain_number, real, whole
 from tidecast.values._json import PLAIN, Quoting, base64_text, json_object, json_string, json_value
-from tidecast.values._kinds import arrow_type, row_type
+from tidecast.values._kinds import INTEGERS, arrow_type, row_type
 from tidecast.values._moments import (
     calendar_value,
     clock_micros,
@@ -49,6 +49,7 @@ from tidecast.values._zones import is_zone, shift_zone
 __all__ = [
     "BYTES",
     "DIGITS",
+    "INTEGERS",
     "PLAIN",
     "TEXT",
     "Quoting",

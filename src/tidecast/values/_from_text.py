@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tidecast.model import DataType, Kind
 from tidecast.values._arrow import BYTES, TEXT, null_where, to_numpy, valid
-from tidecast.values._kinds import arrow_type
+from tidecast.values._kinds import INTEGERS, arrow_type
 from tidecast.values._numbers import bit_bytes, enum_element, set_elements
 
 _WHOLE = "^(0|-?[1-9][0-9]{0,19})$"
@@ -41,16 +41,8 @@ def whole(text: pa.Array, kind: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid:
         pass
     text = _matching(text, _WHOLE)
-    low, high = _RANGES[kind]
-    outside = [t is not None and not low <= int(t) <= high for t in text.to_pylist()]
+    outside = [t is not None and int(t) not in INTEGERS[kind] for t in text.to_pylist()]
     return null_where(text, np.array(outside, bool)).cast(kind)
-
-
-_RANGES = {
-    pa.int32(): (-(1 << 31), (1 << 31) - 1),
-    pa.int64(): (-(1 << 63), (1 << 63) - 1),
-    pa.uint64(): (0, (1 << 64) - 1),
-}
 
 
 def real(text: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -21,6 +21,9 @@ import pyarrow as pa
 from tidecast.model import MAX_DECIMAL_PRECISION, DataType, Kind, TableSchema
 from tidecast.values._arrow import BYTES, TEXT
 
+INTEGERS = {pa.int32(): range(-(1 << 31), 1 << 31), pa.int64(): range(-(1 << 63), 1 << 63), pa.uint64(): range(1 << 64)}
+"""The numbers that whole numbers of an Arrow type can be."""
+
 _FIXED: dict[Kind, pa.DataType] = {
     Kind.YEAR: pa.int32(),
     Kind.FLOAT: pa.float32(),

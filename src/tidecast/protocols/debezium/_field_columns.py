@@ -17,6 +17,7 @@ from tidecast.protocols.debezium._decode_schema import CONNECT_TIME, Field
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds
 from tidecast.values import (
     BYTES,
+    INTEGERS,
     TEXT,
     arrow_type,
     bytes_of_base64,
@@ -74,9 +75,7 @@ def _integers(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, kind)
     except (OverflowError, pa.ArrowInvalid):
-        low, high = (-_INT64, _INT64) if kind == pa.int64() else (-(1 << 31), 1 << 31)
-        low, high = (0, _UINT64) if kind == pa.uint64() else (low, high)
-        return pa.array([v if v is None or low <= v < high else None for v in values], kind)
+        return pa.array([v if v is None or v in INTEGERS[kind] else None for v in values], kind)
 
 
 def _integer(field: Field, raw: Sequence[Any]) -> pa.Array:

@@ -16,13 +16,12 @@ from tidecast.model import Column, DataType, Kind, Reason, TableSchema
 from tidecast.protocols._decoded import CHECKSUM, TAG
 from tidecast.protocols.simple._heads import KINDS, NO_KIND, SIDES, Cells, Heads, Side
 from tidecast.protocols.simple._times import utc_of
-from tidecast.values import TEXT, bytes_of_base64, from_text, nulls, valid
+from tidecast.values import INTEGERS, TEXT, bytes_of_base64, from_text, nulls, valid
 
 Members = dict[str, Any]
 
 _INT32, _INT64, _BOOL = pa.int32(), pa.int64(), pa.bool_()
 _TYPES: dict[pa.DataType, type[Any]] = {_INT32: int, _INT64: int, _BOOL: bool, TAG: str}
-_RANGES: dict[pa.DataType, tuple[int, int]] = {_INT32: (-(1 << 31), (1 << 31) - 1), _INT64: (-(1 << 63), (1 << 63) - 1)}
 _MEMBERS = {
     "type": TAG,
     "version": _INT32,
@@ -146,7 +145,7 @@ def _member(rows: list[Members], name: str) -> list[Any]:
 
 def _column(values: list[Any], kind: pa.DataType, sound: np.ndarray) -> pa.Array:
     """Return a member of messages as a column; a message in which it is of another type is not `sound`."""
-    wanted, bounds = _TYPES[kind], _RANGES.get(kind)
+    wanted, within = _TYPES[kind], INTEGERS.get(kind)
     if {*map(type, values)} <= {wanted, NoneType}:
         try:
             return pa.array(values, kind)
@@ -154,14 +153,10 @@ def _column(values: list[Any], kind: pa.DataType, sound: np.ndarray) -> pa.Array
             pass
     good: list[Any] = []
     for n, value in enumerate(values):
-        fits = value is None or (type(value) is wanted and _within(value, bounds))
+        fits = value is None or (type(value) is wanted and (within is None or value in within))
         sound[n] &= fits
         good.append(value if fits else None)
     return pa.array(good, kind)
-
-
-def _within(value: Any, bounds: tuple[int, int] | None) -> bool:
-    return bounds is None or bounds[0] <= value <= bounds[1]
 
 
 def _checksums(values: list[Any], sound: np.ndarray) -> pa.StructArray:
