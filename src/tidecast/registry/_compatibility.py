@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType, lookup_writer_field
 from avro.errors import AvroException
 from avro.schema import RecordSchema, Schema, parse
 
-
-class Level(NamedTuple):
-    """What a compatibility level asks of a new version: who must read whose data, and how far back."""
-
-    backward: bool = False
-    forward: bool = False
-    transitive: bool = False
-
-
-LEVELS = {
-    "NONE": Level(),
-    "BACKWARD": Level(backward=True),
-    "BACKWARD_TRANSITIVE": Level(backward=True, transitive=True),
-    "FORWARD": Level(forward=True),
-    "FORWARD_TRANSITIVE": Level(forward=True, transitive=True),
-    "FULL": Level(backward=True, forward=True),
-    "FULL_TRANSITIVE": Level(backward=True, forward=True, transitive=True),
-}
+LEVELS = ("NONE", *(way + far for way in ("BACKWARD", "FORWARD", "FULL") for far in ("", "_TRANSITIVE")))
+"""What may be asked of a new version: to read the data of the one before (backward), to be read by it (forward), both;
+or so with all earlier ones (transitive)."""
 DEFAULT_LEVEL = "BACKWARD"
 
 
@@ -42,17 +26,16 @@ def refusal(new: str, earlier: Sequence[tuple[int, str]], level: str) -> str | N
         schema = _parse(new)
     except AvroException as error:
         return f"Invalid Avro schema: {error}"
-    wanted = LEVELS[level]
-    if not (wanted.backward or wanted.forward):
+    if level == "NONE":
         return None
-    for version, text in reversed(earlier if wanted.transitive else earlier[-1:]):
+    for version, text in reversed(earlier if level.endswith("_TRANSITIVE") else earlier[-1:]):
         try:
             old = _parse(text)
         except AvroException as error:
             return f"Version {version} of the subject is no valid Avro schema: {error}"
         causes = [
-            *(_causes(schema, old, "new", "old") if wanted.backward else ()),
-            *(_causes(old, schema, "old", "new") if wanted.forward else ()),
+            *(() if level.startswith("FORWARD") else _causes(schema, old, "new", "old")),
+            *(() if level.startswith("BACKWARD") else _causes(old, schema, "old", "new")),
         ]
         if causes:
             return (
