@@ -5,6 +5,7 @@ Source: Avro protocol, wire format.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 from uuid import UUID
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast._errors import EncodeError
-from tidecast.model import Kind, Reason, TableSchema
+from tidecast.model import Column, Kind, Reason, TableSchema, sanitize
 from tidecast.protocols._codec import Codec, CodecOptions, RoutedTable
 from tidecast.protocols._decoded import TAG, Reader, Rejected
 from tidecast.protocols._protocol import DecodeOptions, Description, missing_registry
@@ -101,6 +102,19 @@ class RegisteringCodec(Codec):
         return [(self.subject(table.topic, part), self.schema_text(table, part)) for part in parts]
 
 
+def check_names(schema: TableSchema, columns: Sequence[Column]) -> None:
+    """Raise EncodeError where two columns of a table have one name in Avro."""
+    names = Counter(sanitize(c.name) for c in columns)
+    if clash := [c.name for c in columns if names[sanitize(c.name)] > 1]:
+        raise name_clash(f"columns {', '.join(clash)} have one name in Avro", schema)
+
+
+def name_clash(what: str, schema: TableSchema) -> EncodeError:
+    """Return the error for a name that something else has already."""
+    hint = "rename one, or leave one out with a column selector"
+    return EncodeError(what, code="CDC:ErrAvroSchemaAPIError", where=schema.name, hint=hint)
+
+
 def wrong_registry_options(options: CodecOptions, title: str, name: str) -> Iterator[str]:
     """Yield what is wrong with options that such a protocol has, in TiCDC's words."""
     if options.force_replicate:
@@ -135,7 +149,9 @@ class RegistryReader(Reader):
     def learn(self, names: Sequence[bytes]) -> bool:
         """Ask the registry for schemas; one that it does not know is known to be missing. See `Reader.learn`."""
         framing = self._registry.framing
-        heads = {head for name in names for head in heads_in(name, framing)} - self._schemas.keys()
+        # A name has the heads that rows need one behind the other.
+        parts = ((name, at) for name in names for at in range(0, len(name), framing.length))
+        heads = {name[at : at + framing.length] for name, at in parts} - self._schemas.keys()
         found = {}
         for head in sorted(heads):
             schema_id = framing.schema_id(head)
@@ -143,11 +159,6 @@ class RegistryReader(Reader):
             found[head] = self._registry.schema(schema_id)
         self._schemas = {**self._schemas, **found}
         return bool(found)
-
-
-def heads_in(name: bytes, framing: Framing) -> list[bytes]:
-    """Return the heads that unknown rows of this name need: the name has one behind the other."""
-    return [name[at : at + framing.length] for at in range(0, len(name), framing.length)]
 
 
 def describe_ids(key: bytes | None, value: bytes | None) -> Description:
@@ -189,13 +200,9 @@ def framed(
         if (good & strange).any():
             texts = [f"begins with {h[:size].hex()}, not with {framing.magic.hex()}" for h in head.to_pylist()]
             reject(strange, Reason.BAD_MAGIC, pa.array(texts, TAG))
-        reject((length > 0) & (length < framing.length), Reason.TRUNCATED, _too_short(framing))
+        short = f"shorter than the {framing.length} bytes that tell the schema id"
+        reject((length > 0) & (length < framing.length), Reason.TRUNCATED, short)
     return rejected, (*heads, np.flatnonzero(good))
-
-
-def _too_short(framing: Framing) -> str:
-    """Return what is wrong with a message that ends before its own beginning does."""
-    return f"shorter than the {framing.length} bytes that tell the schema id"
 
 
 def groups(keys: pa.Array, values: pa.Array, at: np.ndarray) -> Iterator[tuple[bytes, bytes, np.ndarray]]:

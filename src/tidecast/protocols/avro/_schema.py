@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -13,6 +12,7 @@ from tidecast._errors import EncodeError
 from tidecast.model import Column, DataType, Kind, TableSchema, sanitize
 from tidecast.protocols._allowed import join_options
 from tidecast.protocols._json_text import Json
+from tidecast.protocols._registered import check_names, name_clash
 from tidecast.protocols.avro._json import dumps
 from tidecast.protocols.avro._options import AvroOptions
 
@@ -119,18 +119,11 @@ def value_columns(schema: TableSchema, options: AvroOptions) -> list[Column]:
 def _record(schema: TableSchema, columns: list[Column], extra: list[dict[str, Json]], options: AvroOptions) -> str:
     namespace = _namespace(schema, options)
     fields = [_field(c, schema, options) for c in columns]
-    names = Counter(sanitize(c.name) for c in columns)
-    if clash := [c.name for c in columns if names[sanitize(c.name)] > 1]:
-        raise _clash(f"columns {', '.join(clash)} have one name in Avro", schema)
+    check_names(schema, columns)
     if clash := [c.name for c in columns if sanitize(c.name) in {f["name"] for f in extra}]:
-        raise _clash(f"column {clash[0]} has the name of a field that the extension adds", schema)
+        raise name_clash(f"column {clash[0]} has the name of a field that the extension adds", schema)
     name = sanitize(schema.table)
     return dumps({"type": "record", "name": name, "namespace": namespace, "fields": [*fields, *extra]})
-
-
-def _clash(message: str, schema: TableSchema) -> EncodeError:
-    hint = "rename one, or leave one out with a column selector"
-    return EncodeError(message, code="CDC:ErrAvroSchemaAPIError", where=schema.name, hint=hint)
 
 
 def _field(column: Column, schema: TableSchema, options: AvroOptions) -> Json:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from tidecast._errors import EncodeError
 from tidecast.model import Column, Kind, TableSchema, sanitize
+from tidecast.protocols._registered import check_names
 from tidecast.protocols.debezium._decode_schema import DECIMAL
 from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.protocols.debezium._schema import SOURCE_SCHEMA, column_schema
@@ -89,14 +89,7 @@ def _prefix(schema: TableSchema, options: DebeziumAvroOptions) -> str:
 
 
 def _columns(schema: TableSchema, columns: Sequence[Column], options: DebeziumAvroOptions) -> list[Json]:
-    names = Counter(sanitize(c.name) for c in columns)
-    if clash := [c.name for c in columns if names[sanitize(c.name)] > 1]:
-        raise EncodeError(
-            f"columns {', '.join(clash)} have one name in Avro",
-            code="CDC:ErrAvroSchemaAPIError",
-            where=schema.name,
-            hint="rename one, or leave one out with a column selector",
-        )
+    check_names(schema, columns)
     return [column_form(c, options) for c in columns]
 
 
