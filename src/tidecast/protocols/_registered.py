@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 from uuid import UUID
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from tidecast._errors import EncodeError
 from tidecast.model import Column, Kind, Reason, TableSchema, sanitize
 from tidecast.protocols._codec import Codec, CodecOptions, RoutedTable
-from tidecast.protocols._decoded import TAG, Reader, Rejected
+from tidecast.protocols._decoded import TAG, Decoder, Reader, Rejected, TableVersion
 from tidecast.protocols._protocol import DecodeOptions, Description, missing_registry
 from tidecast.registry import FRAMINGS, Framing, RegisteredSchema, Registry, SchemaId, header, subject_for
 
@@ -159,6 +160,35 @@ class RegistryReader(Reader):
             found[head] = self._registry.schema(schema_id)
         self._schemas = {**self._schemas, **found}
         return bool(found)
+
+
+@dataclass(frozen=True)
+class RegisteredDecoder(Decoder):
+    """The common part of decoders of messages whose schemas are in a registry: it has those that it was given.
+
+    `asked` are the names of the rows that are to be read, see `Decoder.only`; None for all messages.
+    """
+
+    framing: Framing
+    schemas: Schemas
+    asked: frozenset[bytes] | None = field(default=None, kw_only=True)
+
+    def of(self, version: TableVersion) -> Self:
+        """See `Decoder.of`."""
+        heads = {version.key_begins, version.value_begins}
+        return replace(self, schemas={head: schema for head, schema in self.schemas.items() if head in heads})
+
+    def only(self, names: frozenset[bytes]) -> Self:
+        """See `Decoder.only`."""
+        return replace(self, asked=names)
+
+    def groups(
+        self, keys: pa.Array, values: pa.Array, at: np.ndarray
+    ) -> Iterator[tuple[bytes, bytes, np.ndarray, bytes]]:
+        """Yield what `groups` does, as far as it is to be read, and what is missing of schemas: heads, or nothing."""
+        for key, value, places in groups(keys, values, at):
+            if self.asked is None or key + value in self.asked or not {key, value}.isdisjoint(self.asked):
+                yield key, value, places, b"".join(h for h in (key, value) if h and h not in self.schemas)
 
 
 def describe_ids(key: bytes | None, value: bytes | None) -> Description:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from tidecast.model import InvalidSchema, Op, Reason, checked, latest_tso
 from tidecast.protocols._avro_fields import branches, read_field
 from tidecast.protocols._avro_reader import Reader
-from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Decoder, Rejected, Rows, TableVersion, with_names
-from tidecast.protocols._registered import Schemas, framed, groups
+from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._registered import RegisteredDecoder, framed
 from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH, schema_change
 from tidecast.protocols.avro._read_columns import column_of
 from tidecast.protocols.avro._read_schema import Field, WriterSchema, objection, read_schema
@@ -31,26 +31,10 @@ _NOTHING = b""
 
 
 @dataclass(frozen=True)
-class AvroDecoder(Decoder):
-    """Reads Avro messages with the registered schemas that it was given.
+class AvroDecoder(RegisteredDecoder):
+    """Reads Avro messages. `zone` is the time zone of TIMESTAMP text, that of TiCDC's server."""
 
-    `schemas` are by the bytes that messages of a schema begin with; None stands for one that the registry does not
-    know. `zone` is the time zone of TIMESTAMP text, that of TiCDC's server.
-    """
-
-    framing: Framing
-    schemas: Schemas
     zone: str = "UTC"
-    asked: frozenset[bytes] | None = None
-
-    def of(self, version: TableVersion) -> AvroDecoder:
-        """See `Decoder.of`."""
-        heads = {version.key_begins, version.value_begins}
-        return replace(self, schemas={head: schema for head, schema in self.schemas.items() if head in heads})
-
-    def only(self, names: frozenset[bytes]) -> AvroDecoder:
-        """See `Decoder.only`."""
-        return replace(self, asked=names)
 
     def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say. A row's operation is the extension's, else `c`, to be taken as an upsert."""
@@ -60,10 +44,7 @@ class AvroDecoder(Decoder):
         rows: list[Rows] = []
         refused: list[Rejected] = []
         unknown: list[tuple[bytes, np.ndarray]] = []
-        for key, value, at in groups(*heads):
-            if self.asked is not None and key + value not in self.asked and {key, value}.isdisjoint(self.asked):
-                continue
-            missing = b"".join(head for head in (key, value) if head and head not in self.schemas)
+        for key, value, at, missing in self.groups(*heads):
             if missing:
                 unknown.append((missing, at))
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import orjson
@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from tidecast.model import Index, InvalidSchema, Op, Reason, TableSchema, checked, latest_tso
 from tidecast.protocols._avro_reader import Reader
-from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion, with_names
-from tidecast.protocols._registered import Schemas, framed, groups
+from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._registered import RegisteredDecoder, framed, groups
 from tidecast.protocols.debezium._decode_schema import Field
 from tidecast.protocols.debezium._encode import CONNECTOR
 from tidecast.protocols.debezium._known import Known
@@ -76,29 +76,21 @@ class _Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DebeziumAvroDecoder(Decoder):
+class DebeziumAvroDecoder(RegisteredDecoder):
     """Reads Debezium's envelope as Avro, TiCDC's or that of Debezium's own connector for MySQL.
 
-    It has the registered schemas that it was given. Where a known version of a table gives the very schema of its
+    Where a known version of a table gives the very schema of its
     rows, it serves too, since it tells more. A table that only schemas tell has no column ids. Its version is the
     commit-ts of its first row, or the place of its schema in the registry if rows have none. Tombstones, which repeat a
     delete, heartbeats and the beginning and end of transactions are left out.
     """
 
-    framing: Framing
-    schemas: Schemas
     known: Known = Known(ordered=False)  # noqa: RUF009 - it cannot be changed
-    asked: frozenset[bytes] | None = None
 
-    def of(self, version: TableVersion) -> DebeziumAvroDecoder:
+    def of(self, version: TableVersion) -> Self:
         """See `Decoder.of`."""
-        heads = {version.key_begins, version.value_begins}
         known = self.known.only((version.schema.database, version.schema.table))
-        return replace(self, known=known, schemas={h: schema for h, schema in self.schemas.items() if h in heads})
-
-    def only(self, names: frozenset[bytes]) -> DebeziumAvroDecoder:
-        """See `Decoder.only`."""
-        return replace(self, asked=names)
+        return replace(super().of(version), known=known)
 
     def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say."""
@@ -106,10 +98,7 @@ class DebeziumAvroDecoder(Decoder):
         tombstones = valid(keys) & (to_numpy(pc.fill_null(pc.binary_length(contents), 0)) == 0)
         strange, heads = framed(keys, contents, self.framing, ~tombstones)
         found = _Found(strange if self.asked is None else [])
-        for key, value, at in groups(*heads):
-            if self.asked is not None and key + value not in self.asked and {key, value}.isdisjoint(self.asked):
-                continue
-            missing = b"".join(head for head in (key, value) if head and head not in self.schemas)
+        for key, value, at, missing in self.groups(*heads):
             if missing:
                 found.unknown.append((missing, at))
                 continue
