@@ -1,7 +1,6 @@
 """TiCDC's row checksum, and the verdict per row."""
 
-from tidecast.checksum._rows import Verdicts, explained, row_checksums, verdicts
-from tidecast.checksum._verdict import Verdict
+from tidecast.checksum._rows import Verdict, Verdicts, explained, row_checksums, verdicts
 
 __all__ = [
     "Verdict",

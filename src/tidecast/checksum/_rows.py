@@ -1,7 +1,11 @@
-"""The checksums of rows, and the verdict on each. Source: Avro protocol, row checksum, corrupted rows."""
+"""The checksums of rows, and the verdict on each.
+
+Source: Avro protocol, row checksum, corrupted rows, consumers compared.
+"""
 
 from __future__ import annotations
 
+import enum
 import zlib
 from dataclasses import dataclass
 
@@ -10,13 +14,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.checksum._pieces import pieces
-from tidecast.checksum._verdict import Verdict
 from tidecast.model import Column, Op, TableSchema
 from tidecast.values import BYTES, field, joined, null_where, to_numpy, valid
 
-_JUDGED = (Verdict.MATCH, Verdict.MISMATCH, Verdict.NONE, Verdict.ZERO, Verdict.DELETE, Verdict.UNREADABLE)
-_CODE = {verdict: number for number, verdict in enumerate(_JUDGED)}
-_NAMES = pa.array([str(verdict) for verdict in _JUDGED], pa.string())
+
+class Verdict(enum.StrEnum):
+    """The result of a row's check."""
+
+    MATCH = "match"
+    MISMATCH = "mismatch"
+    NONE = "none"
+    ZERO = "zero"
+    DELETE = "delete"
+    UNREADABLE = "unreadable"
+
+
+_CODE = {verdict: number for number, verdict in enumerate(Verdict)}
+_NAMES = pa.array([*map(str, Verdict)], pa.string())
 
 
 def taking_part(schema: TableSchema) -> list[Column]:
