@@ -21,7 +21,7 @@ from tidecast.values._arrow import (
 )
 from tidecast.values._avro import avro_bytes
 from tidecast.values._decimals import decimal_bytes, decimal_of_bytes, decimal_text
-from tidecast.values._digits import DIGITS
+from tidecast.values._digits import DIGITS, shortest_text
 from tidecast.values._from_text import bytes_of_base64, bytes_read, from_text, plain_number, real, whole
 from tidecast.values._json import PLAIN, Quoting, base64_text, json_object, json_string, json_value
 from tidecast.values._kinds import INTEGERS, arrow_type, row_type
@@ -42,7 +42,6 @@ from tidecast.values._numbers import (
     set_elements,
     set_mask,
 )
-from tidecast.values._reals import shortest_text
 from tidecast.values._spark_types import for_spark, from_spark
 from tidecast.values._zones import is_zone, shift_zone
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from tidecast.values._arrow import TEXT, content_of, joined, null_where, valid
 from tidecast.values._decimals import decimal_text
-from tidecast.values._reals import shortest_text
+from tidecast.values._digits import shortest_text
 
 _QUOTE = pa.scalar('"', TEXT)
 _CONTROLS = bytes(range(0x20))
