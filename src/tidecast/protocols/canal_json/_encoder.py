@@ -128,12 +128,12 @@ class CanalEncoder(Encoder):
 
     def _texts(self, column: Column, value: pa.Array) -> pa.Array:
         """Return a column's values as JSON, never null."""
-        kind, write = column.data_type.kind, DIGITS.get(column.data_type.kind)
-        if kind is Kind.TIMESTAMP:
-            value = shift_zone(value, "UTC", self.options.zone)
-        text = json_string(_latin(value) if kind is Kind.BINARY else value, _GO) if write is None else None
-        if text is None and write is not None:
+        kind = column.data_type.kind
+        if write := DIGITS.get(kind):
             text = null_where(joined(['"', write(column.data_type, value).cast(TEXT), '"'], TEXT), ~valid(value))
+        else:
+            shown = shift_zone(value, "UTC", self.options.zone) if kind is Kind.TIMESTAMP else value
+            text = json_string(_latin(value) if kind is Kind.BINARY else shown, _GO)
         return pc.fill_null(text, "null")
 
 
