@@ -1,10 +1,10 @@
 """TiCDC's Avro protocol: bytes to events, events to bytes, and the schemas between them."""
 
 from tidecast.protocols._registered import schema_key
+from tidecast.protocols.avro._codec import lossy_columns
 from tidecast.protocols.avro._column import decode_column, read_table_schema
 from tidecast.protocols.avro._control import encode_ddl, encode_watermark
 from tidecast.protocols.avro._encoder import AvroEncoder
-from tidecast.protocols.avro._lossy import lossy_columns
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._protocol import PROTOCOL
 from tidecast.protocols.avro._schema import key_schema, value_schema

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tidecast.model import Ddl
+from tidecast.model import Ddl, TableSchema
 from tidecast.protocols._codec import CodecOptions, Message, RoutedTable
 from tidecast.protocols._registered import AS_TEXT, Part, RegisteringCodec, wrong_registry_options
 from tidecast.protocols.avro._control import encode_ddl, encode_watermark
 from tidecast.protocols.avro._encoder import AvroEncoder
-from tidecast.protocols.avro._lossy import lossy_columns
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_schema
 from tidecast.registry import Registry
+
+_NEGATIVE = "numbers from 2^63 on become negative (avro-bigint-unsigned-handling-mode=string keeps them)"
 
 
 class AvroCodec(RegisteringCodec):
@@ -58,6 +59,17 @@ class AvroCodec(RegisteringCodec):
     def watermark(self) -> Callable[[int], Message] | None:
         """A function from a TSO to the message that `avro-enable-watermark` sends."""
         return encode_watermark if self._controls else None
+
+
+def lossy_columns(schema: TableSchema, options: AvroOptions) -> list[tuple[str, str]]:
+    """Return the columns with values that a reader without TiDB's types misreads, and what it takes them for.
+
+    A reader that knows TiDB's types (see `decode`) gets all of them back. Source: Avro protocol, column types.
+    """
+    if options.bigint_unsigned_handling_mode != "long":
+        return []
+    types = [(c.name, c.data_type) for c in schema.columns if not c.virtual]
+    return [(name, _NEGATIVE) for name, one in types if one.mysql_type == "bigint" and one.unsigned]
 
 
 def wrong_options(options: CodecOptions) -> Iterator[str]:
