@@ -57,8 +57,8 @@ PUBLIC = {
         by_distinct bytes_of_base64 bytes_read calendar_value clock_micros clock_text content_of date_text days_of
         decimal_bytes decimal_of_bytes decimal_text enum_element enum_number field fixed_bytes for_spark from_spark
         from_text gather is_zone joined json_object json_string json_value micros_of moment_text null_where nulls
-        numbers plain_number real refused row_type set_elements set_mask shift_zone shortest_text spread text_of_bytes
-        to_numpy valid whole
+        numbers plain_number real refused rewritten row_type set_elements set_mask shift_zone shortest_text spread
+        text_of_bytes to_numpy valid whole
     """,
     "tidecast.protocols": """
         CHECKSUM Codec CodecOptions Controls DecodeOptions Decoded Decoder Description Encoder Marks Message Reader

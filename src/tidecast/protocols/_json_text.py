@@ -48,11 +48,12 @@ class JsonText(NamedTuple):
     def _number(self, value: float) -> str:
         """Return the shortest text that round-trips; an exponent only below 1e-6 and from 1e21 on."""
         plain = value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_TO
-        return format(Decimal(repr(value)).normalize(), "f") if plain else self.with_exponent(repr(value))
+        return format(Decimal(repr(value)).normalize(), "f") if plain else with_exponent(repr(value), self.exponent)
 
-    def with_exponent(self, text: str) -> str:
-        """Return a number in the form `-1.5e-7`, from the text of one that is far from 1."""
-        shortest = Decimal(text).normalize()
-        digits = "".join(map(str, shortest.as_tuple().digits))
-        mantissa = ".".join(filter(None, (digits[0], digits[1:])))
-        return f"{'-' if shortest < 0 else ''}{mantissa}e{format(shortest.adjusted(), self.exponent)}"
+
+def with_exponent(text: str, exponent: str) -> str:
+    """Return a number in the form `-1.5e-7`, from the text of one that is far from 1. In: the exponent's format."""
+    shortest = Decimal(text).normalize()
+    digits = "".join(map(str, shortest.as_tuple().digits))
+    mantissa = ".".join(filter(None, (digits[0], digits[1:])))
+    return f"{'-' if shortest < 0 else ''}{mantissa}e{format(shortest.adjusted(), exponent)}"

@@ -133,6 +133,16 @@ def by_distinct(array: pa.Array, make: Callable[[Any], object], kind: pa.DataTyp
     return made.take(encoded.indices)
 
 
+def rewritten(text: pa.Array, rows: np.ndarray, write: Callable[[str], str | None]) -> pa.Array:
+    """Return texts of which those of some rows, which are not null, are written anew."""
+    if not rows.size:
+        return text
+    written = text.to_pylist()
+    for row in rows:
+        written[row] = write(written[row])
+    return pa.array(written, TEXT)
+
+
 def joined(pieces: Iterable[pa.Array | pa.Scalar | str | bytes], kind: pa.DataType = BYTES) -> pa.Array:
     """Return texts or bytes put together row by row; null counts as nothing, and a constant as one for all rows.
 

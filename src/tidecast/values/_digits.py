@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import DataType, Kind
-from tidecast.values._arrow import TEXT
+from tidecast.values._arrow import TEXT, rewritten
 from tidecast.values._decimals import decimal_text
 from tidecast.values._numbers import bit_number, enum_number, set_mask
 
@@ -23,20 +23,10 @@ def shortest_text(column: pa.Array) -> pa.Array:
     """
     text = column.cast(TEXT)
     odd = np.flatnonzero(np.asarray(pc.fill_null(pc.match_substring_regex(text, "e|n"), False)))
-    if not odd.size:
-        return text
-    written = text.to_pylist()
-    for row in odd:
-        written[row] = _written_out(written[row])
-    return pa.array(written, TEXT)
+    return rewritten(text, odd, lambda number: _NAMED.get(number) or format(Decimal(number), "f"))
 
 
 _NAMED = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-
-
-def _written_out(text: str) -> str:
-    return _NAMED.get(text) or format(Decimal(text), "f")
-
 
 DIGITS: Mapping[Kind, Callable[[DataType, pa.Array], pa.Array]] = {
     Kind.INTEGER: lambda data_type, value: value,

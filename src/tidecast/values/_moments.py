@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidecast.values._arrow import TEXT, content_of, null_where, to_numpy, valid
+from tidecast.values._arrow import TEXT, content_of, null_where, rewritten, to_numpy, valid
 from tidecast.values._zones import CANONICAL, clock_parts, seconds_of, wall_clock
 
 _DAY = 86_400
@@ -27,7 +27,7 @@ def days_of(date: pa.Array, years: Years) -> pa.Array:
     """Return days since 1970 of dates, `YYYY-MM-DD`, as int64; null for a day that no calendar has."""
     parts, real = clock_parts(pc.binary_join_element_wise(date, pa.scalar("00:00:00", TEXT), pa.scalar(" ", TEXT)))
     seconds, there = seconds_of(**{**parts, "year": years(parts["year"])})
-    return _there(seconds // _DAY, there & real)
+    return pa.array(seconds // _DAY, mask=~(there & real))
 
 
 def micros_of(moment: pa.Array, years: Years) -> pa.Array:
@@ -40,7 +40,7 @@ def micros_of(moment: pa.Array, years: Years) -> pa.Array:
     data, offsets = content_of(moment)
     places = offsets[:-1, None] + _FRACTION + np.arange(6)
     digits = np.where(places < offsets[1:, None], data.take(places, mode="clip").astype(np.int64) - ord("0"), 0)
-    return _there(seconds * _SECOND + digits @ (10 ** np.arange(6)[::-1]), there & real)
+    return pa.array(seconds * _SECOND + digits @ (10 ** np.arange(6)[::-1]), mask=~(there & real))
 
 
 def calendar_value(text: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -53,11 +53,7 @@ def calendar_value(text: pa.Array, kind: pa.DataType) -> pa.Array:
     written = _WRITTEN_DATE if is_date else _WRITTEN_MOMENT if kind.tz is None else _WRITTEN_IN_UTC
     forms = _DAY_FORM if is_date else CANONICAL
     odd = np.flatnonzero(~np.asarray(pc.fill_null(pc.match_substring_regex(text, forms), True)))
-    if odd.size:
-        texts = text.to_pylist()
-        for row in odd:
-            texts[row] = _in_mysqls_form(texts[row], written, is_date)
-        text = pa.array(texts, TEXT)
+    text = rewritten(text, odd, lambda other: _in_mysqls_form(other, written, is_date))
     # Numpy's calendar here begins with the year 1, and MySQL's with 0.
     if is_date:
         return pc.subtract(days_of(text, _after_a_cycle), _CYCLE).cast(pa.int32()).cast(kind)
@@ -107,10 +103,6 @@ def clock_micros(time: pa.Array) -> pa.Array:
 
 def _whole(text: pa.Array) -> np.ndarray:
     return to_numpy(pc.if_else(pc.equal(text, ""), "0", text).cast(pa.int64()))
-
-
-def _there(values: np.ndarray, real: np.ndarray) -> pa.Array:
-    return pa.array(values, mask=~real)
 
 
 def date_text(days: pa.Array) -> pa.Array:

@@ -15,6 +15,7 @@ from tidecast._csv_format import CsvFormat
 from tidecast.model import Column, Kind, Op
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
+from tidecast.protocols._json_text import with_exponent
 from tidecast.protocols._unencodable import without_digits
 from tidecast.values import (
     BYTES,
@@ -24,6 +25,7 @@ from tidecast.values import (
     field,
     joined,
     null_where,
+    rewritten,
     shift_zone,
     to_numpy,
     valid,
@@ -133,21 +135,12 @@ def _real(value: pa.Array) -> pa.Array:
     text = value.cast(TEXT)
     size = np.abs(to_numpy(value))
     odd = np.flatnonzero(valid(value) & (size != 0) & ((size >= 10**_EXPONENTS.stop) | (size < 10.0**_EXPONENTS.start)))
-    if not odd.size:
-        return text
-    written = text.to_pylist()
-    for row in odd:
-        written[row] = _as_go(Decimal(written[row]))
-    return pa.array(written, TEXT)
+    return rewritten(text, odd, _as_go)
 
 
-def _as_go(number: Decimal) -> str:
-    exponent = number.adjusted()
-    if exponent in _EXPONENTS:
-        return format(number, "f")
-    digits = "".join(map(str, number.as_tuple().digits)).rstrip("0") or "0"
-    fraction = f".{digits[1:]}" if digits[1:] else ""
-    return f"{'-' if number.is_signed() else ''}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02}"
+def _as_go(text: str) -> str:
+    number = Decimal(text)
+    return format(number, "f") if number.adjusted() in _EXPONENTS else with_exponent(text, "+03d")
 
 
 _NUMBERS: Mapping[Kind, Callable[[pa.Array], pa.Array]] = {

@@ -6,5 +6,5 @@ from tidecast.protocols._json_text import ESCAPES, JsonText, quoting
 
 QUOTING = quoting(ESCAPES)
 """How texts of rows become strings."""
-WRITER = JsonText(QUOTING.quote, "+03d")
-dumps = WRITER.dumps
+EXPONENT = "+03d"
+dumps = JsonText(QUOTING.quote, EXPONENT).dumps

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import Column, DataType, Kind
+from tidecast.protocols._json_text import with_exponent
 from tidecast.protocols.debezium._defaults import (
     EPOCH_TEXT,
     EXACT_DIGITS,
@@ -16,7 +17,7 @@ from tidecast.protocols.debezium._defaults import (
     in_milliseconds,
     null_stand_in,
 )
-from tidecast.protocols.debezium._json import QUOTING, WRITER
+from tidecast.protocols.debezium._json import EXPONENT, QUOTING
 from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.values import (
     TEXT,
@@ -28,6 +29,7 @@ from tidecast.values import (
     json_string,
     micros_of,
     null_where,
+    rewritten,
     shift_zone,
     shortest_text,
     to_numpy,
@@ -86,12 +88,7 @@ def _real(data_type: DataType, value: pa.Array) -> pa.Array:
     text, size = shortest_text(value), np.abs(to_numpy(value))
     low, high = (np.array(bound, size.dtype) for bound in (_PLAIN_FROM, _PLAIN_TO))
     far = np.flatnonzero(valid(value) & (size != 0) & ~((size >= low) & (size < high)))
-    if not far.size:
-        return text
-    written = text.to_pylist()
-    for row in far:
-        written[row] = WRITER.with_exponent(written[row])
-    return pa.array(written, TEXT)
+    return rewritten(text, far, lambda number: with_exponent(number, EXPONENT))
 
 
 def _decimal(data_type: DataType, value: pa.Array) -> pa.Array:
