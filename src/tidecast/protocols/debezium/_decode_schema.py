@@ -104,10 +104,7 @@ def read_block(text: bytes, known: Iterable[TableSchema]) -> tuple[TableSchema |
         names = frozenset(c["field"] for c in columns)
         fitting = [schema for schema in known if _gives(schema, columns)]
         if fitting:
-            # The smallest, since a column selector may have left columns out, but need not.
-            schema = min(reversed(fitting), key=lambda fit: len(fit.columns))
-            whole = names.issuperset(c.name for c in schema.columns)
-            schema = schema if whole else schema.selecting(names)
+            schema = best_fit(fitting, names)
             return schema, fields_of(schema)
         fields: dict[str, Field] = {}
         for column in columns:
@@ -117,6 +114,15 @@ def read_block(text: bytes, known: Iterable[TableSchema]) -> tuple[TableSchema |
         return None, tuple(fields.values())
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
         return None
+
+
+def best_fit(fitting: Sequence[TableSchema], names: frozenset[str]) -> TableSchema:
+    """Return the smallest of some versions of a table, of several the last, with the columns of these names.
+
+    A column selector may have left columns out, but need not.
+    """
+    schema = min(reversed(fitting), key=lambda fit: len(fit.columns))
+    return schema if names.issuperset(c.name for c in schema.columns) else schema.selecting(names)
 
 
 def _gives(schema: TableSchema, columns: Sequence[dict[str, Any]]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidecast.model import Column, TableSchema
-from tidecast.protocols.debezium._decode_schema import Field
+from tidecast.protocols.debezium._decode_schema import Field, best_fit
 from tidecast.protocols.debezium.avro._layout import Layout
 from tidecast.protocols.debezium.avro._options import DebeziumAvroOptions
 from tidecast.protocols.debezium.avro._schema import column_form
@@ -26,9 +26,7 @@ def fitting(known: Sequence[TableSchema], layout: Layout) -> tuple[TableSchema |
     fits = [schema for schema in known if _gives({c.name: c for c in schema.columns}, told)]
     if not fits:
         return None, layout.columns
-    schema = min(reversed(fits), key=lambda fit: len(fit.columns))
-    if len(schema.columns) > len(told):
-        schema = schema.selecting(frozenset(told))
+    schema = best_fit(fits, frozenset(told))
     forms = {field.column.name: field.form for field in layout.columns}
     return schema, tuple(Field(c, forms[c.name], digits=True) for c in schema.columns)
 
