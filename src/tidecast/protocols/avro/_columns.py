@@ -26,9 +26,6 @@ from tidecast.values import BYTES, content_of, nulls, refused, row_type, spread,
 Problem = tuple[Reason, str]
 """Why messages cannot be read: a reason and a detail."""
 
-_NOTHING = b""
-"""The head of a key or value that is not there."""
-
 
 @dataclass(frozen=True)
 class AvroDecoder(RegisteredDecoder):

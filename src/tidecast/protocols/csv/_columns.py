@@ -33,8 +33,6 @@ from tidecast.values import (
 )
 
 _OPS = {b"I": Op.CREATE, b"U": Op.UPDATE, b"D": Op.DELETE}
-_NAMES = 3
-"""How many fields tell the operation, the table and its schema."""
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,8 @@ _TYPES = {
 _INT64_MAX = float(2**63 - 1)
 _MICRO = "io.debezium.time.MicroTimestamp"
 _UNKNOWN_DIGITS = -1
-_BLANKS = " \t\r\n"
 """The length of a FLOAT(M,D) whose M is not known."""
+_BLANKS = " \t\r\n"
 
 
 @dataclass(frozen=True)
