@@ -187,13 +187,8 @@ _TYPES: dict[tuple[str, str], DataType] = {
 
 
 def _default(default: Any, data_type: DataType) -> str | int | None:
-    if default is None:
-        return None
-    return _DEFAULTS.get(data_type.kind, _plain)(default, data_type)
-
-
-def _plain(default: Any, data_type: DataType) -> str:
-    return str(default)
+    read = _DEFAULTS.get(data_type.kind)
+    return None if default is None else read(default, data_type) if read else str(default)
 
 
 def _unsigned(default: Any, data_type: DataType) -> str:

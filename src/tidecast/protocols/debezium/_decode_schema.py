@@ -146,7 +146,8 @@ def column_field(field: dict[str, Any]) -> Field:
         data_type = replace(data_type, unsigned=True)
     if default is not None:
         default = default * 1000 if shape.name == CONNECT_TIME else default
-        default = _DEFAULTS.get(data_type.kind, _as_text)(data_type, default)
+        read = _DEFAULTS.get(data_type.kind)
+        default = read(data_type, default) if read else str(default)
     return Field(Column(field["field"], data_type, field.get("optional", False), default), shape)
 
 
@@ -172,10 +173,6 @@ def _data_type(shape: Form, tidb_type: str | None) -> DataType:
             data_type = replace(data_type, decimal=6 if shape.name == _MICRO else 0)
             return replace(data_type, length=usual_length(data_type))
     return data_type
-
-
-def _as_text(data_type: DataType, default: Any) -> str:
-    return str(default)
 
 
 def _number(data_type: DataType, default: Any) -> str:

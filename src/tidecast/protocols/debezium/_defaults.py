@@ -63,11 +63,8 @@ def schema_default(column: TableColumn) -> Json:
     """Return the `default` of a column's field in a schema, None for none."""
     if column.default is None:
         return None
-    return _IN_SCHEMA.get(column.data_type.kind, _as_is)(column, str(column.default))
-
-
-def _as_is(column: TableColumn, default: str) -> Json:
-    return default
+    default, shown = str(column.default), _IN_SCHEMA.get(column.data_type.kind)
+    return shown(column, default) if shown else default
 
 
 def _number(column: TableColumn, default: str) -> Json:

@@ -252,7 +252,8 @@ def _column(position: int, column: Column, definition: Definition | None, detail
     if data_type.unsigned and data_type.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE):
         type_name += " UNSIGNED ZEROFILL" if data_type.zerofill else " UNSIGNED"
     column_details = details.columns.get(name.casefold(), _PLAIN_COLUMN)
-    length = _LENGTHS.get(data_type.kind, _no_length)(data_type)
+    length_of = _LENGTHS.get(data_type.kind)
+    length = length_of(data_type) if length_of else None
     if definition and definition.whole and data_type.kind in _TIMES:
         length = next(iter(definition.arguments), None)
     return {
@@ -308,10 +309,6 @@ def _digits(bits: int, length: int) -> str:
     stored = bits.to_bytes(max(1, (bits.bit_length() + 7) // 8), "big").decode(errors="surrogateescape")
     first, *others = _NO_TEXT.sub("\ufffd", stored).encode()
     return f"{first:b}".rjust(length % 8, "0") + "".join(f"{byte:08b}" for byte in others)
-
-
-def _no_length(data_type: DataType) -> int | None:
-    return None
 
 
 def _width(data_type: DataType) -> int | None:

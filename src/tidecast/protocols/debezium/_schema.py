@@ -29,10 +29,6 @@ class Form:
     version: int | None = 1
 
 
-def _string(data_type: DataType) -> Form:
-    return Form("string")
-
-
 def _integer(data_type: DataType) -> Form:
     return Form(_INTEGERS[data_type.mysql_type][data_type.unsigned])
 
@@ -75,7 +71,8 @@ _BINARY_NAMES = {"char": "binary", "varchar": "varbinary", "var_string": "varbin
 
 def form(data_type: DataType) -> Form:
     """Return the form of a MySQL type."""
-    return _FORMS.get(data_type.kind, _string)(data_type)
+    make = _FORMS.get(data_type.kind)
+    return make(data_type) if make else Form("string")
 
 
 def tidb_type(data_type: DataType) -> str:

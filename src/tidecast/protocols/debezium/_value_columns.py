@@ -45,7 +45,8 @@ _ONE_BIT = pa.scalar(b"\x00", pa.large_binary())
 def json_column(column: Column, value: pa.Array, options: DebeziumOptions) -> pa.Array:
     """Return a column's values as JSON text, never null. In: see `tidecast.values.arrow_type`."""
     known = known_values(column, value, options)
-    written = _WRITERS.get(column.data_type.kind, _text)(column.data_type, known)
+    write = _WRITERS.get(column.data_type.kind)
+    written = write(column.data_type, known) if write else json_string(known, QUOTING)
     return pc.fill_null(written, "0" if shows_unreal_days(column) else "null") if written.null_count else written
 
 
@@ -73,10 +74,6 @@ def _early_as_zero(moment: pa.Array, zone: str) -> pa.Array:
     mask = np.zeros(len(moment), bool)
     mask[before] = True
     return pc.if_else(pa.array(mask), pa.scalar(_ZERO, moment.type), moment)
-
-
-def _text(data_type: DataType, value: pa.Array) -> pa.Array:
-    return json_string(value, QUOTING)
 
 
 def _integer(data_type: DataType, value: pa.Array) -> pa.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from types import NoneType
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tidecast.model import Column, DataType, Kind, Reason, TableSchema
+from tidecast.model import Column, Kind, Reason, TableSchema
 from tidecast.protocols._decoded import CHECKSUM, TAG
 from tidecast.protocols.simple._heads import KINDS, NO_KIND, SIDES, Cells, Heads, Side
 from tidecast.protocols.simple._times import utc_of
@@ -175,7 +175,13 @@ def _cells(column: Column, rows: list[Members], zone: str) -> Cells:
     raw = _member(rows, column.name)
     missing = None in raw
     present = np.array([value is not None for value in raw], bool) if missing else np.ones(len(raw), bool)
-    values = _READERS.get(column.data_type.kind, _plain)(column.data_type, raw, zone)
+    match column.data_type.kind:
+        case Kind.BINARY:
+            values = bytes_of_base64(_texts(raw))
+        case Kind.TIMESTAMP:
+            values = _timestamps(raw, zone)
+        case _:
+            values = from_text(column.data_type, _texts(raw))
     wrong = present & ~valid(values) if values.null_count else None
     named = np.array([column.name in row for row in rows], bool) if missing else None
     return Cells(values, wrong if wrong is not None and wrong.any() else None, named)
@@ -188,25 +194,16 @@ def _texts(values: Sequence[Any]) -> pa.Array:
     except pa.ArrowTypeError:
         if float in {*map(type, values)}:
             raise _InexactNumber from None
-        return pa.array([_TEXT_OF.get(type(value), _no_text)(value) for value in values], TEXT)
+        return pa.array(map(_text, values), TEXT)
 
 
-def _no_text(value: object) -> None:
-    return None
+def _text(value: Any) -> str | None:
+    if type(value) is bool:
+        return str(value).lower()
+    return str(value) if type(value) in (str, int) else None
 
 
-_TEXT_OF: dict[type, Callable[[Any], str | None]] = {str: str, int: str, bool: lambda value: str(value).lower()}
-
-
-def _plain(data_type: DataType, raw: list[Any], zone: str) -> pa.Array:
-    return from_text(data_type, _texts(raw))
-
-
-def _binary(data_type: DataType, raw: list[Any], zone: str) -> pa.Array:
-    return bytes_of_base64(_texts(raw))
-
-
-def _timestamp(data_type: DataType, raw: list[Any], zone: str) -> pa.Array:
+def _timestamps(raw: list[Any], zone: str) -> pa.Array:
     """Read objects of a value and its zone; old messages have the value alone."""
     values = [value.get("value") if type(value) is dict else value for value in raw]
     zones = [value.get("location") if type(value) is dict else None for value in raw]
@@ -216,9 +213,3 @@ def _timestamp(data_type: DataType, raw: list[Any], zone: str) -> pa.Array:
 
 
 _NO_ZONE = "none"
-
-
-_READERS: dict[Kind, Callable[[DataType, list[Any], str], pa.Array]] = {
-    Kind.BINARY: _binary,
-    Kind.TIMESTAMP: _timestamp,
-}
