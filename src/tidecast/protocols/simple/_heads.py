@@ -70,12 +70,9 @@ class Messages(Protocol):
     `unreadable` is the reason of a message that is none. `checksum` is a struct (see `CHECKSUM`) per message.
     """
 
+    unreadable: Reason
     heads: Heads
     checksum: pa.StructArray
-
-    @property
-    def unreadable(self) -> Reason:
-        """See above."""
 
     def sides(self, chosen: np.ndarray, schema: TableSchema, zone: str) -> tuple[dict[str, Side], np.ndarray]:
         """Return the sides of some rows by name, as far as any of them has one, and which rows cannot be read.

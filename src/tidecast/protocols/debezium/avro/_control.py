@@ -14,7 +14,6 @@ from tidecast.model import Ddl
 from tidecast.protocols._codec import Message
 from tidecast.protocols.debezium._encode import encode_watermark
 from tidecast.protocols.debezium._encode_ddl import DdlHistory, encode_ddl
-from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.protocols.debezium.avro._connect import avro_schema
 from tidecast.protocols.debezium.avro._options import DebeziumAvroOptions
 from tidecast.protocols.debezium.avro._schema import source_schema
@@ -32,7 +31,9 @@ class Control(NamedTuple):
 
     def encoded(self) -> bytes:
         """Return it as Avro, without what tells the schema."""
-        return record(self.schema, self.payload)
+        out = io.BytesIO()
+        schemaless_writer(out, _parsed(self.schema), self.payload)
+        return out.getvalue()
 
 
 def ddl_parts(
@@ -42,13 +43,13 @@ def ddl_parts(
 
     TiCDC registers these schemas once, with the database of the first schema change.
     """
-    message = encode_ddl(ddl, _as_json(options), history, build_ts=build_ts)
+    message = encode_ddl(ddl, options, history, build_ts=build_ts)
     return message and (_control(message[0], database, options), _control(message[1], database, options))
 
 
 def watermark_parts(commit_ts: int, options: DebeziumAvroOptions, build_ts: int) -> tuple[Control, Control]:
     """Return key and value of a watermark."""
-    key, value = encode_watermark(commit_ts, _as_json(options), build_ts)
+    key, value = encode_watermark(commit_ts, options, build_ts)
     return _control(key or b"", WATERMARK, options), _control(value, WATERMARK, options)
 
 
@@ -61,21 +62,8 @@ def encode_avro_watermark(
     return key, value
 
 
-def record(schema: str, payload: dict[str, Any]) -> bytes:
-    """Return a payload as a record of a schema."""
-    out = io.BytesIO()
-    schemaless_writer(out, _parsed(schema), payload)
-    return out.getvalue()
-
-
-def _as_json(options: DebeziumAvroOptions) -> DebeziumOptions:
-    """Return the options of the JSON form, whose messages bring the schemas that become Avro's."""
-    return DebeziumOptions(
-        enable_tidb_extension=options.enable_tidb_extension, cluster_id=options.cluster_id, zone=options.zone
-    )
-
-
 def _control(message: bytes, database: str, options: DebeziumAvroOptions) -> Control:
+    """Return a key or value in JSON as Avro: it brings the schema that becomes Avro's."""
     found = orjson.loads(message)
     connect, payload = found["schema"], found["payload"]
     source = source_schema(database, options, of_rows=False)
