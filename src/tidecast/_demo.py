@@ -129,10 +129,8 @@ def _in_session(session: SparkSession, base: Path, progress: Progress) -> Demo:
     progress("publishing as Avro, as Debezium and as Simple", 1, _STAGES)
     log_file, changefeed = base / _LOG / f"{_SHOP}.jsonl.gz", base / _LOG / f"{_SHOP}.toml"
     configs = [load_config(avro, str(changefeed), registry), *map(load_config, others.values())]
-    with (
-        read(session, f"{log_file.as_uri()}?protocol=simple", tz="UTC") as log,
-        open_registry(registry) as schemas,
-    ):
+    schemas = open_registry(registry)
+    with read(session, f"{log_file.as_uri()}?protocol=simple", tz="UTC") as log:
         # Side by side: while one is planned, another runs.
         published, *published_too = parallel_map(lambda config: _publish(log, config, schemas), configs)
     progress("verifying every row's checksum, and applying to tables", 2, _STAGES)

@@ -88,9 +88,9 @@ def test_a_plan_tells_which_tables_leave_and_how(spark: SparkSession, tmp_path: 
     versions = tuple(changes(spark, schema) for schema in tables)
     events = Events(versions, versions[0].frame.select(*RECORD.fieldNames(), "reason", "detail"))
     sink = open_topics(settings.place)
-    with open_registry(registry) as schemas:
-        orders, secret, log = plan([t.schema for t in events.tables], events.ddl, settings, sink, schemas)
-        codec = codec_for(settings.protocol, settings.codec_options("UTC", "default"), schemas)
+    schemas = open_registry(registry)
+    orders, secret, log = plan([t.schema for t in events.tables], events.ddl, settings, sink, schemas)
+    codec = codec_for(settings.protocol, settings.codec_options("UTC", "default"), schemas)
     assert (orders.table, orders.topic, orders.handle_key, orders.partitions) == (
         "shop.orders",
         "shop_orders",

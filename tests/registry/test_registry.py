@@ -95,11 +95,11 @@ def text(found: RegisteredSchema | None) -> str | None:
 class TestEveryRegistry:
     def test_a_schema_is_found_by_its_id(self, place: Place) -> None:
         subject = fresh()
-        with place.open() as ours:
-            ours.check()
-            schema_id = ours.register(subject, record(ID))
-            assert subject in ours.subjects()
-            assert ours.versions(subject) == [1]
+        ours = place.open()
+        ours.check()
+        schema_id = ours.register(subject, record(ID))
+        assert subject in ours.subjects()
+        assert ours.versions(subject) == [1]
         assert text(place.open().schema(schema_id)) == record(ID)
 
     def test_registering_twice_changes_nothing(self, place: Place) -> None:

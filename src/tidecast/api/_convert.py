@@ -53,12 +53,12 @@ class _Route:
         check_publishable(settings)
         return cls(origin, settings, settings.open_sink(origin.zone))
 
-    def registry(self, stack: ExitStack) -> Registry | None:
+    def registry(self) -> Registry | None:
         """Open the registry that the sink needs, if it needs one, and ask whether it is there."""
         needed = protocol_named(self.settings.protocol).needs_registry
         if not needed or not self.settings.schema_registry:
             return None
-        registry = stack.enter_context(open_registry(self.settings.schema_registry))
+        registry = open_registry(self.settings.schema_registry)
         registry.check()
         return registry
 
@@ -139,10 +139,9 @@ def convert(
         spark=spark,
     )
     settings = route.settings
-    with ExitStack() as stack:
-        registry = route.registry(stack)
-        route.topics.ensure(settings.default_topic)
-        events = stack.enter_context(route.source.events(progress))
+    registry = route.registry()
+    route.topics.ensure(settings.default_topic)
+    with route.source.events(progress) as events:
         progress("publishing rows", 0, row_count(events))
         return publish(
             with_commit_ts(events),
@@ -188,8 +187,8 @@ def plan(
         tz=tz,
         spark=spark,
     )
+    registry = route.registry()
     with ExitStack() as stack:
-        registry = route.registry(stack)
         here = route.here(progress)
         if here:
             schemas, ddl = here.schemas(), here.ddl()

@@ -65,8 +65,6 @@ def serve(
     check_exclusive(home, "--data-dir")
     listener = Listener.open(addr, access)
     with ExitStack() as stack:
-        if checked.registry is not None:
-            stack.enter_context(checked.registry)
         runner = SparkRunner(
             checked.session,
             checked.uri,

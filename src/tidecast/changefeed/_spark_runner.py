@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter, ValidationError
@@ -90,10 +89,10 @@ class SparkRunner:
     def check(self, config: ChangefeedConfig) -> None:
         """Connect to the sink and its registry and make the default topic ready. Raises TidecastError."""
         check_publishable(config)
-        with _registry_of(config) as registry:
-            if registry:
-                registry.check()
-            config.open_sink(self._zone).ensure(config.default_topic)
+        registry = _registry_of(config)
+        if registry:
+            registry.check()
+        config.open_sink(self._zone).ensure(config.default_topic)
 
     def tables(self) -> Sequence[TableSchema]:
         """Return the newest schema of every table that the source has, and of every view, as far as it goes now."""
@@ -139,7 +138,8 @@ class SparkRunner:
         state = self._checkpoint(job)
         stream = self._stream(job.id, job.folder)
         bootstraps = bootstraps_of(job.config, state.bootstraps.encode())
-        with source_errors(self._source), _registry_of(job.config) as registry:
+        with source_errors(self._source):
+            registry = _registry_of(job.config)
             batch = stream.next(self._step)
             if batch is None:
                 if self._announce(job, state, bootstraps, registry):
@@ -244,10 +244,7 @@ class SparkRunner:
         self._state(job).write(_CHECKPOINT.dump_json(state))
 
 
-@contextmanager
-def _registry_of(config: ChangefeedConfig) -> Iterator[Registry | None]:
+def _registry_of(config: ChangefeedConfig) -> Registry | None:
     if not (config.schema_registry and protocol_named(config.protocol).needs_registry):
-        yield None
-        return
-    with open_registry(config.schema_registry) as registry:
-        yield registry
+        return None
+    return open_registry(config.schema_registry)

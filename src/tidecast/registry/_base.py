@@ -8,8 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, TypeGuard, TypeVar
+from typing import Any, Literal, NamedTuple, TypeGuard, TypeVar
 from uuid import UUID
 
 from tidecast._errors import SchemaRefused, Unreachable
@@ -180,14 +179,3 @@ class Registry(ABC):
     @abstractmethod
     def refusal(self, subject: str, schema: str) -> str | None:
         """Return why the registry would refuse this schema, None where it would take it. Registers nothing."""
-
-    def close(self) -> None:  # noqa: B027 - not every registry holds something
-        """Let go of what the object holds open."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
