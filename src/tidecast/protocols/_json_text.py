@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from tidecast.values import Quoting
 
@@ -21,6 +23,18 @@ def quoting(escapes: Mapping[str, str]) -> Quoting:
     """Return how texts become strings in which some characters are escaped."""
     table = str.maketrans(dict(escapes))
     return Quoting(bytes({c.encode()[0] for c in escapes}), lambda text: f'"{text.translate(table)}"')
+
+
+Pieces = list[pa.Array | str]
+"""Texts to be put one behind the other: one per row, or one for all."""
+
+
+def members(values: Iterable[tuple[str, Pieces]], quote: Callable[[str], str]) -> Pieces:
+    """Return an object with these members, each a name and its values in JSON."""
+    pieces: Pieces = []
+    for name, value in values:
+        pieces += [f"{',' if pieces else '{'}{quote(name)}:", *value]
+    return [*pieces, "}" if pieces else "{}"]
 
 
 class JsonText(NamedTuple):

@@ -13,7 +13,7 @@ from tidecast._go import MARKUP, to_json
 from tidecast.model import LOGICAL_BITS, Column, Kind, Op
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
-from tidecast.protocols._json_text import ESCAPES, quoting
+from tidecast.protocols._json_text import ESCAPES, Pieces, members, quoting
 from tidecast.protocols._unencodable import without_digits
 from tidecast.protocols.canal_json._column_types import mysql_type, sql_type
 from tidecast.protocols.canal_json._message import ROW_OPS
@@ -31,8 +31,6 @@ from tidecast.values import (
     to_numpy,
     valid,
 )
-
-Pieces = list[pa.Array | str]
 
 _GO = quoting(ESCAPES | MARKUP)
 """How values become strings."""
@@ -87,10 +85,8 @@ class CanalEncoder(Encoder):
         schema, whole = table.schema, self.options.content_compatible
         head = {"id": 0, "database": schema.database, "table": schema.table, "pkNames": [*schema.primary_key]}
         types = {c.name: mysql_type(c.data_type, whole=whole) for c in sorted(columns, key=lambda c: c.name.encode())}
-        row, pieces = rows.image, Pieces()
-        for column in columns:
-            pieces.append(f"{',' if pieces else '{'}{to_json(column.name)}:")
-            pieces.append(sql_type(column.data_type, field(row, column.name)))
+        row = rows.image
+        numbers: dict[str, Pieces] = {c.name: [sql_type(c.data_type, field(row, c.name))] for c in columns}
         return [
             to_json({**head, "isDdl": False, "type": kind})[:-1],
             ',"es":',
@@ -98,18 +94,18 @@ class CanalEncoder(Encoder):
             ',"ts":',
             str(made_at) if isinstance(made_at, int) else pa.array(made_at).cast(TEXT),
             ',"sql":"","sqlType":',
-            *(pieces or ["{"]),
-            f'}},"mysqlType":{to_json(types)}',
+            *members(numbers.items(), to_json),
+            f',"mysqlType":{to_json(types)}',
         ]
 
     def _sides(self, op: Op, rows: Rows, columns: Sequence[Column]) -> Pieces:
         """Return the pieces of `old` and `data`. The old row of an update that nobody knows is null."""
         texts = {c.name: self._texts(c, field(rows.image, c.name)) for c in columns}
-        data: Pieces = [',"data":[', *_object(columns, texts), "]"]
+        data: Pieces = [',"data":[', *_object(texts), "]"]
         if op is not Op.UPDATE:
             return [',"old":null', *data]
         before = {c.name: self._texts(c, field(rows.old, c.name)) for c in columns}
-        old = _changed(columns, before, texts) if self.options.only_updated else _object(columns, before)
+        old = _changed(columns, before, texts) if self.options.only_updated else _object(before)
         known = valid(rows.old)
         if known.all():
             return [',"old":[', *old, "]", *data]
@@ -137,11 +133,8 @@ class CanalEncoder(Encoder):
         return pc.fill_null(text, "null")
 
 
-def _object(columns: Sequence[Column], texts: dict[str, pa.Array]) -> Pieces:
-    pieces: Pieces = []
-    for column in columns:
-        pieces += [f"{',' if pieces else '{'}{to_json(column.name)}:", texts[column.name]]
-    return [*pieces, "}"]
+def _object(texts: dict[str, pa.Array]) -> Pieces:
+    return members(((name, [text]) for name, text in texts.items()), to_json)
 
 
 def _changed(columns: Sequence[Column], before: dict[str, pa.Array], after: dict[str, pa.Array]) -> Pieces:

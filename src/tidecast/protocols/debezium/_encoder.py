@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from tidecast.model import LOGICAL_BITS, Column, Op
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
+from tidecast.protocols._json_text import Pieces, members
 from tidecast.protocols._unencodable import first_named
 from tidecast.protocols.debezium._encode import source, tail
 from tidecast.protocols.debezium._json import dumps
@@ -19,8 +20,6 @@ from tidecast.protocols.debezium._options import DebeziumOptions
 from tidecast.protocols.debezium._schema import key_schema, value_schema
 from tidecast.protocols.debezium._value_columns import json_column
 from tidecast.values import BYTES, TEXT, field, joined, spread, to_numpy, valid
-
-Pieces = list[pa.Array | str]
 
 
 @dataclass(frozen=True)
@@ -84,11 +83,8 @@ class DebeziumEncoder(Encoder):
         return [spread(texts, places, len(side))]
 
     def _object(self, columns: Sequence[Column], side: pa.StructArray) -> Pieces:
-        pieces: Pieces = []
-        for n, column in enumerate(columns):
-            pieces.append(f"{',' if n else '{'}{dumps(column.name)}:")
-            pieces.append(json_column(column, field(side, column.name), self.options))
-        return [*pieces, "}" if pieces else "{}"]
+        values = ((c.name, [json_column(c, field(side, c.name), self.options)]) for c in columns)
+        return members(values, dumps)
 
 
 def without_values(table: RoutedTable, rows: Rows) -> Iterator[tuple[str, np.ndarray]]:

@@ -5,8 +5,7 @@ Source: Simple protocol, JSON text, row values; Other documents, Go's encoding/j
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,8 @@ import pyarrow.compute as pc
 
 from tidecast._go import MARKUP, to_json
 from tidecast.model import Column, DataType, Kind
+from tidecast.protocols._decoded import CHECKSUM
+from tidecast.protocols._json_text import Pieces, members
 from tidecast.protocols.simple._message import ROW_OPS, VERSION, RowMessages
 from tidecast.values import (
     BYTES,
@@ -30,9 +31,6 @@ from tidecast.values import (
     spread,
     valid,
 )
-
-Pieces = list[pa.Array | str]
-"""Texts to be put one behind the other: one per row, or one for all."""
 
 _GO = Quoting(PLAIN.odd + bytes({character.encode()[0] for character in MARKUP}), to_json)
 _TYPES = {op.value: kind for kind, op in ROW_OPS.items()}
@@ -76,10 +74,8 @@ def _number(values: np.ndarray) -> pa.Array:
 def _checksum(checksum: pa.StructArray) -> pa.Array:
     if checksum.null_count == len(checksum):
         return pa.nulls(len(checksum), TEXT)
-    pieces: Pieces = []
-    for name in ("version", "corrupted", "current", "previous"):
-        pieces += [f'{"," if pieces else ""}"{name}":', field(checksum, name).cast(TEXT)]
-    return _unless(~valid(checksum), [',"checksum":{', *pieces, "}"])
+    parts: Iterator[tuple[str, Pieces]] = ((f.name, [field(checksum, f.name).cast(TEXT)]) for f in CHECKSUM)
+    return _unless(~valid(checksum), [',"checksum":', *members(parts, to_json)])
 
 
 def _side(rows: RowMessages, name: str, side: pa.StructArray, zone: str) -> Pieces:
@@ -93,11 +89,8 @@ def _side(rows: RowMessages, name: str, side: pa.StructArray, zone: str) -> Piec
     return [spread(some, shown, len(side))]
 
 
-def _object(columns: Any, side: pa.StructArray, zone: str) -> Pieces:
-    pieces: Pieces = []
-    for column in columns:
-        pieces += [f"{',' if pieces else '{'}{to_json(column.name)}:", *_value(column, field(side, column.name), zone)]
-    return [*pieces, "}"]
+def _object(columns: Sequence[Column], side: pa.StructArray, zone: str) -> Pieces:
+    return members(((c.name, _value(c, field(side, c.name), zone)) for c in columns), to_json)
 
 
 def _value(column: Column, value: pa.Array, zone: str) -> Pieces:
