@@ -19,9 +19,9 @@ from tidecast.protocols.debezium._decode_schema import Field
 from tidecast.protocols.debezium._encode import CONNECTOR
 from tidecast.protocols.debezium._known import Known
 from tidecast.protocols.debezium._parse import OPS, SNAPSHOT, Problem, Said, said_of
+from tidecast.protocols.debezium.avro._control import read_message
 from tidecast.protocols.debezium.avro._fitting import fitting
 from tidecast.protocols.debezium.avro._layout import Layout, key_names, layout_of
-from tidecast.protocols.debezium.avro._message import read_message
 from tidecast.protocols.debezium.avro._records import Envelopes, Part, read_envelopes
 from tidecast.protocols.debezium.avro._values import column_of
 from tidecast.registry import Framing

@@ -1,20 +1,23 @@
-"""Schema changes and watermarks: the messages of JSON, made Avro. Source: Debezium protocol, Avro, DDL events."""
+"""Schema changes and watermarks, written and read as JSON has them. Source: Debezium protocol, Avro, DDL events."""
 
 from __future__ import annotations
 
 import io
 import json
+import struct
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
-from fastavro import parse_schema, schemaless_writer
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.schema import SchemaParseException
 
 from tidecast.model import Ddl
 from tidecast.protocols._codec import Message
 from tidecast.protocols.debezium._encode import encode_watermark
 from tidecast.protocols.debezium._encode_ddl import DdlHistory, encode_ddl
 from tidecast.protocols.debezium.avro._connect import avro_schema
+from tidecast.protocols.debezium.avro._layout import Layout
 from tidecast.protocols.debezium.avro._options import DebeziumAvroOptions
 from tidecast.protocols.debezium.avro._schema import source_schema
 
@@ -74,3 +77,31 @@ def _control(message: bytes, database: str, options: DebeziumAvroOptions) -> Con
 @lru_cache(256)
 def _parsed(schema: str) -> Any:
     return parse_schema(json.loads(schema))
+
+
+_WRONG = (
+    *(ValueError, TypeError, KeyError, IndexError, OverflowError, EOFError, RecursionError),
+    *(struct.error, SchemaParseException),
+)
+
+
+def read_message(layout: Layout, record: bytes) -> dict[str, Any] | None:
+    """Return what a message says, None where it is no record of its schema, or more than that."""
+    stream = io.BytesIO(record)
+    try:
+        payload = schemaless_reader(stream, _writer(layout), None)
+    except _WRONG:
+        return None
+    return payload if isinstance(payload, dict) and not stream.read(1) else None
+
+
+@lru_cache(1024)
+def _writer(layout: Layout) -> Any:
+    return parse_schema(_without_defaults(layout.schema))
+
+
+def _without_defaults(schema: Any) -> Any:
+    """Return a schema without the defaults of its fields, which are nothing to who reads by it, and may be wrong."""
+    if isinstance(schema, dict):
+        return {name: _without_defaults(member) for name, member in schema.items() if name != "default"}
+    return [*map(_without_defaults, schema)] if isinstance(schema, list) else schema
