@@ -73,14 +73,20 @@ class CsvDecoder(Decoder):
     def _rows(self, key: bytes, at: np.ndarray, lines: pa.Array, *, values: bool) -> tuple[Rows, list[Rejected]]:
         """Return the rows of a table version, and those lines that are none of it."""
         schema, meta = self.tables[key], self.form.meta
-        fields, counts = fields_of(lines, self.form, len(meta) + len(schema.columns))
+        expected = len(meta) + len(schema.columns)
+        fields, counts = fields_of(lines, self.form, expected)
         told = dict(zip(meta, fields, strict=False))
         rejected: list[Rejected] = []
-        good = np.ones(len(at), bool)
-        for wrong, detail in self._wrong(schema, told, counts):
+        good = counts == expected
+        if not good.all():
+            what = f"where {expected} are expected: {', '.join(meta)}, and {len(schema.columns)} columns"
+            shown = (f"has {n} fields, {what}" if n else "cannot be split into fields" for n in counts[~good])
+            details = pa.array((f"the line {text}" for text in shown), TAG)
+            rejected.append(Rejected.of(at[~good], Reason.BAD_MESSAGE, details))
+        for wrong, detail in self._wrong(schema, told):
             new = good & wrong
             if new.any():
-                rejected.append(Rejected.of(at[new], Reason.BAD_MESSAGE, detail(np.flatnonzero(new))))
+                rejected.append(Rejected.of(at[new], Reason.BAD_MESSAGE, detail))
                 good &= ~new
         if not good.all():
             kept = pa.array(np.flatnonzero(good))
@@ -92,32 +98,19 @@ class CsvDecoder(Decoder):
         made = Rows.of_places(version, at, pa.array(map(str, ops), TAG), commit_ts)
         return (self._with_values(made, fields[len(meta) :]) if values else made), rejected
 
-    def _wrong(
-        self, schema: TableSchema, told: Mapping[str, pa.Array], counts: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, Callable[[np.ndarray], pa.Array]]]:
-        """Yield the faults that lines may have before their values: which have it, and its text for some of these."""
-        expected = len(self.form.meta) + len(schema.columns)
-        what = f"where {expected} are expected: {', '.join(self.form.meta)}, and {len(schema.columns)} columns"
-
-        def fields_there(rows: np.ndarray) -> pa.Array:
-            shown = (f"has {n} fields, {what}" if n else "cannot be split into fields" for n in counts[rows])
-            return pa.array((f"the line {text}" for text in shown), TAG)
-
-        def said(text: str) -> Callable[[np.ndarray], pa.Array]:
-            return lambda rows: pa.array([text] * len(rows), TAG)
-
-        yield counts != expected, fields_there
+    def _wrong(self, schema: TableSchema, told: Mapping[str, pa.Array]) -> Iterator[tuple[np.ndarray, str]]:
+        """Yield the faults that lines may have before their values: which have it, and its text."""
         operation = pc.is_in(told["operation"], pa.array([*_OPS], BYTES))
-        yield ~np.asarray(operation), said("its operation is none of I, U, D")
+        yield ~np.asarray(operation), "its operation is none of I, U, D"
         for name, value in (("table", schema.table), ("schema", schema.database)):
             same = pc.fill_null(pc.equal(told[name], pa.scalar(value.encode(), BYTES)), False)
-            yield ~np.asarray(same), said(f"its {name} is not {value}, as the schema file says")
+            yield ~np.asarray(same), f"its {name} is not {value}, as the schema file says"
         if "commit-ts" in told:
             read = whole(text_of_bytes(told["commit-ts"]), pa.int64())
-            yield np.asarray(pc.fill_null(pc.less(read, 0), True)), said("its commit-ts is no TSO")
+            yield np.asarray(pc.fill_null(pc.less(read, 0), True)), "its commit-ts is no TSO"
         if "is-update" in told:
             truth = pc.is_in(told["is-update"], pa.array([b"true", b"false"], BYTES))
-            yield ~np.asarray(truth), said("its is-update is neither true nor false")
+            yield ~np.asarray(truth), "its is-update is neither true nor false"
 
     def _with_values(self, rows: Rows, fields: list[pa.Array]) -> Rows:
         """Return rows with the values of their columns."""
