@@ -17,7 +17,7 @@ from tidecast.protocols._unencodable import first_named
 from tidecast.protocols.debezium._encode import source, tail
 from tidecast.protocols.debezium._json import dumps
 from tidecast.protocols.debezium._options import DebeziumOptions
-from tidecast.protocols.debezium._schema import key_schema, value_schema
+from tidecast.protocols.debezium._schema import key_columns, key_schema, value_schema
 from tidecast.protocols.debezium._value_columns import json_column
 from tidecast.values import BYTES, TEXT, field, joined, spread, to_numpy, valid
 
@@ -40,10 +40,8 @@ class DebeziumEncoder(Encoder):
 
     def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return the handle key's columns, whatever the selector says; an empty object for a table without one."""
-        keys = {*table.schema.handle_key}
-        columns = [c for c in table.schema.columns if c.name in keys]
         end = tail(key_schema(table.schema, self.options), self.options).decode() if self.whole else ""
-        return self._message([*self._object(columns, rows.image), end], len(rows.at))
+        return self._message([*self._object(key_columns(table.schema), rows.image), end], len(rows.at))
 
     def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return a row's message. An update whose old row is not known is written as one without old values."""

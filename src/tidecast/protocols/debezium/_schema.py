@@ -86,13 +86,22 @@ def tidb_type(data_type: DataType) -> str:
 
 def key_schema(schema: TableSchema, options: DebeziumOptions) -> JsonObject:
     """Return the schema of a row's key: the columns of the table's handle key."""
-    keys = set(schema.handle_key)
     return {
         "type": "struct",
         "name": f"{_prefix(schema, options)}.Key",
         "optional": False,
-        "fields": [column_schema(c, options.enable_tidb_extension) for c in schema.columns if c.name in keys],
+        "fields": [column_schema(c, options.enable_tidb_extension) for c in key_columns(schema)],
     }
+
+
+def key_columns(schema: TableSchema) -> list[TableColumn]:
+    """Return the columns of keys, in table order."""
+    return [c for c in schema.columns if c.name in schema.handle_key]
+
+
+def value_columns(schema: TableSchema, columns: frozenset[str] | None) -> list[TableColumn]:
+    """Return the columns of values, in table order. `columns` are those that a selector lets through, None for all."""
+    return [c for c in schema.columns if columns is None or c.name in columns]
 
 
 def value_schema(schema: TableSchema, options: DebeziumOptions, columns: frozenset[str] | None) -> JsonObject:
@@ -100,9 +109,9 @@ def value_schema(schema: TableSchema, options: DebeziumOptions, columns: frozens
 
     A virtual column, which never has a value, is in it twice.
     """
-    shown = [c for c in schema.columns if columns is None or c.name in columns]
     virtual = [c for c in schema.columns if c.virtual]
-    fields = [column_schema(c, options.enable_tidb_extension) for c in (*shown, *virtual)]
+    shown = (*value_columns(schema, columns), *virtual)
+    fields = [column_schema(c, options.enable_tidb_extension) for c in shown]
     name = f"{_prefix(schema, options)}.Value"
     row: JsonObject = {"type": "struct", "optional": True, "name": name}
     return {

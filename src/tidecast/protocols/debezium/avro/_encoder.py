@@ -20,15 +20,9 @@ from tidecast.protocols._registered import SchemaIds, schema_key
 from tidecast.protocols._unencodable import first_named
 from tidecast.protocols.debezium._encode import CONNECTOR, VERSION
 from tidecast.protocols.debezium._encoder import shown_columns, without_values
+from tidecast.protocols.debezium._schema import key_columns, value_columns
 from tidecast.protocols.debezium.avro._options import DebeziumAvroOptions
-from tidecast.protocols.debezium.avro._schema import (
-    goes_as_text,
-    is_large,
-    key_columns,
-    key_schema,
-    value_columns,
-    value_schema,
-)
+from tidecast.protocols.debezium.avro._schema import goes_as_text, is_large, key_schema, value_schema
 from tidecast.protocols.debezium.avro._write_values import avro_column
 from tidecast.registry import header
 from tidecast.values import BYTES, field, joined, nulls, spread, to_numpy, valid

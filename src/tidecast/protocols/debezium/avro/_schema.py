@@ -10,7 +10,7 @@ from tidecast.model import Column, Kind, TableSchema, sanitize
 from tidecast.protocols._registered import check_names
 from tidecast.protocols.debezium._decode_schema import DECIMAL
 from tidecast.protocols.debezium._options import DebeziumOptions
-from tidecast.protocols.debezium._schema import SOURCE_SCHEMA, column_schema
+from tidecast.protocols.debezium._schema import SOURCE_SCHEMA, column_schema, key_columns, value_columns
 from tidecast.protocols.debezium.avro._connect import avro_schema
 from tidecast.protocols.debezium.avro._options import DebeziumAvroOptions
 
@@ -23,7 +23,10 @@ def key_schema(schema: TableSchema, options: DebeziumAvroOptions) -> str:
 
 
 def value_schema(schema: TableSchema, options: DebeziumAvroOptions, columns: frozenset[str] | None) -> str:
-    """Return the schema of a table's values. `columns` are those that a selector lets through, None for all."""
+    """Return the schema of a table's values. `columns` are those that a selector lets through, None for all.
+
+    It has a virtual column once, unlike JSON's.
+    """
     prefix = _prefix(schema, options)
     if prefix == _source_name(schema.database, options):
         raise EncodeError(
@@ -40,17 +43,6 @@ def value_schema(schema: TableSchema, options: DebeziumAvroOptions, columns: fro
         {"type": "int64", "optional": False, "field": "ts_ms"},
     ]
     return avro_schema(_struct(f"{prefix}Envelope", fields) | {"version": 1})
-
-
-def key_columns(schema: TableSchema) -> list[Column]:
-    """Return the columns of keys, in table order."""
-    keys = {*schema.handle_key}
-    return [c for c in schema.columns if c.name in keys]
-
-
-def value_columns(schema: TableSchema, columns: frozenset[str] | None) -> list[Column]:
-    """Return the columns of values, in table order; a virtual one, which JSON has twice, once."""
-    return [c for c in schema.columns if columns is None or c.name in columns]
 
 
 def source_schema(database: str, options: DebeziumOptions, *, of_rows: bool) -> Json:
