@@ -63,14 +63,18 @@ def bytes_of_base64(text: pa.Array) -> pa.Array:
 
 def bytes_read(text: pa.Array, read: Callable[[str], bytes]) -> pa.Array:
     """Return the bytes that are read from each text; null for one of which `read` raises ValueError."""
+    texts = text.to_pylist()
+    try:
+        return pa.array([t if t is None else read(t) for t in texts], BYTES)
+    except ValueError:  # one of them
+        return pa.array([t if t is None else _tried(read, t) for t in texts], BYTES)
 
-    def tried(one: str | None) -> bytes | None:
-        try:
-            return None if one is None else read(one)
-        except ValueError:
-            return None
 
-    return pa.array(map(tried, text.to_pylist()), BYTES)
+def _tried(read: Callable[[str], bytes], text: str) -> bytes | None:
+    try:
+        return read(text)
+    except ValueError:
+        return None
 
 
 def _matching(text: pa.Array, pattern: str) -> pa.Array:
