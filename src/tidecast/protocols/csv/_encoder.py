@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,6 +19,7 @@ from tidecast.protocols._unencodable import without_digits
 from tidecast.values import (
     BYTES,
     TEXT,
+    base64_text,
     bit_number,
     decimal_text,
     field,
@@ -73,10 +73,10 @@ class CsvEncoder(Encoder):
 
     def _lines(self, table: RoutedTable, rows: Rows, image: pa.StructArray, op: pa.Array, update: pa.Array) -> pa.Array:
         letters = {one.value: letter for one, letter in _OPERATIONS.items()}
-        told = {
+        told: dict[str, pa.Array | str] = {
             "operation": self._quoted(pa.array([letters[one] for one in op.to_pylist()], TEXT)),
-            "table": self._constant(table.schema.table, len(rows.at)),
-            "schema": self._constant(table.schema.database, len(rows.at)),
+            "table": self._constant(table.schema.table),
+            "schema": self._constant(table.schema.database),
             "commit-ts": pa.array(to_numpy(rows.commit_ts)).cast(TEXT),
             "is-update": update.cast(TEXT),
         }
@@ -87,10 +87,8 @@ class CsvEncoder(Encoder):
             pieces += [pc.fill_null(self._text(column, field(image, column.name)), self.form.null), self.form.delimiter]
         return joined(pieces[:-1], TEXT).cast(BYTES)
 
-    def _constant(self, text: str, count: int) -> pa.Array:
-        return pa.DictionaryArray.from_arrays(
-            pa.array(np.zeros(count, np.int32)), self._quoted(pa.array([text], TEXT))
-        ).cast(TEXT)
+    def _constant(self, text: str) -> str:
+        return str(self._quoted(pa.array([text], TEXT))[0].as_py())
 
     def _text(self, column: Column, value: pa.Array) -> pa.Array:
         """Return a column's values as fields; null for NULL."""
@@ -104,10 +102,9 @@ class CsvEncoder(Encoder):
         return self._quoted(decimal_text(value) if kind is Kind.DECIMAL else value.cast(TEXT))
 
     def _of_bytes(self, value: pa.Array) -> pa.Array:
-        write: Callable[[bytes], str] = bytes.hex
         if self.form.binary_encoding_method == "base64":
-            write = _base64
-        return pa.array([None if one is None else write(one) for one in value.to_pylist()], TEXT)
+            return base64_text(value)
+        return pa.array([None if one is None else one.hex() for one in value.to_pylist()], TEXT)
 
     def _quoted(self, text: pa.Array) -> pa.Array:
         if self.form.quote:
@@ -124,10 +121,6 @@ def csv_header(table: RoutedTable, form: CsvFormat) -> str:
     """Return the line that names a file's fields, without a terminator."""
     names = [*(f"ticdc-meta${name}" for name in form.meta), *(column.name for column in table.selected.columns)]
     return form.delimiter.join(f"{form.quote}{name}{form.quote}" for name in names)
-
-
-def _base64(value: bytes) -> str:
-    return base64.b64encode(value).decode()
 
 
 def _real(value: pa.Array) -> pa.Array:
