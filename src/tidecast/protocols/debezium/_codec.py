@@ -59,8 +59,6 @@ class DebeziumCodec(Codec):
     @property
     def watermark(self) -> Callable[[int], Message] | None:
         """A function from a TSO to a watermark's message; None without TiDB's extension."""
-        return (
-            partial(encode_watermark, options=self._options, build_ts=self._build_ts)
-            if self._options.enable_tidb_extension
-            else None
-        )
+        if not self._options.enable_tidb_extension:
+            return None
+        return partial(encode_watermark, options=self._options, build_ts=self._build_ts)

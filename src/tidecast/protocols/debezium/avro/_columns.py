@@ -114,10 +114,7 @@ class DebeziumAvroDecoder(RegisteredDecoder):
         layout = self._layout(value[: self.framing.length])
         if isinstance(layout, tuple):
             return layout
-        return _said(layout, value[self.framing.length :], self._not_a_record(value))
-
-    def _not_a_record(self, head: bytes) -> Problem:
-        return not_a_record(head, self.framing)
+        return _said(layout, value[self.framing.length :], not_a_record(value, self.framing))
 
     def _layout(self, head: bytes) -> Layout | Problem:
         text = self._text(head)
