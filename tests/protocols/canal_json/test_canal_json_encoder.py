@@ -85,3 +85,10 @@ def test_large_rows_show_their_handle_keys(claimed: bool, decoded: GoldenEvents)
             {"claimCheckLocation": "s3://claims/1.json"} if claimed else {"onlyHandleKey": True}
         )
     assert made
+
+
+def test_a_row_of_which_no_column_leaves_is_json_still(decoded: GoldenEvents) -> None:
+    (table,) = decoded("simple-json").only({("orc", "t_uk")}).tables
+    options = OPTIONS["canal-json-ext"]
+    made = encoded(table.frame, table.schema, lambda rows: CanalEncoder(options, 1), columns=frozenset())
+    assert {json.dumps(json.loads(one.value or b"")["data"]) for one in made} == {"[{}]"}
