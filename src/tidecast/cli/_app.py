@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,12 +36,18 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _configured(source: str, toml: str | None) -> str:
-    if toml is None:
-        return source
-    from tidecast.config import configured_source  # which no command needs to show its help
+def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a command was given, of its parameters, which have the names of its function's.
 
-    return configured_source(source, toml)
+    What it was not given is the function's to choose. The source comes with what `--source-config` tells of it.
+    """
+    given = {name: value for name, value in parameters.items() if value not in (None, []) and name != "as_json"}
+    toml = given.pop("source_config", None)
+    if toml and "source" in given:
+        from tidecast.config import configured_source  # which no command needs to show its help
+
+        given["source"] = configured_source(given["source"], toml)
+    return given
 
 
 @app.callback()
@@ -178,7 +185,7 @@ def convert(
     schema_registry: Registry = None,
     source_schema_registry: SourceRegistry = None,
     source_config: SourceConfig = None,
-    zone: Zone = None,
+    tz: Zone = None,
     cluster_id: ClusterId = "default",
     dead_letters: DeadLetters = None,
     on_error: Policy = OnError.DEAD_LETTER,
@@ -188,20 +195,9 @@ def convert(
 
     Reads the topic up to its current end, then stops.
     """
-    source = _configured(source, source_config)
+    given = _given(locals())
     with progress(as_json) as step:
-        result = tidecast.convert(
-            source,
-            sink,
-            config=config,
-            schema_registry=schema_registry,
-            source_schema_registry=source_schema_registry,
-            tz=zone,
-            cluster_id=cluster_id,
-            dead_letters=dead_letters,
-            on_error=on_error,
-            progress=step,
-        )
+        result = tidecast.convert(**given, progress=step)
     _show.published(result, as_json)
 
 
@@ -217,7 +213,7 @@ def plan(
     schema_registry: Registry = None,
     source_schema_registry: SourceRegistry = None,
     source_config: SourceConfig = None,
-    zone: Zone = None,
+    tz: Zone = None,
     cluster_id: ClusterId = "default",
     as_json: Json = False,
 ) -> None:
@@ -225,18 +221,9 @@ def plan(
 
     Shows topics, partitions, schemas that the registry would refuse, and columns that would lose information.
     """
-    source = _configured(source, source_config)
+    given = _given(locals())
     with progress(as_json) as step:
-        result = tidecast.plan(
-            source,
-            sink,
-            config=config,
-            schema_registry=schema_registry,
-            source_schema_registry=source_schema_registry,
-            tz=zone,
-            cluster_id=cluster_id,
-            progress=step,
-        )
+        result = tidecast.plan(**given, progress=step)
     _show.planned(result, as_json)
 
 
@@ -246,7 +233,7 @@ def verify(
     source: Source,
     schema_registry: Registry = None,
     source_config: SourceConfig = None,
-    zone: Zone = None,
+    tz: Zone = None,
     mismatches: Annotated[
         str | None, typer.Option(metavar="DIR", help="The folder to write mismatches to, as JSON Lines.")
     ] = None,
@@ -254,17 +241,10 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check the checksum of every row; exit with 1 on a mismatch."""
-    source = _configured(source, source_config)
+    given = _given(locals())
     with progress(as_json) as step:
-        result = tidecast.verify(
-            source,
-            schema_registry=schema_registry,
-            tz=zone,
-            mismatches=mismatches,
-            dead_letters=dead_letters,
-            progress=step,
-        )
-    _show.verified(result, as_json, source, {"--schema-registry": schema_registry, "--tz": zone})
+        result = tidecast.verify(**given, progress=step)
+    _show.verified(result, as_json, given["source"], {"--schema-registry": schema_registry, "--tz": tz})
     if not result.ok:
         raise typer.Exit(MISMATCH)
 
@@ -276,7 +256,7 @@ def replicate(
     to: To,
     schema_registry: Registry = None,
     source_config: SourceConfig = None,
-    zone: Zone = None,
+    tz: Zone = None,
     dead_letters: DeadLetters = None,
     on_error: Policy = OnError.DEAD_LETTER,
     on_mismatch: MismatchPolicy = OnMismatch.DEAD_LETTER,
@@ -336,10 +316,12 @@ def replicate(
     ca: Ca = None,
     cert: Cert = None,
     key: CertKey = None,
-    users: Annotated[
+    users_file: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE.toml", help='The file with the status page\'s users, one per line: name = "password".'
+            "--users",
+            metavar="FILE.toml",
+            help='The file with the status page\'s users, one per line: name = "password".',
         ),
     ] = None,
     as_json: Json = False,
@@ -348,34 +330,10 @@ def replicate(
 
     Messages that arrive twice and restarts do not change the result.
     """
-    source = _configured(source, source_config)
+    given = _given(locals())
     with progress(as_json) as step, ended_by_sigterm(continuous) as stop:
         result = tidecast.replicate(
-            source,
-            to,
-            schema_registry=schema_registry,
-            tz=zone,
-            checkpoint=checkpoint,
-            dead_letters=dead_letters,
-            on_error=on_error,
-            on_mismatch=on_mismatch,
-            ddl=ddl or (),
-            mode=mode,
-            metadata=metadata or (),
-            on_unrepresentable=on_unrepresentable,
-            config=config,
-            continuous=continuous,
-            batch_size=batch_size,
-            replay_window=replay_window,
-            compact_every=compact_every,
-            resolved_only=resolved_only,
-            on_data_loss=on_data_loss,
-            dry_run=dry_run,
-            addr=addr,
-            ca=ca,
-            cert=cert,
-            key=key,
-            users_file=users,
+            **given,
             ready=lambda url: print(f"the status page is at {url}", file=sys.stderr, flush=True),
             stop=stop,
             progress=step,
@@ -386,7 +344,7 @@ def replicate(
 @app.command()
 @partial(runs_spark, once=False)
 def prove(
-    where: Annotated[
+    to: Annotated[
         str, typer.Argument(metavar="WHERE", help="The folder or Spark catalog that replicate wrote to (--to).")
     ],
     as_json: Json = False,
@@ -396,7 +354,7 @@ def prove(
     Compares the row count and hash of each table with those that replicate recorded. Exits with 1 on a difference.
     """
     with progress(as_json) as step:
-        result = tidecast.prove(where, progress=step)
+        result = tidecast.prove(to, progress=step)
     _show.proven(result, as_json)
     if not result.ok:
         raise typer.Exit(MISMATCH)
@@ -413,7 +371,7 @@ def compare(
     ] = None,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="List at most N differing rows per table.")] = 20,
     schema_registry: Registry = None,
-    zone: Zone = None,
+    tz: Zone = None,
     ddl: Annotated[
         list[str] | None,
         typer.Option(
@@ -432,20 +390,9 @@ def compare(
     Lists the rows that differ, and exits with 1 if there are any. For a topic, compares the tables that replicate would
     make from it.
     """
+    given = _given(locals())
     with progress(as_json) as step:
-        result = tidecast.compare(
-            a,
-            b,
-            schema_registry=schema_registry,
-            tz=zone,
-            ddl=ddl or (),
-            on_unrepresentable=on_unrepresentable,
-            config=config,
-            as_of=as_of,
-            key=key or (),
-            limit=limit,
-            progress=step,
-        )
+        result = tidecast.compare(**given, progress=step)
     _show.compared(result, as_json)
     if not result.ok:
         raise typer.Exit(MISMATCH)
@@ -455,17 +402,16 @@ dead_letters_app = typer.Typer(
     help="List, explain and retry messages that could not be applied.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(dead_letters_app, name="dead-letters")
+Letters = Annotated[
+    str,
+    typer.Argument(metavar="WHERE", help="The folder of dead letters, or the place that replicate wrote to (--to)."),
+]
 
 
 @dead_letters_app.command("list")
 @runs_spark
 def list_dead_letters(
-    where: Annotated[
-        str,
-        typer.Argument(
-            metavar="WHERE", help="The folder of dead letters, or the place that replicate wrote to (--to)."
-        ),
-    ],
+    where: Letters,
     as_json: Json = False,
 ) -> None:
     """Count dead letters by topic and reason."""
@@ -475,12 +421,7 @@ def list_dead_letters(
 @dead_letters_app.command("show")
 @runs_spark
 def show_dead_letter(
-    where: Annotated[
-        str,
-        typer.Argument(
-            metavar="WHERE", help="The folder of dead letters, or the place that replicate wrote to (--to)."
-        ),
-    ],
+    where: Letters,
     topic: Annotated[str | None, typer.Option(metavar="NAME", help="Show the first dead letter of this topic.")] = None,
     partition: Annotated[
         int | None, typer.Option(min=0, metavar="P", help="Show the first dead letter of this partition.")
@@ -493,7 +434,7 @@ def show_dead_letter(
         str | None, typer.Option(metavar="NAME", help="The protocol. Default: guessed from the message.")
     ] = None,
     schema_registry: Registry = None,
-    zone: Zone = None,
+    tz: Zone = None,
     source: Annotated[
         str | None, typer.Option(metavar="URI", help="The replica's source, for the commands that it prints.")
     ] = None,
@@ -515,9 +456,9 @@ def show_dead_letter(
         reason=reason,
         protocol=protocol,
         schema_registry=schema_registry,
-        tz=zone,
+        tz=tz,
     )
-    options = {"--schema-registry": schema_registry, "--tz": zone}
+    options = {"--schema-registry": schema_registry, "--tz": tz}
     _show.dead_letter(result, as_json, where, source, checkpoint, options)
 
 
@@ -528,7 +469,7 @@ def retry_dead_letters(
     to: To,
     checkpoint: Annotated[str, typer.Option(metavar="DIR", help="The replica's --checkpoint.")],
     schema_registry: Registry = None,
-    zone: Zone = None,
+    tz: Zone = None,
     dead_letters: DeadLetters = None,
     on_mismatch: MismatchPolicy = OnMismatch.DEAD_LETTER,
     ddl: Ddl = None,
@@ -550,24 +491,9 @@ def retry_dead_letters(
 
     Takes the options of the replicate command that wrote them. Never overwrites a newer row with the same key.
     """
+    given = _given(locals())
     with progress(as_json) as step:
-        result = tidecast.retry_dead_letters(
-            source,
-            to,
-            checkpoint=checkpoint,
-            schema_registry=schema_registry,
-            tz=zone,
-            dead_letters=dead_letters,
-            on_mismatch=on_mismatch,
-            ddl=ddl or (),
-            mode=mode,
-            metadata=metadata or (),
-            on_unrepresentable=on_unrepresentable,
-            config=config,
-            replay_window=replay_window,
-            on_data_loss=on_data_loss,
-            progress=step,
-        )
+        result = tidecast.retry_dead_letters(**given, progress=step)
     _show.retried(result, as_json)
 
 
@@ -646,11 +572,11 @@ def inspect(
         bool,
         typer.Option("--follow", help="Explain new messages until Ctrl-C. --last N starts with the last N messages."),
     ] = False,
-    hexed: Annotated[
-        str | None, typer.Option("--hex", metavar="MESSAGE", help="Explain this message, given in hexadecimal.")
+    hex: Annotated[  # noqa: A002 - named as the option is
+        str | None, typer.Option(metavar="MESSAGE", help="Explain this message, given in hexadecimal.")
     ] = None,
     base64: Annotated[
-        str | None, typer.Option("--base64", metavar="MESSAGE", help="Explain this message, given in base64.")
+        str | None, typer.Option(metavar="MESSAGE", help="Explain this message, given in base64.")
     ] = None,
     protocol: Annotated[
         str | None,
@@ -658,51 +584,25 @@ def inspect(
     ] = None,
     schema_registry: Registry = None,
     source_config: SourceConfig = None,
-    zone: Zone = None,
+    tz: Zone = None,
     as_json: Json = False,
 ) -> None:
     """Explain messages: type, table, time, columns, checksum.
 
     Shows which bytes each column adds to the checksum.
     """
-    if sum(given is not None for given in (source, hexed, base64)) != 1:
+    if sum(given is not None for given in (source, hex, base64)) != 1:
         raise typer.BadParameter("give one of SOURCE, --hex MESSAGE or --base64 MESSAGE")
-    source = _configured(source, source_config) if source is not None else None
+    given = _given(locals())
+    del given["follow"]
     if follow and source is not None:
         if offset is not None:
             raise typer.BadParameter("give --follow or --offset, not both")
-        coming = tidecast.follow(
-            source,
-            last=last or 0,
-            topic=topic,
-            partition=partition,
-            table=table,
-            key=key or (),
-            commit_ts=commit_ts,
-            protocol=protocol,
-            schema_registry=schema_registry,
-            tz=zone,
-        )
-        _show.followed(coming, as_json)
+        del given["limit"]
+        _show.followed(tidecast.follow(**given), as_json)
         return
     with progress(as_json) as step:
-        result = tidecast.inspect(
-            source,
-            limit=limit,
-            last=last,
-            topic=topic,
-            partition=partition,
-            offset=offset,
-            table=table,
-            key=key or (),
-            commit_ts=commit_ts,
-            hex=hexed,
-            base64=base64,
-            protocol=protocol,
-            schema_registry=schema_registry,
-            tz=zone,
-            progress=step,
-        )
+        result = tidecast.inspect(**given, progress=step)
     _show.inspected(result, as_json)
 
 
@@ -728,7 +628,7 @@ def server(
         typer.Option(metavar="REFERENCE", help="Let changefeeds use this secret: env:NAME or file:/path. Repeatable."),
     ] = None,
     schema_registry: Registry = None,
-    zone: Zone = None,
+    tz: Zone = None,
     cluster_id: ClusterId = "default",
     ca: Ca = None,
     cert: Cert = None,
@@ -739,34 +639,25 @@ def server(
     password: Annotated[
         str | None, typer.Option(metavar="WORD", help="The password of --user.", envvar="TICDC_PASSWORD")
     ] = None,
-    users: Annotated[
-        str | None, typer.Option(metavar="FILE.toml", help='A file with more users, one per line: name = "password".')
+    users_file: Annotated[
+        str | None,
+        typer.Option("--users", metavar="FILE.toml", help='A file with more users, one per line: name = "password".'),
     ] = None,
 ) -> None:
     """Run changefeeds, with TiCDC's HTTP API and a status page.
 
     Serves metrics at /metrics. Stop it with SIGTERM or Ctrl-C.
     """
-    if bool(user) != bool(password):
+    given = _given(locals())
+    if bool(given.pop("user", None)) != bool(given.pop("password", None)):
         raise typer.BadParameter("give both --user and --password")
     handler = logging.StreamHandler()
     handler.setFormatter(HidingFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     tidecast.serve(
-        source,
-        addr=addr,
-        data_dir=data_dir,
-        allow_path=allow_path or ["."],
-        allow_secret=allow_secret or (),
-        schema_registry=schema_registry,
-        tz=zone,
-        cluster_id=cluster_id,
-        ca=ca,
-        cert=cert,
-        key=key,
+        **given,
         users={user: password} if user and password else None,
-        users_file=users,
         ready=lambda url: print(f"tidecast listens at {url}", flush=True),
     )
 
