@@ -17,18 +17,29 @@ _LABELS = ("namespace", "changefeed")
 _STATES = {State.NORMAL: 0, State.FAILED: 2, State.STOPPED: 3, State.FINISHED: 4, State.WARNING: 6}
 
 
-class FeedMetrics(Collector):
-    """Reads the changefeeds whenever somebody asks."""
+class Metrics(Collector):
+    """Metrics that are read whenever somebody asks, and those of this process."""
 
-    def __init__(self, feeds: Changefeeds) -> None:
-        self._feeds = feeds
+    def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
     def describe(self) -> list[Metric]:
-        """Return nothing: reading the changefeeds may not be needed to start."""
+        """Return nothing: reading need not be possible yet."""
         return []
+
+    def text(self) -> bytes:
+        """Return everything in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
+class FeedMetrics(Metrics):
+    """Those of changefeeds."""
+
+    def __init__(self, feeds: Changefeeds) -> None:
+        super().__init__()
+        self._feeds = feeds
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric of every changefeed."""
@@ -60,7 +71,3 @@ class FeedMetrics(Collector):
                 if (value := values[of]) is not None:
                     metric.add_metric((KEYSPACE, one.feed.id), value)
             yield metric
-
-    def text(self) -> bytes:
-        """Return everything in Prometheus's text format."""
-        return generate_latest(self._registry)

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fastapi import FastAPI, Response
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from tidecast.model import physical_ms
 from tidecast.replica import ReplicaStatus, Status, Step, TableStatus
@@ -17,6 +15,7 @@ from tidecast.server._access import Access
 from tidecast.server._answers import answer
 from tidecast.server._history import History, Sample
 from tidecast.server._letters import letters_command
+from tidecast.server._metrics import Metrics
 from tidecast.server._moment import moment
 from tidecast.server._page import about, add_page
 from tidecast.storage import AnyPath, storage_path
@@ -114,22 +113,12 @@ def _time(tso: int | None) -> str | None:
     return None if tso is None else moment(physical_ms(tso) / 1000, "milliseconds")
 
 
-class _ReplicaMetrics(Collector):
-    """Reads the status whenever somebody asks. Counters are since the start of this process."""
+class _ReplicaMetrics(Metrics):
+    """Those of a replica. Counters are since the start of this process."""
 
     def __init__(self, status: ReplicaStatus) -> None:
+        super().__init__()
         self._status = status
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
-        ProcessCollector(registry=self._registry)
-
-    def describe(self) -> list[Metric]:
-        """Return nothing: reading need not be possible yet."""
-        return []
-
-    def text(self) -> bytes:
-        """Return everything in Prometheus's text format."""
-        return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
