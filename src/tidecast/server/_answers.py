@@ -118,6 +118,11 @@ def clock(tso: int) -> str:
     return f"{dt.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}.{milliseconds:03d}"
 
 
+def moment(seconds: float, digits: str = "seconds") -> str:
+    """Return a time, in seconds since the epoch, as pages show it: on this machine's clock with its zone."""
+    return dt.datetime.fromtimestamp(seconds).astimezone().isoformat(" ", digits)
+
+
 def _problem(problem: Problem | None) -> dict[str, str] | None:
     if problem is None:
         return None

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from tidecast._errors import TidecastError
-from tidecast.server._moment import moment
+from tidecast.server._answers import moment
 from tidecast.storage import AnyPath
 from tidecast.topics import DeadLetter, dead_letters_in
 

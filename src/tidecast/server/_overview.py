@@ -9,8 +9,8 @@ from typing import Any
 from tidecast._uri import masked_sink_uri
 from tidecast.changefeed import Problem, Snapshot
 from tidecast.model import physical_ms
+from tidecast.server._answers import moment
 from tidecast.server._letters import letters_command
-from tidecast.server._moment import moment
 
 
 def overview(shown: Iterable[Snapshot], now: int) -> list[dict[str, Any]]:

@@ -13,10 +13,9 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
 from tidecast.server._access import Access, Guard
-from tidecast.server._answers import answer, failure
+from tidecast.server._answers import answer, failure, moment
 from tidecast.server._history import History
 from tidecast.server._letters import first_letters
-from tidecast.server._moment import moment
 from tidecast.storage import AnyPath
 
 _PAGE = Path(__file__).with_name("page")

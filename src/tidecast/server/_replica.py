@@ -12,11 +12,10 @@ from prometheus_client.metrics_core import Metric
 from tidecast.model import physical_ms
 from tidecast.replica import ReplicaStatus, Status, Step, TableStatus
 from tidecast.server._access import Access
-from tidecast.server._answers import answer
+from tidecast.server._answers import answer, moment
 from tidecast.server._history import History, Sample
 from tidecast.server._letters import letters_command
 from tidecast.server._metrics import Metrics
-from tidecast.server._moment import moment
 from tidecast.server._page import about, add_page
 from tidecast.storage import AnyPath, storage_path
 
