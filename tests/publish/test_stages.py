@@ -25,7 +25,7 @@ from tidecast.protocols import RoutedTable, codec_for
 from tidecast.publish import plan
 from tidecast.publish._batch import Batch, OutgoingTable, rules_of
 from tidecast.publish._encode import FITTED, sent_messages
-from tidecast.publish._fit import MessageSize
+from tidecast.publish._fit import Fitting
 from tidecast.publish._select import select_tables
 from tidecast.registry import open_registry
 from tidecast.topics import TopicInfo, open_topics
@@ -63,9 +63,9 @@ def test_stages_have_the_columns_that_they_declare(handle: str, raw: bool, spark
     table = changes(spark)
     events = Events((table,), table.frame.select(*RECORD.fieldNames(), "reason", "detail"))
     batch = Batch.of(events, rules_of(events.ddl, settings, open_topics(settings.place), codec))
-    size = MessageSize(settings, TopicInfo("topic", 1))
+    fitting = Fitting.of(settings, TopicInfo("topic", 1))
     routed = RoutedTable(SCHEMA, SCHEMA, "topic")
-    sent = sent_messages(batch, [OutgoingTable(table, routed, 1)], codec.encoder, size)
+    sent = sent_messages(batch, [OutgoingTable(table, routed, 1)], codec.encoder, fitting)
     assert sent is not None
     assert sent.schema.simpleString() == FITTED.simpleString()
 

@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from tidecast.model import HEADERS, RECORD
 from tidecast.protocols import Encoder
 from tidecast.publish._batch import Batch, OutgoingTable
-from tidecast.publish._fit import MessageSize
+from tidecast.publish._fit import Fitting
 from tidecast.publish._rows import SENT, RowPlan, messages_of, messages_of_frame
 from tidecast.spark import mapped, reused, union
 
@@ -27,7 +27,7 @@ Of the record, what it held is there for rows that cannot go alone: all that is 
 
 
 def sent_messages(
-    batch: Batch, tables: Sequence[OutgoingTable], encoder: Encoder, size: MessageSize
+    batch: Batch, tables: Sequence[OutgoingTable], encoder: Encoder, fitting: Fitting
 ) -> DataFrame | None:
     """Return the messages of all rows: the columns of `FITTED`, None where there is no table.
 
@@ -35,7 +35,7 @@ def sent_messages(
     """
     whole, frames = dict[str, RowPlan](), []
     for number, outgoing in enumerate(tables):
-        plan = _plan(batch, number, outgoing, encoder, size)
+        plan = _plan(batch, number, outgoing, encoder, fitting)
         changes = outgoing.changes
         if batch.events.rows and changes.is_whole:
             whole[changes.name] = plan
@@ -46,20 +46,20 @@ def sent_messages(
     return union(frames, batch.events.tasks).select(*_fitted_columns()) if frames else None
 
 
-def _plan(batch: Batch, number: int, outgoing: OutgoingTable, encoder: Encoder, size: MessageSize) -> RowPlan:
+def _plan(batch: Batch, number: int, outgoing: OutgoingTable, encoder: Encoder, fitting: Fitting) -> RowPlan:
     codec, changes, schema = batch.codec, outgoing.changes, outgoing.source
     return RowPlan(
         number,
         outgoing.table,
         encoder,
         batch.router.partitions(schema, outgoing.partitions),
-        size.fitting,
+        fitting,
         sum(map(len, filter(None, codec.tails(outgoing.table)))),
         batch.filters.of_rows(schema),
         splits=changes.shows_before and not batch.config.output_raw_change_event,
         carries=codec.checksums,
         computes=not batch.events.checksums and not changes.of_key,
-        refuse_corrupted=size.refuses_corrupted,
+        refuse_corrupted=batch.config.integrity.corruption_handle_level == "error",
     )
 
 

@@ -33,8 +33,7 @@ from tidecast.publish._control_events import (
     watermark_frame,
 )
 from tidecast.publish._encode import sent_messages, unsendable_rows
-from tidecast.publish._fit import MessageSize
-from tidecast.publish._fitting import Fitting
+from tidecast.publish._fit import Fitting
 from tidecast.publish._order import joining, row_sequence
 from tidecast.publish._schema_events import SchemaEvents
 from tidecast.publish._select import register_schemas, select_tables
@@ -167,8 +166,8 @@ class _Run:
 
     def __init__(self, batch: Batch, bootstraps: Bootstraps, table_topics: TableTopics) -> None:
         self._batch, self._table_topics = batch, table_topics
-        self._size = MessageSize(batch.config, batch.topics.info(batch.config.default_topic))
-        self._schemas = SchemaEvents(batch, bootstraps, self._size)
+        self._fitting = Fitting.of(batch.config, batch.topics.info(batch.config.default_topic))
+        self._schemas = SchemaEvents(batch, bootstraps, self._fitting)
         self._report = Published()
 
     def publish(self, folder: AnyPath, on_error: OnError) -> Published:
@@ -186,11 +185,11 @@ class _Run:
         controls: list[Control] = []
         if fitted:
             names = [table.source.table for table in tables]
-            stats = collect_stats(fitted, batch.events, self._size, names)
+            stats = collect_stats(fitted, batch.events, self._fitting, names)
             stop = first_stop(stop, stats.stop)
             if stop:
                 fitted = fitted.where(stop.before(batch.events))
-                stats = collect_stats(fitted, batch.events, self._size, names)
+                stats = collect_stats(fitted, batch.events, self._fitting, names)
             if stats.unsendable:
                 unsent = unsent.unionByName(unsendable_rows(fitted))
                 if on_error is OnError.FAIL:
@@ -221,7 +220,7 @@ class _Run:
         controls = list(self._schemas.due(0))
         mark = batch.codec.watermark
         if watermark is not None and mark is not None:
-            message = self._size.packed(mark(watermark))
+            message = self._fitting.packed(mark(watermark))
             for topic in {batch.config.default_topic, *topics}:
                 controls.append(Control(1, topic, batch.topics.partitions(topic), message))
         stop = self._send(None, controls, None)
@@ -233,7 +232,7 @@ class _Run:
         """Return the messages of all tables (see `FITTED`), made once; None where there is no table."""
         batch = self._batch
         with filter_errors():
-            sent = sent_messages(batch, tables, batch.codec.encoder, self._size)
+            sent = sent_messages(batch, tables, batch.codec.encoder, self._fitting)
             return sent.localCheckpoint() if sent else None
 
     def _send(
@@ -250,10 +249,10 @@ class _Run:
         report.ddl = len(changes)
         controls = [*controls, *chain.from_iterable(changes)]
         for control in controls:
-            size = self._size.size_of(control.message)
-            if size > self._size.limit:
+            size = self._fitting.size_of(control.message)
+            if size > self._fitting.limit:
                 where = f"schema of a table in topic {control.topic}"
-                stop = first_stop(stop, Stop(control.position, self._size.too_large(control.table, size, where)))
+                stop = first_stop(stop, Stop(control.position, self._fitting.too_large(control.table, size, where)))
         watermarks = self._watermarks()
         if stop:
             controls = [c for c in controls if (c.position or 0) < (stop.position or 0)]
@@ -268,7 +267,7 @@ class _Run:
             if stop:
                 good = good.where(stop.before(batch.events))
             if report.claims:
-                self._size.store(good)
+                self._fitting.store(good)
             sequence = row_sequence(batch.events, moved=stats.moved, alone=not (stats.several_origins or others))
             frames.append(good.select("topic", "partition", "key", "value", sequence.alias("sequence"), "plan"))
         if frames:
@@ -286,7 +285,7 @@ class _Run:
         lifetimes = [TopicLifetime(batch.config.default_topic), *lifetimes]
         if batch.codec.watermark is None:
             return None
-        mark = partial(_packed, self._size.fitting, batch.codec.watermark)
+        mark = partial(_packed, self._fitting, batch.codec.watermark)
         made = watermark_frame(batch.events, mark, lifetimes, batch.topics.partitions)
         if made is None:
             return None

@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 from tidecast.checksum import row_checksums
 from tidecast.model import Reason
 from tidecast.protocols import CHECKSUM, Decoded, Encoder, RoutedTable, Rows
-from tidecast.publish._fitting import Fitting
+from tidecast.publish._fit import Fitting
 from tidecast.publish._split import split_key_updates
 from tidecast.routing import Partitions, RowFilter
 from tidecast.values import field, null_where, nulls, spread, valid

@@ -15,7 +15,7 @@ from tidecast.protocols import protocol_named
 from tidecast.publish._batch import Batch, OutgoingTable, Stop, first_stop
 from tidecast.publish._bootstrap import Bootstraps, table_key
 from tidecast.publish._control_events import Control, TableTopics, ddl_topic, table_changes
-from tidecast.publish._fit import MessageSize
+from tidecast.publish._fit import Fitting
 from tidecast.publish._order import row_sequence
 from tidecast.routing import route_conflict
 
@@ -27,8 +27,8 @@ def _version(schema: TableSchema) -> tuple[str, int]:
 class SchemaEvents:
     """The schema changes of a batch, and the schemas that `rules` ask to be repeated."""
 
-    def __init__(self, batch: Batch, rules: Bootstraps, size: MessageSize) -> None:
-        self._batch, self._rules, self._size = batch, rules, size
+    def __init__(self, batch: Batch, rules: Bootstraps, fitting: Fitting) -> None:
+        self._batch, self._rules, self._fitting = batch, rules, fitting
         rules.follow(lambda schema: batch.router.routes.schema(schema).name)
 
     def bootstraps(
@@ -115,7 +115,7 @@ class SchemaEvents:
         if message:
             to_all = self._batch.config.sink.send_bootstrap_to_all_partition
             partitions = self._batch.topics.partitions(topic) if to_all else range(1)
-            yield Control(position, topic, partitions, self._size.packed(message), ahead, schema.table)
+            yield Control(position, topic, partitions, self._fitting.packed(message), ahead, schema.table)
 
     def ddl(self) -> Iterator[list[Control]]:
         """Yield the messages of each schema change that has some."""
@@ -132,7 +132,7 @@ class SchemaEvents:
                 if ddl.schema:
                     self._rules.told(ddl.schema)
                 partitions = batch.topics.partitions(topic)[: protocol_named(batch.config.protocol).ddl_partitions]
-                packed = map(self._size.packed, messages)
+                packed = map(self._fitting.packed, messages)
                 yield [Control(ddl.position, topic, partitions, m, table=ddl.table) for m in packed]
 
     def _named(self, ddl: Ddl) -> Ddl | Stop:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from tidecast._errors import CorruptedData, TidecastError
 from tidecast.model import Events
 from tidecast.publish._batch import Stop
-from tidecast.publish._fit import MessageSize
+from tidecast.publish._fit import Fitting
 from tidecast.publish._rows import MOVED
 from tidecast.spark import reused
 
@@ -35,7 +35,7 @@ class BatchStats:
     stop: Stop | None = None
 
 
-def collect_stats(fitted: DataFrame, events: Events, size: MessageSize, names: Sequence[str]) -> BatchStats:
+def collect_stats(fitted: DataFrame, events: Events, fitting: Fitting, names: Sequence[str]) -> BatchStats:
     """Count messages (see `FITTED`). A row that is too large, or damaged under `error`, stops the run.
 
     `names` are those of the tables, by their numbers.
@@ -54,7 +54,7 @@ def collect_stats(fitted: DataFrame, events: Events, size: MessageSize, names: S
         moved=any(r["moved"] for r in rows),
         several_origins=len({r[name] for r in rows for name in ("first_origin", "last_origin")}) > 1,
         untimed=sum(r["untimed"] for r in rows if r["sendable"]),
-        stop=_stop(stops[0]["stop"], events, size, names[stops[0]["plan"]]) if stops else None,
+        stop=_stop(stops[0]["stop"], events, fitting, names[stops[0]["plan"]]) if stops else None,
     )
 
 
@@ -76,11 +76,11 @@ def _counted(position: str | None) -> tuple[tuple[Column, ...], tuple[Column, ..
     )
 
 
-def _stop(found: Row, events: Events, size: MessageSize, table: str) -> Stop:
+def _stop(found: Row, events: Events, fitting: Fitting, table: str) -> Stop:
     place = found["place"]
     where = f"topic {found['origin']} partition {place['partition']} offset {place['offset']}"
     if place["stop"]:
-        error: TidecastError = size.too_large(table, place["stop"], where)
+        error: TidecastError = fitting.too_large(table, place["stop"], where)
     else:
         error = CorruptedData("the source found this row damaged", code="CDC:ErrCorruptedDataMutation", where=where)
     return Stop(place["position"] if events.position else None, error)
