@@ -27,7 +27,7 @@ from tidecast.config import (
     merge_replica_configs,
     without_effect,
 )
-from tidecast.routing import EventFilters, Router, TableFilter, route_conflict
+from tidecast.routing import EventFilters, Router, TableFilter
 
 _log = logging.getLogger(__name__)
 
@@ -75,10 +75,8 @@ class ConfigChecks:
             for table in [*tables.eligible, *(tables.ineligible if checked.force_replicate else ())]:
                 if table.view:  # its schema changes leave, and it has no rows
                     continue
-                name = table.key[:2]
-                owner = owners.setdefault(router.routes.name(*name), name)
-                if owner != name:
-                    raise route_conflict(router.routes.name(*name), owner, name)
+                if conflict := router.routes.conflict(owners, table.key[:2]):
+                    raise conflict
                 router.check(table)
                 router.select_columns(table)
                 events.check(table)

@@ -17,7 +17,6 @@ from tidecast.publish._bootstrap import Bootstraps, table_key
 from tidecast.publish._control_events import Control, TableTopics, ddl_topic, table_changes
 from tidecast.publish._fit import Fitting
 from tidecast.publish._order import row_sequence
-from tidecast.routing import route_conflict
 
 
 def _version(schema: TableSchema) -> tuple[str, int]:
@@ -160,11 +159,8 @@ class SchemaEvents:
         for change in table_changes(kept, batch.events.ddl, schemas, batch.passes):
             for name in change.gone:
                 owners.pop(routes.name(*name), None)
-            if change.come:
-                name = change.come.key[:2]
-                owner = owners.setdefault(routes.name(*name), name)
-                if owner != name:
-                    return first_stop(stop, Stop(change.position, route_conflict(routes.name(*name), owner, name)))
+            if change.come and (conflict := routes.conflict(owners, change.come.key[:2])):
+                return first_stop(stop, Stop(change.position, conflict))
         return stop
 
     def _leaves(self, ddl: Ddl) -> bool:

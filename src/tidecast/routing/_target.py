@@ -14,6 +14,9 @@ from tidecast.routing._rules import Dispatcher
 _EXPRESSION = re.compile(r"([^{}]|\{schema\}|\{table\})*")
 _PLACEHOLDER = re.compile(r"\{(schema|table)\}")
 
+Name = tuple[str, str]
+"""Database and table."""
+
 
 def check_target(option: str, expression: str) -> None:
     """Raise ConfigError (`CDC:ErrInvalidTableRoutingRule`) for an option whose expression is none."""
@@ -48,13 +51,29 @@ class TableRoutes:
         """Tell whether there is a route."""
         return bool(self._rules)
 
-    def name(self, database: str, table: str) -> tuple[str, str]:
+    def name(self, database: str, table: str) -> Name:
         """Return database and name of a table in messages."""
         for matcher, target_schema, target_table in self._rules:
             if matcher.matches(database, table):
                 parts = target_schema, target_table or "{table}"
                 return target_name(parts[0], database, table), target_name(parts[1], database, table)
         return database, table
+
+    def conflict(self, owners: dict[Name, Name], table: Name) -> TerminalError | None:
+        """Return the error for a table that gets a name in messages which another one has, else None.
+
+        `owners` are the tables by their names in messages; it becomes one of them.
+        """
+        target = self.name(*table)
+        owner = owners.setdefault(target, table)
+        if owner == table:
+            return None
+        name, first, second = (f"`{database}`.`{of}`" for database, of in (target, owner, table))
+        return TerminalError(
+            f"table route conflict: target {name} is mapped by both source {first} and source {second}",
+            code="CDC:ErrTableRouteConflict",
+            hint="give each a target-table of its own, such as {schema}_{table}, or filter one out",
+        )
 
     def schema(self, schema: TableSchema) -> TableSchema:
         """Return a table version under the name that it has in messages."""
@@ -94,16 +113,6 @@ class TableRoutes:
             hint = "give all tables of the database one target-schema, or filter the statement out"
             raise _failed(f"the tables of database {name} go to several databases", ddl, hint)
         return target_name(found.pop(), name, "") if found else name
-
-
-def route_conflict(target: tuple[str, str], one: tuple[str, str], other: tuple[str, str]) -> TerminalError:
-    """Return the error for two tables of a source that would have one name in messages."""
-    name, first, second = (f"`{database}`.`{table}`" for database, table in (target, one, other))
-    return TerminalError(
-        f"table route conflict: target {name} is mapped by both source {first} and source {second}",
-        code="CDC:ErrTableRouteConflict",
-        hint="give each a target-table of its own, such as {schema}_{table}, or filter one out",
-    )
 
 
 def _failed(why: str, ddl: Ddl, hint: str) -> TerminalError:
