@@ -19,8 +19,7 @@ from tidecast.model._events import (
     row_type,
 )
 from tidecast.model._history import InvalidSchema, SchemaHistory, checked
-from tidecast.model._names import sanitize
-from tidecast.model._schema import Column, Index, SchemaKey, TableSchema
+from tidecast.model._schema import Column, Index, SchemaKey, TableSchema, sanitize
 from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, bit_width, spark_type, usual_length
 
 __all__ = [

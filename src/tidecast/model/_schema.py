@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -106,3 +107,12 @@ class TableSchema:
         keys = tuple(name for name in self.handle_key if name in names)
         handle = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=keys),) if keys else ()
         return replace(self, columns=tuple(c for c in self.columns if c.name in names), indexes=handle)
+
+
+def sanitize(name: str) -> str:
+    """Return a name as Avro allows it: every odd character becomes `_`, and a leading digit gets `_` before it.
+
+    Source: Avro protocol, names; Debezium protocol, names.
+    """
+    allowed = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return f"_{allowed}" if allowed[:1].isdigit() else allowed
