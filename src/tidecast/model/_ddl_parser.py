@@ -7,11 +7,14 @@ Source: Debezium protocol, change types, column attributes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TypeVar
 
+from tidecast.model._ddl_cursor import Cursor, Token
+
+Read = TypeVar("Read")
 Name = tuple[str | None, str]
 """Database, where the statement has it, and table."""
 
@@ -98,15 +101,19 @@ def ddl_type(statement: Statement) -> str:
     return "QUERY"
 
 
-class _Token(NamedTuple):
-    """A name, a literal or a mark; `word` is the upper-case text of what is not quoted, else empty.
+def read_tokens(sql: str, read: Callable[[list[Token]], Read]) -> tuple[Read, bool] | None:
+    """Return what a function reads in the tokens of a statement, None where it raises LookupError or ValueError.
 
-    `type` is sqlglot's.
+    A backslash has a meaning in texts, unless the statement cannot be read so; the second value tells whether it has.
     """
+    from tidecast.model._ddl_tokens import split  # programs that read no statement need not wait for it
 
-    text: str
-    word: str
-    type: str
+    for escapes in (True, False):
+        try:
+            return read(split(sql, escapes=escapes)), escapes
+        except (LookupError, ValueError):
+            continue
+    return None
 
 
 @lru_cache(_REMEMBERED)
@@ -117,53 +124,42 @@ def read_statement(sql: str, *, tidb_clauses: bool = False) -> Statement | None:
     TiCDC prints the options of ENUM and SET as they are; one that ends with a backslash makes a statement that it
     cannot read itself.
     """
-    from tidecast.model._ddl_tokens import split  # programs that read no statement need not wait for it
-
     if tidb_clauses:
         sql = _TIDB_CLAUSE.sub(lambda found: found[1] or f" {found[2]} ", sql)
-    for escapes in (True, False):
-        try:
-            tokens = [_Token(*token) for token in split(sql, escapes=escapes)]
-            return replace(_Reader(tokens).statement(), sound=escapes)
-        except (LookupError, ValueError):
-            continue
-    return None
+    found = read_tokens(sql, lambda tokens: _Reader(tokens).statement())
+    return found and replace(found[0], sound=found[1])
 
 
-class _Reader:
-    """Reads one statement, from left to right."""
-
-    def __init__(self, tokens: Sequence[_Token]) -> None:
-        self._tokens = tokens
-        self._at = 0
+class _Reader(Cursor):
+    """Reads one statement."""
 
     def statement(self) -> Statement:
-        verb = self._word()
+        verb = self.word()
         modifiers = []
-        while self._peek() not in _SUBJECTS and self._more():
-            modifiers.append(self._word())
-        subject = self._word()
+        while self.peek() not in _SUBJECTS and self.more():
+            modifiers.append(self.word())
+        subject = self.word()
         if subject == "INDEX":
-            while self._word() != "ON":
+            while self.word() != "ON":
                 pass
-        self._skip("IF", "NOT", "EXISTS")
+        self.skip("IF", "NOT", "EXISTS")
         name = self._name()
         if subject in ("DATABASE", "SCHEMA"):
             return Statement(verb, "DATABASE", (name[1], ""), charset=self._charset())
         if (verb, subject) == ("CREATE", "TABLE"):
             return replace(self._create(name), modifiers=tuple(modifiers))
         if (verb, subject) == ("RENAME", "TABLE"):
-            self._skip("TO")
+            self.skip("TO")
             return Statement("RENAME", "TABLE", name, renamed=self._name())
         if (verb, subject) == ("ALTER", "TABLE"):
             return self._alter(name)
         return Statement(verb, subject, name, modifiers=tuple(modifiers))
 
     def _create(self, name: Name) -> Statement:
-        if self._skip("LIKE"):
+        if self.skip("LIKE"):
             return Statement("CREATE", "TABLE", name, like=self._name())
         definitions = []
-        if self._skip("("):
+        if self.skip("("):
             for part in self._parts():
                 if part and part[0].word not in _NO_COLUMN:
                     definitions.append(_definition(part))
@@ -180,13 +176,13 @@ class _Reader:
             actions.append(action)
             match action:
                 case ("RENAME", "COLUMN"):
-                    old, _, new = clause._text(), clause._skip("TO"), clause._text()
+                    old, _, new = clause._text(), clause.skip("TO"), clause._text()
                     renamed_columns[new] = old
                 case ("RENAME", *rest) if not rest:
-                    clause._skip("TO", "AS", "=")
+                    clause.skip("TO", "AS", "=")
                     renamed = clause._name()
                 case ("EXCHANGE", _):
-                    while clause._word() != "TABLE":
+                    while clause.word() != "TABLE":
                         pass
                     exchanged = clause._name()
                 case ("CONVERT", *_) | ("CHARSET", *_) | ("COLLATE", *_):
@@ -207,53 +203,52 @@ class _Reader:
 
     def _action(self) -> tuple[str, ...]:
         """Return the words that say what a clause of ALTER TABLE does, without the word COLUMN before a name."""
-        self._skip("DEFAULT")
-        first = self._word()
+        self.skip("DEFAULT")
+        first = self.word()
         if first == "CHARACTER":
             return ("CHARSET",)
-        second = self._peek() if self._more() else ""
+        second = self.peek() if self.more() else ""
         if first == "ADD" and second == "CONSTRAINT":
-            self._at += 1
-            while self._more() and self._peek() not in _NO_COLUMN:
-                self._at += 1
-            return (first, self._peek() if self._more() else "CONSTRAINT")
+            self.at += 1
+            while self.more() and self.peek() not in _NO_COLUMN:
+                self.at += 1
+            return (first, self.peek() if self.more() else "CONSTRAINT")
         if first == "ADD" and second not in _NO_COLUMN:
-            self._skip("COLUMN", "IF", "NOT", "EXISTS")
+            self.skip("COLUMN", "IF", "NOT", "EXISTS")
             return (first, "COLUMN")
         if first in ("MODIFY", "CHANGE"):
-            self._skip("COLUMN", "IF", "EXISTS")
+            self.skip("COLUMN", "IF", "EXISTS")
             return (first, "COLUMN")
         if first in ("ALTER", "DROP", "RENAME") and (second == "COLUMN" or not self._keyword()):
             if first == "RENAME" and second != "COLUMN":
                 return (first,)
-            self._skip("COLUMN", "IF", "EXISTS")
+            self.skip("COLUMN", "IF", "EXISTS")
             return (first, "COLUMN")
         if first == "RENAME" and second not in ("INDEX", "KEY"):  # TO and AS may be missing before the table's name
             return (first,)
-        self._skip(second)
+        self.skip(second)
         return (first, second)
 
     def _defined(self, action: tuple[str, ...]) -> Iterator[Definition]:
         match action:
-            case ("ADD", "COLUMN") if self._skip("("):
+            case ("ADD", "COLUMN") if self.skip("("):
                 yield from (_definition(part) for part in self._parts() if part)
             case ("ADD" | "MODIFY", "COLUMN"):
-                yield _definition(self._tokens[self._at :])
+                yield _definition(self.tokens[self.at :])
             case ("CHANGE", "COLUMN"):
                 old = self._text()
-                yield _definition(self._tokens[self._at :], old)
+                yield _definition(self.tokens[self.at :], old)
             case ("ALTER", "COLUMN"):
-                name, sets = self._text(), self._skip("SET")
-                self._skip("DROP", "DEFAULT")
-                default = _literal(self._tokens[self._at :]) if sets else None
+                name, sets = self._text(), self.skip("SET")
+                self.skip("DROP", "DEFAULT")
+                default = _literal(self.tokens[self.at :]) if sets else None
                 yield Definition(name, name, whole=False, default=default)
 
-    def _parts(self) -> Iterator[list[_Token]]:
+    def _parts(self) -> Iterator[list[Token]]:
         """Yield what stands between the commas up to the bracket that closes, or to the end."""
-        depth, part = 0, list[_Token]()
-        while self._more():
-            token = self._tokens[self._at]
-            self._at += 1
+        depth, part = 0, list[Token]()
+        while self.more():
+            token = self.next()
             depth += {"(": 1, ")": -1}.get(token.word, 0)
             if depth < 0:
                 break
@@ -266,47 +261,28 @@ class _Reader:
 
     def _charset(self) -> str | None:
         """Return the character set that options name, directly or by a collation."""
-        while self._more():
-            word = self._word()
-            if word == "CHARSET" or (word == "CHARACTER" and self._skip("SET")):
-                self._skip("=")
+        while self.more():
+            word = self.word()
+            if word == "CHARSET" or (word == "CHARACTER" and self.skip("SET")):
+                self.skip("=")
                 return self._text().lower()
             if word == "COLLATE":
-                self._skip("=")
+                self.skip("=")
                 return self._text().lower().partition("_")[0]
         return None
 
     def _name(self) -> Name:
         first = self._text()
-        return (first, self._text()) if self._skip(".") else (None, first)
-
-    def _more(self) -> bool:
-        return self._at < len(self._tokens)
+        return (first, self._text()) if self.skip(".") else (None, first)
 
     def _keyword(self) -> bool:
-        return self._more() and bool(self._tokens[self._at].word)
-
-    def _peek(self) -> str:
-        return self._tokens[self._at].word
+        return self.more() and bool(self.peek())
 
     def _text(self) -> str:
-        self._at += 1
-        return self._tokens[self._at - 1].text
-
-    def _word(self) -> str:
-        word = self._peek()
-        self._at += 1
-        return word
-
-    def _skip(self, *words: str) -> bool:
-        """Skip those of the words that come next; tell whether there was any."""
-        start = self._at
-        while self._more() and self._peek() in words and self._peek():
-            self._at += 1
-        return self._at > start
+        return self.next().text
 
 
-def _definition(tokens: Sequence[_Token], had_name: str | None = None) -> Definition:
+def _definition(tokens: Sequence[Token], had_name: str | None = None) -> Definition:
     name, kind, *rest = tokens
     bracketed = bool(rest) and rest[0].word == "("
     end = [t.word for t in rest].index(")") if bracketed else 0
@@ -330,7 +306,7 @@ def _definition(tokens: Sequence[_Token], had_name: str | None = None) -> Defini
     return Definition(name.text, had_name or name.text, True, arguments, default, comment or None, automatic, generated)
 
 
-def _generated(tokens: Sequence[_Token]) -> str:
+def _generated(tokens: Sequence[Token]) -> str:
     """Return how a generated column is kept, from the tokens of `ALWAYS AS (…) STORED`."""
     depth = 0
     for n, token in enumerate(tokens):
@@ -340,7 +316,7 @@ def _generated(tokens: Sequence[_Token]) -> str:
     return "VIRTUAL"
 
 
-def _literal(tokens: Sequence[_Token]) -> str | None:
+def _literal(tokens: Sequence[Token]) -> str | None:
     """Return the literal or the current time that tokens begin with, None for NULL and other expressions."""
     sign = ""
     for token in tokens:
