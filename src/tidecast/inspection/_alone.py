@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from tidecast.checksum import Verdict, verdicts
 from tidecast.checksum import explained as checksum_bytes
 from tidecast.inspection._inspected import ColumnShown, Inspected, Place, RowShown, explained, problem_text
-from tidecast.inspection._value_text import Value, value_text
+from tidecast.model import DataType
 from tidecast.protocols import Decoded, DecodeOptions, Reader, Rejected, Rows, protocol_named
-from tidecast.values import valid
+from tidecast.values import arrow_type, shortest_text, valid
+
+Value: TypeAlias = int | float | Decimal | str | bytes | None
+"""A value of the model in Python; see `tidecast.values.arrow_type`."""
 
 
 def inspect_alone(value: bytes, protocol: str, options: DecodeOptions) -> Inspected:
@@ -29,7 +34,7 @@ def inspect_by(reader: Reader, value: bytes, protocol: str) -> Inspected:
     if decoded.unknown and reader.learn([name for name, _ in decoded.unknown]):
         decoded = reader.decoder.decode(message)
     rows = shown_by_place(decoded).get(0)
-    problem = problems(decoded).get(0)
+    problem = problems([*decoded.rejected, *decoded.rows]).get(0)
     if decoded.control.size and (wrong := reader.controls(message).rejected):
         problem = problem_text(wrong[0].reason[0].as_py(), wrong[0].detail[0].as_py())
     return explained(Place(), None, value, protocol, None if problem else rows, problem)
@@ -45,15 +50,14 @@ def shown_by_place(decoded: Decoded) -> dict[int, RowShown]:
     return found
 
 
-def problems(decoded: Decoded) -> dict[int, str]:
+def problems(parts: Iterable[Rejected | Rows]) -> dict[int, str]:
     """Return why messages cannot be used, by where they stand in their batch."""
-    found = {}
-    parts: list[Rejected | Rows] = [*decoded.rejected, *decoded.rows]
-    for part in parts:
-        for at, reason, detail in zip(part.at, part.reason.to_pylist(), part.detail.to_pylist(), strict=True):
-            if reason is not None:
-                found[int(at)] = problem_text(reason, detail)
-    return found
+    return {
+        int(at): problem_text(reason, detail)
+        for part in parts
+        for at, reason, detail in zip(part.at, part.reason.to_pylist(), part.detail.to_pylist(), strict=True)
+        if reason is not None
+    }
 
 
 def rows_shown(rows: Rows) -> Sequence[RowShown]:
@@ -99,3 +103,17 @@ def _sides(rows: Rows, column: int) -> tuple[list[Value], list[Value]]:
 
 def _hexed(content: bytes | None) -> str | None:
     return None if content is None else content.hex().upper()
+
+
+def value_text(data_type: DataType, value: Value) -> str | None:
+    """Return a value as text for people, bytes as hexadecimal digits; null stays."""
+    match value:
+        case None | str():
+            return value
+        case bytes():
+            return f"0x{value.hex().upper()}"
+        case float():
+            (text,) = shortest_text(pa.array([value], arrow_type(data_type))).to_pylist()
+            return str(text)
+        case int() | Decimal():
+            return str(value)

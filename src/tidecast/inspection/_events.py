@@ -233,7 +233,7 @@ def _explain_all(chosen: Sequence[Row], events: Events, protocol: str) -> list[I
     messages = batch_of(chosen)
     decoded: Decoded = events.rows.read(messages)
     rows = shown_by_place(decoded)
-    wrong = problems(decoded)
+    wrong = problems([*decoded.rejected, *decoded.rows])
     if decoded.control.size:  # one of these may be broken, which the driver found out
         offsets = [row["offset"] for row in chosen]
         found = events.rejected.where(F.col("offset").isin(offsets)).collect()

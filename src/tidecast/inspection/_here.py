@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidecast.inspection._alone import problems, shown_by_place
-from tidecast.inspection._inspected import Inspected, Place, RowShown, explained, problem_text
-from tidecast.inspection._value_text import value_text
+from tidecast.inspection._alone import problems, shown_by_place, value_text
+from tidecast.inspection._inspected import Inspected, Place, RowShown, explained
 from tidecast.inspection._wanted import Wanted
 from tidecast.protocols import Decoded, Rows
 from tidecast.sources import Here
@@ -26,11 +25,7 @@ def inspect_here(here: Here, protocol: str, wanted: Wanted) -> list[Inspected]:
         rows = {*_wanted_rows(here.decoded, wanted)}
         chosen = [place for place in chosen if place in rows]
     chosen = chosen[-wanted.limit :] if wanted.last else chosen[: wanted.limit]
-    broken = {
-        int(at): problem_text(reason, detail)
-        for part in here.broken
-        for at, reason, detail in zip(part.at, part.reason.to_pylist(), part.detail.to_pylist(), strict=True)
-    }
+    broken = problems(here.broken)
     return [_explained(here, place, protocol, broken) for place in chosen if wanted.limit]
 
 
@@ -38,7 +33,7 @@ def _explained(here: Here, place: int, protocol: str, broken: Mapping[int, str])
     """Return one message explained; `broken` tells why control messages cannot be used."""
     alone = _only(here.decoded, place)
     row: RowShown | None = shown_by_place(alone).get(place)
-    problem = problems(alone).get(place) or broken.get(place)
+    problem = problems([*alone.rejected, *alone.rows]).get(place) or broken.get(place)
     shown_columns = here.messages.slice(place, 1).select(["topic", "partition", "offset", "key", "value"])
     (shown,) = shown_columns.to_pylist()
     where = Place(shown["topic"], shown["partition"], shown["offset"])
