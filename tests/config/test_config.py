@@ -153,8 +153,8 @@ def test_defaults() -> None:
     config = load_config(SIMPLE)
     assert config.protocol == "simple"
     assert config.default_topic == "topic"
-    assert config.partition_num is None
-    assert config.replication_factor == 1
+    assert config.kafka.partition_num is None
+    assert config.kafka.replication_factor == 1
     assert config.max_message_bytes == 10485760
     assert config.kafka.required_acks == -1
     assert config.kafka.auto_create_topic
@@ -170,7 +170,7 @@ def test_defaults() -> None:
     assert not config.output_raw_change_event
     assert config.large_message_handle.large_message_handle_option == "none"
     assert config.filter.rules == ("*.*",)
-    assert (len(config.dispatchers), len(config.column_selectors)) == (0, 0)
+    assert (len(config.sink.dispatchers), len(config.sink.column_selectors)) == (0, 0)
     assert config.schema_registry is None
     assert config.codec.max_batch_size == 16
     assert config.sink.encoder_concurrency == 32
@@ -180,7 +180,7 @@ def test_every_documented_key_is_accepted_and_read(tmp_path: Path) -> None:
     config = load(tmp_path, EVERY_KEY, "kafka://127.0.0.1:9092/topic")
     assert config.protocol == "simple"
     assert config.codec_options().encoding_format == "avro"
-    assert (config.partition_num, config.replication_factor, config.max_message_bytes) == (5, 2, 1000000)
+    assert (config.kafka.partition_num, config.kafka.replication_factor, config.max_message_bytes) == (5, 2, 1000000)
     assert (config.kafka.required_acks, config.kafka.auto_create_topic, config.kafka.dial_timeout) == (1, False, 5.0)
     assert (config.kafka.sasl_user, config.kafka.sasl_password) == ("alice", "se+cr/et")
     assert config.place.params["partition-num"] == "5"
@@ -190,8 +190,8 @@ def test_every_documented_key_is_accepted_and_read(tmp_path: Path) -> None:
     assert config.integrity.corruption_handle_level == "error"
     assert config.output_raw_change_event
     assert not config.codec_options().debezium_output_old_value
-    assert [d.topic for d in config.dispatchers] == ["x-{schema}", ""]
-    assert config.column_selectors[0].columns == ("a", "!b")
+    assert [d.topic for d in config.sink.dispatchers] == ["x-{schema}", ""]
+    assert config.sink.column_selectors[0].columns == ("a", "!b")
     assert config.filter.event_filters[0].ignore_event == ("insert",)
 
 
@@ -284,7 +284,7 @@ def test_the_uri_wins_over_the_file_also_with_false_and_zero(tmp_path: Path) -> 
     uri = SIMPLE + "&debezium-disable-schema=F&auto-create-topic=false&required-acks=0&enable-tidb-extension=0"
     config = load(tmp_path, text, uri + "&partition-num=4")
     assert config.protocol == "simple"
-    assert (config.kafka.auto_create_topic, config.kafka.required_acks, config.partition_num) == (False, 0, 4)
+    assert (config.kafka.auto_create_topic, config.kafka.required_acks, config.kafka.partition_num) == (False, 0, 4)
     assert not config.codec_options().enable_tidb_extension
     assert not config.codec_options().debezium_disable_schema
 
@@ -293,7 +293,7 @@ def test_what_the_uri_does_not_say_the_file_says(tmp_path: Path) -> None:
     text = "[sink.kafka-config]\npartition-num = 9\n[sink.kafka-config.codec-config]\nenable-tidb-extension = true"
     config = load(tmp_path, text, SIMPLE + "&enable-tidb-extension=&partition-num=")
     assert config.codec_options().enable_tidb_extension
-    assert config.partition_num == 9
+    assert config.kafka.partition_num == 9
 
 
 def test_the_registry_flag_wins_over_the_file_and_the_uri_over_both(tmp_path: Path) -> None:
@@ -571,7 +571,7 @@ def rule(topic: str) -> str:
     "topic", ["", "fixed.topic-1", "{schema}_{table}", "cdc.{schema}.{table}-x", "{schema}{table}"]
 )
 def test_topic_rules_for_avro(tmp_path: Path, topic: str) -> None:
-    assert load(tmp_path, rule(topic), AVRO).dispatchers[0].topic == topic
+    assert load(tmp_path, rule(topic), AVRO).sink.dispatchers[0].topic == topic
 
 
 @pytest.mark.parametrize(
@@ -588,7 +588,7 @@ def test_topic_rules_without_both_names_are_refused_for_avro(tmp_path: Path, top
 
 @pytest.mark.parametrize("topic", ["literal", "{schema}", "{table}", "a.{schema}_{table}-b"])
 def test_topic_rules_of_other_protocols(tmp_path: Path, topic: str) -> None:
-    assert load(tmp_path, rule(topic)).dispatchers[0].topic == topic
+    assert load(tmp_path, rule(topic)).sink.dispatchers[0].topic == topic
 
 
 @pytest.mark.parametrize("topic", ["{table}_{schema}", "{schema}{schema}", "a b", "{db}", "表"])

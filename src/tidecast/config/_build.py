@@ -27,7 +27,6 @@ from tidecast.protocols import CodecOptions, WireProtocol, find_protocol, known_
 from tidecast.registry import check_glue_url
 from tidecast.routing import (
     ColumnMatcher,
-    ColumnSelector,
     Dispatcher,
     Filter,
     RoutingRules,
@@ -150,8 +149,9 @@ class ChangefeedConfig:
     def routing(self) -> RoutingRules:
         """Return the rules that decide where rows go."""
         one_table_per_topic = protocol_named(self.protocol).one_table_per_topic
+        sink = self.sink
         return RoutingRules(
-            self.dispatchers, self.column_selectors, self.default_topic, one_table_per_topic, self.case_sensitive
+            sink.dispatchers, sink.column_selectors, self.default_topic, one_table_per_topic, self.case_sensitive
         )
 
     def codec_options(self, zone: str = "UTC", cluster_id: str = "default") -> CodecOptions:
@@ -181,32 +181,12 @@ class ChangefeedConfig:
         )
 
     @property
-    def dispatchers(self) -> tuple[Dispatcher, ...]:
-        """Rules of topics and partitions; the first that matches a table counts."""
-        return self.sink.dispatchers
-
-    @property
-    def column_selectors(self) -> tuple[ColumnSelector, ...]:
-        """Rules of columns; the first that matches a table counts."""
-        return self.sink.column_selectors
-
-    @property
     def schema_registry(self) -> str | None:
         """The URL of the Schema Registry. It may hold a password: see `redact_uri` before showing it."""
         glue = self.sink.kafka_config.glue_schema_registry_config
         if glue:
             return glue.url
         return self.sink.schema_registry.get_secret_value() if self.sink.schema_registry else None
-
-    @property
-    def partition_num(self) -> int | None:
-        """The partitions of a topic that is to be created, None if nobody set it."""
-        return self.kafka.partition_num
-
-    @property
-    def replication_factor(self) -> int:
-        """The replicas of a topic that is to be created."""
-        return self.kafka.replication_factor
 
     @property
     def max_message_bytes(self) -> int:
@@ -276,9 +256,9 @@ def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI")
     config = ChangefeedConfig(place, checked, KafkaOptions.from_params(place.params), protocol.name)
     for code, wrong in _wrongs(config, protocol):
         raise _error(code, wrong)
-    for dispatcher in config.dispatchers:
+    for dispatcher in config.sink.dispatchers:
         _check_dispatcher(dispatcher, protocol)
-    for selector in config.column_selectors:
+    for selector in config.sink.column_selectors:
         TableMatcher(selector.matcher)
         ColumnMatcher(selector.columns)
     for event_filter in config.filter.event_filters:
@@ -433,7 +413,7 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
     yield from _wrong_files(config, protocol)
     for wrong in protocol.wrong_options(options):
         yield _CODEC, wrong
-    if options.checksums and config.column_selectors:
+    if options.checksums and sink.column_selectors:
         yield _REPLICA, "it's not allowed to enable the integrity check and column selector at the same time"
     if large.large_message_handle_option != "none":
         if not protocol.large_messages(options):
