@@ -71,18 +71,6 @@ def answer_form(column: Column, value: Any) -> str | None:
     return str(value)
 
 
-def _number(text: str) -> object:
-    return Decimal(text)
-
-
-def _float(text: str) -> object:
-    return struct.pack(">f", float(text))
-
-
-def _double(text: str) -> object:
-    return struct.pack(">d", float(text))
-
-
 def _time(text: str) -> object:
     whole, point, fraction = text.replace("T", " ").removesuffix("Z").partition(".")
     return whole + (point + fraction.rstrip("0")).rstrip(".")
@@ -101,17 +89,13 @@ def _frozen(value: Any) -> object:
     return type(value).__name__, value
 
 
-def _hex(text: str) -> object:
-    return bytes.fromhex(text)
-
-
 _SAME: dict[str, Callable[[str], object]] = {
-    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "bit", "year"), _number),
-    "float": _float,
-    "double": _double,
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "bit", "year"), Decimal),
+    "float": lambda text: struct.pack(">f", float(text)),
+    "double": lambda text: struct.pack(">d", float(text)),
     "json": _json,
     **dict.fromkeys(("datetime", "timestamp", "time"), _time),
-    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), _hex),
+    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), bytes.fromhex),
 }
 """What of a value counts; of others every character does."""
 
@@ -122,7 +106,6 @@ def same_form(value: object, mysql_type: str) -> object:
         return None
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     try:
-        found = _SAME.get(base_type(mysql_type).removesuffix(" unsigned"), str)(text)
+        return _SAME.get(base_type(mysql_type).removesuffix(" unsigned"), str)(text)
     except (ValueError, InvalidOperation, OverflowError):
         return "unreadable", text
-    return found

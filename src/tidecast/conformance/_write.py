@@ -24,13 +24,6 @@ def expected_file(folder: Path, case: str) -> Path:
     return folder / "expected" / f"{case}.jsonl"
 
 
-def all_cases() -> Iterator[Case]:
-    """Yield every case of the kit."""
-    yield from golden_cases()
-    yield from bad_input_cases()
-    yield from schedule_cases()
-
-
 def write(folder: Path | str) -> list[str]:
     """Write the kit to a folder that is not there or is empty; return the names of its cases.
 
@@ -42,7 +35,7 @@ def write(folder: Path | str) -> list[str]:
     place = Path(folder)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise ConfigError(f"{place} is not an empty folder", hint="name a folder that is not there yet")
-    cases = list(all_cases())
+    cases = [*golden_cases(), *bad_input_cases(), *schedule_cases()]
     _write_lines(place / CASES, map(_listed, cases))
     for case in cases:
         _write_lines(place / "messages" / f"{case.name}.jsonl", _records(case))
