@@ -195,10 +195,6 @@ def _locate(part: Value, value: Value) -> Value:
     return integer(strict(lambda p, t: t.find(p) + 1, *(t.read for t in texts)), 0, _LONGEST)
 
 
-def _instr(value: Value, part: Value) -> Value:
-    return _locate(part, value)
-
-
 def _find_in_set(one: Value, several: Value) -> Value:
     texts = [as_text(one), as_text(several)]
     check_collation(text(constant(None), *texts))
@@ -435,7 +431,7 @@ FUNCTIONS: dict[str, Function] = {
     "replace": Function(_replace, 3, 3),
     **{name: Function(_padded(name), 3, 3) for name in ("lpad", "rpad")},
     "locate": Function(_locate, 2, 2),
-    "instr": Function(_instr, 2, 2),
+    "instr": Function(lambda value, part: _locate(part, value), 2, 2),
     "find_in_set": Function(_find_in_set, 2, 2),
     "strcmp": Function(_strcmp, 2, 2),
     "hex": Function(_hex, 1, 1),

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from math import fmod, isfinite
 from operator import add, and_, invert, lshift, mul, ne, not_, or_, rshift, sub, xor
 from typing import Any, ClassVar, cast
@@ -412,10 +413,6 @@ _REAL: dict[type[exp.Expression], Callable[[float, float], float | None]] = {
 }
 
 
-def _calculating(kind: type[exp.Expression]) -> Callable[[Value, Value], Value]:
-    return lambda one, other: _arithmetic(kind, one, other)
-
-
 def _bitwise(operator: Callable[[int, int], int]) -> Callable[[Value, Value], Value]:
     def build(one: Value, other: Value) -> Value:
         return NULL if Sort.NULL in (one.sort, other.sort) else from_bits(strict(operator, bits(one), bits(other)))
@@ -439,7 +436,7 @@ def _exclusive(one: Value, other: Value) -> Value:
 
 _BINARY: dict[type[exp.Expression], Callable[[Value, Value], Value]] = {
     exp.Xor: _exclusive,
-    **{kind: _calculating(kind) for kind in _EXACT},
+    **{kind: partial(_arithmetic, kind) for kind in _EXACT},
     exp.BitwiseAnd: _bitwise(and_),
     exp.BitwiseOr: _bitwise(or_),
     exp.BitwiseXor: _bitwise(xor),

@@ -16,7 +16,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NoReturn
 
 INT64, UINT64 = (-(1 << 63), (1 << 63) - 1), (0, (1 << 64) - 1)
-MAX_DIGITS, MAX_SCALE = 65, 30
+_MAX_DIGITS, _MAX_SCALE = 65, 30
 """The most digits that MySQL's DECIMAL has, and the most after its point."""
 EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 """Arithmetic that rounds nothing: no result has so many digits."""
@@ -120,11 +120,6 @@ class Value:
     textless: bool = False
     column: bool = False
 
-    @property
-    def digits(self) -> int:
-        """The digits of an exact number, at least one before the point."""
-        return max(len(str(max(abs(self.low), abs(self.high)))), self.scale + 1)
-
 
 NULL = Value(constant(None), Sort.NULL)
 
@@ -149,10 +144,13 @@ def integer(read: Read, low: int, high: int, *, unsigned: bool = False) -> Value
 
 
 def exact(read: Read, low: int, high: int, scale: int) -> Value:
-    """Return a number with digits after the point."""
-    value = Value(read, Sort.EXACT, low, high, scale)
-    check_room(value.digits, scale)
-    return value
+    """Return a number with digits after the point. Refuses one with more digits than MySQL's DECIMAL has."""
+    digits = max(len(str(max(abs(low), abs(high)))), scale + 1)  # at least one before the point
+    if digits > _MAX_DIGITS:
+        refuse(f"its numbers may have more than {_MAX_DIGITS} digits")
+    if scale > _MAX_SCALE:
+        refuse(f"its numbers may have more than {_MAX_SCALE} digits after the point")
+    return Value(read, Sort.EXACT, low, high, scale)
 
 
 def real(read: Read) -> Value:
@@ -316,15 +314,7 @@ def _with_exact_literal(value: Value, other: Value) -> Value:
 
 def _fits(number: str) -> bool:
     whole, _, fraction = number.lstrip("+-").partition(".")
-    return len(whole) + len(fraction) <= MAX_DIGITS and len(fraction) <= MAX_SCALE
-
-
-def check_room(digits: int, scale: int = 0) -> None:
-    """Refuse numbers of more digits than MySQL's DECIMAL has."""
-    if digits > MAX_DIGITS:
-        refuse(f"its numbers may have more than {MAX_DIGITS} digits")
-    if scale > MAX_SCALE:
-        refuse(f"its numbers may have more than {MAX_SCALE} digits after the point")
+    return len(whole) + len(fraction) <= _MAX_DIGITS and len(fraction) <= _MAX_SCALE
 
 
 def _moment(value: Value) -> Read:

@@ -197,10 +197,6 @@ def _decimal(column: Column, reading: _Reading) -> Value:
     return exact(reading(_decimals), 1 - 10**digits, 10**digits - 1, scale)
 
 
-def _real(column: Column, reading: _Reading) -> Value:
-    return Value(reading(_plain), Sort.REAL)
-
-
 def _bit(column: Column, reading: _Reading) -> Value:
     return integer(reading(_bits), 0, (1 << (column.data_type.length or 64)) - 1, unsigned=True)
 
@@ -226,8 +222,8 @@ def _of_sort(sort: Sort) -> Callable[[Column, _Reading], Value]:
 _SORTS: dict[Kind, Callable[[Column, _Reading], Value]] = {
     Kind.INTEGER: _integer,
     Kind.YEAR: _year,
-    Kind.FLOAT: _real,
-    Kind.DOUBLE: _real,
+    Kind.FLOAT: _of_sort(Sort.REAL),
+    Kind.DOUBLE: _of_sort(Sort.REAL),
     Kind.DECIMAL: _decimal,
     Kind.TEXT: _text,
     Kind.BINARY: _of_sort(Sort.BYTES),
