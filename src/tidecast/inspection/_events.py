@@ -38,24 +38,14 @@ _CAUSE = ("reason", "detail")
 _BINARY = (Kind.BINARY, Kind.BIT)
 
 
-def inspect_topic(
-    source: str,
-    wanted: Wanted,
-    *,
-    protocol: str | None,
-    schema_registry: str | None,
-    tz: str | None,
-    progress: Progress,
-    spark: SparkSession | None,
-) -> list[Inspected]:
+def inspect_topic(source: TopicSource, wanted: Wanted, progress: Progress) -> list[Inspected]:
     """Explain the messages of a source that are wanted; see `tidecast.inspect`."""
-    checked = checked_source(source, protocol=protocol, schema_registry=schema_registry, tz=tz, spark=spark)
-    here = read_here(checked.uri, registry=checked.registry, zone=checked.zone) if spark is None else None
+    here = read_here(source.uri, registry=source.registry, zone=source.zone) if source.spark is None else None
     if here and here.messages.num_rows:
         progress("reading", 0, 0)
-        return inspect_here(here, checked.protocol, wanted)
-    with source_errors(checked.uri):
-        return Search(checked, wanted, progress).run()
+        return inspect_here(here, source.protocol, wanted)
+    with source_errors(source.uri):
+        return Search(source, wanted, progress).run()
 
 
 def checked_source(

@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidecast._errors import TransientError
 from tidecast._progress import no_progress
 from tidecast._uri import parse_place
 from tidecast._waiting import Waiting
-from tidecast.inspection._events import Search, checked_source, lacks_schemas
+from tidecast.api import TopicSource
+from tidecast.inspection._events import Search, lacks_schemas
 from tidecast.inspection._inspected import Inspected
 from tidecast.inspection._wanted import Wanted
 from tidecast.model import Events, SchemaHistory
@@ -30,19 +30,10 @@ _WAITING = Waiting()
 _log = logging.getLogger(__name__)
 
 
-def follow_topic(
-    source: str,
-    wanted: Wanted,
-    *,
-    protocol: str | None,
-    schema_registry: str | None,
-    tz: str | None,
-    spark: SparkSession | None,
-) -> Iterator[Inspected]:
+def follow_topic(source: TopicSource, wanted: Wanted) -> Iterator[Inspected]:
     """Explain messages as they come; see `tidecast.follow`."""
-    checked = checked_source(source, protocol=protocol, schema_registry=schema_registry, tz=tz, spark=spark)
-    newest, new = (Search(checked, one, no_progress) for one in (wanted, replace(wanted, limit=_ALL, last=False)))
-    return _Following(newest, new, open_source(parse_place(checked.uri))).messages()
+    newest, new = (Search(source, one, no_progress) for one in (wanted, replace(wanted, limit=_ALL, last=False)))
+    return _Following(newest, new, open_source(parse_place(source.uri))).messages()
 
 
 @dataclass

@@ -61,25 +61,17 @@ def inspect(
     )
     if source is not None:
         # It needs Spark, which one message does not wait for.
-        from tidecast.inspection._events import inspect_topic
+        from tidecast.inspection._events import checked_source, inspect_topic
 
-        return inspect_topic(
-            source,
-            wanted,
-            protocol=protocol,
-            schema_registry=schema_registry,
-            tz=tz,
-            progress=progress,
-            spark=spark,
-        )
+        checked = checked_source(source, protocol=protocol, schema_registry=schema_registry, tz=tz, spark=spark)
+        return inspect_topic(checked, wanted, progress)
     value = _message(hex, base64)
     name = check_readable(protocol or guess_protocol(value).name)
     registry = open_registry(resolved_uri(schema_registry)) if schema_registry else None
     zone = check_zone(tz or local_zone())
     protocol_named(name).check_registry(registry)
     progress("reading", 0, 0)
-    options = DecodeOptions(ordered=True, registry=registry, zone=zone)
-    found = inspect_alone(value, name, options)
+    found = inspect_alone(value, name, DecodeOptions(ordered=True, registry=registry, zone=zone))
     return [replace(found, problem=_with_hint(found.problem))]
 
 
@@ -102,11 +94,13 @@ def follow(
     The options are those of `inspect`. No more than a hundred messages of a partition are held at a time; a file is
     read as a whole. Raises as `inspect`, and SourceChanged where the topic is created again.
     """
+    from tidecast.inspection._events import checked_source
     from tidecast.inspection._follow import follow_topic
 
     commit_range = commit_ts_range(commit_ts) if commit_ts is not None else None
     wanted = Wanted(last, True, topic, partition, None, table, key_of(key), commit_range)
-    return follow_topic(source, wanted, protocol=protocol, schema_registry=schema_registry, tz=tz, spark=spark)
+    checked = checked_source(source, protocol=protocol, schema_registry=schema_registry, tz=tz, spark=spark)
+    return follow_topic(checked, wanted)
 
 
 def _with_hint(problem: str | None) -> str | None:
