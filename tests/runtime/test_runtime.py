@@ -34,9 +34,8 @@ from tidecast.runtime import (
     find_java,
     spark_session,
 )
-from tidecast.runtime._avro_limits import AVRO_LIMITS
 from tidecast.runtime._outside import outside_settings
-from tidecast.runtime._session import settings_of
+from tidecast.runtime._session import AVRO_LIMITS, settings_of
 
 ROOT = Path(__file__).parents[2]
 SMALL_NAME = "org.apache.commons:commons-pool2:2.12.0"

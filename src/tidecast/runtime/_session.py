@@ -18,16 +18,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from tidecast._errors import ConfigError
+from tidecast._limits import LARGEST_COLLECTION, LARGEST_MESSAGE
 from tidecast.runtime._answers import check_master, check_remote, start_errors
-from tidecast.runtime._avro_limits import AVRO_LIMITS
 from tidecast.runtime._class_archive import class_archive
-from tidecast.runtime._iceberg import has_iceberg
 from tidecast.runtime._jars import ICEBERG_JARS, SPARK_JARS, fetch_jars
 from tidecast.runtime._java import find_java
 from tidecast.runtime._outside import outside_settings, submitted
 from tidecast.runtime._where import MASTER, REMOTE, check_settings, is_small, take_command_settings
 
 _REMOTE_VARIABLE = "SPARK_REMOTE"
+_CATALOG = re.compile(r"spark\.sql\.catalog\.[^.]+")
 # Settings that are lists: what a caller gives is added to ours instead of replacing it.
 _LISTS = {
     "spark.jars": ",",
@@ -165,10 +165,27 @@ def _connectors(outside: Mapping[str, str]) -> dict[str, str]:
     if submitted():  # a jar that comes now is on no class path of the driver
         return {}
     there = f"{outside.get('spark.jars', '')},{outside.get('spark.jars.packages', '')}"
-    wanted = {**SPARK_JARS, **(ICEBERG_JARS if has_iceberg(outside) else {})}
+    has_iceberg = any(_CATALOG.fullmatch(name) and is_iceberg(value) for name, value in outside.items())
+    wanted = {**SPARK_JARS, **(ICEBERG_JARS if has_iceberg else {})}
     missing = {name: digest for name, digest in wanted.items() if name.split(":")[1] not in there}
     return {"spark.jars": ",".join(map(str, fetch_jars(missing)))}
 
+
+def is_iceberg(implementation: str) -> bool:
+    """Tell whether a class that Spark has for a catalog is one of Iceberg's."""
+    return implementation.startswith("org.apache.iceberg.")
+
+
+AVRO_LIMITS = (
+    f"-Dorg.apache.avro.limits.bytes.maxLength={LARGEST_MESSAGE} "
+    f"-Dorg.apache.avro.limits.string.maxLength={LARGEST_MESSAGE} "
+    f"-Dorg.apache.avro.limits.collectionItems.maxLength={LARGEST_COLLECTION}"
+)
+"""Avro's own limits, which keep a damaged length from taking all memory; Java reads them once, when it starts.
+
+For every Java that is to read Avro messages, on the driver and on executors.
+Source: Other documents, Avro's SystemLimitException.
+"""
 
 _STATIC = {
     "spark.driver.extraJavaOptions": AVRO_LIMITS,
