@@ -56,16 +56,12 @@ class FeedRequest(BaseModel):
         return ChangefeedSpec(self.changefeed_id, self.sink_uri, self.replica_config, self.start_ts, self.target_ts)
 
 
-class OldFeedRequest(BaseModel):
+class OldFeedRequest(FeedRequest):
     """The body of requests of version 1 that create or update a changefeed.
 
     Its `sink_config` has the names of a changefeed file's `[sink]`. Source: Changefeeds, HTTP API v1.
     """
 
-    changefeed_id: str = ""
-    start_ts: Tso = 0
-    target_ts: Tso = 0
-    sink_uri: Uri = ""
     force_replicate: bool | None = None
     ignore_ineligible_table: bool | None = None
     filter_rules: list[str] | None = None
@@ -185,7 +181,7 @@ def _api(feeds: Changefeeds, capture: dict[str, Any], prefix: str, *, old: bool 
         return many(_answers.listed(feeds.list(), state))
 
     @api.post("/changefeeds", summary="Create a changefeed", openapi_extra=_takes(FeedRequest), status_code=done)
-    def create(request: FeedRequest | OldFeedRequest = feed_request) -> Response:
+    def create(request: FeedRequest = feed_request) -> Response:
         return answer(_answers.info(feeds.create(request.spec())), done)
 
     @api.get("/changefeeds/{feed_id}", summary="A changefeed")
@@ -193,7 +189,7 @@ def _api(feeds: Changefeeds, capture: dict[str, Any], prefix: str, *, old: bool 
         return answer(_answers.info(feeds.get(feed_id)))
 
     @api.put("/changefeeds/{feed_id}", summary="Change a changefeed", openapi_extra=_takes(FeedRequest))
-    def update(feed_id: str, request: FeedRequest | OldFeedRequest = feed_request) -> Response:
+    def update(feed_id: str, request: FeedRequest = feed_request) -> Response:
         return answer(_answers.info(feeds.update(feed_id, request.spec())), done)
 
     @api.delete("/changefeeds/{feed_id}", summary="Remove a changefeed", status_code=done)
