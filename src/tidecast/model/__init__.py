@@ -1,7 +1,7 @@
 """The model of changes: tables, columns, types, rows, TSOs. Knows neither protocols nor places."""
 
 from tidecast._tso import LOGICAL_BITS, compose, latest_tso, physical_ms, to_datetime
-from tidecast.model._actions import Action, ddl_action
+from tidecast.model._actions import ALTER_EVENTS, DDL_EVENTS, Action, ddl_action
 from tidecast.model._ddl import Bootstrap, Ddl
 from tidecast.model._ddl_names import renamed_tables
 from tidecast.model._ddl_parser import Definition, Name, Statement, ddl_type, read_statement
@@ -23,7 +23,9 @@ from tidecast.model._schema import Column, Index, SchemaKey, TableSchema, saniti
 from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, bit_width, spark_type, usual_length
 
 __all__ = [
+    "ALTER_EVENTS",
     "CHECKSUM",
+    "DDL_EVENTS",
     "HEADERS",
     "LOGICAL_BITS",
     "MAX_DECIMAL_PRECISION",

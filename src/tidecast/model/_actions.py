@@ -66,6 +66,11 @@ _CLAUSES: dict[tuple[str, ...], Action] = {
 }
 """By the words that a clause of ALTER TABLE begins with, or the first of them."""
 
+ALTER_EVENTS = frozenset(action.event for action in _CLAUSES.values())
+"""The names of what ALTER TABLE may do."""
+DDL_EVENTS = ALTER_EVENTS | {action.event for action in _STATEMENTS.values()}
+"""The names of all schema changes that a statement tells."""
+
 _SPECIFICATIONS = ("ADD", "DROP", "MODIFY", "CHANGE", "RENAME", "ALTER", "CONVERT", "AUTO_INCREMENT", "COMMENT")
 """What a further clause of ALTER TABLE begins with; another word is the next name of a list."""
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tidecast._errors import ConfigError, TidecastError
 from tidecast._go import parse_regexp
 from tidecast._time_limit import check_time
-from tidecast.model import Ddl, Op, TableSchema, ddl_action
+from tidecast.model import ALTER_EVENTS, DDL_EVENTS, Ddl, Op, TableSchema, ddl_action
 from tidecast.routing._matcher import TableMatcher
 from tidecast.routing._rules import EventFilter
 from tidecast.routing._values import OUT_OF_RANGE
@@ -25,47 +25,11 @@ from tidecast.values import valid
 
 _ROW_EVENTS = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete"}
 _ALIASES = {"create database": "create schema", "drop database": "drop schema"}
-_ALTERS = {
-    "create index",
-    "drop index",
-    "rename index",
-    "add primary key",
-    "drop primary key",
-    "alter index visibility",
-    "add column",
-    "drop column",
-    "modify column",
-    "set default value",
-    "add table partition",
-    "drop table partition",
-    "truncate table partition",
-    "exchange table partition",
-    "reorganize table partition",
-    "alter table partitioning",
-    "remove table partitioning",
-    "rebase auto id",
-    "modify table comment",
-    "modify table charset and collate",
-    "alter ttl info",
-    "alter ttl remove",
-    "rename table",
-    "multi schema change",
-}
-_DDL_EVENTS = _ALTERS | {
-    "create schema",
-    "drop schema",
-    "create table",
-    "drop table",
-    "truncate table",
-    "recover table",
-    "create view",
-    "drop view",
-    "modify schema charset and collate",
-}
 _FILTERLESS = frozenset({"add foreign key", "drop foreign key", "add fulltext index", "create hybrid index"})
 """Events that TiCDC knows, and that its filter takes for invalid all the same."""
+_ALTERS = ALTER_EVENTS - _FILTERLESS
 
-EVENTS = frozenset({*_ROW_EVENTS.values(), "all dml", "all ddl", "alter table", *_DDL_EVENTS, *_ALIASES})
+EVENTS = frozenset({*_ROW_EVENTS.values(), "all dml", "all ddl", "alter table", *_ALIASES}) | DDL_EVENTS - _FILTERLESS
 """What `ignore-event` may name."""
 
 
