@@ -67,8 +67,8 @@ def _print(text: str, done: int, total: int) -> None:
 class _Watch:
     """Shows Spark's progress with the current step, repeatedly."""
 
-    def __init__(self, show: Show, clock: Callable[[], float] = time.monotonic) -> None:
-        self._show, self._clock = show, clock
+    def __init__(self, show: Show) -> None:
+        self._show = show
         self._step = ("", 0, 0)
         self._session: SparkSession | None = None
         self._tasks: RunningTasks | None = None
@@ -76,7 +76,7 @@ class _Watch:
 
     def tell(self, text: str, done: int, total: int, *, waits: bool = False) -> None:
         """Begin a step, which may wait before it begins; called by the thread whose session is the active one."""
-        self._step, self._since = (text, done, total), None if waits else self._clock()
+        self._step, self._since = (text, done, total), None if waits else time.monotonic()
         if self._tasks:
             self._tasks.begin()
         if self._session is None and (sql := sys.modules.get("pyspark.sql")):
@@ -112,7 +112,7 @@ class _Watch:
             self._tasks = RunningTasks(self._session)
         done, total = self._tasks.read()
         if done < total:
-            now, since = self._clock(), self._since
+            now, since = time.monotonic(), self._since
             if since is None:
                 since = self._since = now
             self._show(said(self._step, (done, total), now - since), done, total)
