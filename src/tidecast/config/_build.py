@@ -157,12 +157,7 @@ class ChangefeedConfig:
     def codec_options(self, zone: str = "UTC", cluster_id: str = "default") -> CodecOptions:
         """Return the options of the protocol's codec; `zone` and `cluster_id` are the server's."""
         return CodecOptions(
-            enable_tidb_extension=self.codec.enable_tidb_extension,
-            avro_enable_watermark=self.codec.avro_enable_watermark,
-            avro_include_before_value=self.codec.avro_include_before_value,
-            avro_decimal_handling_mode=self.codec.avro_decimal_handling_mode,
-            avro_bigint_unsigned_handling_mode=self.codec.avro_bigint_unsigned_handling_mode,
-            encoding_format=self.codec.encoding_format,
+            **self.codec.model_dump(exclude={"max_batch_size", "output_row_key"}),
             debezium_disable_schema=self.sink.debezium_disable_schema,
             debezium_include_start_ts=self.sink.debezium.include_start_ts,
             debezium_output_old_value=self.sink.debezium.output_old_value,
