@@ -84,7 +84,7 @@ def _nullif(one: Value, other: Value) -> Value:
 
 def _strcmp(one: Value, other: Value) -> Value:
     one, other = as_text(one), as_text(other)
-    check_collation(text(constant(None), one, other))
+    check_collation(one, other)
     blank = (strict(lambda t: t.rstrip(" "), v.read) for v in (one, other))
     return integer(strict(lambda a, b: (a > b) - (a < b), *blank), -1, 1)
 
@@ -191,13 +191,13 @@ def _padded(name: str) -> Callable[[Value, Value, Value], Value]:
 
 def _locate(part: Value, value: Value) -> Value:
     texts = [as_text(part), as_text(value)]
-    check_collation(text(constant(None), *texts))
+    check_collation(*texts)
     return integer(strict(lambda p, t: t.find(p) + 1, *(t.read for t in texts)), 0, _LONGEST)
 
 
 def _find_in_set(one: Value, several: Value) -> Value:
     texts = [as_text(one), as_text(several)]
-    check_collation(text(constant(None), *texts))
+    check_collation(*texts)
     if not texts[0].literal:  # MySQL finds the empty text in no empty set
         refuse("what find_in_set looks for must be written out")
 

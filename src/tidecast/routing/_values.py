@@ -238,10 +238,11 @@ def as_bytes(value: Value) -> Read:
     return strict(str.encode, as_text(value).read)
 
 
-def check_collation(value: Value) -> None:
-    """Refuse a text whose collation does not compare bytes."""
-    if value.collate is not None and value.collate not in _BINARY_COLLATIONS:
-        refuse(f"text of the collation {value.collate} is compared, and only those that compare bytes are supported")
+def check_collation(*values: Value) -> None:
+    """Refuse texts of several collations, and of one that does not compare bytes."""
+    collate = text(constant(None), *values).collate
+    if collate is not None and collate not in _BINARY_COLLATIONS:
+        refuse(f"text of the collation {collate} is compared, and only those that compare bytes are supported")
 
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"=": eq, "<>": ne, ">": gt, ">=": ge, "<": lt, "<=": le}
@@ -274,7 +275,7 @@ def _comparable(left: Value, right: Value) -> tuple[Read, Read]:
     if Sort.BYTES in sorts and not sorts - {Sort.BYTES, Sort.TEXT, Sort.CHOICE}:
         return as_bytes(left), as_bytes(right)
     if not sorts - {Sort.TEXT, Sort.CHOICE}:
-        check_collation(text(constant(None), left, right))
+        check_collation(left, right)
         # Python orders texts by code points, which is the order of their bytes in UTF-8.
         return tuple(strict(lambda t: t.rstrip(" "), as_text(v).read) for v in (left, right))  # type: ignore[return-value]
     return _numbers(left, right)
