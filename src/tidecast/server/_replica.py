@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Response
@@ -124,57 +125,34 @@ class _ReplicaMetrics(Metrics):
         status, now = self._status.read(), self._status.now()
         physical = None if status.resolved_ts is None else physical_ms(status.resolved_ts)
         tables = sorted(status.tables.items())
-        yield _gauge("up", "1, or 0 while it tries again after an error", status.state != "retrying")
-        yield _gauge("resolved_ts", "up to where the source is applied, in ms since the epoch", physical)
-        yield _gauge("lag_seconds", "how long ago that was", status.lag(now))
-        yield _gauge("rows_per_second", "row changes a second, over the last minute", status.rate)
-        yield _counter("batches", "batches that were applied", status.batches)
-        yield _counter("errors", "errors after which a batch was tried again", status.errors)
-        yield _family(GaugeMetricFamily, "stage_seconds", "parts of the last batch", ("stage",), status.stages.items())
-        yield _family(
-            CounterMetricFamily,
-            "dead_letters",
-            "messages in the dead letters",
-            ("reason",),
-            status.dead_letters.items(),
-        )
+        gauge, counter = partial(_metric, GaugeMetricFamily), partial(_metric, CounterMetricFamily)
+        yield gauge("up", "1, or 0 while it tries again after an error", {(): status.state != "retrying"})
+        yield gauge("resolved_ts", "up to where the source is applied, in ms since the epoch", {(): physical})
+        yield gauge("lag_seconds", "how long ago that was", {(): status.lag(now)})
+        yield gauge("rows_per_second", "row changes a second, over the last minute", {(): status.rate})
+        yield counter("batches", "batches that were applied", {(): status.batches})
+        yield counter("errors", "errors after which a batch was tried again", {(): status.errors})
+        yield gauge("stage_seconds", "parts of the last batch", status.stages, "stage")
+        yield counter("dead_letters", "messages in the dead letters", status.dead_letters, "reason")
         for count in _COUNTS:
-            values = ((name, getattr(table.report, count)) for name, table in tables)
-            yield _family(CounterMetricFamily, f"table_{count}", f"row changes: {count}", ("table",), values)
-        lags = ((name, table.lag) for name, table in tables)
-        yield _family(
-            GaugeMetricFamily, "table_lag_seconds", "from the newest commit-ts until it was applied", ("table",), lags
-        )
-        verdicts = CounterMetricFamily(f"{_PREFIX}checksums", "row checksums by verdict", labels=("table", "verdict"))
-        for name, table in tables:
-            for verdict, rows in table.report.checksums.items():
-                verdicts.add_metric((name, verdict), rows)
-        yield verdicts
+            values = {name: getattr(table.report, count) for name, table in tables}
+            yield counter(f"table_{count}", f"row changes: {count}", values, "table")
+        lags = {name: table.lag for name, table in tables}
+        yield gauge("table_lag_seconds", "from the newest commit-ts until it was applied", lags, "table")
+        verdicts = {(name, v): rows for name, table in tables for v, rows in table.report.checksums.items()}
+        yield counter("checksums", "row checksums by verdict", verdicts, "table", "verdict")
 
 
-_PREFIX = "tidecast_replica_"
-
-
-def _gauge(name: str, about: str, value: float | None) -> Metric:
-    metric = GaugeMetricFamily(f"{_PREFIX}{name}", about)
-    if value is not None:
-        metric.add_metric((), float(value))
-    return metric
-
-
-def _counter(name: str, about: str, value: float) -> Metric:
-    return CounterMetricFamily(f"{_PREFIX}{name}", about, value=value)
-
-
-def _family(
+def _metric(
     kind: Callable[..., GaugeMetricFamily | CounterMetricFamily],
     name: str,
     about: str,
-    labels: tuple[str, ...],
-    values: Any,
+    values: Mapping[Any, float | None],
+    *labels: str,
 ) -> Metric:
-    metric = kind(f"{_PREFIX}{name}", about, labels=labels)
-    for label, value in values:
+    """Return a metric; `values` are by its label, or a tuple of its labels."""
+    metric = kind(f"tidecast_replica_{name}", about, labels=labels)
+    for of, value in values.items():
         if value is not None:
-            metric.add_metric((label,), value)
+            metric.add_metric(of if isinstance(of, tuple) else (of,), float(value))
     return metric
