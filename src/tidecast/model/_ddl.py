@@ -52,17 +52,12 @@ class Ddl:
 
     @property
     def renamed_from(self) -> tuple[str, str] | None:
-        """Database and table before a RENAME, None for other types.
-
-        A name without a database is one of the database that the new name is in, if that has none either.
-        """
+        """Database and table before a RENAME, None for other types."""
         if self.type == "RENAME" and self.before:
             return self.before.database, self.before.table
         statement = self.statement if self.type == "RENAME" else None
-        if statement is None or statement.renamed is None:
-            return None
-        database = statement.name[0] or ("" if statement.renamed[0] else self.database)
-        return (database, statement.name[1]) if database else None
+        was = statement.renamed_from(self.database) if statement else None
+        return was if was and was[0] else None
 
     @property
     def is_view(self) -> bool:

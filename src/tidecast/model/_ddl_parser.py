@@ -80,6 +80,16 @@ class Statement:
         renamed = {d.name.lower(): d.had_name.lower() for d in self.definitions.values() if d.had_name != d.name}
         return renamed | {new.lower(): old.lower() for new, old in self.renamed_columns.items()}
 
+    def renamed_from(self, database: str) -> tuple[str, str] | None:
+        """Return the table's name before, None where it keeps it; `database` is that of its new name.
+
+        A name without a database is of the session's, which the new name tells where it has none either; else the
+        database is empty.
+        """
+        if self.renamed is None:
+            return None
+        return self.name[0] or ("" if self.renamed[0] else database), self.name[1]
+
 
 def ddl_type(statement: Statement) -> str:
     """Return TiCDC's type of a schema change, as its other protocols name it."""

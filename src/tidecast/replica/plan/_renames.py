@@ -55,13 +55,10 @@ class Rename:
     @classmethod
     def of(cls, change: Ddl, routes: Routes) -> Rename | None:
         """Return what a schema change, as the source names its table, renames; None where it renames none."""
-        statement = change.statement
-        if statement is None or statement.renamed is None or statement.subject != "TABLE":
+        statement, becomes = change.statement, (change.database, change.table)
+        was = statement.renamed_from(becomes[0]) if statement else None
+        if statement is None or was is None or statement.subject != "TABLE":
             return None
-        becomes = change.database, change.table
-        # A name without a database is of the session's, which the new name tells where it has none either.
-        database = statement.name[0] or ("" if statement.renamed[0] else becomes[0])
-        was = database, statement.name[1]
         told = all((*was, *becomes)) and (statement.name[0] or routes.name(*becomes) == becomes)
         objection = None if told else "its statement does not tell the table's database"
         if change.before and (change.before.database, change.before.table) != was:  # such as in upper case
