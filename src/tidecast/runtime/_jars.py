@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import logging
 import os
 import re
@@ -13,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
+
+import pyspark
 
 from tidecast._atomic import locked
 from tidecast._errors import MissingRuntime
@@ -165,10 +166,8 @@ def _ivy_file(artifacts: Sequence[Artifact]) -> str:
 
 def _ivy_jar() -> Path:
     """Ivy, which is part of pyspark: a complete client of Maven repositories."""
-    pyspark = importlib.util.find_spec("pyspark")
-    for folder in (pyspark and pyspark.submodule_search_locations) or ():
-        for jar in Path(folder, "jars").glob("ivy-*.jar"):
-            return jar
+    for jar in Path(pyspark.__file__).with_name("jars").glob("ivy-*.jar"):
+        return jar
     raise MissingRuntime("pyspark has no Ivy in its folder `jars`", hint="pip install pyspark==4.0.0")
 
 

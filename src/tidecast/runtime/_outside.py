@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 
 from tidecast.runtime._where import settings_of_command
@@ -53,8 +53,7 @@ def _conf_dir() -> Path:
         return Path(folder)
     if home := os.environ.get("SPARK_HOME"):
         return Path(home, "conf")
-    found = importlib.util.find_spec("pyspark")
-    return Path(*(found.submodule_search_locations if found and found.submodule_search_locations else ()), "conf")
+    return Path(pyspark.__file__).with_name("conf")
 
 
 def _arguments(text: str) -> Iterator[tuple[str, str]]:
