@@ -84,8 +84,10 @@ class Kit(pytest.Collector):
         from tidecast.conformance import check
 
         results = self._folder.parent / "results.jsonl"
-        places = {"{input}": str(self._folder), "{output}": str(results)}
-        command = [_filled(part, places) for part in shlex.split(self._command)]
+        command = [
+            part.replace("{input}", str(self._folder)).replace("{output}", str(results))
+            for part in shlex.split(self._command)
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError as error:
@@ -96,12 +98,6 @@ class Kit(pytest.Collector):
             return check(self._folder, results)
         except TidecastError as error:
             return f"{shlex.join(command)} gave no answers: {error}"
-
-
-def _filled(part: str, places: dict[str, str]) -> str:
-    for name, place in places.items():
-        part = part.replace(name, place)
-    return part
 
 
 class _Wrong(Exception):
