@@ -162,14 +162,15 @@ def test_defaults() -> None:
     assert config.codec_options().avro_decimal_handling_mode == "precise"
     assert config.codec_options().avro_bigint_unsigned_handling_mode == "long"
     assert config.codec_options().encoding_format == "json"
-    assert (config.integrity.check_level, config.integrity.corruption_handle_level) == ("none", "warn")
+    integrity = config.file.integrity
+    assert (integrity.integrity_check_level, integrity.corruption_handle_level) == ("none", "warn")
     assert not config.force_replicate
-    assert not config.case_sensitive
+    assert not config.file.case_sensitive
     assert not config.codec_options().debezium_disable_schema
     assert config.codec_options().debezium_output_old_value
-    assert not config.output_raw_change_event
+    assert not config.sink.kafka_config.output_raw_change_event
     assert config.large_message_handle.large_message_handle_option == "none"
-    assert config.filter.rules == ("*.*",)
+    assert config.file.filter.rules == ("*.*",)
     assert (len(config.sink.dispatchers), len(config.sink.column_selectors)) == (0, 0)
     assert config.schema_registry is None
     assert config.codec.max_batch_size == 16
@@ -185,14 +186,14 @@ def test_every_documented_key_is_accepted_and_read(tmp_path: Path) -> None:
     assert (config.kafka.sasl_user, config.kafka.sasl_password) == ("alice", "se+cr/et")
     assert config.place.params["partition-num"] == "5"
     assert config.force_replicate
-    assert config.case_sensitive
+    assert config.file.case_sensitive
     assert config.codec_options().enable_tidb_extension
-    assert config.integrity.corruption_handle_level == "error"
-    assert config.output_raw_change_event
+    assert config.file.integrity.corruption_handle_level == "error"
+    assert config.sink.kafka_config.output_raw_change_event
     assert not config.codec_options().debezium_output_old_value
     assert [d.topic for d in config.sink.dispatchers] == ["x-{schema}", ""]
     assert config.sink.column_selectors[0].columns == ("a", "!b")
-    assert config.filter.event_filters[0].ignore_event == ("insert",)
+    assert config.file.filter.event_filters[0].ignore_event == ("insert",)
 
 
 @pytest.mark.parametrize(
@@ -537,7 +538,7 @@ def test_a_filter_expression_that_is_none_is_refused(
 ) -> None:
     text = f"[[filter.event-filters]]\nmatcher = ['*.*']\nignore-{key}-value-expr = \"{expression}\"\n"
     if near is None:
-        assert load(tmp_path, text).filter.event_filters
+        assert load(tmp_path, text).file.filter.event_filters
         return
     error = refusal(tmp_path, text)
     assert error.code == "CDC:ErrInvalidFilterExpression"
@@ -560,7 +561,7 @@ def test_a_choice_that_is_empty_is_the_default(tmp_path: Path, table: str) -> No
 
 def test_checksums_with_avro_need_three_options(tmp_path: Path) -> None:
     modes = "&avro-decimal-handling-mode=string&avro-bigint-unsigned-handling-mode=string&enable-tidb-extension=true"
-    assert load(tmp_path, CHECKSUMS, AVRO + modes).integrity.check_level == "correctness"
+    assert load(tmp_path, CHECKSUMS, AVRO + modes).file.integrity.integrity_check_level == "correctness"
 
 
 def rule(topic: str) -> str:

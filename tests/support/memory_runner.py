@@ -101,7 +101,7 @@ class MemoryRunner:
 
     def _move(self, job: Job) -> StepResult:
         begin = self.checkpoint_ts(job)
-        matcher = TableMatcher(job.config.filter.rules)
+        matcher = TableMatcher(job.config.file.filter.rules)
         # Events up to a moment ago are all there; of those of this very moment another may still come.
         last = max(begin, min(job.target_ts or self.now(), self.end or self.now() - compose(50)))
         waiting = sorted(e for e in self.events if begin < e[0] <= last)

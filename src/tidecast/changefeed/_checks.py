@@ -69,7 +69,7 @@ class ConfigChecks:
                 code="CDC:ErrTableIneligible",
                 hint="set ignore_ineligible_table to leave them out",
             )
-        router, events = Router(checked.routing), EventFilters(checked.filter.event_filters)
+        router, events = Router(checked.routing), EventFilters(checked.file.filter.event_filters)
         owners: dict[tuple[str, str], tuple[str, str]] = {}
         with time_limit(_PATTERNS_S):
             for table in [*tables.eligible, *(tables.ineligible if checked.force_replicate else ())]:

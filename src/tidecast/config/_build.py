@@ -22,13 +22,12 @@ from tidecast._errors import ConfigError
 from tidecast._go import parse_bool, parse_duration, parse_int
 from tidecast._secrets import resolved_settings, resolved_uri
 from tidecast._uri import SINK_PARAMETERS, UNWRITTEN, Place, parse_place, redact_uri, unknown_parameters
-from tidecast.config._file import Changefeed, CodecConfig, Debezium, Integrity, KafkaConfig, LargeMessageHandle, Sink
+from tidecast.config._file import Changefeed, CodecConfig, Debezium, KafkaConfig, LargeMessageHandle, Sink
 from tidecast.protocols import CodecOptions, WireProtocol, find_protocol, known_names, protocol_named
 from tidecast.registry import check_glue_url
 from tidecast.routing import (
     ColumnMatcher,
     Dispatcher,
-    Filter,
     RoutingRules,
     TableMatcher,
     check_event_filters,
@@ -121,26 +120,6 @@ class ChangefeedConfig:
         return self.sink.kafka_config.large_message_handle
 
     @property
-    def output_raw_change_event(self) -> bool:
-        """Tell whether an update of a key stays one event."""
-        return self.sink.kafka_config.output_raw_change_event
-
-    @property
-    def integrity(self) -> Integrity:
-        """Row checksums: `check_level` and `corruption_handle_level`."""
-        return self.file.integrity
-
-    @property
-    def filter(self) -> Filter:
-        """Return the filter of tables and events; see `TableMatcher` for its rules."""
-        return self.file.filter
-
-    @property
-    def case_sensitive(self) -> bool:
-        """Tell whether upper and lower case count in rules of the filter and of table routes."""
-        return self.file.case_sensitive
-
-    @property
     def force_replicate(self) -> bool:
         """Tell whether tables without a key are replicated as well."""
         return self.file.force_replicate or bool(self.sink.force_replicate)
@@ -151,7 +130,7 @@ class ChangefeedConfig:
         one_table_per_topic = protocol_named(self.protocol).one_table_per_topic
         sink = self.sink
         return RoutingRules(
-            sink.dispatchers, sink.column_selectors, self.default_topic, one_table_per_topic, self.case_sensitive
+            sink.dispatchers, sink.column_selectors, self.default_topic, one_table_per_topic, self.file.case_sensitive
         )
 
     def codec_options(self, zone: str = "UTC", cluster_id: str = "default") -> CodecOptions:
@@ -165,7 +144,7 @@ class ChangefeedConfig:
             only_output_updated_columns=self.sink.only_output_updated_columns,
             delete_only_output_handle_key_columns=bool(self.sink.delete_only_output_handle_key_columns),
             force_replicate=self.force_replicate,
-            checksums=self.integrity.check_level == "correctness",
+            checksums=self.file.integrity.integrity_check_level == "correctness",
             schema_registry=bool(self.schema_registry),
             compressed=self.large_message_handle.large_message_handle_compression != "none",
             zone=zone,
@@ -256,10 +235,10 @@ def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI")
     for selector in config.sink.column_selectors:
         TableMatcher(selector.matcher)
         ColumnMatcher(selector.columns)
-    for event_filter in config.filter.event_filters:
+    for event_filter in checked.filter.event_filters:
         TableMatcher(event_filter.matcher)
-    check_event_filters(config.filter.event_filters)
-    TableMatcher(config.filter.rules, case_sensitive=config.case_sensitive)
+    check_event_filters(checked.filter.event_filters)
+    TableMatcher(checked.filter.rules, case_sensitive=checked.case_sensitive)
     return config
 
 

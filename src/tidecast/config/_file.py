@@ -137,11 +137,6 @@ class Integrity(ConfigModel):
     integrity_check_level: Literal["none", "correctness"] = "none"
     corruption_handle_level: Literal["warn", "error"] = "warn"
 
-    @property
-    def check_level(self) -> Literal["none", "correctness"]:
-        """Tell whether rows carry checksums."""
-        return self.integrity_check_level
-
 
 class Sink(ConfigModel):
     """`[sink]`."""

@@ -78,7 +78,7 @@ def rules_of(
 
     In: `ddl` are the schema changes among the events, which may say what table versions are called.
     """
-    tables = TableFilter(config.filter.rules, case_sensitive=config.case_sensitive)
+    tables = TableFilter(config.file.filter.rules, case_sensitive=config.file.case_sensitive)
     router = Router(config.routing, zone, codec.folder if isinstance(codec, SinkCodec) else None)
     if isinstance(codec, SinkCodec):
         codec.learn((router.routes.schema(change.schema), change.commit_ts) for change in ddl if change.schema)

@@ -56,10 +56,10 @@ def _plan(batch: Batch, number: int, outgoing: OutgoingTable, encoder: Encoder, 
         fitting,
         sum(map(len, filter(None, codec.tails(outgoing.table)))),
         batch.filters.of_rows(schema),
-        splits=changes.shows_before and not batch.config.output_raw_change_event,
+        splits=changes.shows_before and not batch.config.sink.kafka_config.output_raw_change_event,
         carries=codec.checksums,
         computes=not batch.events.checksums and not changes.of_key,
-        refuse_corrupted=batch.config.integrity.corruption_handle_level == "error",
+        refuse_corrupted=batch.config.file.integrity.corruption_handle_level == "error",
     )
 
 

@@ -102,14 +102,14 @@ def publish(
     policy = OnError.parse(on_error)
     check_publishable(config)
     codec = codec_for(config.protocol, config.codec_options(zone, cluster_id), registry, codec_state)
-    filters = EventFilters(config.filter.event_filters, zone, case_sensitive=config.case_sensitive)
+    filters = EventFilters(config.file.filter.event_filters, zone, case_sensitive=config.file.case_sensitive)
     batch = Batch.of(events, rules_of(events.ddl, config, sink, codec, filters, zone=zone))
     return _Run(batch, bootstraps or bootstraps_of(config), table_topics or {}).publish(dead_letters, policy)
 
 
 def check_publishable(config: ChangefeedConfig) -> None:
     """Raise ConfigError where nothing can be published under a configuration, whatever the events are."""
-    if config.filter.ignore_txn_start_ts:
+    if config.file.filter.ignore_txn_start_ts:
         raise ConfigError(
             "[filter] ignore-txn-start-ts cannot be applied: no source tells a transaction's start-ts",
             code="CDC:ErrFilterRuleInvalid",
