@@ -20,7 +20,7 @@ import sqlglot
 from sqlglot import exp
 
 from tidecast._errors import ConfigError
-from tidecast.model import Column, Kind, TableSchema
+from tidecast.model import Column, DataType, Kind, TableSchema
 from tidecast.routing._operators import Dialect, Translator
 from tidecast.routing._values import Read, Sort, Unsupported, Value, exact, integer, truth
 from tidecast.values import bit_number, enum_number, field, set_mask, shift_zone
@@ -164,18 +164,16 @@ def _decimal_of(text: str) -> Decimal | None:
     return Decimal(text) if _DECIMAL.fullmatch(text) else None
 
 
-def _bits(column: Column, values: pa.Array) -> list[Any]:
-    return [*bit_number(values).to_pylist()]
+def _numbers(column: Column, values: pa.Array) -> list[Any]:
+    """Return the numbers of a BIT, an ENUM or a SET."""
+    return [*_NUMBERS[column.data_type.kind](column.data_type, values).to_pylist()]
 
 
-def _element(column: Column, values: pa.Array) -> list[Any]:
-    return [*enum_number(column.data_type, values).to_pylist()]
-
-
-def _mask(column: Column, values: pa.Array) -> list[Any]:
-    return [*set_mask(column.data_type, values).to_pylist()]
-
-
+_NUMBERS: dict[Kind, Callable[[DataType, pa.Array], pa.Array]] = {
+    Kind.BIT: lambda data_type, values: bit_number(values),
+    Kind.ENUM: enum_number,
+    Kind.SET: set_mask,
+}
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
 _BYTES_OF = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 
@@ -198,7 +196,7 @@ def _decimal(column: Column, reading: _Reading) -> Value:
 
 
 def _bit(column: Column, reading: _Reading) -> Value:
-    return integer(reading(_bits), 0, (1 << (column.data_type.length or 64)) - 1, unsigned=True)
+    return integer(reading(_numbers), 0, (1 << (column.data_type.length or 64)) - 1, unsigned=True)
 
 
 def _text(column: Column, reading: _Reading) -> Value:
@@ -208,10 +206,8 @@ def _text(column: Column, reading: _Reading) -> Value:
 
 def _choice(column: Column, reading: _Reading) -> Value:
     kind = column.data_type
-    if kind.kind is Kind.ENUM:
-        number = integer(reading(_element), 0, len(kind.elements), unsigned=True)
-    else:
-        number = integer(reading(_mask), 0, (1 << len(kind.elements)) - 1, unsigned=True)
+    highest = len(kind.elements) if kind.kind is Kind.ENUM else (1 << len(kind.elements)) - 1
+    number = integer(reading(_numbers), 0, highest, unsigned=True)
     return Value(reading(_plain), Sort.CHOICE, collate=kind.collate, charset=kind.charset, number=number)
 
 
