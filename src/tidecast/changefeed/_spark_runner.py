@@ -168,7 +168,8 @@ class SparkRunner:
                 versions = {t.schema.name: t.schema.version for t in events.tables}
             known = {**state.highest, **{k: max(v, state.highest.get(k, 0)) for k, v in highest.items()}}
             passed = batch.progress.watermark if tells else min(known.values(), default=None)
-            reached = self._reached(job, state, passed)
+            reached = max(state.checkpoint_ts, passed or 0)  # a checkpoint never falls, and stops at the target
+            reached = min(reached, job.target_ts) if job.target_ts else reached
             table_topics = [(*table, topic) for table, topic in sorted(done.table_topics.items())]
             after = replace(
                 state, checkpoint_ts=reached, highest=known, table_topics=table_topics, codec=done.codec.decode()
@@ -212,11 +213,6 @@ class SparkRunner:
             watermark=watermark,
             cluster_id=self._cluster_id,
         )
-
-    def _reached(self, job: Job, state: _Checkpoint, passed: int | None) -> int:
-        """Return the checkpoint-ts after everything up to `passed` has left; it stops at the target and never falls."""
-        reached = max(state.checkpoint_ts, passed or 0)
-        return min(reached, job.target_ts) if job.target_ts else reached
 
     def _stream(self, name: str, folder: AnyPath) -> TopicStream:
         if name not in self._streams:
