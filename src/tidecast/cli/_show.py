@@ -79,6 +79,11 @@ def _dead_letters(counts: Mapping[str, int]) -> None:
         print(f"dead letters: {sum(counts.values()):,} ({text})")
 
 
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        print(f"warning: {warning}")
+
+
 def published(result: Published, as_json: bool) -> None:
     """Show what `convert` published."""
     messages = [{"table": t, "topic": to, "messages": n} for (t, to), n in sorted(result.messages.items())]
@@ -112,8 +117,7 @@ def published(result: Published, as_json: bool) -> None:
         print(
             f"skipped: {count:,} rows of {name}, which has neither a primary key nor a unique key on NOT NULL columns"
         )
-    for warning in result.warnings:
-        print(f"warning: {warning}")
+    _warn(result.warnings)
     _dead_letters(result.dead_letters)
 
 
@@ -182,8 +186,7 @@ def verified(result: Verified, as_json: bool, source: str, options: Mapping[str,
         print(f"… and {hidden:,} more mismatches; --mismatches DIR writes them all")
     if result.corrupted:
         print(f"corrupted: {result.corrupted:,} rows were damaged before they were sent")
-    for warning in result.warnings:
-        print(f"warning: {warning}")
+    _warn(result.warnings)
     _dead_letters(result.dead_letters)
 
 
@@ -223,8 +226,7 @@ def replicated(result: Replicated, as_json: bool) -> None:
             f"{t.name}: column {name}: {counted(count, 'value does', 'values do')} not fit its type, stored as NULL"
             for name, count in sorted(t.unrepresentable.items())
         ]
-    for warning in (*warnings, *result.warnings):
-        print(f"warning: {warning}")
+    _warn([*warnings, *result.warnings])
     _dead_letters(result.dead_letters)
 
 
@@ -241,8 +243,7 @@ def replica_plans(result: Replicated, as_json: bool) -> None:
         print("nothing is to be done")
     for reason, count in sorted(result.dead_letters.items()):
         print(f"set aside {counted(count, 'message', 'messages')} that cannot be read: {reason}")
-    for warning in result.warnings:
-        print(f"warning: {warning}")
+    _warn(result.warnings)
 
 
 def retried(result: Retried, as_json: bool) -> None:
@@ -252,8 +253,7 @@ def retried(result: Retried, as_json: bool) -> None:
         return
     print(f"{result.applied:,} of {result.letters:,} dead letters were applied")
     warnings = [f"{t.name}: {warning}" for t in result.tables for warning in t.warnings]
-    for warning in (*warnings, *result.warnings):
-        print(f"warning: {warning}")
+    _warn([*warnings, *result.warnings])
     _dead_letters(result.dead_letters)
 
 
@@ -448,8 +448,7 @@ def compared(result: Compared, as_json: bool) -> None:
             print(f"{t.table} {_difference(row)}")
         if t.different > len(t.rows):
             print(f"{t.table}: … and {t.different - len(t.rows):,} more; --limit N lists more")
-    for warning in result.warnings:
-        print(f"warning: {warning}")
+    _warn(result.warnings)
 
 
 def _difference(row: RowDifference) -> str:
