@@ -57,8 +57,8 @@ class Problem:
 class Feed:
     """A changefeed but for its progress, which its runner keeps.
 
-    `config` is the replica config (see `replica_config`); it and `sink_uri` hold secrets. `since` is when the present
-    streak of `retries` errors began. `versions` has the newest schema version of each table that was published.
+    `config` is the replica config (see `checked_replica_config`); it and `sink_uri` hold secrets. `since` is when the
+    present streak of `retries` errors began. `versions` has the newest schema version of each table that was published.
     """
 
     id: str

@@ -94,25 +94,20 @@ def _is_secret(annotation: Any) -> bool:
     return annotation is SecretStr or any(map(_is_secret, get_args(annotation)))
 
 
-def replica_config(file: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the replica config of a changefeed file's content (TOML's names), only with what the file says."""
-    return _to_api(Changefeed, file)
-
-
 def read_replica_config(toml: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the replica config of a changefeed file. Raises ConfigError also for keys that TiCDC has not."""
     return checked_replica_config(read_file(toml), os.fspath(toml))
 
 
 def checked_replica_config(file: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the replica config of a changefeed file's content, which errors call `name`.
+    """Return the replica config of a changefeed file's content, which errors call `name`: only what the file says.
 
     Raises ConfigError for keys that TiCDC has not, for values of a wrong type, and for both names of a partition rule,
     as a replica config has but one.
     """
     for dispatcher in validate_file(file, name).sink.dispatchers:
         refuse_both_names(dispatcher)
-    return replica_config(file)
+    return _to_api(Changefeed, file)
 
 
 def file_content(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,7 +125,7 @@ def _default_file() -> dict[str, Any]:
 
 def default_replica_config() -> dict[str, Any]:
     """Return the replica config that TiCDC begins with."""
-    config = replica_config(_default_file())
+    config = _to_api(Changefeed, _default_file())
     for model, names in _NO_DEFAULT.items():
         part = config if model is Changefeed else config["sink"]
         for name in names:
@@ -196,14 +191,12 @@ def unmask_replica_config(config: Mapping[str, Any], stored: Mapping[str, Any]) 
 
 
 def secret_values(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield every secret text of a replica config, URLs with passwords as a whole."""
-    shown = mask_replica_config(config)
-    for name, value in config.items():
-        if isinstance(value, dict):
-            yield from _differing(value, shown[name])
+    """Return every secret text of a replica config, URLs with passwords as a whole."""
+    return _differing(config, mask_replica_config(config))
 
 
 def _to_api(model: type[ConfigModel], file: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a table of a file says, by the API's names."""
     found: dict[str, Any] = {}
     for member in _members(model):
         value = file.get(member.toml)
@@ -244,7 +237,7 @@ def _each(value: Any, convert: Any) -> Any:
 
 
 def _canonical(config: Mapping[str, Any]) -> dict[str, Any]:
-    return replica_config(file_content(config))
+    return _to_api(Changefeed, file_content(config))
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
