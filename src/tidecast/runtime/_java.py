@@ -137,7 +137,8 @@ done
 
 def _trust(home: Path) -> str:
     """The lines that make the wheel's Java, which knows no authority of this site, trust what Python trusts."""
-    store = trust_store() if home.resolve() == _resolved(_wheel_home()) else None
+    wheel = _wheel_home()
+    store = trust_store() if wheel and home.resolve() == wheel.resolve() else None
     if store is None:
         return ""
     option = shlex.quote(f"-Djavax.net.ssl.trustStore={store}")
@@ -147,7 +148,3 @@ case "${{JAVA_TOOL_OPTIONS-}}" in
     *) set -- {option} "$@" ;;
 esac
 """
-
-
-def _resolved(path: Path | None) -> Path | None:
-    return path and path.resolve()

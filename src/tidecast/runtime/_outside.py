@@ -63,9 +63,5 @@ def _arguments(text: str) -> Iterator[tuple[str, str]]:
         name, equals, value = word.partition("=")
         if name in ("-c", "--conf") or name in _ARGUMENTS:
             given = value if equals else next(words, "")
-            yield (_ARGUMENTS[name], given) if name in _ARGUMENTS else _pair(given)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    return name, value
+            setting, _, value = given.partition("=")
+            yield (_ARGUMENTS[name], given) if name in _ARGUMENTS else (setting, value)
