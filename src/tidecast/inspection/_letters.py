@@ -102,14 +102,12 @@ def show_dead_letter(
 
 
 def _folder(where: str) -> tuple[AnyPath, str | None]:
-    """Return the folder of dead letters, and that of the tables if something tells it."""
+    """Return the folder of dead letters, and that of the tables, as `replicate` takes it, if something tells it."""
     place = dead_letters_folder(storage_path(where, "WHERE"))
-    return place, _as_target(place.parent) if place.name == DEAD_LETTERS else None
-
-
-def _as_target(folder: AnyPath) -> str:
-    """Return a folder as `replicate` takes it for one: a name alone would be a catalog's."""
-    return str(folder.absolute() if isinstance(folder, Path) else folder)
+    if place.name != DEAD_LETTERS:
+        return place, None
+    tables = place.parent  # of which a name alone would be a catalog's
+    return place, str(tables.absolute() if isinstance(tables, Path) else tables)
 
 
 def _message(
