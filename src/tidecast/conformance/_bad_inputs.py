@@ -27,10 +27,6 @@ def _edited(edit: Callable[[dict[str, Any]], object]) -> Damage:
     return damage
 
 
-def _without(name: str) -> Damage:
-    return _edited(lambda said: said.pop(name))
-
-
 def _saying(**members: Any) -> Damage:
     return _edited(lambda said: said.update(members))
 
@@ -68,7 +64,7 @@ _DAMAGES: Mapping[str, Mapping[str, Damage]] = {
     "simple": {
         **_JSON,
         "of an unknown type": _saying(type="REPLACE"),
-        "without its row": _without("data"),
+        "without its row": _edited(lambda said: said.pop("data")),
         "of an unknown schema": _saying(schemaVersion=1),
         "with letters as a number": _edited(lambda said: said["data"].update(id="one")),
     },
