@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tidecast._errors import ConfigError, TidecastError, root_cause
@@ -89,8 +88,16 @@ class ConfigChecks:
 
     def checked_config(self, sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:
         """Return the configuration of a sink URI and a replica config; errors have the words of the API."""
-        with _wrapping(sink_uri), time_limit(_PATTERNS_S):
-            return self.config(sink_uri, config)
+        try:
+            with time_limit(_PATTERNS_S):
+                return self.config(sink_uri, config)
+        except ConfigError as error:
+            code = error.code or ""
+            if _SINK_CODES.match(code):
+                raise _sink_invalid(sink_uri, error) from error
+            if not code or code == _REPLICA or _REPLICA_CODES.match(code):
+                raise ConfigError(f"invalid replica config: {error_text(error)}", code=_REPLICA) from error
+            raise
 
     def config(self, sink_uri: str, config: Mapping[str, Any]) -> ChangefeedConfig:
         """Return the configuration of a sink URI and a replica config. Raises ConfigError."""
@@ -121,20 +128,6 @@ def _check_identity(config: ChangefeedConfig) -> None:
             code="CDC:ErrAPIInvalidParam",
             hint="name the brokers as Amazon does, and enable-tls=true",
         )
-
-
-@contextmanager
-def _wrapping(sink_uri: str) -> Iterator[None]:
-    """Put errors of a configuration into the words of the API."""
-    try:
-        yield
-    except ConfigError as error:
-        code = error.code or ""
-        if _SINK_CODES.match(code):
-            raise _sink_invalid(sink_uri, error) from error
-        if not code or code == _REPLICA or _REPLICA_CODES.match(code):
-            raise ConfigError(f"invalid replica config: {error_text(error)}", code=_REPLICA) from error
-        raise
 
 
 def over_defaults(config: Mapping[str, Any] | None) -> dict[str, Any]:
