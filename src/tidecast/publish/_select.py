@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from tidecast._errors import EncodeError, SchemaRefused
-from tidecast.model import TableSchema
+from tidecast.model import TableChanges
 from tidecast.protocols import Codec, RoutedTable
 from tidecast.publish._batch import Batch, OutgoingTable, Stop
 from tidecast.publish._control_events import TableTopics
@@ -31,23 +31,23 @@ def select_tables(batch: Batch, before: TableTopics) -> tuple[list[OutgoingTable
         else:
             skipped[schema.name] += changes.rows
     batch.router.check_fixed_topics([changes.schema for changes, _ in chosen])
-    _warn_of_lossy_columns(batch.codec, [(changes.schema, table) for changes, table in chosen], before)
+    _warn_of_lossy_columns(batch.codec, chosen, before)
     outgoing = [OutgoingTable(changes, table, len(batch.topics.partitions(table.topic))) for changes, table in chosen]
     return outgoing, skipped
 
 
 def _warn_of_lossy_columns(
-    codec: Codec, tables: Iterable[tuple[TableSchema, RoutedTable]], before: TableTopics
+    codec: Codec, tables: Iterable[tuple[TableChanges, RoutedTable]], before: TableTopics
 ) -> None:
     """Tell in the log, when a table comes to a topic, what the protocol's form does to values."""
     topics = dict(before)
-    for schema, table in tables:
-        name = (schema.database, schema.table)
+    for changes, table in tables:
+        name = changes.schema.key[:2]
         lossy = codec.lossy_columns(table) if topics.get(name) != table.topic else ()
         topics[name] = table.topic
         if lossy:
             words = "; ".join(f"{column}: {damage}" for column, damage in lossy)
-            _log.warning("topic %s, table %s: %s", table.topic, schema.name, words)
+            _log.warning("topic %s, table %s: %s", table.topic, changes.schema.name, words)
 
 
 def register_schemas(codec: Codec, tables: list[OutgoingTable]) -> tuple[Stop | None, list[OutgoingTable]]:
