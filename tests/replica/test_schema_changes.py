@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -23,7 +24,7 @@ import tidecast
 from tidecast._errors import ConfigError, TableRefused
 from tidecast._policy import DdlKind, DdlPolicy, OnDdl
 from tidecast.model import Column, DataType, TableSchema
-from tidecast.replica.plan._applied_versions import steps
+from tidecast.replica.plan._applied_versions import AppliedVersions, steps
 from tidecast.replica.plan._evolve import reconcile
 from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.replica.targets.delta._table import is_widening
@@ -508,6 +509,56 @@ def test_it_makes_no_difference_where_one_batch_ends() -> None:
         assert set(done.shape.columns) == set(whole.shape.columns)
         for version in versions:
             assert done.lineage.names(version) == whole.lineage.names(version)
+
+
+def test_rows_of_before_a_tables_first_row_land_in_the_right_columns() -> None:
+    """They come late: statements have told what became of their columns before the table had any row."""
+    random, evolve = Random(13), DdlPolicy(OnDdl.EVOLVE)
+    for _ in range(300):
+        versions, ids, renamed = random_versions(random)
+        cut = random.randint(1, len(versions) - 1)
+        before, after = versions[:cut], versions[cut:]
+        made = reconcile(after, None, renamed=renamed, on_ddl=evolve, earlier=before)
+        assert set(made.shape.columns) == set(reconcile(after, None, renamed=renamed, on_ddl=evolve).shape.columns)
+        late = random.sample(before, random.randint(1, len(before)))
+        done = reconcile(late, made.shape, AppliedVersions.from_text(made.memory.text()), on_ddl=evolve)
+        assert (done.refused, done.shape.columns.keys()) == ({}, made.shape.columns.keys())
+        last = {i: name for name, i in ids[-1].items()}
+        for version in late:
+            columns = ids[version.version]
+            assert done.lineage.names(version) == {name: last[i] for name, i in columns.items() if i in last}
+
+
+def test_an_older_version_is_refused_whose_columns_were_renamed_since() -> None:
+    first, second, third = int_table(1, "a", "b"), int_table(2, "a", "c"), int_table(3, "a", "c", "b")
+    made = reconcile([second, third], None, on_ddl=DdlPolicy(OnDdl.EVOLVE))
+    done = reconcile([first, second, third], made.shape, made.memory, renamed={2: {"c": "b"}})
+    assert done.refused == {
+        first: "a version from before those in the table, which does not fit them: b was renamed since"
+    }
+    assert done.shape == made.shape
+
+
+def test_a_version_that_comes_with_ids_and_without_is_one() -> None:
+    first, second = int_table(1, "a", "b"), int_table(2, "b", "a")
+    with_ids = [
+        replace(version, columns=tuple(replace(c, id=n) for n, c in enumerate(version.columns, 1)))
+        for version in (first, second)
+    ]
+    for given in ([*with_ids, first, second], [first, second, *with_ids]):
+        done = reconcile(given, None, renamed={2: {"a": "b", "b": "a"}}, on_ddl=DdlPolicy(OnDdl.EVOLVE))
+        assert done.refused == {}
+        assert [done.lineage.names(version)["a"] for version in (first, with_ids[0])] == ["b", "b"]
+    other = int_table(3, a=DataType("varchar", "utf8mb4"), b=DataType("int"))
+    twin = replace(other, columns=tuple(replace(c, id=n) for n, c in enumerate(other.columns, 1)))
+    assert reconcile([first, other, twin], None).refused.keys() == {other, twin}
+
+
+def test_a_name_that_differs_from_a_kept_columns_in_its_letters_is_refused() -> None:
+    first, second, third = int_table(1, "B"), int_table(2), int_table(3, "b")
+    done = reconcile([first, second, third], None)
+    assert done.refused == {third: "column b is called like column B, which the table keeps"}
+    assert reconcile([first, third], None, on_ddl=DdlPolicy(OnDdl.EVOLVE)).refused == {}  # it is only spelled anew
 
 
 def int_table(version: int, *columns: str, **types: DataType) -> TableSchema:

@@ -272,3 +272,44 @@ def test_a_kill_does_not_show(spark: SparkSession, tmp_path: Path) -> None:
                 replica.run()
             replica.run()
             assert {name: len(replica.rows(f"d/{name}")) for name in _tables(replica)} == tables, point
+
+
+def test_what_was_told_before_the_first_row_counts_for_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Statements come to every partition, rows to one, which may be behind."""
+    replica, columns = Replica(spark, tmp_path, ddl="try_evolve"), {name: {**_N, "name": name} for name in "abcx"}
+
+    def altered(at: int, sql: str, *names: str, **defaults: str) -> Said:
+        shown = ({**columns[name], "default": defaults.get(name)} for name in names)
+        return ddl(f"ALTER TABLE `d`.`t` {sql}", _T0 + at, table(_T0 + at, ID, *shown))
+
+    create = ddl("CREATE TABLE `d`.`t` (`id` INT)", _T0, table(_T0, ID, columns["a"], columns["b"]))
+    told = [
+        create,
+        altered(10, "RENAME COLUMN `a` TO `x`", "x", "b"),
+        altered(20, "RENAME COLUMN `b` TO `a`", "x", "a"),
+        altered(30, "RENAME COLUMN `x` TO `b`", "b", "a"),
+        altered(40, "ADD COLUMN `c` INT DEFAULT 5", "b", "a", "c", c="5"),
+        altered(50, "ALTER COLUMN `c` SET DEFAULT 7", "b", "a", "c", c="7"),
+    ]
+    replica.run(told[:3])
+    replica.run(told[3:])
+    assert _tables(replica) == {"t": ["id", "b", "a", "c"]}
+    late = row(_T0 + 1, _T0, id=1, a=1, b=2)
+    assert replica.run([], [create, late]).warnings == ()
+    replica.run([], [*told[1:], row(_T0 + 51, _T0 + 50, id=2, a=3, b=4, c=6)])
+    found = spark.read.format("delta").load(f"{replica.to}/d/t").select("id", "a", "b", "c")
+    assert sorted(found.collect()) == [(1, 2, 1, 5), (2, 3, 4, 6)]
+    assert replica.proven() == {"d.t": "equal"}
+
+
+def test_a_key_that_was_told_before_the_first_row_comes_with_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    replica, other = Replica(spark, tmp_path), {**_N, "nullable": False}
+    create = ddl("CREATE TABLE `d`.`t` (`id` INT)", _T0, table(_T0, ID, other))
+    by_n = {"indexes": [{**PRIMARY, "columns": ["n"]}]}
+    sql = "ALTER TABLE `d`.`t` DROP PRIMARY KEY, ADD PRIMARY KEY (`n`)"
+    key = ddl(sql, _T0 + 10, table(_T0 + 10, ID, other) | by_n)
+    replica.run([create, key])
+    replica.run([], [create, row(_T0 + 1, _T0, id=1, n=5)])
+    assert replica.rows("d/t") == [(1, 5)]
+    replica.run([], [key, row(_T0 + 11, _T0 + 10, id=2, n=5), row(_T0 + 12, _T0 + 10, id=2, n=6)])
+    assert replica.rows("d/t") == [(2, 5), (2, 6)]

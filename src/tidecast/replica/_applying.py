@@ -112,17 +112,19 @@ class Applier:
             if run.proofs and plan.present:
                 report = run.proofs.of(plan).told(report)
             return Done(plan, report, refused, cause)
-        return done.then(self._carry_out_later(planned.part, plan)) if plan.evolution.later else done
+        later = self._later(planned.part, plan) if plan.evolution.later else None
+        return done.then(self._carry_out(later)) if later else done
 
-    def _carry_out_later(self, part: Part, before: Plan) -> Done:
-        """Apply the changes by the key that a table gets after the others."""
+    def _later(self, part: Part, before: Plan) -> Planned | None:
+        """Plan the changes by the key that a table gets after the others, None where the batch has nothing of it."""
         first = before.evolution.later[0].version
         ddl = [c for c in part.ddl if c.schema is None or c.schema.version >= first]
         later = self.planner.plan(Part(part.name, before.later, ddl))
-        assert later.plan is not None  # as there are changes
+        if later.plan is None:  # only a message of before, when the table had no row, told of that key
+            return None
         stop_at_schema_changes((), {part.name: later.plan}, self.run.on_ddl, {})
         stop(self._events, [later.plan], self.run.policy)
-        return self._carry_out(later)
+        return later
 
     def _apply(
         self, plan: Plan, proofs: Proofs | None, rows: NewestChanges | None = None

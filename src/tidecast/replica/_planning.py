@@ -38,7 +38,21 @@ from tidecast.replica.targets import TableState, TargetTable
 
 _UNMADE = "it is not made without a row: {}"
 
-_OF_A_TABLE = ("22", "42601", "42602", "42622", "42701", "42702", "42703", "42704", "42711", "42846", "42K05", "42K09")
+_OF_A_TABLE = (
+    "22",
+    "42601",
+    "42602",
+    "42622",
+    "42701",
+    "42702",
+    "42703",
+    "42704",
+    "42710",
+    "42711",
+    "42846",
+    "42K05",
+    "42K09",
+)
 """SQL's states that tell of a table's names, types or values; others tell of the session, the catalog, the storage."""
 
 _VIOLATED = re.compile(r"\[DELTA_(VIOLATE_CONSTRAINT_WITH_VALUES|NOT_NULL_CONSTRAINT_VIOLATED)\] .*")

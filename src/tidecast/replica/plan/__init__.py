@@ -21,8 +21,9 @@ from tidecast.replica.plan._ddl import (
     stop_at_schema_changes,
     why_not_carried_out,
 )
-from tidecast.replica.plan._decide import Rules, plan
-from tidecast.replica.plan._evolve import Evolution
+from tidecast.replica.plan._decide import plan
+from tidecast.replica.plan._evolution import Evolution
+from tidecast.replica.plan._facts import Rules
 from tidecast.replica.plan._notes import SAFE, SOURCES, has_several_sources
 from tidecast.replica.plan._plan import Plan, refusing
 from tidecast.replica.plan._renames import SINCE, Rename, Renames, renamed_before, renames

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 from tidecast._counted import counted
 from tidecast.model import Reason
 from tidecast.replica.plan._applied_versions import steps
-from tidecast.replica.plan._evolve import Evolution
+from tidecast.replica.plan._evolution import Evolution
 from tidecast.replica.plan._shapes import key_text
 from tidecast.replica.tables import Shape, fills
 

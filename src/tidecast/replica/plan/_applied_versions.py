@@ -36,15 +36,25 @@ class Move:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A version that a message showed, and the former names of the columns that its statement renames."""
+
+    schema: TableSchema
+    former: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class AppliedVersions:
     """The newest version, its columns' defaults being those they came with, and a fingerprint of each version.
 
-    `moves` tell how columns of older versions are called in the table, in the order in which they were made.
+    `moves` tell how columns of older versions are called in the table, in the order in which they were made. `told` are
+    the versions that messages showed of a table without rows, whose rows may be of any of them.
     """
 
     newest: TableSchema | None = None
     known: tuple[str, ...] = field(default_factory=tuple)
     moves: tuple[Move, ...] = field(default_factory=tuple)
+    told: tuple[Shown, ...] = field(default_factory=tuple)
 
     def knows(self, version: TableSchema, *, has_commit_ts: bool) -> bool:
         """Tell whether the table has taken this version. `has_commit_ts`: versions are numbered by time.
@@ -53,9 +63,9 @@ class AppliedVersions:
         """
         if self.newest is None:
             return False
-        looks = _fingerprint(version)
+        looks = fingerprint(version)
         if has_commit_ts and version.version > self.newest.version:
-            return looks == _fingerprint(self.newest)
+            return looks == fingerprint(self.newest)
         return looks in self.known
 
     def names(self, version: TableSchema) -> dict[str, str]:
@@ -94,7 +104,7 @@ class AppliedVersions:
 
     def after(self, versions: Sequence[TableSchema], moves: Sequence[Move] = ()) -> AppliedVersions:
         """Return the memory after versions that follow each other, the first being the newest one known so far."""
-        known = dict.fromkeys([*self.known, *map(_fingerprint, versions)])
+        known = dict.fromkeys([*self.known, *map(fingerprint, versions)])
         moved = replace(self, moves=(*self.moves, *moves))
         firsts = {c.name: c for version in reversed(versions) for c in moved.current(version).columns}
         last = versions[-1]
@@ -103,7 +113,7 @@ class AppliedVersions:
 
     def knowing(self, versions: Sequence[TableSchema]) -> AppliedVersions:
         """Return the memory of a table that takes rows of these versions alone, and no longer those of before."""
-        return replace(self, known=tuple(dict.fromkeys(map(_fingerprint, versions))))
+        return replace(self, known=tuple(dict.fromkeys(map(fingerprint, versions))))
 
     def text(self) -> str:
         """Return the memory as a text without single quotes and backslashes, from which `from_text` makes it."""
@@ -118,7 +128,8 @@ class AppliedVersions:
 _MEMORY = TypeAdapter(AppliedVersions)
 
 
-def _fingerprint(version: TableSchema) -> str:
+def fingerprint(version: TableSchema) -> str:
+    """Return what tells the columns and the key of one version from those of another."""
     definition = version.handle_key, [(c.name, astuple(c.data_type)) for c in version.columns]
     return hashlib.blake2b(repr(definition).encode(), digest_size=8).hexdigest()
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from urllib.parse import quote, unquote
 
-from tidecast._policy import DdlKind, DdlPolicy, OnDdl, OnUnrepresentable
+from tidecast._policy import DdlKind, OnDdl, OnUnrepresentable
 from tidecast.model import Ddl, Reason, TableChanges, TableSchema
-from tidecast.replica.plan._applied_versions import AppliedVersions
+from tidecast.replica.plan._applied_versions import AppliedVersions, Shown
 from tidecast.replica.plan._deletes import with_wider_key
-from tidecast.replica.plan._evolve import Evolution, reconcile
+from tidecast.replica.plan._evolution import Evolution
+from tidecast.replica.plan._evolve import reconcile
+from tidecast.replica.plan._facts import Facts, Rules
 from tidecast.replica.plan._key_change import is_before, is_later, notes_of, objection, on_new_key, rekeyed_by
 from tidecast.replica.plan._notes import (
     KEYSPACE,
@@ -28,72 +30,14 @@ from tidecast.replica.plan._plan import Plan, Refused
 from tidecast.replica.plan._refused import is_of_dropped, of_others, refusal, without_their_key
 from tidecast.replica.plan._shapes import OnNewKey
 from tidecast.replica.plan._truncated import NEVER, Truncations, kind_of
-from tidecast.replica.plan._waiting import WAITING, Told, told_since, waiting_since
-from tidecast.replica.settle import Origin, Policy, check
+from tidecast.replica.plan._waiting import WAITING, Told, ends, told_since
+from tidecast.replica.settle import Origin, check
 from tidecast.replica.tables import NOTE as MASKS
-from tidecast.replica.tables import Contents, Shape, check_masks, note, remembered
+from tidecast.replica.tables import Shape, check_masks, note, remembered
 from tidecast.replica.targets import CONTENTS, TableState, TargetTable
 
 NO_ORIGIN = Origin()
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The rules for all tables of a batch.
-
-    `has_commit_ts`: see `Events`; `batch` names the batch among those of its checkpoint, None where there is none.
-    """
-
-    contents: Contents
-    has_commit_ts: bool
-    policy: Policy
-    on_ddl: DdlPolicy
-    batch: str | None = None
-
-    @property
-    def texts(self) -> bool:
-        """Tell whether values that a type cannot hold stay as text."""
-        return self.policy.on_unrepresentable is OnUnrepresentable.STRING
-
-
-@dataclass(frozen=True)
-class Facts:
-    """A table as it lies there: `state` is None where there is none, or it goes as a whole.
-
-    `since` is the commit-ts of the schema with which it waits for its first row, None for one that does not.
-    `truncated` is when the source truncated it, `unfinished` are files of a first write that was not finished.
-    """
-
-    place: TargetTable
-    state: TableState | None
-    since: int | None
-    truncated: Truncations
-    unfinished: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, place: TargetTable, truncated: Callable[[TableState | None, bool], Truncations]) -> Facts:
-        """Return the facts. Calls `truncated` with the present table and whether it waits for its first row."""
-        there = place.present()
-        since = waiting_since(place, there)
-        cut = truncated(there, since is not None)
-        if since is not None and since > cut.dropped:
-            cut = replace(cut, replaces=False)
-        return cls(place, None if cut.replaces else there, since, cut, () if there else place.unfinished())
-
-    @property
-    def waits(self) -> bool:
-        """Tell whether the table is there and waits for its first row."""
-        return self.state is not None and self.since is not None
-
-    @property
-    def present(self) -> Shape | None:
-        """Return the table's columns and key, None without a table."""
-        return self.state.shape if self.state else None
-
-    @property
-    def notes(self) -> Mapping[str, str] | None:
-        """Return the table's notes, None without a table."""
-        return self.state.notes if self.state else None
+_CREATION = ("CREATE", "TABLE")
 
 
 def plan(
@@ -171,6 +115,25 @@ class _Decision:
         return told_since(fit, max(facts.truncated.dropped, self.ended()), facts.since if facts.waits else None)
 
     @cached_property
+    def _told(self) -> list[Shown]:
+        """Return the versions that messages told of the table while it had no row, in their order."""
+        known = self._remembered.told if self.facts.waits else ()
+        told = [Shown(one.schema, one.former) for one in self._telling]
+        created = max((n for n, one in enumerate(self._telling) if one.creates), default=None)
+        return list(dict.fromkeys([*known, *told] if created is None else told[created:]))
+
+    @cached_property
+    def _before_rows(self) -> list[TableSchema]:
+        """Return the versions that were shown since the table was created, whose rows may come late."""
+        shown = list[TableSchema]()
+        for change in sorted(self.ddl, key=lambda change: change.commit_ts):
+            if ends(change) or (change.statement and (change.statement.verb, change.statement.subject) == _CREATION):
+                shown.clear()
+            if change.schema in self._shown:
+                shown.append(change.schema)
+        return [*(one.schema for one in self._told), *shown]
+
+    @cached_property
     def _schema(self) -> TableSchema:
         """A version of the table; with its name alone where nothing shows one."""
         of_rows = (change.schema for change in (*self._changes, *self._outdated))
@@ -222,6 +185,7 @@ class _Decision:
         contents, newest = self.rules.contents, self._memory.newest
         waiting = self._remembered.newest
         latest = [waiting] if self.facts.waits and waiting else []
+        told = [one.schema for one in self._told] or latest
         if telling := [one.schema for one in self._telling]:
             # One source table has the newest version; several become one table that holds all their versions.
             return [*latest, *telling] if len(self._sources) > 1 else telling[-1:]
@@ -231,7 +195,7 @@ class _Decision:
         known = [newest.version] if newest and self.facts.present and self.rules.has_commit_ts else []
         first = min([*(v.version for v in versions), *known], default=None)
         by_ddl = [version for version in self._shown if not contents.clash([c.name for c in version.columns])]
-        return versions + [v for v in (*latest, *by_ddl) if first is not None and v.version >= first]
+        return versions + [v for v in (*told, *by_ddl) if first is not None and v.version >= first]
 
     @cached_property
     def _on_new_key(self) -> OnNewKey:
@@ -263,14 +227,17 @@ class _Decision:
             return Evolution(shape, memory=self._memory, moved=present)
         # TRUNCATE and RENAME TABLE may come with the version that a change of columns made.
         columns_told = [change for change in self.ddl if kind_of(change) is None]
+        renamed = {one.schema.version: dict(one.former) for one in self._told}
+        renamed |= {c.schema.version: c.statement.former_names for c in columns_told if c.schema and c.statement}
         found = reconcile(
             self._versions,
             None if facts.waits else present,
             self._memory,
             has_commit_ts=rules.has_commit_ts,
-            renamed={c.schema.version: c.statement.former_names for c in columns_told if c.schema and c.statement},
+            renamed=renamed,
             on_ddl=rules.on_ddl,
             on_new_key=self._on_new_key,
+            earlier=self._before_rows if rules.has_commit_ts and len(self._sources) < 2 else (),
         )
         if present is None or facts.waits or found.rekeyed is None:
             return found
@@ -305,7 +272,8 @@ class _Decision:
         shall |= {TEXTS: OnUnrepresentable.STRING} if rules.texts else {}
         shall |= {MASKS: note({**remembered(notes), **masks})} if masks else {}
         shall |= {SOURCES: quote(json.dumps(self._sources), safe=SAFE)} if self._sources != [name] else {}
-        shall |= {VERSIONS: evolution.memory.text()} if evolution.memory.newest else {}
+        memory = replace(evolution.memory, told=tuple(self._told)) if self._telling else evolution.memory
+        shall |= {VERSIONS: memory.text()} if memory.newest else {}
         shall |= {} if stays else facts.truncated.notes  # else it remembers them when they are carried out
         shall |= notes_of(evolution, rules.batch) if stays else {}
         if self._telling:

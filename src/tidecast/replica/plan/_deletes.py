@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tidecast._policy import DdlKind
 from tidecast.model import TableSchema
-from tidecast.replica.plan._evolve import Evolution
+from tidecast.replica.plan._evolution import Evolution
 from tidecast.replica.plan._shapes import OnNewKey, hashed_otherwise, widened
 from tidecast.replica.tables import Shape, holds, table_type
 

@@ -9,12 +9,12 @@ followed: from such a version on, a table's rows are refused. So is another key,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from tidecast import model
 from tidecast._policy import CARRY_OUT, DdlKind, DdlPolicy, OnDdl
 from tidecast.model import TableSchema
-from tidecast.replica.plan._applied_versions import AppliedVersions, Move
+from tidecast.replica.plan._applied_versions import AppliedVersions, Move, fingerprint
+from tidecast.replica.plan._evolution import Evolution, News
 from tidecast.replica.plan._shapes import (
     KEY_CHANGED,
     OnNewKey,
@@ -32,56 +32,7 @@ from tidecast.replica.tables import Shape, table_type
 _NOTHING = AppliedVersions()
 _LENIENT = DdlPolicy()
 _NEVER: Mapping[int, Mapping[str, str]] = {}
-News = tuple[DdlKind | None, str]
-"""What a version changed: its kind, if it has one, and in words."""
-
 _TOO_OLD = "a version from before those in the table, which does not fit them"
-
-
-@dataclass(frozen=True)
-class Evolution:
-    """The columns, key and versions of a table after a batch.
-
-    `shape` is the one that it must have, without columns where there is nothing to put into a table; `memory` is what
-    it shall remember, `lineage` by which columns rows have in it. `defined` has each column as the version defines it
-    where it came first. `refused` has, for each version whose rows cannot be applied, the cause; `clash` is the cause
-    where the present table takes nothing at all. `moves` are what became of columns, `moved` is what the present table
-    looks like after them. `news` says, for people, what the batch's versions changed, and `again` which of the columns
-    that the table keeps have come back, as other ones maybe. `left_out` are columns that the source has, and it does
-    not get; `order` is that of the source's columns where a new version has come and the table shall have it, too.
-    `rekeyed` is the version that gives the table another key, None where none does; `later` are versions that have
-    another one still, and wait until the others' rows are applied.
-    """
-
-    shape: Shape
-    defined: Mapping[str, model.Column] = field(default_factory=dict)
-    refused: Mapping[TableSchema, str] = field(default_factory=dict)
-    memory: AppliedVersions = _NOTHING
-    clash: str | None = None
-    moves: tuple[Move, ...] = ()
-    moved: Shape | None = None
-    news: Sequence[News] = field(default=(), compare=False)
-    again: Sequence[str] = field(default=(), compare=False)
-    read_by: AppliedVersions | None = None
-    left_out: Sequence[str] = field(default=(), compare=False)
-    order: Sequence[str] = field(default=(), compare=False)
-    rekeyed: int | None = None
-    later: Sequence[TableSchema] = ()
-
-    @property
-    def lineage(self) -> AppliedVersions:
-        """By which names the columns of each version lie in the table."""
-        return self.read_by or self.memory
-
-    @property
-    def kept(self) -> list[str]:
-        """The columns that were gone from the source with this batch, and stay in the table."""
-        return list(dict.fromkeys(name for move in self.moves for name in move.kept))
-
-    @property
-    def changes(self) -> bool:
-        """Tell whether the present table lacks columns or room, even after the moves."""
-        return self.moved is not None and self.shape.columns != self.moved.columns
 
 
 def reconcile(
@@ -93,6 +44,7 @@ def reconcile(
     renamed: Mapping[int, Mapping[str, str]] = _NEVER,
     on_ddl: DdlPolicy = _LENIENT,
     on_new_key: OnNewKey = OnNewKey.REFUSE,
+    earlier: Sequence[TableSchema] = (),
 ) -> Evolution:
     """Return the shape that holds the rows of all versions of a table, and which versions it cannot hold.
 
@@ -101,21 +53,40 @@ def reconcile(
     what it remembers. A version that it knows, or that lacks columns which come later in the batch, is an older one, so
     that a topic may be applied again from its start. `has_commit_ts` tells that versions are numbered by time; else
     they are so mostly, and the order in which they came counts where it fits better. `renamed` has the columns that
-    statements rename, by the number of the version that they make, see `Statement.former_names`.
+    statements rename, by the number of the version that they make, see `Statement.former_names`. `earlier` are versions
+    of a new table from before its first row, whose rows may come late: the table needs no room for them.
     """
-    given = list(dict.fromkeys(versions))
+    # A version may come with its columns' ids and without them: it is the same, and renames nothing once more.
+    alike = dict[tuple[int, str], TableSchema]()
+    same = {v: alike.setdefault((v.version, fingerprint(v)), v) for v in versions}
+    rules = _Rules(on_ddl, renamed if has_commit_ts else _NEVER, has_commit_ts, on_new_key)
+    found = _reconciled(list(alike.values()), present, memory, rules, renamed, earlier)
+    return replace(found, refused={v: found.refused[one] for v, one in same.items() if one in found.refused})
+
+
+def _reconciled(
+    given: Sequence[TableSchema],
+    present: Shape | None,
+    memory: AppliedVersions,
+    rules: _Rules,
+    renamed: Mapping[int, Mapping[str, str]],
+    earlier: Sequence[TableSchema],
+) -> Evolution:
+    on_ddl, has_commit_ts, on_new_key = rules.on_ddl, rules.sure, rules.on_new_key
     if on_ddl.ignores_columns:
         return _unevolved(given, present, memory, renamed, on_new_key)
-    rules = _Rules(on_ddl, renamed if has_commit_ts else _NEVER, has_commit_ts, on_new_key)
     fresh = _fresh(given, memory, has_commit_ts=has_commit_ts)
+    lost = {v: cause for v in fresh if (cause := _renamed_since(v, memory, rules))}
+    fresh = [v for v in fresh if v not in lost]
     last = [memory.newest] if memory.newest else []
     numbered = sorted([*last, *fresh], key=lambda v: v.version)
     after = numbered[numbered.index(last[0]) :] if last else numbered
     orders = (numbered, after if has_commit_ts else [*last, *fresh])
     lines = [_line(order, memory, rules, alone=fresh == given) for order in orders]
     line = max(lines, key=lambda one: (set(last) <= set(one.accepted), len(one.accepted), -len(one.moves)))
-    refused = {v: line.refused.get(v, _TOO_OLD) for v in fresh if v not in (*line.accepted, *line.later)}
-    taken = memory.after(line.accepted, line.moves) if set(line.accepted) - set(last) else memory
+    refused = lost | {v: line.refused.get(v, _TOO_OLD) for v in fresh if v not in (*line.accepted, *line.later)}
+    moves = line.moves if last else (*_moves_to(line.accepted[0], earlier, rules), *line.moves)
+    taken = memory.after(line.accepted, moves) if set(line.accepted) - set(last) else memory
     taken = taken.knowing(line.accepted[1:]) if line.rekeyed else taken
     moved = present
     if present is not None:
@@ -159,6 +130,31 @@ def _fresh(given: Sequence[TableSchema], memory: AppliedVersions, *, has_commit_
         return unknown
     next_one = min((v.version for v in unknown if v.version > memory.newest.version), default=None)
     return [v for v in given if v in unknown or (next_one is not None and v.version > next_one)]
+
+
+def _renamed_since(version: TableSchema, memory: AppliedVersions, rules: _Rules) -> str | None:
+    """Return why rows of a version that a table has not taken would get under other columns' names, else None.
+
+    That is one from before the newest, since when a statement renamed a column, which the table did not follow.
+    """
+    if memory.newest is None or version.version >= memory.newest.version:
+        return None
+    moved = {move.version for move in memory.moves}
+    names = {column.name.lower() for column in version.columns}
+    since = ((n, set(former.values())) for n, former in rules.renamed.items() if n not in moved)
+    renamed = (names & was for n, was in since if version.version < n <= memory.newest.version)
+    return next((f"{_TOO_OLD}: {min(was)} was renamed since" for was in renamed if was), None)
+
+
+def _moves_to(first: TableSchema, earlier: Sequence[TableSchema], rules: _Rules) -> tuple[Move, ...]:
+    """Return what became of the columns of versions before the first that a table takes, as far back as they fit."""
+    moves, after = list[Move](), first
+    for version in sorted({v for v in earlier if v.version < first.version}, key=lambda v: v.version, reverse=True):
+        move = replace(rules.move(version, after), kept=())
+        if objection(shape_of(version), version, after, move, frozenset(), rules.on_new_key):
+            break
+        moves, after = [move, *moves], version
+    return tuple(move for move in moves if move.changes_columns)
 
 
 def _unevolved(

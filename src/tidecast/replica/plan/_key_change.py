@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidecast._policy import CARRY_OUT, DdlPolicy, OnDdl
 from tidecast.model import TableChanges
-from tidecast.replica.plan._evolve import Evolution
+from tidecast.replica.plan._evolution import Evolution
 from tidecast.replica.plan._shapes import OnNewKey
 from tidecast.replica.tables import Contents, Shape
 from tidecast.replica.targets import TargetTable, key_note

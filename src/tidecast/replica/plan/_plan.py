@@ -21,7 +21,7 @@ from tidecast.replica.plan._actions import (
     Truncate,
     alteration,
 )
-from tidecast.replica.plan._evolve import Evolution
+from tidecast.replica.plan._evolution import Evolution
 from tidecast.replica.plan._truncated import NEVER, Truncations
 from tidecast.replica.settle import doubtful_columns, refuse, refused_rows
 from tidecast.replica.tables import ROWS_ALONE, Contents, Shape, fills, fills_known

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from tidecast.model import Reason, TableChanges
 from tidecast.replica.plan._deletes import delete_objection
-from tidecast.replica.plan._evolve import Evolution
+from tidecast.replica.plan._evolution import Evolution
 from tidecast.replica.plan._plan import Refused
 from tidecast.replica.plan._shapes import OnNewKey
 from tidecast.replica.plan._truncated import Truncations

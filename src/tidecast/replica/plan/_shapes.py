@@ -66,6 +66,9 @@ def objection(
     taken = {name for name, _ in move.renamed} & ({*shape.columns, *kept} - {c.name for c in before.columns})
     if taken:
         return f"column {min(taken)} was renamed to what a column is called that the table keeps"
+    there = {name.lower(): name for name in (*following(shape, [move]).columns, *kept, *move.kept)}
+    if alike := [c.name for c in version.columns if there.get(c.name.lower(), c.name) != c.name]:
+        return f"column {alike[0]} is called like column {there[alike[0].lower()]}, which the table keeps"
     cause = clash(following(shape, [move]), shape_of(version), kept | {*move.kept}, on_new_key)
     if cause:
         return cause

@@ -24,11 +24,15 @@ _ENDING = ("DROP", "RENAME", "RECOVER", "FLASHBACK")
 
 @dataclass(frozen=True)
 class Told:
-    """A message that shows a table: since when it has a schema; `creates` if it had no row then."""
+    """A message that shows a table: since when it has a schema; `creates` if it had no row then.
+
+    `former` are the names that columns had before its statement, in pairs of the new one and the old one.
+    """
 
     commit_ts: int
     schema: TableSchema
     creates: bool = False
+    former: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def by(cls, said: Ddl | Bootstrap) -> Told | None:
@@ -42,7 +46,8 @@ class Told:
             return None
         if kind_of(said) or ends(said):
             return None
-        return cls(said.commit_ts, schema, (statement.verb, statement.subject) == ("CREATE", "TABLE"))
+        creates = (statement.verb, statement.subject) == ("CREATE", "TABLE")
+        return cls(said.commit_ts, schema, creates, tuple(statement.former_names.items()))
 
 
 def ends(change: Ddl) -> bool:
