@@ -23,8 +23,9 @@ from pyspark.sql import types as T
 import tidecast
 from tidecast._errors import ConfigError, TableRefused
 from tidecast._policy import DdlKind, DdlPolicy, OnDdl
-from tidecast.model import Column, DataType, TableSchema
+from tidecast.model import Column, DataType, Index, TableSchema
 from tidecast.replica.plan._applied_versions import AppliedVersions, steps
+from tidecast.replica.plan._deletes import delete_objection
 from tidecast.replica.plan._evolve import reconcile
 from tidecast.replica.targets.delta import DeltaTarget
 from tidecast.replica.targets.delta._table import is_widening
@@ -583,3 +584,102 @@ def test_a_kept_column_that_comes_again_is_told() -> None:
     versions = [int_table(1, "a"), int_table(2), int_table(3, "a")]
     assert reconcile(versions, None).again == ["a"]
     assert reconcile(versions[:2], None).again == []
+
+
+_OF_BYTES = {name: DataType(name, length=length) for name, length in (("varbinary", 8), ("blob", 65535))}
+
+
+def _text(kind: str, length: int) -> DataType:
+    return DataType(kind, "utf8mb4", "utf8mb4_bin", length)
+
+
+def _binary(length: int) -> DataType:
+    return DataType("binary", length=length)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cause"),
+    [
+        (_binary(4), _binary(8), "column a is 8 bytes long now, not 4"),
+        (_binary(8), _binary(4), "column a is 4 bytes long now, not 8"),
+        (DataType("char", length=4), _binary(8), "column a is 8 bytes long now, not 4"),
+        (_OF_BYTES["varbinary"], _binary(8), "column a is always 8 bytes long now"),
+        (_OF_BYTES["blob"], _binary(4), "column a is always 4 bytes long now"),
+        (_text("varchar", 20), _text("char", 20), "column a lost the blanks at the ends of its texts"),
+        (_text("text", 65535), _text("char", 20), "column a lost the blanks at the ends of its texts"),
+    ],
+)
+def test_values_that_are_laid_out_anew_are_not_taken(before: DataType, after: DataType, cause: str) -> None:
+    first, second = int_table(1, a=before), int_table(2, a=after)
+    told = f"{cause}, in rows too that no message shows"
+    assert reconcile([first, second], None).refused == {second: told}
+    assert reconcile([first, second], None, on_ddl=DdlPolicy(OnDdl.IGNORE)).refused == {second: told}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (_binary(8), _OF_BYTES["varbinary"]),
+        (_OF_BYTES["varbinary"], DataType("varbinary", length=20)),
+        (_OF_BYTES["varbinary"], _OF_BYTES["blob"]),
+        (_OF_BYTES["blob"], DataType("longblob", length=2**32 - 1)),
+        (_text("varchar", 20), _text("varchar", 50)),
+        (_text("char", 10), _text("char", 20)),
+        (_text("char", 10), _text("varchar", 10)),
+        (_text("text", 65535), _text("longtext", 2**32 - 1)),
+    ],
+)
+def test_other_lengths_that_change_no_value_are_taken(before: DataType, after: DataType) -> None:
+    assert reconcile([int_table(1, a=before), int_table(2, a=after)], None).refused == {}
+
+
+@pytest.mark.parametrize("unknown", [0, -1])
+@pytest.mark.parametrize("known", [_binary(8), _text("char", 8), _OF_BYTES["varbinary"]])
+def test_an_unknown_length_is_no_change(known: DataType, unknown: int) -> None:
+    """A row may tell less of its type than the statement before it: another type of its kind, without a length."""
+    names = ("binary", "varbinary", "blob") if known.kind.value == "binary" else ("char", "varchar", "text")
+    for name in names:
+        told = DataType(name, known.charset, known.collate, unknown)
+        for versions in ([told, known], [known, told], [known, told, known]):
+            tables = [int_table(n, a=kind) for n, kind in enumerate(versions, 1)]
+            assert reconcile(tables, None).refused == {}
+
+
+def test_rows_whose_binary_key_was_filled_up_are_dead_letters(replica: Replica) -> None:
+    def key(length: int) -> Said:
+        return {**column("id", "binary", length), "nullable": False}
+
+    first = replica.change("CREATE TABLE `d`.`t` (`id` BINARY(4) PRIMARY KEY, `v` INT)", key(4), column("v"))
+    replica.put(first, id="YQAAAA==", v=1)
+    replica.run()
+    longer = replica.change("ALTER TABLE `d`.`t` MODIFY `id` BINARY(8) NOT NULL", key(8), column("v"))
+    replica.put(longer, id="YQAAAAAAAAA=", v=2)
+    assert replica.run().dead_letters == {"schema-change": 1}
+    assert replica.refused() == ["column id is 8 bytes long now, not 4, in rows too that no message shows"]
+    assert replica.rows() == [{"id": b"a\0\0\0", "v": 1}]
+
+
+def keyed(version: int, kind: DataType) -> TableSchema:
+    primary = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("id",))
+    return TableSchema("d", "t", 1, version, (Column("id", kind, nullable=False),), (primary,))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cause"),
+    [
+        (_binary(4), _binary(8), "id is 8 bytes long now, not 4"),
+        (DataType("bit", length=4), DataType("bit", length=12), "id is 2 bytes long now, not 1"),
+        (_text("varchar", 20), _text("char", 20), "id lost the blanks at the ends of its texts"),
+        (_binary(4), _binary(0), None),
+        (_binary(8), _OF_BYTES["varbinary"], None),
+        (_text("char", 20), _text("varchar", 20), None),
+    ],
+)
+def test_deletes_by_keys_that_are_laid_out_anew_are_not_taken(
+    before: DataType, after: DataType, cause: str | None
+) -> None:
+    """They would find no row, also where they come late, from before the table's newest version."""
+    first, second = keyed(1, before), keyed(2, after)
+    told = cause and f"deletes by a key of another type: {cause}"
+    assert delete_objection(reconcile([first], None), second) == told
+    assert delete_objection(reconcile([second], None), first) == told

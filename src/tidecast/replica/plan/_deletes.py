@@ -8,7 +8,7 @@ from dataclasses import replace
 from tidecast._policy import DdlKind
 from tidecast.model import TableSchema
 from tidecast.replica.plan._evolution import Evolution
-from tidecast.replica.plan._shapes import OnNewKey, hashed_otherwise, widened
+from tidecast.replica.plan._shapes import OnNewKey, hashed_otherwise, laid_out_anew, widened
 from tidecast.replica.tables import Shape, holds, table_type
 
 
@@ -38,12 +38,19 @@ def delete_objection(evolution: Evolution, version: TableSchema, on_new_key: OnN
         return None
     if shape.key is not None and set(key) != set(shape.key):
         return "deletes by another key than the table's"
+    last = evolution.memory.newest
+    newest = {c.name: c.data_type for c in last.columns} if last else {}
     for name in key if shape.columns else ():
         here, there = shape.columns.get(name), table_type(version.column(name).data_type)
         # A cast would make another key of it, and delete another row.
         if here is None or not holds(here, there):
             return f"deletes by a key of another type: {name} is {there.simpleString()}"
-        newest = {c.name: c.data_type for c in evolution.memory.newest.columns} if evolution.memory.newest else {}
-        if name in newest and hashed_otherwise(newest[name], version.column(name).data_type):
+        if name not in newest:
+            continue
+        kinds = newest[name], version.column(name).data_type
+        if hashed_otherwise(*kinds):
             return f"deletes by a key of another type, which has other hashes: {name}"
+        older, newer = reversed(kinds) if last and version.version < last.version else kinds
+        if how := laid_out_anew(older, newer):
+            return f"deletes by a key of another type: {name} {how}"
     return None

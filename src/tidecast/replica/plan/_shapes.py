@@ -13,6 +13,8 @@ from tidecast.replica.tables import Shape, hashed, holds, is_text, source_type, 
 
 KEY_CHANGED = "the key changed from"
 
+_CHAR = "char"
+
 _ROUNDED = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _EXACT = (*_ROUNDED, Kind.INTEGER)
 
@@ -123,8 +125,8 @@ def alters(old: DataType, new: DataType) -> str | None:
         return "lost digits after the point"
     if old.kind is not new.kind and (old.kind, new.kind) not in _KEPT:
         return f"changed from {old} to {new}"
-    if _stored(old) != _stored(new):
-        return f"is {_stored(new)} bytes long now, not {_stored(old)}"
+    if how := laid_out_anew(old, new):
+        return how
     if new.kind is Kind.SET and [e for e in new.elements if e in old.elements] != [
         e for e in old.elements if e in new.elements
     ]:
@@ -137,9 +139,30 @@ def hashed_otherwise(old: DataType, new: DataType) -> bool:
     return None not in (hashed(old), hashed(new)) and hashed(old) != hashed(new)
 
 
+def laid_out_anew(old: DataType, new: DataType) -> str | None:
+    """Return what becomes of stored bytes and texts in another type of their kind.
+
+    Values of BINARY are filled up, those of CHAR have no blanks at their ends. Where a length is unknown, the source
+    may have told any type of the kind, so that nothing follows.
+    """
+    before, now = _stored(old), _stored(new)
+    if before and now and before != now:
+        return f"is {now} bytes long now, not {before}"
+    if min(old.length, new.length) <= 0:
+        return None
+    if new.kind is Kind.BINARY and now and not before:
+        return f"is always {now} bytes long now"
+    if new.kind is old.kind is Kind.TEXT and new.mysql_type == _CHAR != old.mysql_type:
+        return "lost the blanks at the ends of its texts"
+    return None
+
+
 def _stored(data_type: DataType) -> int:
-    """Return how many bytes every value of a BIT has."""
-    return bit_width(data_type) if data_type.kind is Kind.BIT else 0
+    """Return how many bytes every value has of a BIT or a BINARY; 0 where they differ, or nobody knows."""
+    if data_type.kind is Kind.BIT:
+        return bit_width(data_type)
+    fixed = data_type.kind is Kind.BINARY and data_type.mysql_type in ("binary", _CHAR)
+    return max(data_type.length, 0) if fixed else 0
 
 
 def key_text(key: Sequence[str] | None) -> str:
