@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpointed import Replica
 from full import full
-from growing_topic import ID, GrowingTopic, ddl, table, watermark
+from growing_topic import ID, PRIMARY, GrowingTopic, ddl, table, watermark
 from growing_topic import row as change
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -280,3 +281,54 @@ def test_a_delete_before_the_table_is_there_is_remembered(spark: SparkSession, t
         topic.grow(messages)
         tidecast.replicate(topic.uri, to, checkpoint=checkpoint, spark=spark)
     assert [row["id"] for row in spark.read.format("delta").load(f"{to}/d/t").collect()] == [2]
+
+
+def test_deletes_before_the_first_row_are_remembered_whatever_the_keys_order(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A column of the key moves, and the deletes of both versions come before older rows of another partition."""
+    replica = Replica(spark, tmp_path, ddl="try_evolve")
+    a, b = ({**ID, "name": name} for name in "ab")
+    first, second = (
+        {**table(_T0 + n, *both), "indexes": [{**PRIMARY, "columns": ["a", "b"]}]}
+        for n, both in ((10, (a, b)), (20, (b, a)))
+    )
+    create = ddl("CREATE TABLE `d`.`t` (`a` INT, `b` INT, PRIMARY KEY (`a`, `b`))", _T0 + 10, first)
+    move = ddl("ALTER TABLE `d`.`t` MODIFY COLUMN `b` INT NOT NULL FIRST", _T0 + 20, second)
+    gone = [change(_T0 + 18, _T0 + 10, kind="DELETE", a=3, b=4), change(_T0 + 25, _T0 + 20, kind="DELETE", a=1, b=2)]
+    late = [change(_T0 + 12 + n, _T0 + 10, a=n, b=n + 1) for n in (1, 3, 5)]
+    replica.run([create, gone[0], move, gone[1]], [create])
+    replica.run([], [*late, move])
+    assert replica.rows("d/t") == [(6, 5)]
+
+
+def test_keys_are_known_after_their_columns_moved_and_were_renamed(spark: SparkSession, tmp_path: Path) -> None:
+    """Those of before the first row by name, those of a table by their places, as earlier versions stored all."""
+
+    def keys(batch: int, name: str, columns: str) -> TableKeys:
+        fields = T.StructType([T.StructField(column, T.IntegerType()) for column in columns])
+        return AppliedKeys(tmp_path, batch, _DAY).of("d", name, fields)
+
+    def of(table: TableKeys, ts: int, *values: int) -> DataFrame:
+        key = F.struct(*(F.lit(v).alias(n) for n, v in zip(table.key.names, values, strict=True)))
+        return one(spark, (1, False, ts)).withColumn("key", key)
+
+    for named, name in ((True, "waits"), (False, "is there")):
+        stored = keys(1, name, "ba")
+        changes = of(stored, 9, 2, 1)
+        (asked,) = changes.agg(*stored.of.asked()).collect()
+        stored.add(changes, asked, named=named)
+        (written,) = (tmp_path / stored.folder.name).iterdir()
+        assert (written.name.count("-") == 4) is named
+
+        def known(columns: str, *values: int, name: str = name) -> bool:
+            again = keys(2, name, columns)
+            changes = of(again, 5, *values)
+            (asked,) = changes.agg(*again.of.asked()).collect()
+            marked = again.mark_repeated(changes, asked)
+            return marked is not None and bool(marked.collect()[0]["repeated"])
+
+        moved = [("ab", (1, 2)), ("AB", (1, 2)), ("ac", (1, 2)), ("ca", (2, 1)), ("xy", (2, 1))]
+        assert [known(columns, *values) for columns, values in moved] == (
+            [True] * 5 if named else [False, False, False, True, True]
+        )

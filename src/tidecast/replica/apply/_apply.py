@@ -9,7 +9,9 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
+from tidecast.model import TableChanges
 from tidecast.replica._report import TableReport
 from tidecast.replica.apply._again_keys import keys_of_letters
 from tidecast.replica.apply._alter import alter, names_afterwards, no_rows, remake
@@ -173,24 +175,29 @@ _ROWS: Mapping[type, Callable[[Work], TableReport]] = {Merge: _merge, KeepVersio
 
 
 def _remember_deletes(plan: Plan, applied: AppliedKeys, *, has_commit_ts: bool) -> None:
-    """Remember the deletes of a table of which no row has come: an older one may follow them."""
-    changes = [change for change in plan.accepted if change.schema.handle_key]
-    if not changes or plan.contents.is_log:
+    """Remember the deletes of a table of which no row has come: an older one may follow them.
+
+    Versions may have their keys in several orders, and of several types; nothing tells yet which ones the table gets.
+    """
+    if plan.contents.is_log:
         return
-    schema = changes[0].schema
-    columns = {name: table_type(schema.column(name).data_type) for name in schema.handle_key}
-    evolution = Evolution(Shape(columns, schema.handle_key))
-    same = (change for change in changes if change.schema.handle_key == schema.handle_key)
-    found = union([table_changes(change, evolution, (), plan.contents) for change in same])
-    if plan.contents.is_history:
-        keys = applied.deletes_of(plan.database, plan.table, evolution.shape.struct)
-        time = {"time": F.struct(F.col("at").alias("commit_ts"), F.lit(False).alias("later")), "timed": F.lit(True)}
-        deletes = moments(found).withColumns(time)
-    else:
-        keys = applied.of(plan.database, plan.table, evolution.shape.struct)
-        deletes = newest(found, has_commit_ts=has_commit_ts)
-    (asked,) = deletes.agg(*keys.of.asked()).collect()
-    keys.add(deletes, asked)
+    alike: dict[frozenset[tuple[str, T.DataType]], tuple[Shape, list[TableChanges]]] = {}
+    for change in plan.accepted:
+        key = change.schema.handle_key
+        columns = {name: table_type(change.schema.column(name).data_type) for name in key}
+        if columns:
+            alike.setdefault(frozenset(columns.items()), (Shape(columns, key), []))[1].append(change)
+    for shape, changes in alike.values():
+        found = union([table_changes(change, Evolution(shape), (), plan.contents) for change in changes])
+        if plan.contents.is_history:
+            keys = applied.deletes_of(plan.database, plan.table, shape.struct)
+            time = {"time": F.struct(F.col("at").alias("commit_ts"), F.lit(False).alias("later")), "timed": F.lit(True)}
+            deletes = moments(found).withColumns(time)
+        else:
+            keys = applied.of(plan.database, plan.table, shape.struct)
+            deletes = newest(found, has_commit_ts=has_commit_ts)
+        (asked,) = deletes.agg(*keys.of.asked()).collect()
+        keys.add(deletes, asked, named=True)
 
 
 def rows_made(plan: Plan, *, has_commit_ts: bool) -> DataFrame:

@@ -4,6 +4,9 @@ TiCDC sends again what follows its checkpoint. Where the end of a batch cuts suc
 key is older than the one in the table, or than the one that deleted the row. So each batch leaves a folder of Parquet
 with its keys and their commit-ts. The folder's name tells the newest, so that a batch of newer changes, as nearly all
 are, reads none of them.
+
+The columns of a key are stored by their places, as a table keeps their order whatever they are called later. Before a
+table has its first row nothing fixes the order, and versions may have several: these keys are stored by name.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from tidecast.storage import (
     touch,
 )
 
-_NAME = re.compile(r"(\d{12})-(\d{20})-(\d)-([0-9a-f]{8})")
+_NAME = re.compile(r"(\d{12})-(\d{20})-(\d)-([0-9a-f]{8})(-[0-9a-f]{8})?")
 SAME_ROW = T.StructType(
     [
         T.StructField("topic", T.StringType()),
@@ -144,13 +147,17 @@ class AppliedKeys:
 
 @dataclass(frozen=True)
 class _Written:
-    """A folder of keys: the last of its batches, the newest commit-ts in it, and how often it was merged."""
+    """A folder of keys: the last of its batches, the newest commit-ts in it, and how often it was merged.
+
+    `types` are those of the columns; `named` tells whether they are stored by name.
+    """
 
     path: AnyPath
     batch: int
     newest: int
     level: int
     types: str
+    named: bool
 
 
 @dataclass(frozen=True)
@@ -176,16 +183,17 @@ class TableKeys:
         repeated = F.coalesce(F.col("timed") & (F.col("time") < F.col("applied")), F.lit(False))
         return changes.join(known, reduce(and_, same), "left").select(*changes.columns, repeated.alias("repeated"))
 
-    def add(self, changes: DataFrame, asked: Counts) -> None:
+    def add(self, changes: DataFrame, asked: Counts, *, named: bool = False) -> None:
         """Remember the keys of a batch.
 
-        In: `key`, `time` (see `newest`).
+        In: `key`, `time` (see `newest`). `named`: the table has no row yet, so that its key may get another order.
         """
         if asked["until"] is None:
             return
-        known = F.struct(*(F.col("key")[f.name].alias(f"k{n}") for n, f in enumerate(self.key.fields)))
+        names = self._names if named else [f"k{n}" for n in range(len(self.key.fields))]
+        known = F.struct(*(F.col("key")[f.name].alias(name) for name, f in zip(names, self.key.fields, strict=True)))
         rows = changes.where(self.of.uncovered()).select(known.alias("known"), F.col("time").alias("applied"))
-        self._write(rows, self.of.batch, max(asked["until"], 0), 0)
+        self._write(rows, self.of.batch, max(asked["until"], 0), 0, _digest(names, 4) if named else "")
 
     def times(self, spark: SparkSession) -> DataFrame:
         """Return each time that a key was remembered with: `key`, `commit_ts`."""
@@ -213,7 +221,16 @@ class TableKeys:
 
     def _written(self) -> list[_Written]:
         found = ((file.path, _NAME.fullmatch(file.name)) for file in entries(self.folder))
-        return [_Written(path, int(name[1]), int(name[2]), int(name[3]), name[4]) for path, name in found if name]
+        return [
+            _Written(path, int(name[1]), int(name[2]), int(name[3]), name[4], named=name[5] is not None)
+            for path, name in found
+            if name
+        ]
+
+    @property
+    def _names(self) -> list[str]:
+        """What the columns are called where keys are stored by name. Files cannot have all names that columns have."""
+        return [f"n{_digest([f.name.lower()], 8)}" for f in self.key.fields]
 
     @property
     def _types(self) -> str:
@@ -222,26 +239,27 @@ class TableKeys:
     def _read(self, spark: SparkSession, written: Iterable[_Written]) -> DataFrame:
         fields = [T.StructField(f"k{n}", f.dataType) for n, f in enumerate(self.key.fields)]
         rows = T.StructType([T.StructField("known", T.StructType(fields)), T.StructField("applied", _TIME)])
-        of_these = spark_inputs([w.path for w in written if w.types == self._types])
-        frames = [spark.read.schema(rows).parquet(*of_these)] if of_these else []
+        alike, others = list[_Written](), list[_Written]()
         for one in written:
-            if one.types == self._types:
-                continue
+            (alike if one.types == self._types and not one.named else others).append(one)
+        of_these = spark_inputs([one.path for one in alike])
+        frames = [spark.read.schema(rows).parquet(*of_these)] if of_these else []
+        for one in others:
             try:
                 frame = spark.read.parquet(spark_input(one.path))
                 known = frame.schema["known"].dataType
             except AnalysisException:
                 continue  # a run ended before it wrote there
             if isinstance(known, T.StructType) and len(known.fields) == len(fields):  # else the key was another one
-                texts = (F.col(f"known.{f.name}").cast("string").try_cast(f.dataType).alias(f.name) for f in fields)
-                frames.append(frame.select(F.struct(*texts).alias("known"), "applied"))
+                names = _by_name(known.names, self._names) if one.named else known.names
+                columns = (_as(f, known[name]) for f, name in zip(fields, names, strict=True))
+                frames.append(frame.select(F.struct(*columns).alias("known"), "applied"))
         nothing = spark.range(0).select(*(F.lit(None).cast(f.dataType).alias(f.name) for f in rows.fields))
         return union([*frames, nothing])
 
-    def _write(self, rows: DataFrame, batch: int, newest: int, level: int) -> None:
-        rows.write.mode("overwrite").parquet(
-            spark_output(self.folder / f"{batch:012}-{newest:020}-{level}-{self._types}")
-        )
+    def _write(self, rows: DataFrame, batch: int, newest: int, level: int, names: str = "") -> None:
+        name = "-".join([f"{batch:012}", f"{newest:020}", str(level), self._types, *filter(None, [names])])
+        rows.write.mode("overwrite").parquet(spark_output(self.folder / name))
 
     def tidy(self, spark: SparkSession) -> None:
         """Forget what is older than the window, and make few folders of many; before anything is read for a batch."""
@@ -280,6 +298,19 @@ def with_row_key(rows: DataFrame) -> DataFrame:
 def as_sent_again(rows: DataFrame) -> DataFrame:
     """Return the rows of `with_row_key` as `add` takes them: with a `time` that is later than their own."""
     return rows.withColumn("time", F.struct("commit_ts", F.lit(True).alias("later")))
+
+
+def _as(field: T.StructField, stored: T.StructField) -> Column:
+    """Return a column of stored keys as one of present keys, null where it has no such value."""
+    column = F.col(f"known.{stored.name}")
+    alike = stored.dataType == field.dataType
+    return (column if alike else column.cast("string").try_cast(field.dataType)).alias(field.name)
+
+
+def _by_name(stored: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return stored columns in the order of a key. Those that have another name since then keep their order."""
+    renamed = iter([name for name in stored if name not in names])
+    return [name if name in stored else next(renamed) for name in names]
 
 
 def _by_key(rows: DataFrame) -> DataFrame:
