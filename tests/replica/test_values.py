@@ -93,6 +93,66 @@ def test_older_rows_have_the_text_of_a_default(
     assert (None if filled is None else filled.as_py()) == shown
 
 
+def _decimal(length: int, scale: int) -> DataType:
+    return DataType("decimal", length=length, decimal=scale)
+
+
+def _time(digits: int) -> DataType:
+    return DataType("time", length=10 + (digits and 1 + digits), decimal=digits)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "nullable", "default", "shown"),
+    [
+        (_decimal(65, 30), True, "1.5", "1.5" + 29 * "0"),
+        (_decimal(65, 30), True, "-2", "-2." + 30 * "0"),
+        (_decimal(65, 30), False, None, "0." + 30 * "0"),
+        (_decimal(50, 0), False, None, "0"),
+        (_decimal(50, 2), True, "1e3", "1000.00"),
+        (_decimal(50, 2), True, "-0", "0.00"),
+        (_decimal(40, 30), True, "1" + 10 * "0", None),
+        (_decimal(0, 0), True, "1.5", "1.5"),
+        (_time(3), False, None, "00:00:00.000"),
+        (_time(0), False, None, "00:00:00"),
+        (_time(3), True, "-838:59:59", "-838:59:59.000"),
+        (_time(6), True, "12:00:00.123", "12:00:00.123000"),
+        (_time(3), True, "no time", "no time"),
+    ],
+)
+def test_older_rows_have_all_digits_of_a_default(
+    data_type: DataType, nullable: bool, default: str | None, shown: str | None
+) -> None:
+    filled = fill(Column("a", data_type, nullable, default))
+    assert filled is not None
+    assert filled.as_py() == shown
+
+
+_OTHER_DIGITS = "column a has another number of digits after the point in its text"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cause"),
+    [
+        (_decimal(50, 2), _decimal(50, 4), _OTHER_DIGITS),
+        (_time(0), _time(3), _OTHER_DIGITS),
+        (_time(3), _time(0), "column a lost digits after the point"),
+        (_decimal(50, 2), _decimal(60, 2), None),
+        (_decimal(30, 2), _decimal(34, 4), None),
+        (_decimal(0, 0), _decimal(50, 4), None),
+        (DataType("time"), _time(3), None),
+    ],
+)
+def test_another_number_of_digits_in_texts_is_refused_if_known(
+    before: DataType, after: DataType, cause: str | None
+) -> None:
+    old, new = (
+        tidecast.model.TableSchema("d", "t", 1, version, (Column("a", kind),))
+        for version, kind in ((1, before), (2, after))
+    )
+    told = cause and f"{cause}, in rows too that no message shows"
+    assert reconcile([old, new], None).refused.get(new) == told
+
+
 @pytest.mark.parametrize(
     ("before", "after", "cause"),
     [

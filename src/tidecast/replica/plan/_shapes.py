@@ -14,6 +14,7 @@ from tidecast.replica.tables import Shape, hashed, holds, is_text, source_type, 
 KEY_CHANGED = "the key changed from"
 
 _CHAR = "char"
+_OTHER_DIGITS = "has another number of digits after the point in its text"
 
 _ROUNDED = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _EXACT = (*_ROUNDED, Kind.INTEGER)
@@ -117,7 +118,7 @@ def wider(shape: Shape, by: Shape) -> str | None:
 def alters(old: DataType, new: DataType) -> str | None:
     """Return what a change of type does to values that it does not make another column of."""
     if is_text(old) and is_text(new) and old.decimal != new.decimal:
-        return "has another number of digits after the point in its text"
+        return _OTHER_DIGITS
     if hashed(new):  # of a table of an older version nothing tells what was hashed
         return f"is hashed from {hashed(new)}, and was from {hashed(old)}" if hashed_otherwise(old, new) else None
     old, new = source_type(old), source_type(new)
@@ -125,6 +126,8 @@ def alters(old: DataType, new: DataType) -> str | None:
         return "lost digits after the point"
     if old.kind is not new.kind and (old.kind, new.kind) not in _KEPT:
         return f"changed from {old} to {new}"
+    if None not in (digits := [_digits_in_text(old), _digits_in_text(new)]) and digits[0] != digits[1]:
+        return _OTHER_DIGITS
     if how := laid_out_anew(old, new):
         return how
     if new.kind is Kind.SET and [e for e in new.elements if e in old.elements] != [
@@ -137,6 +140,15 @@ def alters(old: DataType, new: DataType) -> str | None:
 def hashed_otherwise(old: DataType, new: DataType) -> bool:
     """Tell whether equal values of two types have other hashes in the table."""
     return None not in (hashed(old), hashed(new)) and hashed(old) != hashed(new)
+
+
+def _digits_in_text(data_type: DataType) -> int | None:
+    """Return how many digits after the point each value has of a DECIMAL or TIME that a table keeps as text.
+
+    None for other types, and where nobody knows.
+    """
+    kept = data_type.kind in (Kind.DECIMAL, Kind.TIME) and isinstance(table_type(data_type), T.StringType)
+    return data_type.decimal if kept and (data_type.length > 0 or data_type.decimal > 0) else None
 
 
 def laid_out_anew(old: DataType, new: DataType) -> str | None:

@@ -37,6 +37,8 @@ _TEXT_OF, _HASH_OF = "text of ", "hash of "
 _ZEROS = {Kind.DATE: "0000-00-00", Kind.DATETIME: "0000-00-00 00:00:00", Kind.TIMESTAMP: "0000-00-00 00:00:00"}
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d+)?)?")
 
+_CLOCK = re.compile(r"-?\d+:\d\d:\d\d(\.\d+)?")
+
 _EXACT = Context(prec=400)
 _NUMERIC = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
@@ -191,8 +193,8 @@ _IMPLICIT_TEXTS = {Kind.TEXT: "", Kind.BINARY: "", Kind.SET: "", Kind.TIME: "00:
 
 
 def _with_fraction(moment: str, data_type: DataType) -> str:
-    """Return the text of a moment with as many digits after the point as every value has."""
-    if not data_type.decimal or source_type(data_type).kind is Kind.DATE:
+    """Return the text of a moment or a time with as many digits after the point as every value has."""
+    if data_type.decimal <= 0 or source_type(data_type).kind is Kind.DATE:
         return moment
     whole, _, fraction = moment.partition(".")
     return f"{whole}.{fraction.ljust(data_type.decimal, '0')}"
@@ -241,9 +243,23 @@ def _number(default: str | int, data_type: DataType) -> object:
         rounded = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _EXACT)
         return rounded if abs(rounded) < Decimal(10) ** (kind.precision - kind.scale) else None
     if not pa.types.is_integer(kind):
-        return float(number) if pa.types.is_floating(kind) else str(default)
+        return float(number) if pa.types.is_floating(kind) else _decimal_text(number, data_type)
     low, high = (0, 1 << 64) if kind == pa.uint64() else (-(1 << kind.bit_width - 1), 1 << kind.bit_width - 1)
     return int(number) if number == int(number) and low <= number < high else None
+
+
+def _decimal_text(number: Decimal, data_type: DataType) -> str | None:
+    """Return the text of a DECIMAL as MySQL shows it, with all its digits after the point; None beyond its range."""
+    if data_type.length <= 0:  # its digits are unknown
+        return format(number, "f")
+    rounded = number.quantize(Decimal(1).scaleb(-data_type.decimal), ROUND_HALF_UP, _EXACT)
+    fits = abs(rounded) < Decimal(10) ** (data_type.length - data_type.decimal)
+    return format(rounded if rounded else abs(rounded), "f") if fits else None
+
+
+def _time(default: str | int, data_type: DataType) -> str:
+    text = str(default)
+    return _with_fraction(text, data_type) if _CLOCK.fullmatch(text) else text
 
 
 def _year(default: str | int, data_type: DataType) -> int:
@@ -267,4 +283,5 @@ _LITERALS: dict[Kind, Callable[[str | int, DataType], object]] = {
     Kind.YEAR: _year,
     Kind.BIT: _bits,
     Kind.BINARY: _bytes,
+    Kind.TIME: _time,
 }
