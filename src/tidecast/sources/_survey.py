@@ -124,7 +124,11 @@ class Messages:
         found = self._twice(lambda rows: _grouped(rows, counting), _seen(frame, reader), _unknown)
         if told is None or controls is None:
             told = batch_of(_sorted(row["sample"] for row in found if row["kind"] == _CONTROL))
+            counted_by = reader.decoder
             controls = reader.controls(told)
+            if reader.decoder != counted_by:  # schema changes may tell apart rows that were counted together
+                counting = replace(counting, controls=False)
+                found = self._twice(lambda rows: _grouped(rows, counting), _seen(frame, reader), _unknown)
         reading = Reading(reader.decoder)
         versions = [(_version(reader.decoder, row), row) for row in found if row["kind"] == _ROWS]
         timed = not any(row["untimed"] for _, row in versions)
