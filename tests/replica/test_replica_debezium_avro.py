@@ -154,6 +154,29 @@ def test_resolved_rows_alone_are_applied(spark: SparkSession, tmp_path: Path) ->
     assert small.rows() == [(1, None), (2, 5)]
 
 
+def test_a_column_that_was_dropped_and_added_is_another_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Its rows have the registered schema of those before, and come in one batch with them."""
+    small = SmallReplica(spark, tmp_path)
+    a, b = ({**ID, "name": name, "nullable": True} for name in "ab")
+    create, drop, add = (COMMIT_TS + n for n in (0, 10, 20))
+    small.topic.grow(
+        [
+            ddl("CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY, `b` INT, `a` INT)", create, table(create, ID, b, a)),
+            simple_row(create + 1, create, id=1, b=2, a=1),
+            ddl("ALTER TABLE `d`.`t` DROP COLUMN `a`", drop, table(drop, ID, b)),
+            ddl("ALTER TABLE `d`.`t` ADD COLUMN `a` INT", add, table(add, ID, b, a)),
+            simple_row(add + 1, add, id=2, b=8, a=7),
+        ]
+    )
+    registry = f"file://{tmp_path}/schemas"
+    written = f"file://{tmp_path}/written?protocol=debezium-avro&enable-tidb-extension=true&avro-enable-watermark=true"
+    tidecast.convert(small.topic.uri, written, schema_registry=registry, tz="UTC", spark=spark)
+    to = str(tmp_path / "tables")
+    tidecast.replicate(written, to, schema_registry=registry, tz="UTC", spark=spark, ddl="try_evolve")
+    rows = spark.read.format("delta").load(f"{to}/d/t").select("id", "b", "a").collect()
+    assert sorted(map(tuple, rows)) == [(1, 2, None), (2, 8, 7)]
+
+
 @pytest.mark.kafka
 def test_kafka_a_real_registry_and_confluents_own_classes(
     broker: KafkaBroker, registry: SchemaRegistry, spark: SparkSession, tmp_path: Path

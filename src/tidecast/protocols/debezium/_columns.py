@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,22 +17,18 @@ from tidecast.model import Index, InvalidSchema, Op, Reason, TableSchema, checke
 from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion
 from tidecast.protocols.debezium._decode_schema import Field, MoreAfterEnd, fields_of, read_block
 from tidecast.protocols.debezium._field_columns import read_column, readable
-from tidecast.protocols.debezium._known import Known
+from tidecast.protocols.debezium._known import UNPLACED, Chosen, Known
 from tidecast.protocols.debezium._parse import SNAPSHOT, Said, parse
 from tidecast.values import row_type
 
 
 class _Group(NamedTuple):
-    """The rows that have the same schema, or were written under the same version of a table, and the same key.
-
-    `begun` counts the known versions that began before rows without a schema of their own.
-    """
+    """The rows that have the same schema, or none of their own, and the same key."""
 
     database: str
     table: str
     keys: tuple[str, ...] | None
     shape: bytes | None
-    begun: int | None
 
 
 class _Reading(NamedTuple):
@@ -48,9 +44,9 @@ class DebeziumDecoder(Decoder):
 
     A row is read by the schema in its message; without one, by the last known version of its table before it. The
     commit-ts decides what is before; where rows have none, the offset does if these have one order, else the last
-    version counts. Where a known version gives the very schema in the message, it serves too, since it tells more. A
-    table that only messages tell has the commit-ts of its first row as its version, and no column ids. Tombstones,
-    which repeat a delete, are left out.
+    version counts. Where a known version gives the very schema in the message, it serves too, since it tells more; see
+    `chosen`. A table that only messages tell has the commit-ts of its first row as its version, and no column ids.
+    What schema changes tell starts such a table anew. Tombstones, which repeat a delete, are left out.
     """
 
     known: Known
@@ -61,17 +57,18 @@ class DebeziumDecoder(Decoder):
 
     def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say. In: their `offset`, where that tells the version of rows."""
-        offsets = messages.column("offset").to_pylist() if "offset" in messages.schema.names else None
+        offsets = messages.column("offset") if "offset" in messages.schema.names else None
         parts = (messages.column(name).to_pylist() for name in ("key", "value"))
-        groups: dict[_Group, list[tuple[int, Said]]] = {}
+        groups: dict[_Group, list[_Placed]] = {}
         wrong: list[tuple[int, Reason, str | None]] = []
         control: list[int] = []
         marks: list[tuple[int, int]] = []
         for place, said in enumerate(map(parse, *parts)):
             if isinstance(said, Said):
                 if said.is_row:
-                    offset = None if offsets is None else offsets[place]
-                    groups.setdefault(self._group(said, offset), []).append((place, said))
+                    assert said.table is not None
+                    group = _Group(said.database, said.table, said.keys, said.shape)
+                    groups.setdefault(group, []).append((place, said))
                 elif said.op is None:
                     control.append(place)
                 elif said.commit_ts is not None:
@@ -80,71 +77,89 @@ class DebeziumDecoder(Decoder):
                 wrong.append((place, *said))
         rows: list[Rows] = []
         for group, mine in groups.items():
-            reading = self._reading(group, mine)
-            if isinstance(reading, _Reading):
-                rows.append(_rows(reading, mine, values=values, strict=group.shape is None))
-            else:
-                wrong += [(place, reading[0], reading[1](said)) for place, said in mine]
+            for reading, some in self._readings(group, mine, offsets):
+                if isinstance(reading, _Reading):
+                    rows.append(_rows(reading, some, values=values, strict=group.shape is None))
+                else:
+                    wrong += [(place, reading[0], reading[1](said)) for place, said in some]
         return Decoded.one_by_one(rows, Rejected.each(wrong), control, marks)
 
-    def _group(self, said: Said, offset: int | None) -> _Group:
-        assert said.table is not None
-        begun = None if said.shape else self.known.begun((said.database, said.table), said.commit_ts, offset)
-        return _Group(said.database, said.table, said.keys, said.shape, begun)
+    def _readings(
+        self, group: _Group, rows: Sequence[_Placed], offsets: pa.Array | None
+    ) -> Iterator[tuple[_Reading | _Unreadable, Sequence[_Placed]]]:
+        """Yield how rows of a group are read, or why they cannot be, and these rows."""
+        name = (group.database, group.table)
+        versions = self.known.of(name)
+        commit_ts = pa.array([said.commit_ts for _, said in rows], pa.int64())
+        at = None if offsets is None else offsets.take(pa.array([place for place, _ in rows]))
+        begun = self.known.begun(name, commit_ts, at)
+        found = {number: _found(group, versions, number) for number in np.unique(begun).tolist()}
+        marks = {number: one.mark if isinstance(one, _Found) else number for number, one in found.items()}
+        for mark in dict.fromkeys(marks.values()):
+            numbers = [number for number in found if marks[number] == mark]
+            of_mark = np.flatnonzero(np.isin(begun, numbers))
+            some = rows if len(of_mark) == len(rows) else [rows[n] for n in of_mark.tolist()]
+            yield _reading(group, found[numbers[0]], some), some
 
-    def _reading(self, group: _Group, rows: Sequence[tuple[int, Said]]) -> _Reading | tuple[Reason, Any]:
-        """Return how the rows of a group are read, or why they cannot be: a reason, and what gives the detail."""
-        since = min((said.commit_ts for _, said in rows if said.commit_ts is not None), default=0)
-        try:
-            found = _read(group, self.known.of((group.database, group.table)))
-        except MoreAfterEnd:
-            return Reason.BAD_JSON, lambda said: "more follows its end"
-        if found is None:
+
+_Placed = tuple[int, Said]
+"""A row, and where its message stands."""
+
+_Unreadable = tuple[Reason, Callable[[Said], str]]
+"""Why rows cannot be read, and what gives the detail of each."""
+
+
+class _Found(NamedTuple):
+    """The table of rows, and how their values are read; for the rest see `Chosen`."""
+
+    schema: TableSchema
+    fields: tuple[Field, ...]
+    of_rows: bool
+    mark: tuple[int | None, int | None]
+
+
+def _found(group: _Group, versions: Sequence[TableSchema], begun: int) -> _Found | _Unreadable:
+    """Return the table of rows of a group before which some versions begin, or why they cannot be read."""
+    if group.shape is None:
+        number = len(versions) if begun == UNPLACED else begun
+        if not number:
             words = f"no schema of {group.database}.{group.table} before commit-ts "
             return Reason.UNKNOWN_TABLE, lambda said: f"{words}{said.commit_ts or 0}"
-        if isinstance(found, str):
-            return Reason.FOREIGN_SCHEMA if group.shape else Reason.UNKNOWN_TABLE, lambda said: found
-        schema, fields, told = found
-        if not told:
-            schema = replace(schema, version=since)
-        return _Reading(_version(group, schema), fields)
-
-
-def _read(group: _Group, versions: Sequence[TableSchema]) -> tuple[TableSchema, tuple[Field, ...], bool] | str | None:
-    """Return the table of a group, how its values are read, and whether anything beside the message describes it.
-
-    Else why rows cannot be read; None where nothing tells their table.
-    """
-    if group.shape is None:
-        if not group.begun:
-            return None
-        schema: TableSchema | None = versions[group.begun - 1]
-        fields = fields_of(versions[group.begun - 1])
+        last = versions[number - 1]
+        told, fields = Chosen(last, True, (number - 1, None)), fields_of(last)
     else:
-        block = read_block(group.shape, versions)
+        try:
+            block = read_block(group.shape, versions, begun)
+        except MoreAfterEnd:
+            return Reason.BAD_JSON, lambda said: "more follows its end"
         if block is None:
-            return "the schema in the message is not one of Debezium's for a row"
-        schema, fields = block
-    told = schema is not None
-    if schema is None:
-        schema = TableSchema(group.database, group.table, 0, 0, tuple(f.column for f in fields))
+            return Reason.FOREIGN_SCHEMA, lambda said: "the schema in the message is not one of Debezium's for a row"
+        told, fields = block
+    schema = told.schema or TableSchema(group.database, group.table, 0, 0, tuple(f.column for f in fields))
+    reason = Reason.FOREIGN_SCHEMA if group.shape else Reason.UNKNOWN_TABLE
     try:
         checked(schema)
     except InvalidSchema as invalid:
-        return str(invalid)
+        why = str(invalid)
+        return reason, lambda said: why
     unreadable = [f.column.name for f in fields if not readable(f)]
     if unreadable:
-        return f"column {unreadable[0]} is a decimal of an unknown number of digits"
-    if {*(group.keys or ())} == {*schema.handle_key}:
-        return schema, fields, told
-    key = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=group.keys or ())
-    return replace(schema, indexes=(key,) if group.keys else ()), fields, told
+        return reason, lambda said: f"column {unreadable[0]} is a decimal of an unknown number of digits"
+    if {*(group.keys or ())} != {*schema.handle_key}:
+        key = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=group.keys or ())
+        schema = replace(schema, indexes=(key,) if group.keys else ())
+    return _Found(schema, fields, told.of_rows and told.schema is not None, told.mark)
 
 
-def _version(group: _Group, schema: TableSchema) -> TableVersion:
+def _reading(group: _Group, found: _Found | _Unreadable, rows: Sequence[_Placed]) -> _Reading | _Unreadable:
+    """Return how rows are read. A table of which no version is known to be theirs begins with the first of them."""
+    if not isinstance(found, _Found):
+        return found
+    since = min((said.commit_ts for _, said in rows if said.commit_ts is not None), default=None)
+    schema = found.schema if found.of_rows or since is None else replace(found.schema, version=since)
     shape = None if group.shape is None else _digest(group.shape)
-    name = orjson.dumps([group.database, group.table, group.keys, shape, group.begun]).decode()
-    return TableVersion.in_json(name, schema)
+    name = orjson.dumps([group.database, group.table, group.keys, shape, *found.mark]).decode()
+    return _Reading(TableVersion.in_json(name, schema), found.fields)
 
 
 @lru_cache(1024)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -19,6 +19,7 @@ from tidecast.protocols._allowed import split_options
 from tidecast.protocols.debezium._ddl_literals import datetime_text, time_text
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds, zone_of
 from tidecast.protocols.debezium._encode_ddl import WIDTHS
+from tidecast.protocols.debezium._known import Chosen, chosen
 from tidecast.protocols.debezium._schema import Form, column_schema, form
 
 NOW = "CURRENT_TIMESTAMP"
@@ -88,11 +89,12 @@ class MoreAfterEnd(Exception):
     """A message does not end with the bracket after its schema."""
 
 
-def read_block(text: bytes, known: Iterable[TableSchema]) -> tuple[TableSchema | None, tuple[Field, ...]] | None:
+def read_block(text: bytes, known: Sequence[TableSchema], begun: int) -> tuple[Chosen, tuple[Field, ...]] | None:
     """Return the fields that a row's schema tells, and the table that it is of, if one of `known` would give it.
 
-    The last of those counts. None where the schema is none of Debezium's, or has a type that cannot be read. `text` is
-    without its first bracket, and has the message's last one. Raises MoreAfterEnd where something else follows it.
+    `begun` of these begin before the row, see `chosen`. None where the schema is none of Debezium's, or has a type that
+    cannot be read. `text` is without its first bracket, and has the message's last one. Raises MoreAfterEnd where
+    something else follows it.
     """
     try:
         left = "{" + text.decode()
@@ -101,28 +103,18 @@ def read_block(text: bytes, known: Iterable[TableSchema]) -> tuple[TableSchema |
             raise MoreAfterEnd
         sides = {f.get("field"): f for f in block["fields"]}
         columns: list[dict[str, Any]] = (sides.get("after") or sides["before"])["fields"]
-        names = frozenset(c["field"] for c in columns)
-        fitting = [schema for schema in known if _gives(schema, columns)]
-        if fitting:
-            schema = best_fit(fitting, names)
-            return schema, fields_of(schema)
+        names = [*dict.fromkeys(c["field"] for c in columns)]
+        found = chosen(known, begun, names, lambda schema: _gives(schema, columns))
+        if found.schema is not None:
+            return found, fields_of(found.schema)
         fields: dict[str, Field] = {}
         for column in columns:
             field = column_field(column)
             twice = column["field"] in fields
             fields[column["field"]] = replace(field, column=replace(field.column, virtual=twice))
-        return None, tuple(fields.values())
+        return found, tuple(fields.values())
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
         return None
-
-
-def best_fit(fitting: Sequence[TableSchema], names: frozenset[str]) -> TableSchema:
-    """Return the smallest of some versions of a table, of several the last, with the columns of these names.
-
-    A column selector may have left columns out, but need not.
-    """
-    schema = min(reversed(fitting), key=lambda fit: len(fit.columns))
-    return schema if names.issuperset(c.name for c in schema.columns) else schema.selecting(names)
 
 
 def _gives(schema: TableSchema, columns: Sequence[dict[str, Any]]) -> bool:

@@ -17,7 +17,7 @@ from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersi
 from tidecast.protocols._registered import RegisteredDecoder, framed, groups
 from tidecast.protocols.debezium._decode_schema import Field
 from tidecast.protocols.debezium._encode import CONNECTOR
-from tidecast.protocols.debezium._known import Known
+from tidecast.protocols.debezium._known import Chosen, Known
 from tidecast.protocols.debezium._parse import OPS, SNAPSHOT, Problem, Said, said_of
 from tidecast.protocols.debezium.avro._control import read_message
 from tidecast.protocols.debezium.avro._fitting import fitting
@@ -44,15 +44,16 @@ class _Kind:
     registered: int
 
     def reading(
-        self, database: str, table: str, commit_ts: int | None, known: Sequence[TableSchema]
+        self, database: str, table: str, commit_ts: int | None, told: Chosen, fields: tuple[Field, ...]
     ) -> _Reading | Problem:
-        """Return how the rows of a table are read of which the first has a commit-ts, or why they cannot be.
+        """Return how rows of a table are read of which the first has a commit-ts, or why they cannot be.
 
-        `known` are the versions of the table that schema changes have shown.
+        In: what `fitting` gives.
         """
-        told, fields = fitting(known, self.layout)
         since = self.registered if commit_ts is None else commit_ts
-        schema = told or TableSchema(database, table, 0, since, tuple(f.column for f in fields))
+        schema = told.schema or TableSchema(database, table, 0, since, tuple(f.column for f in fields))
+        if not told.of_rows and commit_ts is not None:
+            schema = replace(schema, version=commit_ts)
         if {*self.keys} != {*schema.handle_key}:
             key = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=self.keys)
             columns = tuple(replace(c, nullable=c.nullable and c.name not in self.keys) for c in schema.columns)
@@ -61,7 +62,7 @@ class _Kind:
             checked(schema)
         except InvalidSchema as invalid:
             return Reason.FOREIGN_SCHEMA, str(invalid)
-        name = orjson.dumps([self.key.hex(), self.value.hex(), database, table]).decode()
+        name = orjson.dumps([self.key.hex(), self.value.hex(), database, table, *told.mark]).decode()
         version = TableVersion(name, schema, key_begins=self.key, value_begins=self.value)
         there = [field.column.name for field in self.layout.columns]
         return _Reading(version, fields, tuple(there.index(field.column.name) for field in fields))
@@ -79,10 +80,10 @@ class _Reading(NamedTuple):
 class DebeziumAvroDecoder(RegisteredDecoder):
     """Reads Debezium's envelope as Avro, TiCDC's or that of Debezium's own connector for MySQL.
 
-    Where a known version of a table gives the very schema of its
-    rows, it serves too, since it tells more. A table that only schemas tell has no column ids. Its version is the
-    commit-ts of its first row, or the place of its schema in the registry if rows have none. Tombstones, which repeat a
-    delete, heartbeats and the beginning and end of transactions are left out.
+    Where a known version of a table gives the very schema of its rows, it serves too, since it tells more; see
+    `chosen`. A table that only schemas tell has no column ids. Its version is the commit-ts of its first row, or the
+    place of its schema in the registry if rows have none. What schema changes tell starts such a table anew.
+    Tombstones, which repeat a delete, heartbeats and the beginning and end of transactions are left out.
     """
 
     known: Known = Known(ordered=False)  # noqa: RUF009 - it cannot be changed
@@ -93,11 +94,12 @@ class DebeziumAvroDecoder(RegisteredDecoder):
         return replace(super().of(version), known=known)
 
     def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
-        """Return what messages say."""
+        """Return what messages say. In: their `offset`, where that tells the version of rows."""
         keys, contents = (messages.column(name).cast(BYTES) for name in ("key", "value"))
         tombstones = valid(keys) & (to_numpy(pc.fill_null(pc.binary_length(contents), 0)) == 0)
         strange, heads = framed(keys, contents, self.framing, ~tombstones)
-        found = _Found(strange if self.asked is None else [])
+        offsets = messages.column("offset") if "offset" in messages.schema.names else None
+        found = _Found(strange if self.asked is None else [], offsets)
         for key, value, at, missing in self.groups(*heads):
             if missing:
                 found.unknown.append((missing, at))
@@ -150,10 +152,10 @@ class DebeziumAvroDecoder(RegisteredDecoder):
 
 
 class _Found:
-    """The content of a batch as far as it is read."""
+    """The content of a batch as far as it is read. In: the `offsets` of its messages, where these are known."""
 
-    def __init__(self, rejected: list[Rejected]) -> None:
-        self.rejected = rejected
+    def __init__(self, rejected: list[Rejected], offsets: pa.Array | None) -> None:
+        self.rejected, self.offsets = rejected, offsets
         self.rows: list[Rows] = []
         self.control: list[int] = []
         self.marks: list[tuple[int, int]] = []
@@ -175,8 +177,8 @@ class _Found:
             for place, value in zip(at.tolist(), contents.take(pa.array(at)).to_pylist(), strict=True):
                 self._say(place, _said(kind.layout, value[framing.length :], no_record))
             return
-        data, offsets = content_of(contents)
-        reader = Reader(data, offsets[at] + framing.length, offsets[at + 1])
+        data, ends = content_of(contents)
+        reader = Reader(data, ends[at] + framing.length, ends[at + 1])
         envelopes = read_envelopes(kind.layout.envelope, reader)
         if envelopes.broken.any():
             self.rejected.append(Rejected.of(at[envelopes.broken], *no_record))
@@ -185,14 +187,26 @@ class _Found:
             self._say(int(at[place]), said_of(_payload(envelopes, place, kind.layout), None))
         names = (envelopes.database.cast(BYTES), envelopes.table.cast(BYTES))
         for database, table, places in groups(*names, np.flatnonzero(rows)):
-            commit_ts = envelopes.commit_ts.take(pa.array(places))
             named = (database.decode(), table.decode())
-            reading = kind.reading(*named, pc.min(commit_ts).as_py(), decoder.known.of(named))
-            if isinstance(reading, _Reading):
-                found = _rows(reading.version, at[places], envelopes.op.take(pa.array(places)), commit_ts)
-                self.rows.append(_with_values(found, reading, envelopes, places) if values else found)
-            else:
-                self.rejected.append(Rejected.of(at[places], *reading))
+            commit_ts, known = envelopes.commit_ts.take(pa.array(places)), decoder.known.of(named)
+            offsets = None if self.offsets is None else self.offsets.take(pa.array(at[places]))
+            begun = decoder.known.begun(named, commit_ts, offsets)
+            found = {number: fitting(known, number, kind.layout) for number in np.unique(begun).tolist()}
+            for told, fields in {told.mark: (told, fields) for told, fields in found.values()}.values():
+                mine = np.isin(begun, [number for number, (one, _) in found.items() if one.mark == told.mark])
+                reading = kind.reading(*named, pc.min(commit_ts.filter(pa.array(mine))).as_py(), told, fields)
+                self._read(reading, at, places[mine], envelopes, values=values)
+
+    def _read(
+        self, reading: _Reading | Problem, at: np.ndarray, places: np.ndarray, envelopes: Envelopes, *, values: bool
+    ) -> None:
+        """Read rows of one table version."""
+        if not isinstance(reading, _Reading):
+            self.rejected.append(Rejected.of(at[places], *reading))
+            return
+        op, commit_ts = (column.take(pa.array(places)) for column in (envelopes.op, envelopes.commit_ts))
+        found = _rows(reading.version, at[places], op, commit_ts)
+        self.rows.append(_with_values(found, reading, envelopes, places) if values else found)
 
     def _say(self, place: int, said: Said | Problem | None) -> None:
         if isinstance(said, Said) and said.op is None:

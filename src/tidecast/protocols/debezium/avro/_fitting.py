@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidecast.model import Column, TableSchema
-from tidecast.protocols.debezium._decode_schema import Field, best_fit
+from tidecast.protocols.debezium._decode_schema import Field
+from tidecast.protocols.debezium._known import Chosen, chosen
 from tidecast.protocols.debezium.avro._layout import Layout
 from tidecast.protocols.debezium.avro._options import DebeziumAvroOptions
 from tidecast.protocols.debezium.avro._schema import column_form
@@ -16,19 +17,18 @@ Json = dict[str, Any]
 _COMPARED = ("type", "name", "tidb_type")
 
 
-def fitting(known: Sequence[TableSchema], layout: Layout) -> tuple[TableSchema | None, tuple[Field, ...]]:
+def fitting(known: Sequence[TableSchema], begun: int, layout: Layout) -> tuple[Chosen, tuple[Field, ...]]:
     """Return the version of a table that would give the schema of its rows, if one does, and how these are read.
 
-    The last of those counts, and the smallest, since a column selector may have left columns out, but need not. It has
-    the columns of the rows in their order.
+    `begun` of the known versions begin before the rows, see `chosen`. The version has the columns of the rows in their
+    order.
     """
     told = {connect["field"]: connect for connect in layout.connect}
-    fits = [schema for schema in known if _gives({c.name: c for c in schema.columns}, told)]
-    if not fits:
-        return None, layout.columns
-    schema = best_fit(fits, frozenset(told))
+    found = chosen(known, begun, [*told], lambda schema: _gives({c.name: c for c in schema.columns}, told))
+    if found.schema is None:
+        return found, layout.columns
     forms = {field.column.name: field.form for field in layout.columns}
-    return schema, tuple(Field(c, forms[c.name], digits=True) for c in schema.columns)
+    return found, tuple(Field(c, forms[c.name], digits=True) for c in found.schema.columns)
 
 
 def _gives(columns: dict[str, Column], told: dict[str, Json]) -> bool:
