@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -25,23 +26,25 @@ _LONGEST_SCALE = 30
 class CanalDecoder(Decoder):
     """Reads Canal-JSON messages, which tell their tables themselves. `zone` is that of TIMESTAMP text.
 
-    A message may hold several rows, which then have the same place.
+    A message may hold several rows, which then have the same place. `changed` are the commit-ts of schema changes by
+    database and table, ascending: rows that look alike before and after one may have another column of the same name.
     """
 
     zone: str = "UTC"
+    changed: Mapping[tuple[str, str], Sequence[int]] = field(default_factory=dict)
 
     def decode(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say."""
         said = [parse(value) for value in messages.column("value").to_pylist()]
         rejected = Rejected.each([(place, *one) for place, one in enumerate(said) if not isinstance(one, Said)])
         known = [(place, one) for place, one in enumerate(said) if isinstance(one, Said)]
-        versions: dict[tuple[object, ...], list[tuple[int, Said]]] = {}
+        versions: dict[tuple[tuple[object, ...], int | None], list[tuple[int, Said]]] = {}
         for place, one in known:
             if one.op is not None:
-                versions.setdefault(one.version, []).append((place, one))
+                versions.setdefault((one.version, self._changed_before(one)), []).append((place, one))
         rows: list[Rows] = []
-        for mine in versions.values():
-            version = _version(mine[0][1].version, min(one.since for _, one in mine))
+        for (shape, changed), mine in versions.items():
+            version = _version(shape, changed, min(one.since for _, one in mine))
             if isinstance(version, TableVersion):
                 rows.append(self._rows(version, mine, values=values))
             else:
@@ -49,6 +52,12 @@ class CanalDecoder(Decoder):
         times = [(place, one.commit_ts) for place, one in known if one.op is None and one.sql is None]
         control = [place for place, one in known if one.sql is not None]
         return Decoded.one_by_one(rows, rejected, control, [(place, ts) for place, ts in times if ts is not None])
+
+    def _changed_before(self, row: Said) -> int | None:
+        """Return the commit-ts of the last schema change before a row, if both have one."""
+        changed = self.changed.get((row.database, row.table), ())
+        before = bisect_right(changed, row.commit_ts) if row.commit_ts is not None else 0
+        return changed[before - 1] if before else None
 
     def _rows(self, version: TableVersion, messages: Sequence[tuple[int, Said]], *, values: bool) -> Rows:
         several = [len(one.rows) for _, one in messages]
@@ -125,8 +134,8 @@ def _problem(names: Sequence[str], op: str, row: Texts | None, old: Texts | None
 
 
 @lru_cache(4096)
-def _version(shape: tuple[object, ...], since: int) -> TableVersion | str:
-    """Return the table version that messages show, or why there can be none like it."""
+def _version(shape: tuple[object, ...], changed: int | None, since: int) -> TableVersion | str:
+    """Return the table version that messages show behind a schema change, or why there can be none like it."""
     database, table, keys, columns, types = shape
     assert isinstance(database, str)
     assert isinstance(table, str)
@@ -134,7 +143,7 @@ def _version(shape: tuple[object, ...], since: int) -> TableVersion | str:
         schema = table_schema((database, table), since, columns, dict(types), keys)  # type: ignore[call-overload,arg-type]
     except InvalidSchema as error:
         return str(error)
-    return TableVersion.in_json(orjson.dumps(shape).decode(), schema)
+    return TableVersion.in_json(orjson.dumps([*shape, changed]).decode(), schema)
 
 
 def _binary(data_type: DataType, text: pa.Array) -> pa.Array:

@@ -12,17 +12,21 @@ from tidecast.protocols.canal_json._parse import Said, parse
 
 
 class CanalReader(Reader):
-    """Knows no schemas: messages bring their tables. The rows after a schema change show its result."""
+    """Knows no schemas: messages bring their tables. The rows after a schema change show its result.
+
+    It knows when tables changed, which tells rows apart that show the same.
+    """
 
     keyless = b""
 
     def __init__(self, options: DecodeOptions) -> None:
         self._zone, self._ordered = options.zone, options.ordered
+        self._changed: dict[tuple[str, str], list[int]] = {}
 
     @property
     def decoder(self) -> CanalDecoder:
         """See `Reader.decoder`."""
-        return CanalDecoder(self._zone)
+        return CanalDecoder(self._zone, {name: tuple(times) for name, times in self._changed.items()})
 
     def controls(self, messages: pa.RecordBatch) -> Controls:
         """Read schema changes, each once, however often it was sent. In: their `offset`, too."""
@@ -32,6 +36,9 @@ class CanalReader(Reader):
             said = parse(value)
             if not isinstance(said, Said) or said.sql is None:
                 continue
+            if said.commit_ts is not None:
+                times = {*self._changed.get((said.database, said.table), ()), said.commit_ts}
+                self._changed[said.database, said.table] = sorted(times)
             named = (said.database, said.table) if said.database else None
             position = offsets[place] if self._ordered else said.commit_ts
             change = Ddl(said.kind, said.sql, said.since, position=position, named=named)
