@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidecast.model import TableSchema
 from tidecast.protocols import DecodeOptions
+from tidecast.protocols.canal_json._protocol import _of_files
 from tidecast.protocols.canal_json._read import CanalReader
 
 
@@ -34,3 +36,11 @@ def test_a_schema_change_begins_a_version() -> None:
     found = reader.decoder.decode(messages).rows
     assert [(part.version.schema.version, part.at.tolist()) for part in found] == [(12, [0, 5]), (31, [3, 4])]
     assert len({part.version.name for part in found}) == 2
+
+
+def test_a_folder_of_a_storage_sink_begins_one_too() -> None:
+    tables = {b"%d" % since: TableSchema("d", "t", 0, since, ()) for since in (30, 10, 20)}
+    values = [row(15), row(35), row(31), row(12)]
+    messages = pa.record_batch({"key": pa.nulls(len(values), pa.binary()), "value": values})
+    found = _of_files("UTC", tables).decode(messages).rows
+    assert [(part.version.schema.version, part.at.tolist()) for part in found] == [(12, [0, 3]), (31, [1, 2])]

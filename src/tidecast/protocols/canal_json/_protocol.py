@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 from tidecast.protocols._codec import Codec, CodecOptions
 from tidecast.protocols._decoded import Reader
 from tidecast.protocols._protocol import DecodeOptions, Description, WireProtocol
+from tidecast.protocols._schema_file import Tables
 from tidecast.protocols._sink_codec import SinkCodec
 from tidecast.protocols._sink_files import SinkReader
 from tidecast.protocols.canal_json._codec import CanalCodec, wrong_options
@@ -15,9 +17,17 @@ from tidecast.protocols.canal_json._message import WATERMARK, claim_check_locati
 from tidecast.protocols.canal_json._read import CanalReader
 
 
+def _of_files(zone: str, tables: Tables) -> CanalDecoder:
+    """Return what reads the rows of files, whose folders tell when tables changed."""
+    changed: dict[tuple[str, str], list[int]] = {}
+    for schema in sorted(tables.values(), key=lambda schema: schema.version):
+        changed.setdefault((schema.database, schema.table), []).append(schema.version)
+    return CanalDecoder(zone, changed)
+
+
 def _reader(options: DecodeOptions) -> Reader:
     """Return the reader of messages in topics, or of a storage sink's files, whose statements are no messages."""
-    return SinkReader(lambda tables: CanalDecoder(options.zone)) if options.csv else CanalReader(options)
+    return SinkReader(partial(_of_files, options.zone)) if options.csv else CanalReader(options)
 
 
 def _codec(options: CodecOptions, registry: object, state: bytes) -> Codec:
