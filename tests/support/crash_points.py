@@ -28,7 +28,7 @@ _FILES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "os.l
 _STATEMENT = re.compile(r"\s*(ALTER|CREATE|DROP|INSERT|UPDATE|DELETE|MERGE|TRUNCATE|REPLACE|OPTIMIZE|VACUUM|RESTORE)\b")
 _SAVES = ("save", "parquet", "json", "text", "csv", "orc", "insertInto", "saveAsTable")
 _COMMITS = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
-_RANDOM = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?<![0-9a-f])[0-9a-f]{12}(?![0-9a-f])|(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
+_RANDOM = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?<![0-9a-f])([0-9a-f]{12}|[0-9a-f]{32})(?![0-9a-f])")
 _LENGTH = 100
 
 Point = tuple[str, int]
