@@ -530,6 +530,57 @@ def test_rows_of_before_a_tables_first_row_land_in_the_right_columns() -> None:
             assert done.lineage.names(version) == {name: last[i] for name, i in columns.items() if i in last}
 
 
+def test_rows_land_in_the_right_columns_wherever_partitions_are_behind() -> None:
+    """Statements come to both partitions, rows to one of them, and batches end anywhere.
+
+    Of each row the table has TiDB's id of the column that a value was sent in; a column that is added has null.
+    """
+    random, evolve = Random(17), DdlPolicy(OnDdl.EVOLVE)
+    for _ in range(300):
+        versions, ids, renamed = random_versions(random)
+        partitions = [[(version, False) for version in versions] for _ in range(2)]
+        for version in random.choices(versions, k=5):
+            partition = random.choice(partitions)
+            partition.insert(partition.index((version, False)) + 1, (version, True))
+        told, memory, present = list[TableSchema](), AppliedVersions(), None
+        rows: list[tuple[int, dict[str, int | None]]] = []
+        for batches_left in (3, 2, 1):
+            cuts = [len(part) if batches_left == 1 else random.randint(0, len(part)) for part in partitions]
+            batch = [message for part, cut in zip(partitions, cuts, strict=True) for message in part[:cut]]
+            partitions = [part[cut:] for part, cut in zip(partitions, cuts, strict=True)]
+            sent = [version for version, is_row in batch if is_row]
+            shown = [version for version, is_row in batch if not is_row]
+            told = shown if present else list(dict.fromkeys([*told, *shown]))
+            if not sent and not (present and shown):
+                continue
+            first = min([*(v.version for v in sent), *([memory.newest.version] if memory.newest else [])])
+            done = reconcile(
+                [*sent, *(v for v in told if v.version >= first)],
+                present,
+                memory,
+                renamed={v.version: renamed.get(v.version, {}) for v in told},
+                on_ddl=evolve,
+                earlier=[v for v in told if v.version < first],
+            )
+            assert done.refused == {}
+            for _, row in rows:
+                for old, new in steps(present.columns if present else (), done.moves):
+                    row[new] = row.pop(old)
+                    row.pop("", None)
+                row.update({name: None for name in done.shape.columns if name not in row})
+            for version in sent:
+                names = {now: was for was, now in done.lineage.names(version).items()}
+                of_version = ids[version.version]
+                rows.append(
+                    (version.version, {n: of_version[names[n]] if n in names else None for n in done.shape.columns})
+                )
+            present, memory = done.shape, AppliedVersions.from_text(done.memory.text())
+        assert len(rows) == 5
+        for number, row in rows:
+            there = {*ids[number].values()}
+            assert row == {name: i if i in there else None for name, i in ids[-1].items()}
+
+
 def test_an_older_version_is_refused_whose_columns_were_renamed_since() -> None:
     first, second, third = int_table(1, "a", "b"), int_table(2, "a", "c"), int_table(3, "a", "c", "b")
     made = reconcile([second, third], None, on_ddl=DdlPolicy(OnDdl.EVOLVE))
