@@ -1,4 +1,4 @@
-"""What the models of TiCDC's changefeed file are made of."""
+"""The base of the models of TiCDC's changefeed file."""
 
 from __future__ import annotations
 

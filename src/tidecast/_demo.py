@@ -79,7 +79,7 @@ class DemoTopic:
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo did: `source` is the URI of all its Avro topics, `schema_registry` that of their schemas."""
+    """The result of the demo: `source` is the URI of all its Avro topics, `schema_registry` that of their schemas."""
 
     folder: str
     source: str

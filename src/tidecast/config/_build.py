@@ -96,7 +96,7 @@ class ChangefeedConfig:
 
     @property
     def csv(self) -> CsvFormat:
-        """How lines are written: `[sink.csv]`, and `terminator`."""
+        """The format of lines: `[sink.csv]`, and `terminator`."""
         said = {f.name: getattr(self.sink.csv, f.name) for f in fields(CsvFormat) if hasattr(self.sink.csv, f.name)}
         return CsvFormat(**said, terminator=self.sink.terminator or CsvFormat.terminator)
 

@@ -20,7 +20,7 @@ _SHOWN = 60
 
 @dataclass
 class Feature:
-    """What became of one feature in one protocol: how much was right, wrong, or not answered, and the first wrong."""
+    """The result of one feature in one protocol: how much was right, wrong, or not answered, and the first wrong."""
 
     protocol: str
     feature: str
@@ -31,7 +31,7 @@ class Feature:
 
     @property
     def answered(self) -> int:
-        """How much was answered, right or wrong."""
+        """The number of answers, right or wrong."""
         return self.passed + self.failed
 
     def count(self, wrong: str | None) -> None:
@@ -43,18 +43,18 @@ class Feature:
 
 @dataclass
 class Report:
-    """What became of all features, in the order of the cases."""
+    """The results of all features, in the order of the cases."""
 
     features: list[Feature] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
-        """Whether something was answered wrongly."""
+        """Tell whether something was answered wrongly."""
         return any(feature.failed for feature in self.features)
 
     @property
     def answered(self) -> bool:
-        """Whether there is any answer."""
+        """Tell whether there is any answer."""
         return any(feature.answered for feature in self.features)
 
     def of(self, protocol: str, feature: str) -> Feature:
@@ -108,7 +108,7 @@ def protocol_of(case: str) -> str:
 
 
 def check_case(report: Report, name: str, expected: Sequence[Answer], answers: Sequence[Answer]) -> None:
-    """Add to a report what became of one case."""
+    """Add the result of one case to a report."""
     by_offset = {answer["offset"]: answer for answer in answers if "offset" in answer}
     kinds = {answer.get("kind") for answer in answers}
     members = {member for answer in answers for member in answer}

@@ -27,7 +27,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Event:
-    """What happened in the source, before any protocol; values as TiDB shows them."""
+    """An event in the source, before any protocol; values as TiDB shows them."""
 
     n: int
     kind: str
@@ -44,7 +44,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Message:
-    """What an encoder made of event `n`; `damaged` says what somebody changed in it."""
+    """The message that an encoder made of event `n`; `damaged` says what somebody changed in it."""
 
     n: int
     kind: str

@@ -101,7 +101,7 @@ class Kit(pytest.Collector):
 
 
 class _Wrong(Exception):
-    """What a feature's test fails with."""
+    """The failure of a feature's test."""
 
 
 class FeatureTest(pytest.Item):

@@ -1,4 +1,4 @@
-"""What a schema registry does, whatever it is made of."""
+"""The interface of a schema registry."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Framing:
 
     @property
     def length(self) -> int:
-        """How many bytes there are before the message itself."""
+        """The number of bytes before the message itself."""
         return len(self.magic) + self.id_length
 
     def schema_id(self, message: bytes) -> SchemaId | None:

@@ -339,7 +339,7 @@ class _Response(http.client.HTTPResponse):
 
 
 class _Reads(io.RawIOBase):
-    """What a socket gives until a deadline."""
+    """The bytes that a socket gives until a deadline."""
 
     def __init__(self, deadline: float, sock: socket.socket, stream: Any) -> None:
         self._deadline, self._sock, self._stream = deadline, sock, stream

@@ -1,4 +1,4 @@
-"""What lies in a folder."""
+"""The entries of a folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Entry:
 
     @property
     def is_dir(self) -> bool:
-        """Whether it is a folder."""
+        """Tell whether it is a folder."""
         return self.path.is_dir() if self.info is None else self.info["type"] == "directory"
 
     @property
@@ -52,7 +52,7 @@ class Entry:
 
     @property
     def version(self) -> str:
-        """What is another one as soon as the file is written anew."""
+        """A text that changes as soon as the file is written again."""
         if not isinstance(self.path, RemotePath):
             return str(self.path.stat().st_mtime_ns)
         told = self.info or {}

@@ -32,11 +32,11 @@ _NAME = re.compile(r"\.lock-(\d{12})")
 
 
 class Lock(Protocol):
-    """What holds a folder until it is closed."""
+    """A hold on a folder, until it is closed."""
 
     @property
     def held(self) -> bool:
-        """Whether no other process has taken the folder meanwhile."""
+        """Tell whether no other process has taken the folder meanwhile."""
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -69,7 +69,7 @@ def check_held(path: RemotePath) -> None:
 
 
 class _Closed:
-    """What is closed at the end of a `with` block."""
+    """Something that the end of a `with` block closes."""
 
     def __enter__(self) -> Self:
         return self

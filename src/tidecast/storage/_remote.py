@@ -36,7 +36,7 @@ class Store:
 
     @property
     def place(self) -> tuple[str, str]:
-        """What tells it from other stores, however its scheme is written."""
+        """The names that tell it from other stores, however its scheme is written."""
         return self.scheme.replace("abfss", "abfs"), self.authority
 
     @property
@@ -46,7 +46,7 @@ class Store:
 
     @property
     def has_folders(self) -> bool:
-        """Whether it is a file system, whose folders are more than the beginnings of names."""
+        """Tell whether it is a file system, whose folders are more than the beginnings of names."""
         return self.scheme in ("hdfs", "webhdfs")
 
     @cached_property

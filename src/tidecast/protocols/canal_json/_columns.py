@@ -27,7 +27,7 @@ class CanalDecoder(Decoder):
     """Reads Canal-JSON messages, which tell their tables themselves. `zone` is that of TIMESTAMP text.
 
     A message may hold several rows, which then have the same place. `changed` are the commit-ts of schema changes by
-    database and table, ascending: rows that look alike before and after one may have another column of the same name.
+    database and table, ascending. Rows that look alike before and after one may have another column of the same name.
     """
 
     zone: str = "UTC"

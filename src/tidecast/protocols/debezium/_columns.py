@@ -46,7 +46,7 @@ class DebeziumDecoder(Decoder):
     commit-ts decides what is before; where rows have none, the offset does if these have one order, else the last
     version counts. Where a known version gives the very schema in the message, it serves too, since it tells more; see
     `chosen`. A table that only messages tell has the commit-ts of its first row as its version, and no column ids.
-    What schema changes tell starts such a table anew. Tombstones, which repeat a delete, are left out.
+    A schema change of it begins another version. Tombstones, which repeat a delete, are left out.
     """
 
     known: Known

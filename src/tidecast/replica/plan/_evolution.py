@@ -1,4 +1,4 @@
-"""What a table's versions come to after a batch: its shape, how it gets there, and the rows that it cannot take."""
+"""The result of a table's versions: its shape, the changes to it, and the rows that it cannot take."""
 
 from __future__ import annotations
 

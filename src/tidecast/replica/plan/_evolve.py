@@ -147,7 +147,7 @@ def _renamed_since(version: TableSchema, memory: AppliedVersions, rules: _Rules)
 
 
 def _moves_to(first: TableSchema, earlier: Sequence[TableSchema], rules: _Rules) -> tuple[Move, ...]:
-    """Return what became of the columns of versions before the first that a table takes, as far back as they fit."""
+    """Return the renames and drops in versions before the first that a table takes, as far back as they fit."""
     moves, after = list[Move](), first
     for version in sorted({v for v in earlier if v.version < first.version}, key=lambda v: v.version, reverse=True):
         move = replace(rules.move(version, after), kept=())

@@ -1,4 +1,4 @@
-"""What a decision on a table begins with: the rules of the batch, and the table as it lies there."""
+"""The beginning of a decision on a table: the rules of the batch, and the table as it lies there."""
 
 from __future__ import annotations
 

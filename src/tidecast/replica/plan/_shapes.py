@@ -152,7 +152,7 @@ def _digits_in_text(data_type: DataType) -> int | None:
 
 
 def laid_out_anew(old: DataType, new: DataType) -> str | None:
-    """Return what becomes of stored bytes and texts in another type of their kind.
+    """Return how another type of their kind alters stored bytes and texts.
 
     Values of BINARY are filled up, those of CHAR have no blanks at their ends. Where a length is unknown, the source
     may have told any type of the kind, so that nothing follows.

@@ -229,7 +229,7 @@ class TableKeys:
 
     @property
     def _names(self) -> list[str]:
-        """What the columns are called where keys are stored by name. Files cannot have all names that columns have."""
+        """The columns' names where keys are stored by name. Files cannot have all names that columns have."""
         return [f"n{_digest([f.name.lower()], 8)}" for f in self.key.fields]
 
     @property

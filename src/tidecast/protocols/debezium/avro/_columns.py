@@ -82,7 +82,7 @@ class DebeziumAvroDecoder(RegisteredDecoder):
 
     Where a known version of a table gives the very schema of its rows, it serves too, since it tells more; see
     `chosen`. A table that only schemas tell has no column ids. Its version is the commit-ts of its first row, or the
-    place of its schema in the registry if rows have none. What schema changes tell starts such a table anew.
+    place of its schema in the registry if rows have none. A schema change of it begins another version.
     Tombstones, which repeat a delete, heartbeats and the beginning and end of transactions are left out.
     """
 
