@@ -122,7 +122,7 @@ export class ErrorPanel {
     const first = firstWords(problem);
     set(this.lead, problem.hint || first);
     set(this.words, problem.hint ? first : "");
-    this.more.hidden = first === problem.message;
+    this.more.hidden = first === withoutHint(problem);
     parts(this.facts, [problem.code, problem.time, retry]);
     set(this.message, problem.message);
   }
@@ -132,8 +132,13 @@ export function reason(problem) {
   return [problem.hint, firstWords(problem)].filter(Boolean).join(" · ");
 }
 
+// The API's message ends with the hint, in brackets.
+function withoutHint(problem) {
+  return problem.hint ? problem.message.replace(` (${problem.hint})`, "") : problem.message;
+}
+
 function firstWords(problem) {
-  const first = problem.message.split("\n")[0];
+  const first = withoutHint(problem).split("\n")[0];
   return first.length > longest ? `${first.slice(0, longest)}…` : first;
 }
 
