@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,6 +55,12 @@ _LINE = T.StructType(
         T.StructField(_BROKEN, T.StringType()),
     ]
 )
+
+
+@lru_cache(64)
+def _warn_once(text: str) -> None:
+    """Warn of a place once, however often a command opens it."""
+    _log.warning("%s", text)
 
 
 @dataclass(frozen=True)
@@ -190,7 +197,7 @@ class FileTopics:
         there = _topics_in(beside)
         if there:
             names = ", ".join(f.name for f in there)
-            _log.warning("there is no topic %s in %s: reading all topics there: %s", self.topic, beside, names)
+            _warn_once(f"there is no topic {self.topic} in {beside}: reading all topics there: {names}")
         return there
 
     def look(self, topic: str) -> TopicInfo | None:
