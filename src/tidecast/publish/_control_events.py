@@ -64,7 +64,7 @@ def control_frame(spark: SparkSession, controls: Iterable[Control], events: Even
         "offset": pa.int64(),
         "number": pa.int32(),
     }
-    sequence = F.struct("at", "late", "offset", "number").cast(SEQUENCE)
+    sequence = F.struct("at", "late", "offset", "number", F.lit(0)).cast(SEQUENCE)
     return small_table(spark, rows, kinds).select("topic", "partition", "key", "value", sequence.alias("sequence"))
 
 
@@ -192,7 +192,7 @@ def watermark_frame(
     placed = marked.select("*", F.explode(table_topics).alias("home")).where(
         (F.coalesce("home.born", F.col("at")) <= F.col("at")) & (F.coalesce("home.gone", F.col("at") + 1) > F.col("at"))
     )
-    sequence = F.struct("at", F.lit(True), F.lit(0 if events.ordered else _LAST), F.lit(0)).cast(SEQUENCE)
+    sequence = F.struct("at", F.lit(True), F.lit(0 if events.ordered else _LAST), F.lit(0), F.lit(0)).cast(SEQUENCE)
     frame = (
         placed.select("at", "key", "value", "home.topic", F.explode("home.partitions").alias("partition"))
         .distinct()

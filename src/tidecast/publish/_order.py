@@ -13,7 +13,7 @@ from tidecast.protocols import Message
 from tidecast.publish._rows import MOVED
 from tidecast.spark import reused
 
-SEQUENCE = "struct<at:bigint,late:boolean,offset:bigint,partition:int>"
+SEQUENCE = "struct<at:bigint,late:boolean,offset:bigint,partition:int,moved:bigint>"
 
 
 def row_sequence(events: Events, *, moved: bool, alone: bool) -> Column:
@@ -21,10 +21,12 @@ def row_sequence(events: Events, *, moved: bool, alone: bool) -> Column:
 
     Rows of several partitions of the source meet by the highest commit-ts seen so far in each, so that no
     partition's order changes, replays included. At one commit-ts the inserts that end a partition's transaction
-    come last. TiCDC puts the insert half of a split update there, whose delete may lie in another partition.
+    come last. TiCDC puts the insert half of a split update there, whose delete may lie in another partition. A row that
+    comes behind a later commit-ts, of another table or as a replay, is no end of anything, and keeps its place.
 
-    With `moved` updates were split here, and there are inserts which leave with their transaction's end. With `alone`
-    all rows are of one partition, and nothing leaves beside them: its offsets are their order.
+    With `moved` updates were split here, and there are inserts which leave with their transaction's end; where nothing
+    tells that end, right behind their delete. With `alone` all rows are of one partition, and nothing leaves beside
+    them: its offsets are their order.
 
     Reads the columns `op`, `plan`, `moved` and `source`, a struct of the record's place and its commit-ts.
     """
@@ -35,19 +37,19 @@ def row_sequence(events: Events, *, moved: bool, alone: bool) -> Column:
 def _row_sequence(*, ordered: bool, moved: bool, alone: bool) -> Column:
     offset, partition = F.col("source.offset"), F.col("source.partition")
     if not moved and (ordered or alone):
-        return F.struct(offset, F.lit(True), F.lit(0), F.lit(0)).cast(SEQUENCE)
-    if ordered:
-        end = F.max(offset).over(Window.partitionBy("plan", "source.commit_ts"))
-        at = F.when(F.col(MOVED), end).otherwise(offset)
-        return F.struct(at, F.lit(True), F.when(F.col(MOVED), offset + 1).otherwise(0), F.lit(0)).cast(SEQUENCE)
-    origin = ["source.topic", "source.partition"]
-    so_far = Window.partitionBy(*origin).orderBy("source.offset").rowsBetween(Window.unboundedPreceding, 0)
+        return F.struct(offset, F.lit(True), F.lit(0), F.lit(0), F.lit(0)).cast(SEQUENCE)
+    commit_ts, origin = F.col("source.commit_ts"), () if ordered else ("source.topic", "source.partition")
     transaction = Window.partitionBy(*origin, "plan", "source.commit_ts")
-    last_other = F.max(F.when(F.col("op") != Op.CREATE, offset)).over(transaction)
-    closing = (F.col("op") == Op.CREATE) & (offset > F.coalesce(last_other, F.lit(-1)))
-    closing &= F.col("source.commit_ts").isNotNull()  # without one nothing tells a transaction's end
+    end = F.when(F.col(MOVED) & commit_ts.isNotNull(), F.max(offset).over(transaction)).otherwise(offset)
+    behind = F.when(F.col(MOVED), offset + 1).otherwise(0)
+    if ordered:
+        return F.struct(end, F.lit(True), F.lit(0), F.lit(0), behind).cast(SEQUENCE)
+    so_far = Window.partitionBy(*origin).orderBy("source.offset").rowsBetween(Window.unboundedPreceding, 0)
     at = F.coalesce(F.max("source.commit_ts").over(so_far), F.lit(0))
-    return F.struct(at, closing, offset, partition).cast(SEQUENCE)
+    last_other = F.max(F.when(F.col("op") != Op.CREATE, offset)).over(transaction)
+    closing = F.col(MOVED) | ((F.col("op") == Op.CREATE) & (offset > F.coalesce(last_other, F.lit(-1))))
+    closing &= F.coalesce(commit_ts == at, F.lit(False))
+    return F.struct(at, closing, end, partition, behind).cast(SEQUENCE)
 
 
 def joining(tails: Sequence[Message]) -> Callable[[DataFrame], DataFrame] | None:
