@@ -196,7 +196,9 @@ def _decimal(column: Column, reading: _Reading) -> Value:
 
 
 def _bit(column: Column, reading: _Reading) -> Value:
-    return integer(reading(_numbers), 0, (1 << (column.data_type.length or 64)) - 1, unsigned=True)
+    # As text TiDB takes its bytes, and not its digits.
+    highest = (1 << (column.data_type.length or 64)) - 1
+    return replace(integer(reading(_numbers), 0, highest, unsigned=True), textless=True)
 
 
 def _text(column: Column, reading: _Reading) -> Value:
