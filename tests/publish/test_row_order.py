@@ -64,13 +64,20 @@ _YOUNGER = Row(1, "c", 1, "x", 10, 0)
         ([*split(2, 1, 2, "a", 5, 0), *split(2, 2, 1, "b", 5, 1)], {2: "a", 1: "b"}),
         ([*split(2, 1, 2, "a", 5, 0), *split(2, 2, 3, "b", 5, 1), Row(2, "u", 3, "c", 6, 2)], {2: "a", 3: "c"}),
         ([*split(2, 1, 2, "a", None, 0), Row(2, "u", 2, "b", None, 1)], {2: "b"}),
+        ([Row(2, "c", 7, "v", 10, 0), Row(2, "d", 7, None, None, 1)], {}),
     ],
-    ids=["update", "delete", "split", "replay", "swap", "shift", "no commit-ts"],
+    ids=["update", "delete", "split", "replay", "swap", "shift", "no commit-ts", "some without"],
 )
 def test_rows_of_a_partition_keep_their_order(
     spark: SparkSession, rows: Sequence[Row], expected: dict[int, str]
 ) -> None:
     assert table(in_order(spark, rows, ordered=False), 2) == expected
+
+
+def test_rows_leave_by_their_commit_ts(spark: SparkSession) -> None:
+    """So all that a watermark, or a schema change, covers is before it; a row without one keeps its place."""
+    rows = [_YOUNGER, Row(2, "c", 7, "v", 5, 1), Row(2, "u", 7, "w", None, 2), Row(1, "u", 1, "y", 11, 3)]
+    assert [r.commit_ts for r in in_order(spark, rows, ordered=False)] == [5, 10, None, 11]
 
 
 def test_an_insert_half_comes_behind_the_delete_in_another_partition(spark: SparkSession) -> None:

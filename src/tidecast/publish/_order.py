@@ -19,10 +19,10 @@ SEQUENCE = "struct<at:bigint,late:boolean,offset:bigint,partition:int,moved:bigi
 def row_sequence(events: Events, *, moved: bool, alone: bool) -> Column:
     """Return what orders the messages of one topic and partition: a struct (see `SEQUENCE`).
 
-    Rows of several partitions of the source meet by the highest commit-ts seen so far in each, so that no
-    partition's order changes, replays included. At one commit-ts the inserts that end a partition's transaction
-    come last. TiCDC puts the insert half of a split update there, whose delete may lie in another partition. A row that
-    comes behind a later commit-ts, of another table or as a replay, is no end of anything, and keeps its place.
+    Rows of several partitions of the source leave by their commit-ts, as schema changes and watermarks do: a partition
+    need not have its tables, or what it repeats, in that order. A row without one stays behind the highest before it.
+    At one commit-ts the inserts that end a partition's transaction come last. TiCDC puts the insert half of a split
+    update there, whose delete may lie in another partition.
 
     With `moved` updates were split here, and there are inserts which leave with their transaction's end; where nothing
     tells that end, right behind their delete. With `alone` all rows are of one partition, and nothing leaves beside
@@ -45,10 +45,11 @@ def _row_sequence(*, ordered: bool, moved: bool, alone: bool) -> Column:
     if ordered:
         return F.struct(end, F.lit(True), F.lit(0), F.lit(0), behind).cast(SEQUENCE)
     so_far = Window.partitionBy(*origin).orderBy("source.offset").rowsBetween(Window.unboundedPreceding, 0)
-    at = F.coalesce(F.max("source.commit_ts").over(so_far), F.lit(0))
+    at = F.coalesce(commit_ts, F.max("source.commit_ts").over(so_far), F.lit(0))
     last_other = F.max(F.when(F.col("op") != Op.CREATE, offset)).over(transaction)
     closing = F.col(MOVED) | ((F.col("op") == Op.CREATE) & (offset > F.coalesce(last_other, F.lit(-1))))
-    closing &= F.coalesce(commit_ts == at, F.lit(False))
+    # Rows without one may follow an insert of their key: nothing then tells a transaction's end.
+    closing &= ~F.max(commit_ts.isNull()).over(Window.partitionBy(*origin))
     return F.struct(at, closing, end, partition, behind).cast(SEQUENCE)
 
 
