@@ -30,14 +30,13 @@ from tidecast.replica.plan._plan import Plan, Refused
 from tidecast.replica.plan._refused import is_of_dropped, of_others, refusal, without_their_key
 from tidecast.replica.plan._shapes import OnNewKey
 from tidecast.replica.plan._truncated import NEVER, Truncations, kind_of
-from tidecast.replica.plan._waiting import WAITING, Told, ends, told_since
+from tidecast.replica.plan._waiting import WAITING, Told, creates, ends, told_since
 from tidecast.replica.settle import Origin, check
 from tidecast.replica.tables import NOTE as MASKS
 from tidecast.replica.tables import Shape, check_masks, note, remembered
 from tidecast.replica.targets import CONTENTS, TableState, TargetTable
 
 NO_ORIGIN = Origin()
-_CREATION = ("CREATE", "TABLE")
 
 
 def plan(
@@ -127,7 +126,7 @@ class _Decision:
         """Return the versions that were shown since the table was created, whose rows may come late."""
         shown = list[TableSchema]()
         for change in sorted(self.ddl, key=lambda change: change.commit_ts):
-            if ends(change) or (change.statement and (change.statement.verb, change.statement.subject) == _CREATION):
+            if ends(change) or creates(change):
                 shown.clear()
             if change.schema in self._shown:
                 shown.append(change.schema)

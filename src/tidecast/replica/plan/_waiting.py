@@ -46,8 +46,13 @@ class Told:
             return None
         if kind_of(said) or ends(said):
             return None
-        creates = (statement.verb, statement.subject) == ("CREATE", "TABLE")
-        return cls(said.commit_ts, schema, creates, tuple(statement.former_names.items()))
+        return cls(said.commit_ts, schema, creates(said), tuple(statement.former_names.items()))
+
+
+def creates(change: Ddl) -> bool:
+    """Tell whether a statement creates a table, which has no row then."""
+    statement = change.statement
+    return statement is not None and (statement.verb, statement.subject) == ("CREATE", "TABLE")
 
 
 def ends(change: Ddl) -> bool:
