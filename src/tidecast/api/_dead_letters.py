@@ -13,34 +13,20 @@ from operator import and_
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast import replica
 from tidecast._errors import ConfigError
-from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnMismatch, OnUnrepresentable
+from tidecast._policy import DdlWords, OnDataLoss
 from tidecast._progress import Progress, no_progress
-from tidecast.api._replicate import KEYS, PROOF, lock_of, replay_window_of, source_of
-from tidecast.api._source import TopicSource, folder
+from tidecast.api._applying import Applying, Checkpoint, replay_window_of
+from tidecast.api._source import TopicSource
 from tidecast.model import RECORD, Events, Reason
-from tidecast.replica import (
-    Again,
-    AppliedBatch,
-    AppliedKeys,
-    Contents,
-    Proofs,
-    Retried,
-    Settings,
-    at_places,
-    check_applied,
-    concerned,
-    parse_target,
-    renamed_names,
-    write_ledger,
-)
+from tidecast.replica import Again, Retried, at_places, concerned, renamed_names, write_ledger
 from tidecast.sources import TopicStream, source_errors, split_at_commit_ts
 from tidecast.spark import number_at, union
-from tidecast.storage import AnyPath, check_exclusive, locked, remove_tree, storage_path
+from tidecast.storage import AnyPath, check_exclusive, remove_tree, storage_path
 from tidecast.topics import (
     DeadLetters,
     Offsets,
+    Records,
     dead_letters_folder,
     dead_letters_in,
     read_dead_letters,
@@ -120,92 +106,106 @@ def retry_dead_letters(
     ConfigError for an option, if the checkpoint has applied nothing, or if another message cannot be read.
     Source: Changefeeds, delivery.
     """
-    target = parse_target(to)
-    mismatch = OnMismatch.parse(on_mismatch)
-    contents, of_values = Contents.parse(mode, metadata), OnUnrepresentable.parse(on_unrepresentable)
-    settings = Settings.of(config)
-    on_ddl = DdlPolicy.parse(settings.ddl, ddl)
+    applying = Applying.of(
+        to,
+        dead_letters=dead_letters,
+        on_mismatch=on_mismatch,
+        ddl=ddl,
+        mode=mode,
+        metadata=metadata,
+        on_unrepresentable=on_unrepresentable,
+        config=config,
+    )
     data_loss = OnDataLoss.parse(on_data_loss or OnDataLoss.FAIL)
-    letters_in = target.dead_letters(folder(dead_letters, "--dead-letters"))
     resume_from = storage_path(checkpoint, "--checkpoint")
     window = replay_window_of(checkpoint, replay_window)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     check_exclusive(resume_from, "--checkpoint")
-    session = checked.session
-    target.check(session)
+    applying.check(checked.session)
     progress("reading", 0, 0)
-    with ExitStack() as held:
-        held.enter_context(locked(resume_from, "a run of the replica is at work: let it end first"))
-        stream = TopicStream(session, checked.uri, resume_from, registry=checked.registry, zone=checked.zone)
-        named = source_of(stream, checked.uri)
-        if lock := lock_of(session, to, named):
-            held.enter_context(lock)
-        held.enter_context(source_errors(checked.uri))
-        there = read_dead_letters(session, letters_in)
+    of = Checkpoint(resume_from, checked, applying, window)
+    with (
+        of.held("a run of the replica is at work: let it end first") as stream,
+        source_errors(checked.uri),
+        ExitStack() as kept,
+    ):
+        there = read_dead_letters(checked.session, applying.dead_letters)
         if there is None:
             return Retried()
-        (records, sent), kept = stream.applied_records(), there.frame.persist()
-        held.callback(kept.unpersist)
-        mine = _same_messages(kept, records.frame, sent)
-        of_topics = kept.where(
-            F.col("topic").isin(sorted(stream.progress.offsets.topics if stream.progress.offsets else ()))
-        )
-        lost = _gone(of_topics, records.frame, stream.progress.offsets)
-        warnings, goes_on = tuple[str, ...](), data_loss is OnDataLoss.CONTINUE
-        known = mine.unionByName(lost).select("line")
-        if foreign := of_topics.select("line").distinct().join(known, "line", "left_anti").count():
-            warnings = (f"{foreign:,} dead letters are of another topic of this name, and stay as they are",)
-        if gone := lost.select(*_PLACE).distinct().count():
-            told = "and what came after them is not known" if goes_on else "and they stay as they are"
-            warnings += (f"the topic no longer holds the messages of {gone:,} dead letters, {told}",)
-            if goes_on:
-                mine = mine.unionByName(lost)
-                anew = lost.select(*RECORD.fieldNames()).dropDuplicates(list(_PLACE))
-                records = replace(records, frame=records.frame.unionByName(anew, allowMissingColumns=True))
-        places = mine.select(*_PLACE).distinct().persist()
-        held.callback(places.unpersist)
-        letters = places.count()
-        if not letters:
-            return Retried(warnings=warnings)
-        left_in = resume_from / _AGAIN / _LEFT
-        remove_tree(left_in, ignore_errors=True)
-        events = held.enter_context(stream.decoded(records))
-        if not goes_on:
-            _refuse_unread(events, places)
-        again = Again(places, resume_from / _AGAIN, left_in, events)
-        if stream.progress.rows_unresolved or stream.progress.ddl_unresolved:
-            resolved = -1 if stream.progress.watermark is None else stream.progress.watermark
-            events, later, _, _ = split_at_commit_ts(events, resolved)
-            if later is not None:
-                again.keep([later], places, "its commit-ts is above the resolved-ts that the tables have come to")
-        batch = stream.batch_of(concerned(events, places, settings.routes, renamed_names(session, target, settings)))
-        now = batch.progress
-        if now.checkpoint:
-            check_applied(session, to, now.checkpoint)
-        stream.begin(batch)
-        applied = replica.replicate(
-            session,
-            batch.events,
-            to,
-            dead_letters=left_in,
-            on_mismatch=mismatch,
-            ddl=on_ddl,
-            contents=contents,
-            on_unrepresentable=of_values,
-            settings=settings,
-            applied=AppliedKeys(resume_from / KEYS, now.batch, window, now.covered, passed=now.covered, again=again),
-            proofs=Proofs(resume_from / PROOF),
-            progress=progress,
-        )
-        left = _left(session, left_in, places)
-        counts = {row["reason"]: row["n"] for row in _by_reason(left).collect()}
-        done = AppliedBatch(named, now.checkpoint, now.batch, {}, now.watermark, events.has_commit_ts, batch.begun)
-        write_ledger(session, to, done, replace(applied, dead_letters=counts))
-        stream.commit(batch)
-        _put_away(there, mine, left)
-        again.end()
+        found = _found(stream, there, kept, goes_on=data_loss is OnDataLoss.CONTINUE)
+        if not found.count:
+            return Retried(warnings=found.warnings)
+        return _again(of, stream, there, found, kept, progress)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The dead letters of a topic that can be applied once more.
+
+    `letters` are they, `places` where their messages are, `count` how many. `records` are the topic's messages, and
+    the dead letters' where the topic has them no more and the retry `goes_on` without it.
+    """
+
+    letters: DataFrame
+    places: DataFrame
+    count: int
+    records: Records
+    goes_on: bool
+    warnings: tuple[str, ...]
+
+
+def _found(stream: TopicStream, there: DeadLetters, kept: ExitStack, *, goes_on: bool) -> _Found:
+    """Return which of a folder's dead letters are the stream's; frames are kept as long as `kept` is."""
+    (records, sent), all_ = stream.applied_records(), there.frame.persist()
+    kept.callback(all_.unpersist)
+    mine = _same_messages(all_, records.frame, sent)
+    offsets = stream.progress.offsets
+    of_topics = all_.where(F.col("topic").isin(sorted(offsets.topics if offsets else ())))
+    lost = _gone(of_topics, records.frame, offsets)
+    warnings = tuple[str, ...]()
+    known = mine.unionByName(lost).select("line")
+    if foreign := of_topics.select("line").distinct().join(known, "line", "left_anti").count():
+        warnings = (f"{foreign:,} dead letters are of another topic of this name, and stay as they are",)
+    if gone := lost.select(*_PLACE).distinct().count():
+        told = "and what came after them is not known" if goes_on else "and they stay as they are"
+        warnings += (f"the topic no longer holds the messages of {gone:,} dead letters, {told}",)
+        if goes_on:
+            mine = mine.unionByName(lost)
+            anew = lost.select(*RECORD.fieldNames()).dropDuplicates(list(_PLACE))
+            records = replace(records, frame=records.frame.unionByName(anew, allowMissingColumns=True))
+    places = mine.select(*_PLACE).distinct().persist()
+    kept.callback(places.unpersist)
+    return _Found(mine, places, places.count(), records, goes_on, warnings)
+
+
+def _again(
+    of: Checkpoint, stream: TopicStream, there: DeadLetters, found: _Found, kept: ExitStack, progress: Progress
+) -> Retried:
+    """Apply dead letters with all that the topic has of their keys, as a batch of the checkpoint."""
+    session, places, left_in = of.source.session, found.places, of.folder / _AGAIN / _LEFT
+    remove_tree(left_in, ignore_errors=True)
+    events = kept.enter_context(stream.decoded(found.records))
+    if not found.goes_on:
+        _refuse_unread(events, places)
+    again = Again(places, of.folder / _AGAIN, left_in, events)
+    if stream.progress.rows_unresolved or stream.progress.ddl_unresolved:
+        resolved = -1 if stream.progress.watermark is None else stream.progress.watermark
+        events, later, _, _ = split_at_commit_ts(events, resolved)
+        if later is not None:
+            again.keep([later], places, "its commit-ts is above the resolved-ts that the tables have come to")
+    settings, to = of.applying.settings, of.applying.to
+    batch = stream.batch_of(concerned(events, places, settings.routes, renamed_names(session, to, settings)))
+    of.begin(stream, batch)
+    keys = of.keys(batch, batch.progress.covered, again)
+    applied = replace(of.applying, dead_letters=left_in).apply(batch.events, progress, keys, of.proofs)
+    left = _left(session, left_in, places)
+    counts = {row["reason"]: row["n"] for row in _by_reason(left).collect()}
+    write_ledger(session, to, of.ledger_row(stream, batch), replace(applied, dead_letters=counts))
+    stream.commit(batch)
+    _put_away(there, found.letters, left)
+    again.end()
     still = sum(counts.values())
-    return Retried(letters, letters - still, counts, applied.tables, (*warnings, *applied.warnings))
+    return Retried(found.count, found.count - still, counts, applied.tables, (*found.warnings, *applied.warnings))
 
 
 def _same_messages(letters: DataFrame, *forms: DataFrame) -> DataFrame:

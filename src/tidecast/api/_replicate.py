@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, overload
 
 from pyspark.sql import SparkSession
 
-from tidecast import replica
 from tidecast._errors import ConfigError, needs_extra
-from tidecast._go import parse_duration
-from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnError, OnMismatch, OnUnrepresentable
+from tidecast._policy import DdlWords, OnDataLoss
 from tidecast._progress import Progress, no_progress
-from tidecast._uri import Place, parse_place, redact_uri
+from tidecast._uri import redact_uri
+from tidecast.api._applying import Applying, Checkpoint, check_goes_on, replay_window_of
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder, row_count
 from tidecast.model import Events
-from tidecast.replica import (
-    AppliedBatch,
-    AppliedKeys,
-    Contents,
-    Proofs,
-    ReplicaStatus,
-    Replicated,
-    Settings,
-    check_applied,
-    maintain,
-    noted_in_commits,
-    parse_target,
-    place_of,
-    write_ledger,
-)
+from tidecast.replica import ReplicaStatus, Replicated, maintain
 from tidecast.sources import Batch, TopicStream, source_errors
-from tidecast.storage import Lock, check_exclusive, locked
+from tidecast.storage import check_exclusive
 
 if TYPE_CHECKING:
     from tidecast.server import Listener
 
-_log = logging.getLogger(__name__)
 _LAST_ANSWER_S = 5.0
-KEYS, PROOF = "keys", "proof"
-_REPLAY_WINDOW, _COMPACT_EVERY = "24h", 50
+_COMPACT_EVERY = 50
 
 
 @overload
@@ -141,18 +122,33 @@ def replicate(
     `source` is a URI, or events. The folder `checkpoint` keeps what has been applied of a URI's topic, so that the next
     run goes on from there; rows whose schema has not come yet wait in it. Without one every run reads the whole topic.
 
-    With `mode` "soft-delete" deleted rows stay in the tables, with `_deleted` true. With "history" each version of a
-    row is one, with `_valid_from` and `_valid_to`. With "log" each change is a row.
-    `metadata` are columns that tables get besides: `_commit_ts` and `_verdict`.
+    Each row's checksum is checked (see `tidecast.checksum.verify`). A row that does not match goes to the dead letters,
+    as a message that cannot be applied. With `on_mismatch="apply"` it is applied, with `"fail"` it stops the run before
+    any table is touched. A later row of the same key is applied in any case.
 
-    `on_unrepresentable` is about values that a table's type cannot hold, such as zero dates. With "string" columns that
-    may have such values keep MySQL's text. With "fail" a row with such a value is a message that cannot be applied.
+    With `mode` "soft-delete" a deleted row stays, with `_deleted` true, and `_commit_ts` is that of its last change.
+    With "log" each change is a row, appended once, with `_op`, `_commit_ts`, `_verdict`, `_topic`, `_partition`,
+    `_offset` and `_timestamp`; that of a delete is the row before it, of which Avro shows the key. With "history" a row
+    of a table with a key has a row for each of its versions, with `_valid_from` and `_valid_to`, commit-ts, the latter
+    null for the one that holds now. A table keeps what it was made with. `metadata` are columns that tables get
+    besides: `_commit_ts` and `_verdict`.
 
-    `ddl` is a word, `"lenient"` by default, or several, of which some are for one kind of schema change:
-    `["lenient", "drop-column=ignore"]`; or a mapping, `{"default": "lenient", "drop-column": "ignore"}`.
+    A value that the type of its column cannot hold, such as a zero date, is null in the table, and counted. With
+    `on_unrepresentable` "string" columns that may have such values keep MySQL's text. With "fail" a row with such a
+    value is a message that cannot be applied.
+
+    `ddl` says what is done where a table's schema changes: with "lenient", the default, columns are added, types become
+    wider, tables are renamed, and a column that is gone from the source, or renamed there, stays, null in new rows; a
+    change that the table cannot follow sends its rows to the dead letters. With "try_evolve" columns are dropped and
+    renamed, too, and tables are truncated and dropped; "evolve" does the same, but stops the run at a change that a
+    table cannot follow. With "ignore" tables stay as they are, and with "exception" any change stops the run before any
+    table is touched. Several words may be given, of which some are for one kind alone:
+    `["lenient", "drop-column=ignore"]`; or a mapping, `{"default": "lenient", "drop-column": "ignore"}`. What became of
+    each schema change that the messages tell is a row of the table `_tidecast/schema_changes` beside the tables.
 
     `config` is a TOML file of routes, by which tables get another name or become one, of masks: columns that are
-    dropped, hashed or redacted, and of what `ddl` says, which counts before it.
+    dropped, hashed or redacted after their row was checked, and of what `ddl` says, which counts before it. A key's
+    columns can only be hashed, and a table keeps the masks of its columns. Dead letters are messages as they were sent.
 
     With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for
     `replay_window` of commit-ts, a duration such as "30m"; the default is "24h".
@@ -184,38 +180,17 @@ def replicate(
     after it. Raises ConfigError for a wrong option. `schema_registry`, `tz`, `checkpoint`, `continuous` and `spark` are
     wrong beside events, `replay_window`, `compact_every`, `resolved_only` and `on_data_loss` without a checkpoint.
     """
-    target = parse_target(to)
-    on_error, on_mismatch = OnError.parse(on_error), OnMismatch.parse(on_mismatch)
-    contents, of_values = Contents.parse(mode, metadata), OnUnrepresentable.parse(on_unrepresentable)
-    settings = Settings.of(config)
-    on_ddl = DdlPolicy.parse(settings.ddl, ddl)
-    dead_letter_folder = target.dead_letters(folder(dead_letters, "--dead-letters"))
-
-    def apply(
-        events: Events,
-        applied: AppliedKeys | None = None,
-        proofs: Proofs | None = None,
-        progress: Progress = progress,
-    ) -> Replicated:
-        if not continuous:  # which reports each batch
-            progress("applying rows", 0, row_count(events))
-        return replica.replicate(
-            events.rejected.sparkSession,
-            events,
-            to,
-            dead_letters=dead_letter_folder,
-            on_error=on_error,
-            on_mismatch=on_mismatch,
-            ddl=on_ddl,
-            contents=contents,
-            on_unrepresentable=of_values,
-            settings=settings,
-            applied=applied,
-            proofs=proofs,
-            progress=progress,
-            dry_run=dry_run,
-        )
-
+    applying = Applying.of(
+        to,
+        dead_letters=dead_letters,
+        on_error=on_error,
+        on_mismatch=on_mismatch,
+        ddl=ddl,
+        mode=mode,
+        metadata=metadata,
+        on_unrepresentable=on_unrepresentable,
+        config=config,
+    )
     if isinstance(source, Events):
         options = {
             "checkpoint": checkpoint,
@@ -229,8 +204,9 @@ def replicate(
             "stop": stop,
         }
         GivenEvents.check(source, schema_registry=schema_registry, tz=tz, spark=spark, **options)
-        target.check(source.rejected.sparkSession)
-        return apply(source)
+        applying.check(source.rejected.sparkSession)
+        progress("applying rows", 0, row_count(source))
+        return applying.apply(source, progress, dry_run=dry_run)
     resume_from = folder(checkpoint, "--checkpoint")
     _check_batches(checkpoint, batch_size, continuous=continuous)
     if dry_run and continuous:
@@ -239,108 +215,86 @@ def replicate(
         raise ConfigError("a status page is for --continuous, at an --addr", hint="--addr 127.0.0.1:8301")
     window = replay_window_of(checkpoint, replay_window)
     compact = _compact_every(checkpoint, compact_every)
-    _check_goes_on("--resolved-only", resolved_only or None, checkpoint)
-    _check_goes_on("--on-data-loss", on_data_loss, checkpoint)
+    check_goes_on("--resolved-only", resolved_only or None, checkpoint)
+    check_goes_on("--on-data-loss", on_data_loss, checkpoint)
     data_loss = OnDataLoss.parse(on_data_loss or OnDataLoss.FAIL)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
-    if resume_from is not None:
-        check_exclusive(resume_from, "--checkpoint")
-    listener = None
-    if addr is not None:
-        with needs_extra("server", "--addr"):
-            from tidecast.server import Access, Listener
-
-        listener = Listener.open(addr, Access.of(users, users_file, ca=ca, cert=cert, key=key))
-    target.check(checked.session)
     if resume_from is None:
+        applying.check(checked.session)
         with checked.events(progress) as events:
-            return apply(events)
-    keys, proofs = resume_from / KEYS, Proofs(resume_from / PROOF)
-    check = cache(check_applied)
+            progress("applying rows", 0, row_count(events))
+            return applying.apply(events, progress, dry_run=dry_run)
+    check_exclusive(resume_from, "--checkpoint")
+    listener = _listener(addr, users, users_file, ca=ca, cert=cert, key=key)
+    applying.check(checked.session)
+    kept = Checkpoint(resume_from, checked, applying, window, resolved_only, data_loss)
+    progress("reading", 0, 0)
+    if dry_run:
+        return _next_planned(kept, progress)
+    status = ReplicaStatus(redact_uri(checked.uri), redact_uri(to))
+    with _shown(status, listener):
+        if listener:
+            ready(listener.url)
+        with kept.held("let it end, or give each run a --checkpoint of its own") as stream:
+            status.resume(stream.progress)
+            until = (stop or threading.Event()) if continuous else None
+            return _goes_on(kept, stream, status, progress, until, batch_size, compact)
 
-    def open_stream() -> TopicStream:
-        return TopicStream(
-            checked.session,
-            checked.uri,
-            resume_from,
-            registry=checked.registry,
-            zone=checked.zone,
-            resolved_only=resolved_only,
-            on_data_loss=data_loss,
-        )
 
-    def known_keys(batch: Batch, passed: int) -> AppliedKeys:
-        now = batch.progress
-        return AppliedKeys(keys, now.batch, window, now.covered, now.watermark if resolved_only else None, passed)
-
-    def apply_batch(batch: Batch) -> Replicated:
-        now = batch.progress
-        if stream.progress.batch and now.checkpoint:
-            check(checked.session, to, now.checkpoint)
-        stream.begin(batch)
-        of_batch = AppliedBatch(
-            named,
-            now.checkpoint,
-            now.batch,
-            batch.moved,
-            now.watermark,
-            batch.events.has_commit_ts,
-            batch.begun,
-            batch.lost,
-        )
-        with noted_in_commits(checked.session, of_batch):
-            applied = apply(batch.events, known_keys(batch, stream.progress.covered), proofs, tell)
-            write_ledger(checked.session, to, of_batch, applied)
-        if not batch.lost:
-            return applied
-        _log.warning("goes on with what is there now: %s", batch.lost)
-        return replace(applied, warnings=(*applied.warnings, batch.lost))
+def _goes_on(
+    kept: Checkpoint,
+    stream: TopicStream,
+    status: ReplicaStatus,
+    progress: Progress,
+    until: threading.Event | None,
+    limit: int | None,
+    compact: int,
+) -> Replicated:
+    """Apply the next batch of a checkpoint, or with `until` all that come before it is set."""
 
     def tell(text: str, done: int, total: int) -> None:
         status.tell(text, done, total)
         progress(text, done, total)
 
-    def afterwards(applied: Replicated) -> None:
-        maintain(checked.session, to, applied, compact)
+    def apply(batch: Batch) -> Replicated:
+        if until is None:  # else each batch is reported
+            progress("applying rows", 0, row_count(batch.events))
+        return kept.apply(stream, batch, tell)
 
-    progress("reading", 0, 0)
-    if dry_run:
-        stream = open_stream()
-        with source_errors(checked.uri):
-            batch = stream.next(keep=False)
-            if batch is None:
-                return Replicated(())
-            with batch.events:
-                return apply(batch.events, known_keys(batch, stream.progress.covered), proofs)
-    status = ReplicaStatus(redact_uri(checked.uri), redact_uri(to))
-    with ExitStack() as held:
-        held.enter_context(_shown(status, listener))
-        if listener:
-            ready(listener.url)
-        held.enter_context(locked(resume_from, "let it end, or give each run a --checkpoint of its own"))
-        stream = open_stream()
-        status.resume(stream.progress)
-        named = source_of(stream, checked.uri)
-        if lock := lock_of(checked.session, to, named):
-            held.enter_context(lock)
-        if continuous:
-            until = stop or threading.Event()
-            applied = follow(stream, checked.uri, apply_batch, progress, until, status, afterwards, limit=batch_size)
-        else:
-            done = next_batch(stream, checked.uri, apply_batch, status, afterwards)
-            applied = done[1] if done else Replicated(())
-    waiting = [f"{what} in {resume_from}" for what in stream.progress.waits]
+    def afterwards(applied: Replicated) -> None:
+        maintain(kept.source.session, kept.applying.to, applied, compact)
+
+    if until:
+        applied = follow(stream, kept.source.uri, apply, progress, until, status, afterwards, limit=limit)
+    else:
+        done = next_batch(stream, kept.source.uri, apply, status, afterwards)
+        applied = done[1] if done else Replicated(())
+    waiting = [f"{what} in {kept.folder}" for what in stream.progress.waits]
     return replace(applied, warnings=(*applied.warnings, *waiting)) if waiting else applied
 
 
-def source_of(stream: TopicStream, uri: str) -> str:
-    """Return what tells a source from others that are applied to the same tables."""
-    return source_named(parse_place(uri), stream.progress.source)
+def _next_planned(kept: Checkpoint, progress: Progress) -> Replicated:
+    """Return what the next batch of a checkpoint would do."""
+    stream = kept.stream()
+    with source_errors(kept.source.uri):
+        batch = stream.next(keep=False)
+        if batch is None:
+            return Replicated(())
+        with batch.events:
+            progress("applying rows", 0, row_count(batch.events))
+            return kept.plan(stream, batch, progress)
 
 
-def source_named(place: Place, name: str) -> str:
-    """Return what the ledger calls a place, which a checkpoint calls by a name."""
-    return " ".join(part for part in (*sorted(place.hosts), name, place.params.get("topics", "")) if part)
+def _listener(
+    addr: str | None, users: Mapping[str, str] | None, users_file: str | None, **tls: str | None
+) -> Listener | None:
+    """Open the address of a status page, None without one."""
+    if addr is None:
+        return None
+    with needs_extra("server", "--addr"):
+        from tidecast.server import Access, Listener
+
+    return Listener.open(addr, Access.of(users, users_file, **tls))
 
 
 @contextmanager
@@ -361,20 +315,6 @@ def _shown(status: ReplicaStatus, listener: Listener | None) -> Iterator[None]:
         answering.join(_LAST_ANSWER_S)
 
 
-def lock_of(spark: SparkSession, to: str, named: str) -> Lock | None:
-    """Return what keeps others from the tables of a source; None where none can be had, as tables need none.
-
-    Raises TerminalError where another run has it.
-    """
-    try:
-        place = place_of(spark, to, named)
-        check_exclusive(place, "--to")
-        return locked(place, "another run applies this topic to these tables: let it end")
-    except ConfigError as error:
-        _log.warning("nothing keeps a second run of this topic from these tables: %s", error)
-        return None
-
-
 def _check_batches(checkpoint: str | None, batch_size: int | None, *, continuous: bool) -> None:
     if continuous and checkpoint is None:
         raise ConfigError(
@@ -387,25 +327,8 @@ def _check_batches(checkpoint: str | None, batch_size: int | None, *, continuous
         raise ConfigError("--batch-size is the number of messages of a partition, at least 1")
 
 
-def _check_goes_on(option: str, value: object, checkpoint: str | None) -> None:
-    if value is not None and checkpoint is None:
-        raise ConfigError(f"{option} is for a replica that goes on", hint="name a folder: --checkpoint DIR")
-
-
 def _compact_every(checkpoint: str | None, versions: int | None) -> int:
-    _check_goes_on("--compact-every", versions, checkpoint)
+    check_goes_on("--compact-every", versions, checkpoint)
     if versions is not None and versions < 0:
         raise ConfigError("--compact-every is a number of versions, or 0 for never")
     return _COMPACT_EVERY if versions is None else versions
-
-
-def replay_window_of(checkpoint: str | None, text: str | None) -> int:
-    """Return the milliseconds that a text says."""
-    _check_goes_on("--replay-window", text, checkpoint)
-    try:
-        milliseconds = parse_duration(_REPLAY_WINDOW if text is None else text) // 1_000_000
-    except ValueError as error:
-        raise ConfigError(f"--replay-window: {error}") from None
-    if milliseconds < 0:
-        raise ConfigError(f"--replay-window is a duration of 0 or more, and not {text}")
-    return milliseconds

@@ -30,7 +30,7 @@ from tidecast.replica.plan import Action, Plan, RenameTable, not_carried_out, re
 from tidecast.replica.settle import Policy, prepared
 from tidecast.replica.state import AppliedKeys, Proofs, journaled, write_journal
 from tidecast.replica.tables import NO_SETTINGS, ROWS_ALONE, Contents, Name, Settings
-from tidecast.replica.targets import Target, parse_target
+from tidecast.replica.targets import parse_target
 from tidecast.spark import parallel_map
 from tidecast.storage import AnyPath
 from tidecast.topics import write_dead_letters
@@ -61,33 +61,8 @@ def replicate(
     `_dead_letters`), with them all messages of a table that `to` cannot take, for its name, its columns or what lies
     there; with `on_error="fail"` one such message stops the run before any table is touched.
 
-    Each row's checksum is checked (see `tidecast.checksum.verify`). A row that does not match goes to the dead letters,
-    as a message that cannot be applied. With `on_mismatch="apply"` it is applied, with `"fail"` it stops the run before
-    any table is touched. A later row of the same key is applied in any case.
-
-    `ddl` says what is done where a table's schema changes: with `"lenient"` columns are added, types become wider,
-    tables are renamed, and a column that is gone from the source, or renamed there, stays, null in new rows; a change
-    that the table cannot follow sends its rows to the dead letters. With `"try_evolve"` columns are dropped and
-    renamed, too, and tables are truncated and dropped; `"evolve"` does the same, but stops the run at a change that a
-    table cannot follow. With `"ignore"` tables stay as they are, and with `"exception"` any change stops the run before
-    any table is touched. Several words may be given, of which some are for one kind alone, such as
-    `"drop-column=ignore"`; so may a mapping of kinds to words, and the `[ddl]` of a file. What became of each schema
-    change that the messages tell is a row of the table `_tidecast/schema_changes` beside the tables.
-
-    `contents` is what tables hold. With `TableMode.SOFT_DELETE` a deleted row stays, with `_deleted` true, and
-    `_commit_ts` is that of its last change. With `TableMode.LOG` each change is a row, appended once, with `_op`,
-    `_commit_ts`, `_verdict`, `_topic`, `_partition`, `_offset` and `_timestamp`; that of a delete is the row before it,
-    of which Avro shows the key. With `TableMode.HISTORY` a row of a table with a key has a row for each of its
-    versions, with `_valid_from` and `_valid_to`, commit-ts, the latter null for the one that holds now. A table keeps
-    what it was made with.
-
-    A value that the type of its column cannot hold, such as a zero date, is null in the table, and counted. With
-    `on_unrepresentable="string"` columns that may have such values keep MySQL's text, and with `"fail"` a row with such
-    a value is a message that cannot be applied.
-
-    `settings` has routes, by which tables get another name or become one, and masks: columns that are dropped, hashed
-    or redacted after their row was checked. A key's columns can only be hashed, and a table keeps the masks of its
-    columns. Dead letters are messages as they were sent.
+    `on_mismatch`, `ddl`, `contents` and `on_unrepresentable` are explained at `tidecast.replicate`, and so are the
+    routes and masks of `settings`.
 
     `applied` are the keys of the batches before of the same topic: a change that is older than the one that a key was
     brought to changes nothing. Without them that holds within the batch alone. `proofs` are what the tables' rows come
@@ -186,7 +161,7 @@ def _gone(run: Run, names: Sequence[Name]) -> tuple[TableReport, ...]:
     )
 
 
-def renamed_names(spark: SparkSession, target: Target, settings: Settings) -> list[tuple[Name, Name]]:
-    """Return the old and the new name of each table that was renamed, as the journal tells."""
-    told = journaled(target.journal(spark, make_database=False)).renames
+def renamed_names(spark: SparkSession, to: str, settings: Settings) -> list[tuple[Name, Name]]:
+    """Return the old and the new name of each table that was renamed, as the journal of `to` tells."""
+    told = journaled(parse_target(to).journal(spark, make_database=False)).renames
     return [(one.old, one.new) for one in renamed_before(told, settings.routes)]
