@@ -12,6 +12,8 @@ from storage_sink import StorageSinkFolder, number, text, tso
 import tidecast
 from tidecast._errors import ConfigError
 from tidecast.config import build_config, replica_config_for, without_effect
+from tidecast.model import Ddl, TableSchema
+from tidecast.protocols import SinkCodec, codec_for
 
 _COLUMNS = [number("id", key=True), text("v")]
 _CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` VARCHAR(20))"
@@ -69,7 +71,6 @@ def test_csv_is_written_as_it_was_read(spark: SparkSession, tmp_path: Path, sour
             '[sink]\nterminator = "\\n"\ndate-separator = "none"\nfile-index-digit = 6\n[sink.csv]\nquote = ""\n'
             'delimiter = "|"\ninclude-commit-ts = true\noutput-field-header = true\noutput-old-value = true\n',
         ),
-        ("csv&use-table-id-as-path=true", "[sink.csv]\ninclude-commit-ts = true\n"),
     ],
 )
 def test_what_is_written_makes_the_same_tables(
@@ -86,6 +87,19 @@ def test_what_is_written_makes_the_same_tables(
         rows.append(sorted(map(tuple, spark.read.format("delta").load(f"{tmp_path}/{name}/shop/t").collect())))
     assert rows[0] == rows[1] == [(1, "\\N", 7), (3, None, None)]
     assert json.loads((tmp_path / "copy" / "metadata").read_text()) == {"checkpoint-ts": tso(12)}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("protocol", ["csv", "canal-json"])
+def test_a_table_whose_number_is_not_told_has_no_folder_by_it(protocol: str) -> None:
+    config = build_config(f"file:///folder?protocol={protocol}&use-table-id-as-path=true", {})
+    codec = codec_for(protocol, config.codec_options("UTC"), None)
+    assert isinstance(codec, SinkCodec)
+    assert codec.folder(TableSchema("shop", "t", 105, tso(1), ())) == f"105/{tso(1)}"
+    dropped = Ddl("DROP TABLE", "DROP TABLE t", tso(2), named=("shop", "t"))
+    for ask in (lambda: codec.folder(TableSchema("shop", "t", 0, tso(1), ())), lambda: codec.ddl(dropped)):
+        with pytest.raises(ConfigError, match=r"nothing tells that of shop\.t"):
+            ask()
 
 
 @pytest.mark.unit

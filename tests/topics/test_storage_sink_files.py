@@ -82,6 +82,15 @@ def test_a_schema_file_stands_before_its_rows_and_behind_those_of_older_versions
     assert kinds == ["schema", "rows", "schema", "rows"]
 
 
+def test_a_version_that_is_no_tso_is_read(folder: StorageSinkFolder) -> None:
+    # A changefeed of ours calls the versions of Avro by their schemas' numbers.
+    data = folder.root / "shop" / "t" / "2" / DAY
+    (data / "meta").mkdir(parents=True)
+    (data / "CDC000001.csv").write_text("line")
+    (data / "meta" / "CDC.index").write_text("CDC000001.csv\n")
+    assert files(folder) == [f"shop/t/2/{DAY}/CDC000001.csv"]
+
+
 def test_a_checkpoint_takes_each_file_once(folder: StorageSinkFolder) -> None:
     folder.rows(1, "t", 1, _ROW)
     first = source(folder).end_offsets()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 
+from tidecast._errors import ConfigError
 from tidecast.model import Ddl, TableSchema, ddl_action
 from tidecast.protocols._codec import Codec, CodecOptions, Encoder, Message
 from tidecast.protocols._schema_file import write_schema_file
@@ -66,8 +67,12 @@ class SinkCodec(Codec):
         return FILE + f"{self._path(schema)}/meta/{name}".encode(), text.encode()
 
     def _path(self, schema: TableSchema) -> str:
+        """Return the folder of a table. Raises ConfigError where it is to be the table's number, which nobody tells."""
         if self._options.table_id_as_path and schema.table:
-            return str(schema.table_id)
+            if schema.table_id:
+                return str(schema.table_id)
+            what = f"use-table-id-as-path takes the numbers of tables, and nothing tells that of {schema.name}"
+            raise ConfigError(what, hint="of the protocols only simple tells them: leave use-table-id-as-path out")
         return f"{schema.database}/{schema.table}" if schema.table else schema.database
 
     def _version(self, schema: TableSchema) -> int:

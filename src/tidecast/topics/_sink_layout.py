@@ -77,19 +77,22 @@ def place_of(name: str) -> tuple[Writer, int] | None:
 def writer_of(folder: str, prefix: str) -> Writer | None:
     """Return the writer of a data folder's path; None for a path that is none.
 
-    A table's path is a database and a table, or with `use-table-id-as-path` the table's number: the first part of
-    digits behind one or two parts is the version, which is a TSO.
+    A table's path is a database and a table, or with `use-table-id-as-path` the table's number.
     """
     parts = folder.split("/")
     for at in (1, 2):
-        if len(parts) > at and is_version(parts[at]):
+        if len(parts) > at and is_version(parts[at], "/".join(parts[:at])):
             return Writer("/".join(parts[:at]), int(parts[at]), tuple(parts[at + 1 :]), prefix)
     return None
 
 
-def is_version(name: str) -> bool:
-    """Tell whether a folder's name is a version: a TSO, which has more digits than other numbers."""
-    return len(name) > 15 and _DIGITS.fullmatch(name) is not None
+def is_version(name: str, path: str) -> bool:
+    """Tell whether a folder in that of a table, which may have this path, is a version's.
+
+    Versions are TSO, which have more digits than a table's name is likely to have. Only where none is told, as by Avro,
+    a changefeed of ours calls them by smaller numbers, below a database and a table.
+    """
+    return _DIGITS.fullmatch(name) is not None and (len(name) > 15 or "/" in path)
 
 
 def is_part(name: str) -> bool:

@@ -140,7 +140,7 @@ def _tables(root: AnyPath) -> list[tuple[str, list[Entry]]]:
     inner: list[tuple[str, AnyPath]] = []
     for top, there in zip(tops, inside, strict=True):
         found.append((top.name, there))
-        if not any(is_version(one.name) for one in there):  # else the table's number takes its names' place
+        if not any(is_version(one.name, top.name) for one in there):  # else the table's number takes its names' place
             inner += [(f"{top.name}/{one.name}", one.path) for one in _folders(there) if one.name != META]
     inside = at_once(lambda one: entries(one[1]), inner)
     return found + [(path, there) for (path, _), there in zip(inner, inside, strict=True)]
@@ -184,7 +184,7 @@ class _Walk:
         held: list[str] = []
         unnamed: dict[Writer, int] = {}
         for one in there:
-            if is_version(one.name) and int(one.name) >= self.versions.get(path, 0):
+            if is_version(one.name, path) and int(one.name) >= self.versions.get(path, 0):
                 for file in self._data(path, int(one.name), ()):
                     newest, waits = self._complete(file)
                     whole += [newest] if newest.index else []
