@@ -22,6 +22,8 @@ SINKS = {
     "simple-avro": "encoding-format=avro&protocol=simple",
     "avro": "protocol=avro&enable-tidb-extension=true",
 }
+STORAGE_SINKS = {"csv": "protocol=csv", "canal-json": "enable-tidb-extension=true&protocol=canal-json"}
+_CSV = "[sink.csv]\ninclude-commit-ts = true\n"
 _TOPICS = '[sink]\ndispatchers = [{matcher = ["*.*"], topic = "{schema}_{table}"}]\n'
 _CHECKSUMS = '[integrity]\nintegrity-check-level = "correctness"\n'
 
@@ -58,17 +60,19 @@ class Runs:
         self._avro = f"file://{base}/topics/orders?protocol=avro&topics=.*"
 
     def folder(self, name: str) -> Path:
-        """Return the folder of a protocol's topics, made the first time."""
+        """Return the folder of a protocol's topics, or of a storage sink, made the first time."""
         made = self.base / f"{name}-source"
         if not made.exists():
             unfinished = made.with_suffix(".unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
-            self._convert(self._avro, unfinished, name, _TOPICS + _CHECKSUMS)
+            self._convert(self._avro, unfinished, name, _CSV if name in STORAGE_SINKS else _TOPICS + _CHECKSUMS)
             unfinished.rename(made)
         return made
 
     def source(self, name: str) -> str:
-        """Return the URI of a protocol's topics."""
+        """Return the URI of a protocol's topics, or of a storage sink."""
+        if name in STORAGE_SINKS:
+            return f"file://{self.folder(name)}/orders?{STORAGE_SINKS[name]}"
         return self._avro if name == "avro" else f"file://{self.folder(name)}/orders?{SINKS[name]}&topics=.*"
 
     def verify(self, source: str = "avro") -> Callable[[], tidecast.Verified]:
@@ -106,7 +110,7 @@ class Runs:
         config.write_text(settings)
         return tidecast.convert(
             source,
-            f"file://{folder}/orders?{SINKS[sink]}",
+            f"file://{folder}/orders?{(SINKS | STORAGE_SINKS)[sink]}",
             config=str(config),
             source_schema_registry=self._registry,
             schema_registry=f"{folder.as_uri()}/registry" if sink == "avro" else None,

@@ -28,7 +28,10 @@ def test_every_row_of_every_version_and_table_matches_its_checksum(spark: SparkS
     assert found.tables == {"shop.orders": {Verdict.MATCH: 7}, "shop.orders1": {Verdict.MATCH: 7}}
 
 
-@pytest.mark.parametrize(("source", "verdict"), [("simple", Verdict.MATCH), ("debezium", Verdict.NONE)])
+@pytest.mark.parametrize(
+    ("source", "verdict"),
+    [("simple", Verdict.MATCH), ("debezium", Verdict.NONE), ("csv", Verdict.NONE), ("canal-json", Verdict.NONE)],
+)
 def test_other_protocols_have_the_same_rows(spark: SparkSession, tmp_path: Path, source: str, verdict: str) -> None:
     write_topics(spark, 5, tmp_path)
     runs = Runs(spark, tmp_path)
