@@ -129,31 +129,14 @@ class TopicStream:
         commit-ts; SourceChanged where the topic no longer holds what follows, unless data loss is allowed. Source:
         Simple protocol, applying.
         """
-        before, lost = self._progress, None
-        try:
-            offsets = self._topics.end_offsets(before.offsets, limit)
-        except SourceChanged as error:
-            if self._on_data_loss is OnDataLoss.FAIL:
-                raise
-            lost, before = error.message, before.without(error.remaining)
-            offsets = self._topics.end_offsets(before.offsets, limit)
+        before, offsets, lost = self._ends(limit)
         # A file that was removed is nothing new.
         known = before.offsets or Offsets()
         moved = {place: end for place, end in offsets.ends.items() if offsets.differs(known, place)}
         if not moved:
             return None
-        waiting, of = None, list[str]()
-        if before.waiting:
-            waiting = self._spark.read.schema(RECORD).parquet(spark_input(self._folder / before.waiting))
-            of = [row["topic"] for row in waiting.select("topic").distinct().collect()]
-        read = self._topics.read(self._spark, before.offsets, offsets, of)
-        records = unpacked(read, self._protocol, self._place.params)
-        if waiting is not None:
-            records = replace(records, frame=waiting.unionByName(records.frame, allowMissingColumns=True))
-        events = decode_records(
-            records, self._protocol, registry=self._registry, zone=self._zone, history=SchemaHistory(self._history)
-        )
-        events, unknown, rows = _without_unknown(events)
+        records, waiting = self._records(before, offsets)
+        events, unknown, rows = _without_unknown(self.decoded(records))
         # After a restart TiCDC tells lower ones once more.
         latest = _watermarks(events, records).items()
         watermarks = {**before.watermarks, **{at: max(ts, before.watermarks.get(at, ts)) for at, ts in latest}}
@@ -188,6 +171,29 @@ class TopicStream:
         )
         more = limit is not None and bool(grown)
         return Batch(events, progress, more, moved, lost, self._begun_upto(progress.batch))
+
+    def _ends(self, limit: int | None) -> tuple[Progress, Offsets, str | None]:
+        """Return the progress to go on from, the position to go to, and what went before it was read."""
+        before = self._progress
+        try:
+            return before, self._topics.end_offsets(before.offsets, limit), None
+        except SourceChanged as error:
+            if self._on_data_loss is OnDataLoss.FAIL:
+                raise
+            before = before.without(error.remaining)
+            return before, self._topics.end_offsets(before.offsets, limit), error.message
+
+    def _records(self, before: Progress, offsets: Offsets) -> tuple[Records, DataFrame | None]:
+        """Return the messages up to a position with those that waited; besides, the latter alone."""
+        waiting, of = None, list[str]()
+        if before.waiting:
+            waiting = self._spark.read.schema(RECORD).parquet(spark_input(self._folder / before.waiting))
+            of = [row["topic"] for row in waiting.select("topic").distinct().collect()]
+        read = self._topics.read(self._spark, before.offsets, offsets, of)
+        records = unpacked(read, self._protocol, self._place.params)
+        if waiting is not None:
+            records = replace(records, frame=waiting.unionByName(records.frame, allowMissingColumns=True))
+        return records, waiting
 
     def applied_records(self) -> tuple[Records, DataFrame]:
         """Return the messages up to the last commit, as far as the topic still has them; besides, as they were sent.
