@@ -26,7 +26,7 @@ def avro_bytes(kind: str, value: pa.Array, branch: np.ndarray | None = None) -> 
     there = valid(value)
     if kind in _FIXED:
         numbers = to_numpy(value.cast(pa.uint8()) if kind == "boolean" else value).astype(_FIXED[kind])
-        cells = numbers.view(np.uint8).reshape(len(value), -1)
+        cells = numbers.view(np.uint8).reshape(-1, numbers.itemsize)
         return [_cells(branch, cells, np.where(there, cells.shape[1], 0))]
     if kind in ("int", "long"):
         return [_cells(branch, *_varints(to_numpy(value).astype(np.int64), there))]

@@ -164,6 +164,17 @@ def test_messages_are_those_of_ticdc_to_the_byte(registry: Registry) -> None:
         assert (got["source"]["db"], got["source"]["table"], got["op"]) == ("my-db", "t.3", "cud"[n])
 
 
+def test_numbers_of_fixed_width_need_no_row_on_either_side(registry: Registry) -> None:
+    kinds = {"f": DataType("float", length=12), "d": DataType("double", length=22), "flag": DataType("bit", length=1)}
+    table = replace(TABLE, columns=(TABLE.columns[0], *(Column(name, kind) for name, kind in kinds.items())))
+    row = {"id": 7, "f": 1.0, "d": -2.0, "flag": b"\1"}
+    shown = bytes.fromhex("020e020000803f0200000000000000c00201")
+    for op, old, data, sides in (("c", None, row, b"\0\2" + shown), ("d", row, None, b"\2" + shown + b"\0")):
+        codec = codec_for("debezium-avro", CodecOptions(), registry)
+        _, (value,) = written(codec, RoutedTable(table, table, "t"), rows_of(table, (op, old, data)))
+        assert value[5:].startswith(sides + b"\x162.4.0.Final")
+
+
 def test_an_update_shows_no_old_row_where_it_is_told_not_to(registry: Registry) -> None:
     codec = codec_for("debezium-avro", CodecOptions(debezium_output_old_value=False), registry)
     changes = [("u", ROW, ROW), ("d", ROW, None), ("u", None, ROW)]
