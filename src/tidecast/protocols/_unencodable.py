@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,8 @@ from tidecast.model import Column, Kind
 from tidecast.protocols._decoded import TAG, Rows
 from tidecast.values import DIGITS, field, refused, to_numpy
 
-_REALS, _NUMBERED = (Kind.FLOAT, Kind.DOUBLE), (Kind.ENUM, Kind.SET, Kind.BIT)
+REALS = (Kind.FLOAT, Kind.DOUBLE)
+_NUMBERED = (Kind.ENUM, Kind.SET, Kind.BIT)
 
 
 def first_named(found: Sequence[tuple[str, np.ndarray]], count: int) -> pa.Array:
@@ -27,15 +28,20 @@ def without_digits(columns: Iterable[Column], rows: Rows, title: str) -> pa.Arra
 
     `columns` are those that messages may show. `title` is the protocol's.
     """
-    found = []
+    return first_named([*beyond_digits(columns, rows, title, REALS + _NUMBERED)], len(rows.at))
+
+
+def beyond_digits(
+    columns: Iterable[Column], rows: Rows, title: str, kinds: Sequence[Kind]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the columns of some kinds with such values, in words, and which rows have one; see `without_digits`."""
     for column in columns:
         kind = column.data_type.kind
-        for side in (rows.old, rows.data) if kind in _REALS + _NUMBERED else ():
+        for side in (rows.old, rows.data) if kind in kinds else ():
             value = field(side, column.name)
-            if kind in _REALS:
+            if kind in REALS:
                 wrong = ~np.isfinite(to_numpy(value))
             else:
                 wrong = refused(value, DIGITS[kind](column.data_type, value))
             if wrong is not None:
-                found.append((f"column {column.name} holds nothing that {title} can say", wrong))
-    return first_named(found, len(rows.at))
+                yield f"column {column.name} holds nothing that {title} can say", wrong

@@ -12,7 +12,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ EXACT_DIGITS = 15
 """Up to so many digits, a decimal number is the shortest text of the double next to it."""
 
 _INT64_MAX = (1 << 63) - 1
+_EXACT = Context(prec=100)
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 FIRST_TIMESTAMP = "1970-01-01 00:00:01"
@@ -157,7 +158,7 @@ def null_stand_in(column: TableColumn, options: DebeziumOptions) -> pa.Scalar | 
         case Kind.FLOAT | Kind.DOUBLE:
             return pa.scalar(_finite(default), kind)
         case Kind.DECIMAL:
-            return pa.scalar(_decimal(default)).cast(kind)
+            return pa.scalar(_decimal(default, kind), kind)
         case Kind.BIT:
             return pa.scalar(int(default).to_bytes(bit_width(column.data_type), "big"), kind)
         case Kind.BINARY:
@@ -189,9 +190,12 @@ def _finite(default: str) -> float:
     return number if math.isfinite(number) else 0.0
 
 
-def _decimal(default: str) -> str:
+def _decimal(default: str, kind: pa.DataType) -> str | Decimal:
+    """Return a number in the type of its column; TiDB keeps a default's digits, and rounds it in rows."""
     try:
-        Decimal(default)
+        number = Decimal(default)
     except InvalidOperation:
-        return "0"
-    return default
+        default, number = "0", Decimal(0)
+    if not pa.types.is_decimal(kind):
+        return default
+    return number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _EXACT)

@@ -13,7 +13,7 @@ from tidecast.model import LOGICAL_BITS, Column, Op
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
 from tidecast.protocols._json_text import Pieces, members
-from tidecast.protocols._unencodable import first_named
+from tidecast.protocols._unencodable import REALS, beyond_digits, first_named
 from tidecast.protocols.debezium._encode import source, tail
 from tidecast.protocols.debezium._json import dumps
 from tidecast.protocols.debezium._options import DebeziumOptions
@@ -35,8 +35,9 @@ class DebeziumEncoder(Encoder):
     whole: bool
 
     def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
-        """Name the column: NOT NULL without a value, where the schema says that there is one."""
-        return first_named([*without_values(table, rows)], len(rows.at))
+        """Name the column: NOT NULL without a value, where the schema says that there is one; no finite number."""
+        endless = beyond_digits(shown_columns(table), rows, "Debezium", REALS)
+        return first_named([*without_values(table, rows), *endless], len(rows.at))
 
     def key(self, table: RoutedTable, rows: Rows) -> pa.Array:
         """Return the handle key's columns, whatever the selector says; an empty object for a table without one."""

@@ -1,0 +1,58 @@
+"""Rows written as Debezium whose values no golden message has."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tidecast.model import Column, DataType, Index, TableSchema
+from tidecast.protocols import RoutedTable, Rows
+from tidecast.protocols.debezium import DebeziumEncoder, DebeziumOptions
+from tidecast.values import row_type
+
+
+def table(*columns: Column) -> RoutedTable:
+    schema = TableSchema(
+        "d",
+        "t",
+        0,
+        1,
+        (Column("id", DataType("int"), nullable=False), *columns),
+        (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=("id",)),),
+    )
+    return RoutedTable(schema, schema, "topic")
+
+
+def inserts(table: RoutedTable, *rows: dict[str, Any]) -> Rows:
+    count = len(rows)
+    columns = {"op": ["c"] * count, "commit_ts": [1 << 40] * count, "data": pa.array(rows, row_type(table.schema))}
+    columns["old"] = pa.nulls(count, row_type(table.schema))
+    return Rows.of_changes(table.schema, pa.RecordBatch.from_pydict(columns))
+
+
+ENCODER = DebeziumEncoder(DebeziumOptions(disable_schema=True), 1, whole=True)
+
+
+def test_a_number_that_is_not_finite_is_refused() -> None:
+    numbers = table(Column("f", DataType("float")), Column("d", DataType("double")))
+    rows = inserts(
+        numbers,
+        {"id": 1, "f": float("nan"), "d": 1.0},
+        {"id": 2, "f": 1.0, "d": float("-inf")},
+        {"id": 3, "f": 1.0, "d": 1.0},
+    )
+    assert ENCODER.unencodable(numbers, rows).to_pylist() == [
+        "column f holds nothing that Debezium can say",
+        "column d holds nothing that Debezium can say",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(("default", "shown"), [("1.555", 1.56), ("-1.555", -1.56), ("7", 7), ("1e3", 1000)])
+def test_a_default_may_have_more_digits_than_its_column(default: str, shown: float) -> None:
+    prices = table(Column("price", DataType("decimal", length=10, decimal=2), default=default))
+    (value,) = ENCODER.value(prices, inserts(prices, {"id": 1, "price": None})).to_pylist()
+    assert json.loads(value)["payload"]["after"] == {"id": 1, "price": shown}
