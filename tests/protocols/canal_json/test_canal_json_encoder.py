@@ -13,9 +13,10 @@ from encoding import encoded
 from golden_data import ONE_OF_EACH, Line, lines
 from golden_events import ZONE, GoldenEvents
 
-from tidecast.model import LOGICAL_BITS, physical_ms
+from tidecast.model import LOGICAL_BITS, DataType, physical_ms
 from tidecast.protocols import Rows
 from tidecast.protocols.canal_json import CanalEncoder, CanalOptions, encode_ddl, encode_watermark
+from tidecast.protocols.canal_json._column_types import mysql_type
 from tidecast.values import to_numpy
 
 BUILT_AFTER_MS = 250  # the golden messages were built that long after their commit
@@ -92,3 +93,15 @@ def test_a_row_of_which_no_column_leaves_is_json_still(decoded: GoldenEvents) ->
     options = OPTIONS["canal-json-ext"]
     made = encoded(table.frame, table.schema, lambda rows: CanalEncoder(options, 1), columns=frozenset())
     assert {json.dumps(json.loads(one.value or b"")["data"]) for one in made} == {"[{}]"}
+
+
+@pytest.mark.parametrize(
+    ("data_type", "shown"),
+    [
+        (DataType("decimal", length=10, decimal=2), "decimal(10,2)"),
+        (DataType("decimal", length=10, unsigned=True), "decimal(10,0) unsigned"),
+        (DataType("decimal", unsigned=True), "decimal unsigned"),  # of a source that does not tell its digits
+    ],
+)
+def test_a_whole_type_has_the_digits_that_are_known(data_type: DataType, shown: str) -> None:
+    assert mysql_type(data_type, whole=True) == shown

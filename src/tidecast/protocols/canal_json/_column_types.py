@@ -33,7 +33,6 @@ _BYTES = {"char": "binary", "varchar": "varbinary", "var_string": "varbinary"}
 _BYTES |= {f"{size}text": f"{size}blob" for size in ("tiny", "", "medium", "long")}
 _USUAL_DIGITS = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
 """Display widths, signed and unsigned."""
-_USUAL_DECIMAL = (10, 0)
 _YEAR_WIDTH = 4
 _TIMED = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
@@ -67,9 +66,8 @@ def _arguments(data_type: DataType, name: str) -> str:
     match kind:
         case Kind.INTEGER:
             return f"({length or _USUAL_DIGITS[name][data_type.unsigned]})"
-        case Kind.DECIMAL:
-            precision, scale = (length, digits) if length else _USUAL_DECIMAL
-            return f"({precision},{scale})"
+        case Kind.DECIMAL if length:
+            return f"({length},{digits})"
         case Kind.FLOAT | Kind.DOUBLE if digits:
             return f"({length},{digits})"
         case Kind.ENUM | Kind.SET:
