@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 from golden_data import lines
 
-from tidecast.model import InvalidSchema, Kind
+from tidecast.model import DataType, InvalidSchema, Kind
 from tidecast.protocols._schema_file import read_schema_file, schema_checksum, schema_files, write_schema_file
+from tidecast.protocols.debezium._schema import form
 
 GOLDEN = [line for line in lines(Path("tests/golden/public/csv.jsonl.gz")) if line["kind"] == "schema"]
 
@@ -68,6 +69,20 @@ def test_tables_are_those_of_the_simple_protocol() -> None:
             assert column.data_type.kind is not Kind.UNKNOWN
             assert (column.id is not None) == line["output_column_id"]
     assert compared
+
+
+def test_a_time_without_a_scale_has_no_digits_after_the_point() -> None:
+    columns = [a_column("at", "DATETIME"), a_column("at3", "DATETIME", ColumnScale="3"), a_column("span", "TIME")]
+    schema = read_schema_file(json.dumps(a_file(1, "", *columns))).schema
+    assert schema
+    kinds = [column.data_type for column in schema.columns]
+    assert kinds == [
+        DataType("datetime", length=19),
+        DataType("datetime", length=23, decimal=3),
+        DataType("time", length=10),
+    ]
+    # Debezium shows milliseconds of these, but microseconds where digits are unknown.
+    assert form(kinds[0]).name == "io.debezium.time.Timestamp"
 
 
 def test_virtual_columns_are_left_out_as_rows_do_not_have_them() -> None:

@@ -11,7 +11,18 @@ from zlib import crc32
 import pyarrow as pa
 
 from tidecast._go import to_json
-from tidecast.model import Column, DataType, Ddl, Index, InvalidSchema, Kind, TableSchema, checked, ddl_type
+from tidecast.model import (
+    Column,
+    DataType,
+    Ddl,
+    Index,
+    InvalidSchema,
+    Kind,
+    TableSchema,
+    checked,
+    ddl_type,
+    usual_length,
+)
 
 _HIDDEN = "_V$_"
 _LOST = "\ufffd"
@@ -154,8 +165,8 @@ def _data_type(members: Mapping[str, str]) -> DataType:
         return replace(data_type, charset=_UTF8[0], collate=_UTF8[1])
     if data_type.kind in (Kind.ENUM, Kind.SET):
         elements = tuple(members.get("ColumnElems") or ())
-        return replace(data_type, charset=_UTF8[0], collate=_UTF8[1], elements=elements)
-    return data_type
+        data_type = replace(data_type, charset=_UTF8[0], collate=_UTF8[1], elements=elements)
+    return replace(data_type, length=length or usual_length(data_type))
 
 
 Tables = Mapping[bytes, TableSchema]

@@ -166,8 +166,8 @@ def test_partitions_without_the_extension_have_no_order(spark: SparkSession, tmp
         ("set('')", ("set", 0, 0, ("",), False)),
         ("enum", ("smallint", 0, 0, (), True)),
         ("set", ("bigint", 0, 0, (), True)),
-        ("datetime", ("datetime", 0, 6, (), False)),
-        ("time(3)", ("time", 0, 3, (), False)),
+        ("datetime", ("datetime", 26, 6, (), False)),
+        ("time(3)", ("time", 14, 3, (), False)),
         ("vector(3)", ("vector", 3, 0, (), False)),
     ],
 )

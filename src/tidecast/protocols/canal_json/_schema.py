@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, TableSchema, checked
+from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, TableSchema, checked, usual_length
 
 _TYPE = re.compile(r"(?P<name>[a-z]+)(?:\((?P<arguments>.*)\))?(?P<signs>(?: unsigned| zerofill)*)", re.I | re.S)
 _ELEMENTS = re.compile(r"'(?:[^']|'')*'(?:,'(?:[^']|'')*')*", re.S)
@@ -62,7 +63,8 @@ def _data_type(column: str, text: str | None, whole: bool) -> DataType:
     if kind in _SCALED:
         return DataType(name, length=first, decimal=second, unsigned=unsigned, zerofill="zerofill" in signs)
     if kind in _TIMED:
-        return DataType(name, decimal=first if whole else _MOST_DIGITS)
+        timed = DataType(name, decimal=first if whole else _MOST_DIGITS)
+        return replace(timed, length=usual_length(timed))
     if kind is Kind.BIT:
         return DataType(name, length=first or _MOST_BITS, unsigned=True)
     if kind is Kind.BINARY and not name.endswith(("binary", "blob")):
