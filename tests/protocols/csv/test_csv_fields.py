@@ -84,6 +84,25 @@ def test_escaped_texts_come_back(delimiter: str, rows: list[list[str | None]]) -
     assert read == rows
 
 
+@pytest.mark.parametrize(
+    ("delimiter", "line", "expected"),
+    [
+        ("||", b"I||a|||b", None),  # of a| and b, or of a and |b
+        ("||", b"I||a||||b", [b"I", b"a", b"", b"b"]),
+        ("||", b"I||a||b|", [b"I", b"a", b"b|"]),
+        ("||", b"I||a\\|\\||||b", None),
+        ("|+|", b"I|+|a|+|+|b", None),
+        ("|+|", b"I|+|a|+|b", [b"I", b"a", b"b"]),
+        ("$^", b"I$^a$$^^b", [b"I", b"a$", b"^b"]),
+    ],
+)
+def test_a_line_that_can_be_split_in_two_ways_is_not(delimiter: str, line: bytes, expected: list[bytes] | None) -> None:
+    columns, counts = fields_of(_column([line]), CsvFormat(quote="", delimiter=delimiter), len(expected or [1, 2, 3]))
+    assert counts.tolist() == [len(expected or [])]
+    if expected:
+        assert [column[0].as_py() for column in columns] == expected
+
+
 def test_no_line_is_read_as_part_of_another() -> None:
     lines = [b'"I","a', b'"I","b"', b'"I"', b'"I","b","c"', b'"I","x"y', b'"I",\r']
     columns, counts = fields_of(_column(lines), _FORM, 2)

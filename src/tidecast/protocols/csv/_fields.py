@@ -77,7 +77,11 @@ def _by_arrow(lines: pa.Array, form: CsvFormat, count: int) -> list[pa.Array] | 
 
 @lru_cache(16)
 def _splitter(form: CsvFormat) -> Callable[[bytes | None], Sequence[bytes | None]]:
-    """Return a function from a line to its fields, None for NULL; no fields for a line whose marks do not pair."""
+    """Return a function from a line to its fields, None for NULL.
+
+    No fields for a line whose marks do not pair, nor for one that can be split in two ways: of `|||` between `||` and
+    `||` nothing tells which text the odd one is of.
+    """
     null, mark = form.null.encode(), form.quote.encode()
     field = _field(form)
     whole = re.compile(_pattern(form).encode(), re.S)
@@ -96,12 +100,17 @@ def _splitter(form: CsvFormat) -> Callable[[bytes | None], Sequence[bytes | None
         return re.sub(rb"\\(.)", lambda found: _UNESCAPED.get(found[1], found[1]), text, flags=re.S)
 
     plain = unquoted if mark else unescaped
+    delimiter = form.delimiter.encode()
+    # What a field begins with behind a delimiter that could as well stand so much further to the right.
+    movable = tuple(delimiter[-n:] for n in range(1, len(delimiter)) if delimiter[n:] == delimiter[:-n])
 
     def split(line: bytes | None) -> Sequence[bytes | None]:
-        if line is None:
+        if line is None or not whole.fullmatch(line):
             return ()
-        # NULL may look like an escape that is none
-        return [plain(text) for text in each.findall(line)] if whole.fullmatch(line) else ()
+        fields = each.findall(line)
+        if movable and any(text.startswith(movable) for text in fields):
+            return ()
+        return [*map(plain, fields)]  # NULL may look like an escape that is none
 
     return split
 
