@@ -7,10 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from debezium_avro import fastavro_reads
 from growing_topic import ID, Said, ddl, row, table
 from pyspark.sql import SparkSession
 
 import tidecast
+from tidecast.registry import open_registry
 
 TS = 1_700_000_000_000 << 18
 
@@ -80,3 +82,57 @@ def test_schema_changes_and_types_come_back_whole(spark: SparkSession, tmp_path:
     (inserted,) = (m for m in by_topic["d_t"] if m["type"] == "INSERT")
     assert inserted["data"]["micro"] == moment["data"]["micro"]
     assert by_topic["d_parts"][-1]["tableSchema"]["table"] == "parts"
+
+
+def native(shape: dict[str, str], number: int, **values: Any) -> Said:
+    """Return a message of Debezium's own connector, which tells no commit-ts."""
+    fields = [{"type": "int32", "optional": False, "field": "id"}]
+    key = {"type": "struct", "optional": False, "name": "s.d.t.Key", "fields": [*fields]}
+    fields += [{"type": kind, "optional": True, "field": name} for name, kind in shape.items()]
+    sides = [
+        {"type": "struct", "optional": True, "name": "s.d.t.Value", "field": side, "fields": fields}
+        for side in ("before", "after")
+    ]
+    source = {"connector": "mysql", "db": "d", "table": "t"}
+    payload = {"before": None, "after": {"id": number, **values}, "source": source, "op": "c"}
+    envelope = {"type": "struct", "optional": False, "name": "s.d.t.Envelope", "fields": sides}
+    parts = {
+        "key": {"schema": key, "payload": {"id": number}},
+        "value": {"schema": envelope, "payload": payload},
+    }
+    return {name: base64.b64encode(json.dumps(part).encode()).decode() for name, part in parts.items()}
+
+
+def test_shapes_of_a_table_without_versions_stay_apart(spark: SparkSession, tmp_path: Path) -> None:
+    messages = [
+        native({"v": "string"}, 1, v="one"),
+        native({"v": "string", "w": "int32"}, 2, v="two", w=22),
+        native({"w": "int32", "v": "string"}, 3, v="three", w=33),
+    ]
+    source, registry = tmp_path / "source.jsonl", tmp_path / "registry"
+    source.write_text("".join(json.dumps(m) + "\n" for m in messages))
+    registry.mkdir()
+    (registry / "config.json").write_text('{"compatibility": "NONE"}')
+    sinks = {"avro": "/top?protocol=avro&format=jsonl", "csv": "?protocol=csv"}
+    for name, sink in sinks.items():
+        tidecast.convert(
+            f"file://{source}?protocol=debezium",
+            f"file://{tmp_path}/{name}{sink}",
+            schema_registry=f"file://{registry}",
+            tz="UTC",
+            spark=spark,
+        )
+    found = spark.read.text(f"{tmp_path}/avro/top").collect()
+    values = [base64.b64decode(json.loads(line.value)["value"]) for line in found]
+    assert {fastavro_reads(value, open_registry(f"file://{registry}"))[1]["id"]: value[5:] for value in values} == {
+        1: b"\x02\x02\x06one",
+        2: b"\x04\x02\x06two\x02\x2c",
+        3: b"\x06\x02\x42\x02\x0athree",
+    }
+    assert len({value[:5] for value in values}) == 3
+    lines = {path.parts[-3]: path.read_bytes() for path in (tmp_path / "csv").glob("d/t/*/*/CDC*.csv")}
+    assert sorted(lines.items(), key=lambda one: int(one[0])) == [
+        ("1", b'"I","t","d",1,"one"\r\n'),
+        ("2", b'"I","t","d",2,"two",22\r\n'),
+        ("3", b'"I","t","d",3,33,"three"\r\n'),
+    ]

@@ -85,6 +85,11 @@ class Bootstraps:
         table = self._tables.get(table_key(schema))
         return table is not None and schema.version in table.versions
 
+    def number(self, schema: TableSchema) -> int | None:
+        """Return the version of a table's newest schema, if it is this one."""
+        table = self._tables.get(table_key(schema))
+        return table.schema.version if table and is_same(table.schema, schema) else None
+
     def newest(self) -> Mapping[tuple[str, str], int]:
         """Return the version of the newest schema of each table, by database and name."""
         return {(t.schema.database, t.schema.table): t.schema.version for t in self._tables.values()}
@@ -121,6 +126,11 @@ class Bootstraps:
     def _known(self, schema: TableSchema, topic: str, now: int) -> _TableState:
         made = _TableState(schema, topic, now, now, named=self._name(schema))
         return self._tables.setdefault(table_key(schema), made)
+
+
+def is_same(one: TableSchema, other: TableSchema) -> bool:
+    """Tell whether two schemas differ in nothing but their version."""
+    return (one.columns, one.indexes) == (other.columns, other.indexes)
 
 
 def table_key(schema: TableSchema) -> str:

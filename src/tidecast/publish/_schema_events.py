@@ -10,10 +10,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from tidecast._errors import TerminalError
-from tidecast.model import Ddl, TableSchema
+from tidecast.model import Ddl, SchemaKey, TableSchema
 from tidecast.protocols import protocol_named
 from tidecast.publish._batch import Batch, OutgoingTable, Stop, first_stop
-from tidecast.publish._bootstrap import Bootstraps, table_key
+from tidecast.publish._bootstrap import Bootstraps, is_same, table_key
 from tidecast.publish._control_events import Control, TableTopics, ddl_topic, table_changes
 from tidecast.publish._fit import Fitting
 from tidecast.publish._order import row_sequence
@@ -74,20 +74,30 @@ class SchemaEvents:
             rules.took(schema, topic, count)
 
     def named(self, tables: Sequence[OutgoingTable]) -> list[OutgoingTable]:
-        """Return table versions as rows name them.
+        """Return table versions as rows name them: a number stands for one schema of a table.
 
-        An Avro delete shows the schema of its key, which is no version of its table: it goes by the newest one.
+        Sources without commit-ts may tell none: a version then has the place of its first row. An Avro delete shows the
+        schema of its key, which is no version of its table: it goes by the newest one.
         """
         batch, newest = self._batch, dict(self._rules.newest())
         for changes in batch.events.tables:
             if not changes.of_key:
                 name = (changes.schema.database, changes.schema.table)
                 newest[name] = max(changes.schema.version, newest.get(name, 0))
+        taken: dict[SchemaKey, TableSchema] = {}
+
+        def number(outgoing: OutgoingTable) -> int:
+            schema, start = outgoing.source, outgoing.changes.rows_from
+            if outgoing.changes.of_key:
+                return newest.get(schema.key[:2], schema.version)
+            found = schema.version or self._rules.number(schema) or (start or 0) + 1
+            while not is_same(taken.setdefault((*schema.key[:2], found), schema), schema):
+                found += 1
+            return found
 
         def named(outgoing: OutgoingTable) -> OutgoingTable:
-            schema = outgoing.source
-            version = newest.get((schema.database, schema.table))
-            if version is None or not outgoing.changes.of_key:
+            schema, version = outgoing.source, number(outgoing)
+            if version == schema.version:
                 return outgoing
             return replace(outgoing, table=batch.routed(replace(schema, version=version)))
 
