@@ -10,7 +10,7 @@ import pytest
 
 from tidecast._csv_format import CsvFormat, csv_format
 from tidecast._errors import ConfigError
-from tidecast.config import configured_source
+from tidecast.config import configured_source, load_config
 
 pytestmark = pytest.mark.unit
 
@@ -28,6 +28,16 @@ def test_a_file_tells_how_csv_looks(tmp_path: Path) -> None:
     told = _told(configured_source("s3://bucket/prefix", file))
     assert told["protocol"] == "csv"
     assert csv_format(told) == CsvFormat("|&", "", "", True, False, "hex", False, "\n")
+
+
+def test_a_field_that_is_not_known_is_refused_on_either_side(tmp_path: Path) -> None:
+    file = tmp_path / "feed.toml"
+    file.write_text('[sink]\nprotocol = "csv"\n[sink.csv]\noutput-handle-key = true\n')
+    with pytest.raises(ConfigError, match="output-handle-key adds a field"):
+        configured_source("s3://bucket/prefix", file)
+    with pytest.raises(ConfigError, match="output-handle-key adds a field") as refused:
+        load_config("file:///folder?protocol=csv", file)
+    assert refused.value.code == "CDC:ErrSinkInvalidConfig"
 
 
 def test_what_the_uri_says_stands(tmp_path: Path) -> None:
