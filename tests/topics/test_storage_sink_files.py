@@ -91,6 +91,26 @@ def test_a_version_that_is_no_tso_is_read(folder: StorageSinkFolder) -> None:
     assert files(folder) == [f"shop/t/2/{DAY}/CDC000001.csv"]
 
 
+@pytest.mark.parametrize(
+    ("sql", "others"),
+    [("RENAME TABLE t TO u", True), ("CREATE TABLE u LIKE t", True), ("CREATE TABLE u (id INT)", False)],
+)
+def test_a_table_that_has_its_columns_from_another_comes_with_the_schema_files_of_that(
+    folder: StorageSinkFolder, sql: str, others: bool
+) -> None:
+    """Statements on the other one alone tell which of them are virtual."""
+    before = source(folder).end_offsets()
+    folder.schema(2, "u", _COLUMNS, sql)
+    for index in (1, 2):
+        folder.rows(2, "u", index, ("I", 2, (1, "one")))
+        until = source(folder).end_offsets(before)
+        told = source(folder)._control_records(before, until, {"shop/u"})
+        shown = dict(zip(told.column("topic").to_pylist(), told.column("offset").to_pylist(), strict=True))
+        assert set(shown) == ({"shop/t", "shop/u"} if others else {"shop/u"})
+        assert not shown.get("shop/t")  # its statement is none of this batch
+        before = until
+
+
 def test_a_checkpoint_takes_each_file_once(folder: StorageSinkFolder) -> None:
     folder.rows(1, "t", 1, _ROW)
     first = source(folder).end_offsets()

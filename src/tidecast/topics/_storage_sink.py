@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 
 from tidecast._csv_format import CsvFormat, csv_format
 from tidecast._errors import ConfigError, SourceChanged
-from tidecast.model import HEADERS, RECORD
+from tidecast.model import HEADERS, RECORD, read_statement
 from tidecast.spark import mapped, small_table
 from tidecast.storage import AnyPath, Entry, entry, path_uri, spark_inputs, spark_output
 from tidecast.topics._base import ANEW, Offsets, Records
@@ -224,16 +224,18 @@ class StorageSink:
     def _control_records(self, before: Offsets, until: Offsets, tables: set[str]) -> pa.RecordBatch:
         """Return schema files, and the checkpoint-ts, as records.
 
-        Schema files of tables that have rows come with every batch: those that were read before have the offset 0.
+        Schema files of tables that have rows come with every batch: those that were read before have the offset 0. So
+        do those of all tables where one of these has its columns from another.
         """
         schemas = {name: end - 1 for name, end in until.ends.items() if schema_version(name.rpartition("/")[2])}
         fresh = [name for name in schemas if name not in before.ends]
         tables = tables | {_table_of(name) for name in fresh}
-        wanted = sorted((n for n in schemas if _table_of(n) in tables), key=schemas.__getitem__)
-        texts = at_once(lambda name: below(self.path, name).read_bytes(), wanted)
+        texts = self._texts([name for name in schemas if _table_of(name) in tables])
+        if any(map(_inherits, texts.values())):
+            texts |= self._texts([name for name in schemas if name not in texts])
         rows: list[tuple[object, ...]] = [
-            (_table_of(name), 0, 0 if name in before.ends else schemas[name], name.encode(), text)
-            for name, text in zip(wanted, texts, strict=True)
+            (_table_of(name), 0, 0 if name in before.ends else schemas[name], name.encode(), texts[name])
+            for name in sorted(texts, key=schemas.__getitem__)
         ]
         checkpoint_ts = until.ends.get(METADATA)
         if checkpoint_ts is not None and checkpoint_ts != before.ends.get(METADATA):
@@ -244,6 +246,10 @@ class StorageSink:
         return pa.RecordBatch.from_pydict(
             {name: pa.array(values, kind) for (name, kind), values in zip(_TOLD.items(), columns, strict=True)}
         )
+
+    def _texts(self, schema_files: Sequence[str]) -> dict[str, bytes]:
+        texts = at_once(lambda name: below(self.path, name).read_bytes(), schema_files)
+        return dict(zip(schema_files, texts, strict=True))
 
     def _format(
         self, files: Sequence[tuple[DataFile, Entry]], told: pa.RecordBatch, until: Offsets, waiting: Collection[str]
@@ -283,6 +289,15 @@ class StorageSink:
 def _table_of(schema_file: str) -> str:
     """Return the folder of the table, or of the database, that a schema file is of."""
     return schema_file.rpartition(f"/{META}/")[0]
+
+
+def _inherits(schema_file: bytes) -> bool:
+    """Tell whether a schema file's statement gives its table the columns of another one, in another folder maybe."""
+    try:
+        statement = read_statement(str(json.loads(schema_file)["Query"]))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False
+    return statement is not None and statement.inherits
 
 
 def _shown(told: pa.RecordBatch, writer: Writer) -> Shown | None:
