@@ -107,6 +107,18 @@ def test_rows_follow_a_rename_that_an_earlier_run_carried_out(spark: SparkSessio
     assert not Path(replica.to, "x", "t").exists()
 
 
+def test_rows_follow_a_rename_that_an_earlier_checkpoint_knows(spark: SparkSession, tmp_path: Path) -> None:
+    """The topic is applied once more from its beginning, in batches that do not have the statement."""
+    before = [_CREATED, _old(1, 1)], [_old(2, 2), row(_T0 + 3, _T0, id=1, n=10)]
+    replica = _routed(spark, tmp_path)
+    replica.run([*before[0], *before[1], _NAMED])
+    again = _routed(spark, tmp_path / "again", to=replica.to)
+    for batch in (*before, [_NAMED]):
+        again.run(batch)
+    assert replica.rows("e/t2") == [(1, 10), (2, 2)]
+    assert not Path(replica.to, "x", "t").exists()
+
+
 @full
 def test_a_kill_while_a_table_is_renamed_does_not_show(spark: SparkSession, tmp_path: Path) -> None:
     clean, run = tmp_path / "clean", tmp_path / "run"

@@ -63,7 +63,7 @@ def settle(run: Run, events: Events, ready: Prepared) -> Settled:
     renaming = _renames(run, events, ready)
     if renaming.of_batch:
         _carry_out(run, renaming, ready)
-    if renaming.left and run.applied and not run.dry:
+    if (renaming.before or renaming.done or renaming.left) and run.applied and not run.dry:
         run.applied.tell_renamed()
     renaming.keep_apart(ready.events, lambda name: since_of(run.table(name)))
     renaming.check_sources(ready.sources)
@@ -118,8 +118,6 @@ def _carry_out(run: Run, renaming: Renames, ready: Prepared) -> None:
     def journal(rename: Rename) -> None:
         if run.dry:
             return
-        if run.applied:
-            run.applied.tell_renamed()
         moved = [change for change in ready.events.ddl if (change.commit_ts, change.sql) == rename.key]
         write_journal(run.spark, run.target.journal(run.spark), moved, {}, {}, run.on_ddl, {}, renaming.now_of)
 
