@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 import tidecast
 from tidecast._errors import TerminalError
 from tidecast.model import compose
+from tidecast.replica.targets import parse_target
 
 _T0 = compose(1_700_000_000_000)
 _N = {**ID, "name": "n", "nullable": True}
@@ -138,3 +140,24 @@ def test_schema_changes_of_delta_tables(
     replica.run(ddl("DROP TABLE `d`.`u`", _T0 + 70, anew) | {"type": "ERASE"}, watermark(_T0 + 71))
     assert not spark.catalog.tableExists("spark_catalog.d.u")
     assert tidecast.prove(replica.catalog, spark=spark).ok
+
+
+def test_threads_make_databases_one_after_the_other() -> None:
+    """A catalog that looks whether one is there, and then makes it, fails where another thread has made it since."""
+    made = list[str]()
+
+    class Session:
+        """Makes databases as Iceberg's JDBC catalog does."""
+
+        def __init__(self) -> None:
+            self.conf = dict[str, str]()
+
+        def sql(self, statement: str) -> None:
+            if statement not in made:
+                time.sleep(0.05)
+                made.append(statement)
+
+    session: Any = Session()
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda name: parse_target("lake").table(session, "d", name), ("t", "u")))
+    assert made == ["CREATE DATABASE IF NOT EXISTS `lake`.`d`"]

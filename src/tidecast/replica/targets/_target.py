@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -26,6 +27,9 @@ _MAX_SEGMENT = 255
 _JOURNAL, _LEDGER = ("_tidecast", "schema_changes"), ("_tidecast", "batches")
 _UNSAFE = re.compile(r"^[._]|[%/\\:*?\[\]{}<>|\"\x00-\x1f\x7f\ud800-\udfff]")
 """What a file system, a pattern of paths, or SQL with variables takes for something else."""
+
+_making = threading.Lock()
+"""Catalogs look whether a database is there and then make it: of two threads that do so one fails."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,8 @@ class Target:
 
     def _in_catalog(self, spark: SparkSession, database: str, table: str, *, make_database: bool = True) -> TargetTable:
         if make_database:
-            spark.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name(self.catalog)}.{sql_name(database)}")
+            with _making:
+                spark.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name(self.catalog)}.{sql_name(database)}")
         name = ".".join(map(sql_name, (self.catalog, database, table)))
         if is_iceberg(self._implementation(spark)):
             return IcebergTarget(spark, name, catalog=self.catalog)
