@@ -18,6 +18,7 @@ from deltalake.exceptions import DeltaProtocolError
 from full import FULL, full
 from growing_topic import ID, ChangingTable, ddl, table
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import tidecast
@@ -165,6 +166,18 @@ def test_delta_takes_the_widenings_that_are_said_to_be_some(spark: SparkSession,
     place.widen({f"c{n}": new for n, (_, new) in enumerate(pairs)})
     assert [field.dataType for field in place.read().schema] == [new for _, new in pairs]
     assert len(pairs) > 10
+
+
+def test_a_table_may_get_its_first_time_without_a_zone(spark: SparkSession, tmp_path: Path) -> None:
+    """For which Delta wants a feature, that a new table has by itself: as metadata, and with new files."""
+    time = T.TimestampNTZType()
+    rows = spark.range(1)
+    for way, later in (("add", {"at": time}), ("rewrite", rows.withColumn("at", F.lit(None).cast(time)))):
+        place = DeltaTarget(spark, f"delta.`{tmp_path}/{way}`", tmp_path / way)
+        place.create(rows, (), {})
+        getattr(place, way)(later)
+        place.add({"more": time})
+        assert DeltaTable(tmp_path / way).to_pyarrow_table().to_pylist() == [{"id": 0, "at": None, "more": None}]
 
 
 # --- runs that end halfway ------------------------------------------------------------------------------------------

@@ -33,7 +33,10 @@ from tidecast.storage import (
 
 _LOG = "_delta_log"
 _MODE = "delta.columnMapping.mode"
-_MAPPING = {_MODE: "name", "delta.feature.timestampNtz": "supported"}
+_NTZ = "timestampNtz"
+_WITHOUT_ZONE = {f"delta.feature.{_NTZ}": "supported"}
+"""What a table needs to get a timestamp without time zone that it was not made with."""
+_MAPPING = {_MODE: "name", **_WITHOUT_ZONE}
 """Column mapping alone makes a table of reader version 2, in which delta-rs does not see it and reads nulls with
 pyarrow; a feature that needs version 3 makes it look."""
 _WIDENING = "delta.enableTypeWidening"
@@ -174,7 +177,7 @@ class DeltaTarget(TargetTable):
         return row[0] if row else None
 
     def add(self, columns: Mapping[str, T.DataType]) -> None:
-        self._map(list(columns))
+        self._admit(columns)
         super().add(columns)
 
     def _for_renames(self) -> Mapping[str, str]:
@@ -195,7 +198,7 @@ class DeltaTarget(TargetTable):
         return str(self._detail("location"))
 
     def rewrite(self, rows: DataFrame) -> None:
-        self._map(rows.columns)
+        self._admit({field.name: field.dataType for field in rows.schema.fields})
         # `saveAsTable` and `writeTo` would replace the table's properties too.
         rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self.location())
 
@@ -213,11 +216,14 @@ class DeltaTarget(TargetTable):
         if version := self.version():
             compact(self.spark, self.name, version, every)
 
-    def _map(self, names: list[str]) -> None:
-        """Let the table have columns of these names."""
-        mapping = _mapping(names)
-        if mapping and self._properties().get(_MODE) != mapping[_MODE]:
-            self.remember(mapping)
+    def _admit(self, columns: Mapping[str, T.DataType]) -> None:
+        """Let the table have columns of these names and types."""
+        properties, features = self._details("properties", "tableFeatures")
+        needed = _mapping(columns) if properties.get(_MODE) != _MAPPING[_MODE] else {}
+        if T.TimestampNTZType() in columns.values() and _NTZ not in features:
+            needed = needed | _WITHOUT_ZONE
+        if needed:
+            self.remember(needed)
 
     def _properties(self) -> dict[str, str]:
         properties, size = self._details("properties", "sizeInBytes")
@@ -274,6 +280,6 @@ def _of_one_write(files: Iterable[PurePosixPath]) -> list[PurePosixPath]:
     return [file for file, write in data if by_id.setdefault(write, file) != file]
 
 
-def _mapping(names: list[str]) -> dict[str, str]:
+def _mapping(names: Iterable[str]) -> dict[str, str]:
     """Return the property by which Delta takes names that Parquet cannot have."""
     return _MAPPING if any(_UNMAPPED & set(name) for name in names) else {}
