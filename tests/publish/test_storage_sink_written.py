@@ -89,6 +89,25 @@ def test_what_is_written_makes_the_same_tables(
     assert json.loads((tmp_path / "copy" / "metadata").read_text()) == {"checkpoint-ts": tso(12)}
 
 
+def test_files_are_as_large_as_they_may_be(spark: SparkSession, tmp_path: Path) -> None:
+    source = StorageSinkFolder(tmp_path / "source")
+    source.schema(1, "t", _COLUMNS, _CREATE, 3)
+    rows = [("I", n, (n, "x" * 20_000)) for n in range(2, 130)]
+    source.rows(1, "t", 1, *rows)
+    config = tmp_path / "feed.toml"
+    config.write_text(
+        '[sink]\ndate-separator = "none"\n[sink.cloud-storage-config]\nfile-size = 5\n'
+        "[sink.csv]\ninclude-commit-ts = true\noutput-field-header = true\n"
+    )
+    uri = f"file://{tmp_path}/copy?protocol=csv"
+    tidecast.convert(f"file://{source.root}?protocol=csv", uri, config=str(config), spark=spark)
+    files = sorted((tmp_path / "copy" / "shop" / "t" / str(tso(1))).glob("CDC*.csv"))
+    lines = [file.read_bytes().decode().split("\r\n")[:-1] for file in files]
+    assert [len(part) for part in lines] == [53, 53, 25]  # a MiB, which is the least, has 52 rows
+    assert {part[0].partition(",")[0] for part in lines} == {'"ticdc-meta$operation"'}
+    assert [line.split(",")[4] for part in lines for line in part[1:]] == [str(n) for n in range(2, 130)]
+
+
 @pytest.mark.unit
 @pytest.mark.parametrize("protocol", ["csv", "canal-json"])
 def test_a_table_whose_number_is_not_told_has_no_folder_by_it(protocol: str) -> None:
@@ -135,6 +154,9 @@ def test_settings_of_files_have_an_effect_there_alone() -> None:
         ("file:///f?protocol=csv&layout=topics", {}, "no layout of topics"),
         ("file:///f?protocol=csv", {"sink": {"date-separator": "week"}}, "date-separator 'week' is none of"),
         ("file:///f?protocol=csv", {"sink": {"csv": {"quote": "''"}}}, "more than one character"),
+        ("file:///f?protocol=csv&file-size=64MB", {}, "file-size is a number above 0, and not 64MB"),
+        ("file:///f?protocol=csv&worker-count=0", {}, "worker-count is a number above 0, and not 0"),
+        ("file:///f?protocol=csv&flush-interval=5", {}, "flush-interval: "),
     ],
 )
 def test_wrong_settings_are_refused(uri: str, file: dict[str, object], why: str) -> None:

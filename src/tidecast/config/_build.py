@@ -33,7 +33,7 @@ from tidecast.routing import (
     check_event_filters,
     check_target,
 )
-from tidecast.topics import DATE_SEPARATORS, FileNames, KafkaOptions, WritableTopics, open_sink_folder, open_topics
+from tidecast.topics import DATE_SEPARATORS, KafkaOptions, SinkFiles, WritableTopics, open_sink_folder, open_topics
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ _NAME = r"[A-Za-z0-9._\-]*"
 _TOPIC = re.compile(rf"{_NAME}(\{{schema\}})?({_NAME}\{{table\}})?{_NAME}")
 _ONE_TABLE_TOPIC = re.compile(rf"{_NAME}(\{{schema\}}{_NAME}\{{table\}}{_NAME})?")
 _INDEX_DIGITS = range(6, 21)
+_FILE_SIZES = range(1 << 20, (1 << 29) + 1)
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+", re.ASCII)
 
 _IN_SINK = (
@@ -111,8 +112,8 @@ class ChangefeedConfig:
             return open_topics(self.place)
         suffix = protocol_named(self.protocol).files
         digits = index_digits(self.sink.file_index_digit)
-        names = FileNames(suffix, self.csv.terminator, self.sink.date_separator or "day", digits, zone)
-        return open_sink_folder(self.place, names)
+        date, size = self.sink.date_separator or "day", file_size(self.storage("file-size"))
+        return open_sink_folder(self.place, SinkFiles(suffix, self.csv.terminator, date, digits, size, zone))
 
     @property
     def large_message_handle(self) -> LargeMessageHandle:
@@ -179,7 +180,12 @@ NO_HANDLE_KEY = "output-handle-key adds a field to lines that is neither written
 
 def index_digits(said: int | None) -> int:
     """Return how many digits the index of a data file has: as configured, else TiCDC's default."""
-    return said if said is not None and said in _INDEX_DIGITS else FileNames.file_index_digit
+    return said if said is not None and said in _INDEX_DIGITS else SinkFiles.file_index_digit
+
+
+def file_size(said: str) -> int:
+    """Return the bytes of a data file: as configured, within TiCDC's bounds, else its default."""
+    return min(max(int(said), _FILE_SIZES[0]), _FILE_SIZES[-1]) if said else SinkFiles.file_size
 
 
 def load_config(
@@ -430,6 +436,13 @@ def _wrong_files(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[t
         if not protocol.topics:
             yield code, f"protocol {protocol.name} is for a storage sink, which has no layout of topics"
         return
+    for name in ("file-size", "worker-count"):
+        if (said := config.storage(name)) and not (said.isdecimal() and int(said)):
+            yield "CDC:ErrStorageSinkInvalidConfig", f"{name} is a number above 0, and not {said}"
+    try:
+        parse_duration(config.storage("flush-interval") or "5s")
+    except ValueError as error:
+        yield "CDC:ErrStorageSinkInvalidConfig", f"flush-interval: {error}"
     try:
         checked_format(config.csv)
     except ConfigError as error:

@@ -40,7 +40,7 @@ from tidecast.topics._packing import (
 from tidecast.topics._sink_listing import is_storage_sink
 from tidecast.topics._sink_positions import files_by_table, is_of_storage_sink
 from tidecast.topics._storage_sink import StorageSink
-from tidecast.topics._write_sink import DATE_SEPARATORS, FileNames
+from tidecast.topics._write_sink import DATE_SEPARATORS, SinkFiles
 from tidecast.topics._written import check_written, count_rows
 
 __all__ = [
@@ -49,7 +49,6 @@ __all__ = [
     "Counts",
     "DeadLetter",
     "DeadLetters",
-    "FileNames",
     "FileTopics",
     "Int64",
     "KafkaOptions",
@@ -57,6 +56,7 @@ __all__ = [
     "ReadableTopics",
     "Records",
     "RecordsHere",
+    "SinkFiles",
     "Spans",
     "StorageSink",
     "TopicInfo",

@@ -11,7 +11,7 @@ from tidecast.storage import path_of
 from tidecast.topics._base import Topics
 from tidecast.topics._files import FileTopics
 from tidecast.topics._kafka_options import KafkaOptions
-from tidecast.topics._write_sink import FileNames, StorageSinkWriter
+from tidecast.topics._write_sink import SinkFiles, StorageSinkWriter
 
 
 def open_topics(place: Place) -> Topics:
@@ -28,9 +28,9 @@ def open_topics(place: Place) -> Topics:
     return _OPENERS[place.scheme](place)
 
 
-def open_sink_folder(place: Place, names: FileNames) -> StorageSinkWriter:
+def open_sink_folder(place: Place, files: SinkFiles) -> StorageSinkWriter:
     """Return the folder of a storage sink at a place, to be written."""
-    return StorageSinkWriter(path_of(place), names)
+    return StorageSinkWriter(path_of(place), files)
 
 
 def _files(place: Place) -> Topics:

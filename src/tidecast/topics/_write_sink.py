@@ -45,13 +45,17 @@ DATE_SEPARATORS = {"none": "", "day": "%Y-%m-%d", "month": "%Y-%m", "year": "%Y"
 
 
 @dataclass(frozen=True)
-class FileNames:
-    """How a storage sink names its files, by TiCDC's names; `zone` is the server's time zone, for dates."""
+class SinkFiles:
+    """The files of a storage sink, by TiCDC's names; `zone` is the server's time zone, for dates.
+
+    `file_size` is how many bytes a data file has at most, as far as its rows are as long as most.
+    """
 
     suffix: str
     terminator: str = "\r\n"
     date_separator: str = "day"
     file_index_digit: int = 20
+    file_size: int = 64 << 20
     zone: str = "UTC"
 
     @property
@@ -65,7 +69,7 @@ class StorageSinkWriter:
     """A folder that is written as TiCDC's storage sink writes it. Topics are the folders of table versions."""
 
     path: AnyPath
-    names: FileNames
+    files: SinkFiles
 
     @property
     def where(self) -> str:
@@ -104,12 +108,12 @@ class StorageSinkWriter:
         whole_file = F.coalesce(F.col("key").startswith(F.lit(_FILE)), F.lit(False))
         files = self._whole_files(frame.where(whole_file))
         rows = frame.where(~whole_file)
-        ranges, placed = counted(rows)
+        ranges, placed, length = counted(rows)
         staging = self.path / f"{STAGING}{uuid.uuid4().hex}"
         make_folder(self.path)
         try:
             if ranges:
-                self._stage(placed, sorted(ranges), staging)
+                self._stage(placed, sorted(ranges), staging, max(1, int(self.files.file_size // max(1, length))))
             self._adopt(staging, [(topic, rows) for (topic, _, _), rows in sorted(ranges.items())], files)
         finally:
             remove_tree(staging, ignore_errors=True)
@@ -123,15 +127,18 @@ class StorageSinkWriter:
             for row in once.collect()
         }
 
-    def _stage(self, placed: DataFrame, ranges: list[tuple[str, int, int]], staging: AnyPath) -> None:
+    def _stage(self, placed: DataFrame, ranges: list[tuple[str, int, int]], staging: AnyPath, most: int) -> None:
+        """Write the rows of each range to a folder of its own, in files of at most so many rows."""
         kinds = {"topic": pa.string(), "range": pa.int32(), "file": pa.int32()}
         known = [(topic, number, file) for file, (topic, _, number) in enumerate(ranges)]
         named = placed.join(F.broadcast(small_table(placed.sparkSession, known, kinds)), ["topic", "range"])
-        first = F.row_number().over(Window.partitionBy("file").orderBy("sequence")) == 1
-        header = F.concat(F.col("key"), F.lit(self.names.terminator.encode()), F.col("value"))
+        row = F.row_number().over(Window.partitionBy("file").orderBy("sequence"))
+        first = (row - 1) % most == 0
+        header = F.concat(F.col("key"), F.lit(self.files.terminator.encode()), F.col("value"))
         line = F.when(first & (F.octet_length("key") > 0), header).otherwise(F.col("value"))
         lines = named.select("file", line.cast("string").alias("line"))
-        lines.write.partitionBy("file").option("lineSep", self.names.terminator).text(spark_output(staging))
+        writer = lines.write.partitionBy("file").option("maxRecordsPerFile", most)
+        writer.option("lineSep", self.files.terminator).text(spark_output(staging))
 
     def _adopt(self, staging: AnyPath, ranges: list[tuple[str, int]], files: Mapping[str, bytes]) -> None:
         """Put what was written where readers look for it, by table version."""
@@ -141,8 +148,9 @@ class StorageSinkWriter:
                 version = schema_version(path.rpartition("/")[2]) or 0
                 steps.append((version, 0, partial(self._new, path, content)))
         for number, (topic, rows) in enumerate(ranges):
-            written = [one.path for one in entries(staging / f"file={number}") if one.name.startswith("part-")]
-            if self.names.terminator.endswith("\n") and (ends := sum(map(count_lines, written))) < rows:
+            there = [one for one in entries(staging / f"file={number}") if one.name.startswith("part-")]
+            written = [one.path for one in sorted(there, key=lambda one: (len(one.name), one.name))]
+            if self.files.terminator.endswith("\n") and (ends := sum(map(count_lines, written))) < rows:
                 check_written(rows, ends, self.path)  # more are in values
             version = int(topic.rpartition("/")[2])
             steps.append((version, 1, partial(self._append, topic, written)))
@@ -160,14 +168,14 @@ class StorageSinkWriter:
 
     def _append(self, topic: str, written: list[AnyPath]) -> None:
         """Give data files the next names in today's folder, and then name the last one in its index."""
-        date = self.names.date
+        date = self.files.date
         folder = below(self.path, f"{topic}/{date}" if date else topic)
         make_folder(folder / META)
         index = folder / META / "CDC.index"
         last = _last_index(index)
         for file in written:
             last += 1
-            name = f"CDC{last:0{self.names.file_index_digit}}.{self.names.suffix}"
+            name = f"CDC{last:0{self.files.file_index_digit}}.{self.files.suffix}"
             move(file, folder / name)
             sync_folder(folder)
             replace_file(index, f"{name}\n".encode())
