@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from golden_data import lines
 
-from tidecast.model import DataType, InvalidSchema, Kind
+from tidecast.model import Column, DataType, InvalidSchema, Kind, TableSchema
 from tidecast.protocols._schema_file import read_schema_file, schema_checksum, schema_files, write_schema_file
 from tidecast.protocols.debezium._schema import form
 
@@ -83,6 +83,15 @@ def test_a_time_without_a_scale_has_no_digits_after_the_point() -> None:
     ]
     # Debezium shows milliseconds of these, but microseconds where digits are unknown.
     assert form(kinds[0]).name == "io.debezium.time.Timestamp"
+
+
+def test_a_time_of_unknown_digits_is_written_with_all() -> None:
+    columns = (Column("at", DataType("datetime")), Column("at0", DataType("datetime", length=19)))
+    _, text = write_schema_file(TableSchema("d", "t", 0, 1, columns))
+    assert json.loads(text)["TableColumns"] == [
+        {"ColumnName": "at", "ColumnType": "DATETIME", "ColumnScale": "6"},
+        {"ColumnName": "at0", "ColumnType": "DATETIME"},
+    ]
 
 
 def test_virtual_columns_are_left_out_as_rows_do_not_have_them() -> None:

@@ -20,7 +20,15 @@ from tidecast.model._events import (
 )
 from tidecast.model._history import InvalidSchema, SchemaHistory, checked
 from tidecast.model._schema import Column, Index, SchemaKey, TableSchema, sanitize
-from tidecast.model._types import MAX_DECIMAL_PRECISION, DataType, Kind, bit_width, spark_type, usual_length
+from tidecast.model._types import (
+    MAX_DECIMAL_PRECISION,
+    DataType,
+    Kind,
+    bit_width,
+    spark_type,
+    usual_length,
+    with_digits,
+)
 
 __all__ = [
     "ALTER_EVENTS",
@@ -65,4 +73,5 @@ __all__ = [
     "to_datetime",
     "usual_length",
     "with_commit_ts",
+    "with_digits",
 ]

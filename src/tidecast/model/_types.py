@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyspark.sql import types as T
@@ -128,6 +128,12 @@ def usual_length(data_type: DataType) -> int:
         case Kind.JSON:
             return 2**32 - 1
     return 0
+
+
+def with_digits(data_type: DataType) -> DataType:
+    """Return a type as others are told of it: with six digits after the point where nobody knows how many."""
+    timed = data_type.kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+    return replace(data_type, decimal=6) if timed and not (data_type.length or data_type.decimal) else data_type
 
 
 def _fraction(data_type: DataType) -> int:

@@ -22,6 +22,7 @@ from tidecast.model import (
     checked,
     ddl_type,
     usual_length,
+    with_digits,
 )
 
 _HIDDEN = "_V$_"
@@ -90,7 +91,7 @@ def write_schema_file(
 
 def _members(column: Column, schema: TableSchema, *, ids: bool) -> dict[str, object]:
     """Return the members of a column in a schema file, without empty ones."""
-    data_type = column.data_type
+    data_type = with_digits(column.data_type)
     kind, name = data_type.kind, data_type.mysql_type.upper()
     sized = kind not in _UNSIZED
     told = {

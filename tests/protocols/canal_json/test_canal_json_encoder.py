@@ -101,6 +101,8 @@ def test_a_row_of_which_no_column_leaves_is_json_still(decoded: GoldenEvents) ->
         (DataType("decimal", length=10, decimal=2), "decimal(10,2)"),
         (DataType("decimal", length=10, unsigned=True), "decimal(10,0) unsigned"),
         (DataType("decimal", unsigned=True), "decimal unsigned"),  # of a source that does not tell its digits
+        (DataType("time", length=10), "time"),
+        (DataType("time"), "time(6)"),
     ],
 )
 def test_a_whole_type_has_the_digits_that_are_known(data_type: DataType, shown: str) -> None:

@@ -262,6 +262,17 @@ def test_a_bootstrap_of_all_partitions_counts_once(encoding: Any) -> None:
     assert {*reader.decoder.schemas} == {schema.key}
 
 
+@pytest.mark.parametrize("encoding", ["json", "avro"])
+def test_times_of_unknown_digits_are_told_with_all(encoding: Any) -> None:
+    kinds = (DataType("datetime"), DataType("time"), DataType("datetime", length=19), DataType("time", length=13))
+    schema = TableSchema("shop", "orders", 7, 9, tuple(Column(f"c{n}", kind) for n, kind in enumerate(kinds)))
+    messages = batch([(None, encode_bootstrap(schema, SimpleOptions(encoding), 1))])
+    said_by = SimpleReader(DecodeOptions()).controls(messages.append_column("offset", pa.array(np.arange(1))))
+    ((_, told),) = said_by.bootstraps
+    shown = [(column.data_type.length, column.data_type.decimal) for column in told.schema.columns]
+    assert shown == [(26, 6), (17, 6), (19, 0), (13, 2)]
+
+
 def test_a_row_that_claims_to_be_a_bootstrap_is_rejected() -> None:
     messages = batch([(None, in_json(type="BOOTSTRAP", data=ROW)), (None, in_json(type="BOOTSTRAP", tableSchema=None))])
     said = SimpleReader(DecodeOptions()).controls(messages.append_column("offset", pa.array(np.arange(2))))

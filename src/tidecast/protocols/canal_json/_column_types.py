@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tidecast.model import DataType, Kind
+from tidecast.model import DataType, Kind, with_digits
 from tidecast.values import TEXT, to_numpy
 
 _INTEGERS = {"tinyint": -6, "smallint": 5, "mediumint": 4, "int": 4, "bigint": -5}
@@ -62,6 +62,7 @@ def mysql_type(data_type: DataType, *, whole: bool) -> str:
 
 
 def _arguments(data_type: DataType, name: str) -> str:
+    data_type = with_digits(data_type)
     kind, length, digits = data_type.kind, data_type.length, data_type.decimal
     match kind:
         case Kind.INTEGER:

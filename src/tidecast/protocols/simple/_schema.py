@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from tidecast.model import Column, DataType, Index, Kind, TableSchema, usual_length
+from tidecast.model import Column, DataType, Index, Kind, TableSchema, usual_length, with_digits
 
 _SIGNED_OR_NOT = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.YEAR, Kind.BIT)
 _WITHOUT_SCALE = (Kind.FLOAT, Kind.DOUBLE)
@@ -75,6 +75,7 @@ def _base(data_type: DataType) -> dict[str, Any]:
 
 
 def _json_type(data_type: DataType) -> dict[str, Any]:
+    data_type = with_digits(data_type)
     optional = {
         "length": data_type.length or usual_length(data_type),
         "decimal": 0 if data_type.kind in _WITHOUT_SCALE else data_type.decimal,
@@ -86,6 +87,7 @@ def _json_type(data_type: DataType) -> dict[str, Any]:
 
 
 def _avro_type(data_type: DataType) -> dict[str, Any]:
+    data_type = with_digits(data_type)
     kind = data_type.kind
     numeric = kind in _SIGNED_OR_NOT
     return _base(data_type) | {
