@@ -12,9 +12,12 @@ from tidecast._errors import ConfigError
 from tidecast._uri import SINK_PARAMETERS, local_path, parse_place, redact_uri
 from tidecast.config import (
     ChangefeedConfig,
+    build_config,
     default_replica_config,
+    file_content,
     load_config,
     merge_replica_configs,
+    read_replica_config,
     without_effect,
 )
 from tidecast.config._build import _PARAMETERS
@@ -822,3 +825,13 @@ def test_settings_that_do_nothing_here_are_named() -> None:
         "sink.send-all-bootstrap-at-start",
     ]
     assert without_effect(default_replica_config()) == []
+
+
+def test_a_file_that_is_sent_through_the_api_asks_for_start_ts_all_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "feed.toml"
+    file.write_text("[sink.debezium]\ninclude-start-ts = true\n")
+    sent = merge_replica_configs(default_replica_config(), read_replica_config(file))
+    assert sent["sink"]["debezium"] == {"output_old_value": True, "include_start_ts": True}
+    assert "include_start_ts" not in default_replica_config()["sink"]["debezium"]
+    with pytest.raises(ConfigError, match="debezium-include-start-ts cannot be applied"):
+        build_config("kafka://127.0.0.1:9092/topic?protocol=debezium", file_content(sent))

@@ -25,7 +25,7 @@ from tidecast.config._build import (
     tables_of,
     validate_file,
 )
-from tidecast.config._file import DURATION, Changefeed, CodecConfig, Debezium, Sink
+from tidecast.config._file import DURATION, Changefeed, CodecConfig, Sink
 from tidecast.routing import Dispatcher, Filter
 
 _NAMES: dict[tuple[type[ConfigModel], str], str | None] = {
@@ -38,7 +38,6 @@ _NAMES: dict[tuple[type[ConfigModel], str], str | None] = {
     (Sink, "case_sensitive"): None,
     (Sink, "force_replicate"): None,
     (Sink, "integrity"): None,
-    (Debezium, "include_start_ts"): None,
     (CodecConfig, "output_row_key"): None,
     (Changefeed, "sql_mode"): None,
 }

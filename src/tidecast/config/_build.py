@@ -139,7 +139,7 @@ class ChangefeedConfig:
         return CodecOptions(
             **self.codec.model_dump(exclude={"max_batch_size", "output_row_key"}),
             debezium_disable_schema=self.sink.debezium_disable_schema,
-            debezium_include_start_ts=self.sink.debezium.include_start_ts,
+            debezium_include_start_ts=bool(self.sink.debezium.include_start_ts),
             debezium_output_old_value=self.sink.debezium.output_old_value,
             content_compatible=self.sink.content_compatible,
             only_output_updated_columns=self.sink.only_output_updated_columns,

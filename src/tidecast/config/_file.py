@@ -122,7 +122,7 @@ class Debezium(ConfigModel):
     """`[sink.debezium]`."""
 
     output_old_value: bool = True
-    include_start_ts: bool = False
+    include_start_ts: bool | None = None
 
 
 class Open(ConfigModel):
