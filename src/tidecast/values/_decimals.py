@@ -14,6 +14,7 @@ _PLAIN_SCALE = 6
 """Up to which scale Arrow writes no decimal with an exponent."""
 _WIDTH = 16
 _EXACT = Context(prec=100)
+_MOST_DIGITS = 65
 
 
 def decimal_text(column: pa.Array) -> pa.Array:
@@ -42,9 +43,10 @@ def decimal_text(column: pa.Array) -> pa.Array:
 def decimal_of_bytes(data: pa.Array, precision: int, scale: int) -> pa.Array:
     """Return the decimals whose unscaled numbers are these big-endian two's complements.
 
-    Out: decimal128, or text beyond 38 digits. Null for an empty number, and for one with more digits than `precision`.
+    Out: decimal128, or text beyond 38 digits and where `precision` is 0, as nobody knows it. Null for an empty number,
+    and for one with more digits than `precision`.
     """
-    if precision > pa.decimal128(38).precision:
+    if not 0 < precision <= pa.decimal128(38).precision:
         return pa.array([_wide_text(value, precision, scale) for value in data.to_pylist()], TEXT)
     length = np.asarray(pc.fill_null(pc.binary_length(data), 0))
     source, offsets = content_of(data)
@@ -76,7 +78,7 @@ def _wide_text(value: bytes | None, precision: int, scale: int) -> str | None:
     if not value:
         return None
     unscaled = int.from_bytes(value, "big", signed=True)
-    if abs(unscaled) >= 10**precision:
+    if abs(unscaled) >= 10 ** (precision or _MOST_DIGITS):
         return None
     return format(Decimal(unscaled).scaleb(-scale, _EXACT), "f")
 

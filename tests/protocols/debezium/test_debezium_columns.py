@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,8 @@ from hypothesis import strategies as st
 from tidecast.protocols import DecodeOptions, RoutedTable
 from tidecast.protocols.debezium import DebeziumEncoder, DebeziumOptions
 from tidecast.protocols.debezium._columns import DebeziumDecoder
+from tidecast.protocols.debezium._decode_schema import column_field
+from tidecast.protocols.debezium._field_columns import read_column
 from tidecast.protocols.debezium._read import DebeziumReader
 from tidecast.values import to_numpy
 
@@ -187,3 +190,29 @@ def test_a_message_that_cannot_be_used_tells_why(payload: object, words: str) ->
     reader = DebeziumReader(DecodeOptions(ordered=True, zone=ZONE))
     (found,) = said(reader.decoder.decode(with_offsets([(b"{}", json.dumps(payload).encode())]))).values()
     assert found[1] == words
+
+
+DECIMAL = {"type": "bytes", "optional": True, "name": "org.apache.kafka.connect.data.Decimal", "field": "c"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "default"),
+    [
+        (DECIMAL | {"parameters": {"scale": "2", "connect.decimal.precision": "10"}, "default": "AJY="}, "1.50"),
+        (DECIMAL | {"parameters": {"scale": "30"}, "default": "/w=="}, "-0.000000000000000000000000000001"),
+        ({"type": "bytes", "optional": True, "default": "YWI=", "field": "c"}, "ab"),
+        ({"type": "bytes", "optional": True, "default": "/w==", "field": "c"}, None),  # no text
+        ({"type": "string", "optional": True, "default": "YWI=", "field": "c"}, "YWI="),
+    ],
+)
+def test_defaults_of_debezium_come_as_bytes_where_values_do(schema: dict[str, Any], default: str | None) -> None:
+    column = column_field(schema).column
+    assert (column.default, column.default_known) == (default, default is not None)
+
+
+def test_a_decimal_whose_digits_nobody_counts_is_read() -> None:
+    """As Debezium's own connector writes BIGINT UNSIGNED in its mode `precise`."""
+    field = column_field(DECIMAL | {"parameters": {"scale": "0"}})
+    most = base64.b64encode(bytes(28)[:-1] + b"\1").decode()
+    cells = read_column(field, ["AP//////////", "/w==", None, most, base64.b64encode(b"\1" * 28).decode(), ""])
+    assert cells.values.to_pylist() == ["18446744073709551615", "-1", None, "1", None, None]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tidecast.model import Index, InvalidSchema, Op, Reason, TableSchema, checked
 from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion
 from tidecast.protocols.debezium._decode_schema import Field, MoreAfterEnd, fields_of, read_block
-from tidecast.protocols.debezium._field_columns import read_column, readable
+from tidecast.protocols.debezium._field_columns import read_column
 from tidecast.protocols.debezium._known import UNPLACED, Chosen, Known
 from tidecast.protocols.debezium._parse import SNAPSHOT, Said, parse
 from tidecast.values import row_type
@@ -142,9 +142,6 @@ def _found(group: _Group, versions: Sequence[TableSchema], begun: int) -> _Found
     except InvalidSchema as invalid:
         why = str(invalid)
         return reason, lambda said: why
-    unreadable = [f.column.name for f in fields if not readable(f)]
-    if unreadable:
-        return reason, lambda said: f"column {unreadable[0]} is a decimal of an unknown number of digits"
     if {*(group.keys or ())} != {*schema.handle_key}:
         key = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=group.keys or ())
         schema = replace(schema, indexes=(key,) if group.keys else ())

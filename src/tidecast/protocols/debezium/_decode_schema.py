@@ -11,7 +11,7 @@ import datetime as dt
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, Statement, TableSchema, usual_length
@@ -62,6 +62,7 @@ _TYPES = {
 """The MySQL type that holds all values of a form, where the extension does not tell the real one."""
 
 _INT64_MAX = float(2**63 - 1)
+_EXACT = Context(prec=100)
 _MICRO = "io.debezium.time.MicroTimestamp"
 _UNKNOWN_DIGITS = -1
 """The length of a FLOAT(M,D) whose M is not known."""
@@ -136,11 +137,14 @@ def column_field(field: dict[str, Any]) -> Field:
     default = field.get("default")
     if data_type.mysql_type == "bigint" and default is not None and float(default) > _INT64_MAX:
         data_type = replace(data_type, unsigned=True)
+    known = True
     if default is not None:
         default = default * 1000 if shape.name == CONNECT_TIME else default
-        read = _DEFAULTS.get(data_type.kind)
+        read = _OF_BYTES.get(data_type.kind) if shape.type == "bytes" else None
+        read = read or _DEFAULTS.get(data_type.kind)
         default = read(data_type, default) if read else str(default)
-    return Field(Column(field["field"], data_type, field.get("optional", False), default), shape)
+        known = default is not None
+    return Field(Column(field["field"], data_type, field.get("optional", False), default, default_known=known), shape)
 
 
 def _data_type(shape: Form, tidb_type: str | None) -> DataType:
@@ -199,7 +203,7 @@ def _time(data_type: DataType, default: Any) -> str:
     return ("-" if default < 0 else "") + text + (f".{fraction:06}" if fraction else "")
 
 
-_DEFAULTS: dict[Kind, Callable[[DataType, Any], str | int]] = {
+_DEFAULTS: dict[Kind, Callable[[DataType, Any], str | int | None]] = {
     **dict.fromkeys((Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL), _number),
     Kind.BIT: _bits,
     Kind.DATE: _date,
@@ -207,6 +211,25 @@ _DEFAULTS: dict[Kind, Callable[[DataType, Any], str | int]] = {
     Kind.TIMESTAMP: _timestamp,
     Kind.TIME: _time,
 }
+
+
+def _decimal_bytes(data_type: DataType, default: str) -> str:
+    unscaled = int.from_bytes(base64.b64decode(default), "big", signed=True)
+    return format(Decimal(unscaled).scaleb(-data_type.decimal, _EXACT), "f")
+
+
+def _binary(data_type: DataType, default: str) -> str | None:
+    try:
+        return base64.b64decode(default).decode()
+    except UnicodeDecodeError:  # which the model cannot hold
+        return None
+
+
+_OF_BYTES: dict[Kind, Callable[[DataType, Any], str | int | None]] = {
+    Kind.DECIMAL: _decimal_bytes,
+    Kind.BINARY: _binary,
+}
+"""What reads defaults of columns whose values are bytes, where those are of another form than other columns'."""
 
 
 def read_table(

@@ -47,12 +47,6 @@ class Cells:
     bad: np.ndarray | None = None
 
 
-def readable(field: Field) -> bool:
-    """Tell whether a field's values can be read: the bytes of a decimal need to tell how many digits it has."""
-    data_type = field.column.data_type
-    return data_type.kind is not Kind.DECIMAL or field.form.type != "bytes" or data_type.length > 0
-
-
 def read_column(field: Field, raw: Sequence[Any]) -> Cells:
     """Return the values of a column, null where a row has none. In: what JSON shows of them."""
     kind = arrow_type(field.column.data_type)

@@ -9,7 +9,6 @@ from typing import Any
 
 from tidecast.protocols._avro_fields import PRIMITIVES, branches
 from tidecast.protocols.debezium._decode_schema import Field, column_field
-from tidecast.protocols.debezium._field_columns import readable
 from tidecast.protocols.debezium.avro._connect import connect_field, name_of, tells_default
 from tidecast.protocols.debezium.avro._values import takes
 from tidecast.registry import bounded_json
@@ -196,6 +195,4 @@ def _column(field: Json) -> Field | str:
         return f"its column {name} is of type {told}, which no column of TiDB has"
     if not takes(column):
         return f"its column {name} is a {column.column.data_type.mysql_type} and of Avro's type {connect['type']}"
-    if not readable(column):
-        return f"its column {name} is a decimal of an unknown number of digits"
     return replace(column, column=replace(column.column, default_known=tells_default(field)))
