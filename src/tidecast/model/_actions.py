@@ -44,7 +44,7 @@ _CLAUSES: dict[tuple[str, ...], Action] = {
     ("DROP", "FOREIGN"): Action(10, "drop foreign key"),
     **{("ADD", what): _CREATE_INDEX for what in ("UNIQUE", "INDEX", "KEY")},
     **{("DROP", what): _DROP_INDEX for what in ("INDEX", "KEY")},
-    ("RENAME", "INDEX"): Action(18, "rename index"),
+    **{("RENAME", what): Action(18, "rename index") for what in ("INDEX", "KEY")},
     ("ALTER", "INDEX"): Action(41, "alter index visibility"),
     ("ADD", "PARTITION"): Action(19, "add table partition"),
     ("DROP", "PARTITION"): Action(20, "drop table partition"),

@@ -150,6 +150,9 @@ class _Reader(Cursor):
 
     def statement(self) -> Statement:
         verb = self.word()
+        if verb == "TRUNCATE":
+            self.skip("TABLE")
+            return Statement(verb, "TABLE", self._name())
         modifiers = []
         while self.peek() not in _SUBJECTS and self.more():
             modifiers.append(self.word())
@@ -234,13 +237,11 @@ class _Reader(Cursor):
         if first in ("MODIFY", "CHANGE"):
             self.skip("COLUMN", "IF", "EXISTS")
             return (first, "COLUMN")
-        if first in ("ALTER", "DROP", "RENAME") and (second == "COLUMN" or not self._keyword()):
-            if first == "RENAME" and second != "COLUMN":
+        if first in ("ALTER", "DROP", "RENAME") and second not in _NO_COLUMN:
+            if first == "RENAME" and second != "COLUMN":  # TO and AS may be missing before the table's name
                 return (first,)
             self.skip("COLUMN", "IF", "EXISTS")
             return (first, "COLUMN")
-        if first == "RENAME" and second not in ("INDEX", "KEY"):  # TO and AS may be missing before the table's name
-            return (first,)
         self.skip(second)
         return (first, second)
 
@@ -289,9 +290,6 @@ class _Reader(Cursor):
     def _name(self) -> Name:
         first = self._text()
         return (first, self._text()) if self.skip(".") else (None, first)
-
-    def _keyword(self) -> bool:
-        return self.more() and bool(self.peek())
 
     def _text(self) -> str:
         return self.next().text

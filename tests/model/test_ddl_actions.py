@@ -1,0 +1,43 @@
+"""What a statement does, also where MySQL leaves words out that TiDB prints."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidecast.model import ddl_action, read_statement
+
+
+@pytest.mark.parametrize(
+    ("sql", "event"),
+    [
+        ("TRUNCATE TABLE `d`.`t`", "truncate table"),
+        ("TRUNCATE t", "truncate table"),
+        ("ALTER TABLE `t` DROP COLUMN `a`", "drop column"),
+        ("ALTER TABLE t DROP a", "drop column"),
+        ("ALTER TABLE t DROP a, DROP KEY k", "multi schema change"),
+        ("ALTER TABLE t DROP KEY k", "drop index"),
+        ("ALTER TABLE t DROP FOREIGN KEY k", "drop foreign key"),
+        ("ALTER TABLE t DROP PARTITION p", "drop table partition"),
+        ("ALTER TABLE t ALTER a DROP DEFAULT", "set default value"),
+        ("ALTER TABLE t ALTER INDEX i INVISIBLE", "alter index visibility"),
+        ("ALTER TABLE t RENAME KEY i TO j", "rename index"),
+        ("ALTER TABLE t RENAME COLUMN a TO b", "modify column"),
+        ("ALTER TABLE t RENAME u", "rename table"),
+        ("ALTER TABLE t RENAME TO u", "rename table"),
+        ("ALTER TABLE `t` RENAME `u`", "rename table"),
+    ],
+)
+def test_the_event_of_a_statement(sql: str, event: str) -> None:
+    assert ddl_action(sql).event == event
+
+
+def test_a_truncate_names_its_table() -> None:
+    statement = read_statement("TRUNCATE `d`.`t`")
+    assert statement
+    assert (statement.verb, statement.subject, statement.name) == ("TRUNCATE", "TABLE", ("d", "t"))
+
+
+def test_a_default_is_read_without_the_word_column() -> None:
+    statement = read_statement("ALTER TABLE t ALTER a SET DEFAULT 5")
+    assert statement
+    assert statement.definitions["a"].default == "5"
