@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +15,12 @@ from growing_topic import ID
 from pyspark.sql import SparkSession
 
 import tidecast
-from tidecast.model import Column, DataType, TableSchema
+from tidecast.model import Column, DataType, Index, TableSchema
+from tidecast.protocols import RoutedTable
+from tidecast.publish._batch import OutgoingTable
 from tidecast.publish._bootstrap import INACTIVE_MS, Bootstraps
+from tidecast.publish._schema_events import SchemaEvents
+from tidecast.routing import TableRoutes
 
 ORDERS = TableSchema("shop", "orders", 1, 10, (Column("id", DataType("int")),))
 ALTERED = TableSchema("shop", "orders", 1, 20, (Column("id", DataType("bigint")),))
@@ -48,6 +54,41 @@ def test_a_schema_is_repeated_by_time_and_by_rows() -> None:
     rules.repeated(ALTERED, "t", NOW + 5000)
     assert rules.due(NOW + 6000) == []
     assert rules.due(NOW + 125_000) == [(ALTERED, "t")]
+
+
+def numbers(rules: Bootstraps, *versions: tuple[TableSchema, int]) -> list[int]:
+    """Return the numbers that versions of a table get in one batch. In: each with the place of its first row."""
+    batch: Any = SimpleNamespace(
+        events=SimpleNamespace(tables=()),
+        router=SimpleNamespace(routes=TableRoutes()),
+        routed=lambda schema: RoutedTable(schema, schema, "t"),
+    )
+    changes: list[Any] = [SimpleNamespace(schema=one, rows_from=at, of_key=False) for one, at in versions]
+    tables = [OutgoingTable(one, RoutedTable(one.schema, one.schema, "t"), 1) for one in changes]
+    nothing: Any = None
+    named = [one.source for one in SchemaEvents(batch, rules, nothing).named(tables)]
+    for schema in named:
+        rules.repeated(schema, "t", NOW)
+        rules.took(schema, "t", 1, NOW)
+    return [schema.version for schema in named]
+
+
+def test_a_number_stands_for_one_schema_also_in_later_batches() -> None:
+    plain = replace(PLAIN, version=0)
+    other = replace(plain, columns=(*plain.columns, Column("v", DataType("int"))))
+    rules = Bootstraps(120, 100)
+    assert numbers(rules, (plain, 0), (other, 5)) == [1, 6], "a source that tells none: the place of the first row"
+    assert numbers(rules, (other, 9), (plain, 12)) == [6, 13]
+
+    rekeyed = replace(PLAIN, indexes=(Index("PRIMARY", True, True, False, ("id",)),))
+    second = replace(other, version=2)
+    rules = Bootstraps(120, 100)
+    assert numbers(rules, (PLAIN, 0), (rekeyed, 3)) == [1, 2], "a registry, where the key has a schema of its own"
+    assert numbers(rules, (rekeyed, 5), (second, 7)) == [2, 3]
+
+    rules = Bootstraps(120, 100)
+    tso = 1_700_000_000_000 << 18
+    assert numbers(rules, (replace(plain, version=tso), 0), (replace(plain, version=tso + 9), 1)) == [tso, tso + 9]
 
 
 def test_a_quiet_table_is_forgotten() -> None:

@@ -85,10 +85,10 @@ class Bootstraps:
         table = self._tables.get(table_key(schema))
         return table is not None and schema.version in table.versions
 
-    def number(self, schema: TableSchema) -> int | None:
-        """Return the version of a table's newest schema, if it is this one."""
+    def last(self, schema: TableSchema) -> TableSchema | None:
+        """Return the newest schema of the table that a schema is of."""
         table = self._tables.get(table_key(schema))
-        return table.schema.version if table and is_same(table.schema, schema) else None
+        return table.schema if table else None
 
     def newest(self) -> Mapping[tuple[str, str], int]:
         """Return the version of the newest schema of each table, by database and name."""

@@ -10,13 +10,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from tidecast._errors import TerminalError
-from tidecast.model import Ddl, SchemaKey, TableSchema
+from tidecast.model import Ddl, SchemaKey, TableSchema, compose
 from tidecast.protocols import protocol_named
 from tidecast.publish._batch import Batch, OutgoingTable, Stop, first_stop
 from tidecast.publish._bootstrap import Bootstraps, is_same, table_key
 from tidecast.publish._control_events import Control, TableTopics, ddl_topic, table_changes
 from tidecast.publish._fit import Fitting
 from tidecast.publish._order import row_sequence
+
+_FIRST_TSO = compose(1)
 
 
 def _version(schema: TableSchema) -> tuple[str, int]:
@@ -74,10 +76,11 @@ class SchemaEvents:
             rules.took(schema, topic, count)
 
     def named(self, tables: Sequence[OutgoingTable]) -> list[OutgoingTable]:
-        """Return table versions as rows name them: a number stands for one schema of a table.
+        """Return table versions as rows name them: a number stands for one schema of a table, also in later batches.
 
-        Sources without commit-ts may tell none: a version then has the place of its first row. An Avro delete shows the
-        schema of its key, which is no version of its table: it goes by the newest one.
+        A number of TiDB's does. That of a registry may not, as the table's key has a schema of its own there; and some
+        sources tell none: a version then has the place of its first row. An Avro delete shows the schema of its key,
+        which is no version of its table: it goes by the newest one.
         """
         batch, newest = self._batch, dict(self._rules.newest())
         for changes in batch.events.tables:
@@ -90,7 +93,12 @@ class SchemaEvents:
             schema, start = outgoing.source, outgoing.changes.rows_from
             if outgoing.changes.of_key:
                 return newest.get(schema.key[:2], schema.version)
-            found = schema.version or self._rules.number(schema) or (start or 0) + 1
+            found = schema.version
+            if found < _FIRST_TSO:
+                last = self._rules.last(schema)
+                if last:
+                    taken.setdefault(last.key, last)
+                found = last.version if last and is_same(last, schema) else found or (start or 0) + 1
             while not is_same(taken.setdefault((*schema.key[:2], found), schema), schema):
                 found += 1
             return found
