@@ -19,12 +19,14 @@ from golden_data import Line, lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidecast.model import Column, DataType
 from tidecast.protocols import DecodeOptions, RoutedTable
 from tidecast.protocols.debezium import DebeziumEncoder, DebeziumOptions
 from tidecast.protocols.debezium._columns import DebeziumDecoder
-from tidecast.protocols.debezium._decode_schema import column_field
+from tidecast.protocols.debezium._decode_schema import Field, column_field
 from tidecast.protocols.debezium._field_columns import read_column
 from tidecast.protocols.debezium._read import DebeziumReader
+from tidecast.protocols.debezium._schema import Form
 from tidecast.values import to_numpy
 
 ZONE = "Asia/Shanghai"
@@ -216,3 +218,34 @@ def test_a_decimal_whose_digits_nobody_counts_is_read() -> None:
     most = base64.b64encode(bytes(28)[:-1] + b"\1").decode()
     cells = read_column(field, ["AP//////////", "/w==", None, most, base64.b64encode(b"\1" * 28).decode(), ""])
     assert cells.values.to_pylist() == ["18446744073709551615", "-1", None, "1", None, None]
+
+
+@pytest.mark.parametrize(
+    ("digits", "shown", "expected"),
+    [
+        ((10, 2), 12.3, "12.30"),
+        ((10, 2), 99999999.99, "99999999.99"),
+        ((10, 2), 100000000, None),  # a wider column's, whose statement was not seen
+        ((10, 2), 500000000.0, None),
+        ((10, 2), 1.234, None),
+        ((20, 0), 12345678901234567000, "12345678901234567000"),
+        ((20, 0), 1e20, "99999999999999999999"),  # the double next to it
+        ((20, 0), 1.1e20, None),
+        ((38, 0), 1e300, None),
+        ((40, 1), -1e39, "-999999999999999999999999999999999999999.9"),
+        ((40, 1), 0.5, "0.5"),
+        ((40, 1), 1e300, None),
+        ((10, 2), float("nan"), None),  # as Avro may have it
+        ((0, 0), float("-inf"), None),
+        ((0, 0), 12.5, "12.5"),
+    ],
+)
+def test_a_decimal_that_comes_as_a_double_is_one_of_its_column(
+    digits: tuple[int, int], shown: float, expected: str | None
+) -> None:
+    length, decimal = digits
+    field = Field(Column("c", DataType("decimal", length=length, decimal=decimal)), Form("double"))
+    cells = read_column(field, [shown])
+    (value,) = cells.values.to_pylist()
+    assert (None if value is None else str(value)) == expected
+    assert (cells.bad is not None) == (expected is None)

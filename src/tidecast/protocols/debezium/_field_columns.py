@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
+from math import isfinite
 from types import NoneType
 from typing import Any
 
@@ -93,38 +94,26 @@ def _decimal(field: Field, raw: Sequence[Any]) -> pa.Array:
 
 
 def decimal_of_doubles(field: Field, raw: Sequence[float | None]) -> pa.Array:
-    """Return a DECIMAL column from the doubles nearest to its values."""
+    """Return a DECIMAL column from the doubles nearest to its values; null for any other double."""
     data_type = field.column.data_type
-    if 0 < data_type.length <= MAX_DECIMAL_PRECISION:
-        rounded = [_rounded(value, data_type.length, data_type.decimal) for value in raw]
+    finite = [v if v is not None and isfinite(v) else None for v in raw]
+    if not data_type.length:
+        return shortest_text(pa.array([v if v is None else float(v) for v in finite], pa.float64()))
+    rounded = [v if v is None else _nearest(v, data_type.length, data_type.decimal) for v in finite]
+    if data_type.length <= MAX_DECIMAL_PRECISION:
         return pa.array(rounded, arrow_type(data_type))
-    text = shortest_text(pa.array([v if v is None else float(v) for v in raw], pa.float64()))
-    if not (data_type.length and data_type.decimal):
-        return text
-    return pa.array([t if t is None else _padded(t, data_type.decimal) for t in text.to_pylist()], TEXT)
+    return pa.array([n if n is None else format(n, "f") for n in rounded], TEXT)
 
 
-def _padded(number: str, scale: int) -> str:
-    """Return a number's text with at least `scale` digits of fraction."""
-    whole, _, fraction = number.partition(".")
-    return f"{whole}.{fraction.ljust(scale, '0')}"
+def _nearest(value: float, digits: int, scale: int) -> Decimal | None:
+    """Return the decimal of so many digits that was rounded to a double, None where none was.
 
-
-def _unit(scale: int) -> Decimal:
-    return Decimal(1).scaleb(-scale)
-
-
-def _rounded(value: float | None, digits: int, scale: int) -> Decimal | None:
-    """Return the decimal that was rounded to a double, which may have taken a digit more."""
-    if value is None:
-        return None
-    number = Decimal(repr(value)).quantize(_unit(scale), ROUND_HALF_UP, _EXACT)
+    The double may be above all decimals that the column has.
+    """
+    number = Decimal(repr(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _EXACT)
     limit = Decimal(10**digits - 1).scaleb(-scale, _EXACT)
-    if abs(number) <= limit:
-        return number
-    if digits < MAX_DECIMAL_PRECISION and abs(number) >= Decimal(10 ** (digits + 1)).scaleb(-scale, _EXACT):
-        return None
-    return limit.copy_sign(number)
+    found = number if abs(number) <= limit else limit.copy_sign(number)
+    return found if float(found) == float(value) else None
 
 
 def _bytes(raw: Sequence[Any]) -> pa.Array:
