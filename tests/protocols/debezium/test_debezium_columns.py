@@ -249,3 +249,26 @@ def test_a_decimal_that_comes_as_a_double_is_one_of_its_column(
     (value,) = cells.values.to_pylist()
     assert (None if value is None else str(value)) == expected
     assert (cells.bad is not None) == (expected is None)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "form", "number", "expected"),
+    [
+        (DataType("datetime", length=19), "Timestamp", 1700000000000, "2023-11-14 22:13:20"),
+        (DataType("datetime", length=19), "Timestamp", 1700000000500, None),  # of a column with digits
+        (DataType("datetime", length=21, decimal=1), "Timestamp", 1700000000500, "2023-11-14 22:13:20.5"),
+        (DataType("datetime", length=21, decimal=1), "Timestamp", -1, None),
+        (DataType("datetime", length=24, decimal=4), "MicroTimestamp", 1700000000000100, "2023-11-14 22:13:20.0001"),
+        (DataType("datetime", length=24, decimal=4), "MicroTimestamp", 1700000000000010, None),
+        (DataType("time", length=10), "MicroTime", -1000000, "-00:00:01"),
+        (DataType("time", length=10), "MicroTime", -1500000, None),
+        (DataType("time", length=13, decimal=2), "MicroTime", -1500000, "-00:00:01.50"),
+    ],
+)
+def test_a_time_with_more_digits_than_its_column_is_none_of_it(
+    data_type: DataType, form: str, number: int, expected: str | None
+) -> None:
+    field = Field(Column("c", data_type), Form("int64", f"io.debezium.time.{form}"), digits=True)
+    cells = read_column(field, [number])
+    assert cells.values.to_pylist() == [expected]
+    assert (cells.bad is not None) == (expected is None)

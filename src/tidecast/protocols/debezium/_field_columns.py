@@ -162,13 +162,16 @@ def time_of(field: Field, number: pa.Array) -> pa.Array:
 
 
 def _fraction(part: np.ndarray, width: int, field: Field, *, always: bool) -> pa.Array:
-    """Return the fraction of a second with its point: as many digits as the column has, or all if they are unknown."""
+    """Return the fraction of a second with its point: as many digits as the column has, or all if they are unknown.
+
+    Null for a fraction with more digits than the column has.
+    """
     shown = field.column.data_type.decimal
-    if always and not shown:
-        return pa.array([""] * len(part), TEXT)
     digits = pc.utf8_lpad(pa.array(part).cast(TEXT), width, "0")
     text = joined([".", pc.utf8_slice_codeunits(digits, 0, shown) if always else digits], TEXT)
-    return text if always else pc.if_else(pa.array(part == 0), pa.scalar("", TEXT), text)
+    bare = np.full(len(part), not shown) if always else part == 0
+    text = pc.if_else(pa.array(bare), pa.scalar("", TEXT), text)
+    return null_where(text, part % 10 ** (width - shown) != 0) if always else text
 
 
 def timestamp_of(field: Field, text: pa.Array) -> pa.Array:
