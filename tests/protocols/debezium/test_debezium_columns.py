@@ -272,3 +272,8 @@ def test_a_time_with_more_digits_than_its_column_is_none_of_it(
     cells = read_column(field, [number])
     assert cells.values.to_pylist() == [expected]
     assert (cells.bad is not None) == (expected is None)
+
+
+def test_a_double_beyond_a_float_is_no_float() -> None:
+    cells = read_column(Field(Column("c", DataType("float", length=12)), Form("float")), [3.4e38, 1e39, None])
+    assert cells.values.to_pylist() == [3.3999999521443642e38, None, None]

@@ -81,9 +81,9 @@ def _integer(field: Field, raw: Sequence[Any]) -> pa.Array:
 
 
 def _real(field: Field, raw: Sequence[Any]) -> pa.Array:
-    return pa.array([v if v is None else float(v) for v in raw], pa.float64()).cast(
-        arrow_type(field.column.data_type), safe=False
-    )
+    doubles = pa.array([v if v is None else float(v) for v in raw], pa.float64())
+    value = doubles.cast(arrow_type(field.column.data_type), safe=False)
+    return null_where(value, valid(value) & ~np.isfinite(to_numpy(value)))
 
 
 def _decimal(field: Field, raw: Sequence[Any]) -> pa.Array:
