@@ -107,7 +107,7 @@ PUBLIC = {
     "tidecast.routing": """
         ColumnMatcher ColumnSelector Dispatcher EventFilter EventFilters Filter Partitions Router RoutingRules
         RowFilter TableFilter TableMatcher TableRoutes check_event_filters check_target column_selection filter_errors
-        target_name
+        target_name target_pattern
     """,
     "tidecast.config": """
         ChangefeedConfig build_config checked_replica_config completed_replica_config configured_source

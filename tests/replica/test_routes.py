@@ -12,6 +12,8 @@ from small_replica import SmallReplica
 
 import tidecast
 from tidecast.model import compose
+from tidecast.replica.tables import Routes
+from tidecast.replica.tables._route import Route
 
 _T0 = compose(1_700_000_000_000)
 _N, _M = ({**ID, "name": name, "nullable": True, "default": default} for name, default in (("n", None), ("m", "9")))
@@ -96,6 +98,42 @@ def test_a_table_gets_the_names_of_its_route(spark: SparkSession, tmp_path: Path
     assert replica.rows(table="all_of_shop_10/orders_shop_10") == [(1, 1)]
     journal = replica.rows("database", "table", "outcome", table="_tidecast/schema_changes")
     assert journal == [("all_of_shop_10", "orders_shop_10", "applied")]
+
+
+def test_a_truncation_of_one_shard_takes_no_row_of_another(spark: SparkSession, tmp_path: Path, config: Path) -> None:
+    """Also where the other one comes later, with rows from before the statement."""
+    words = ("lenient", "truncate-table=try_evolve")
+    replica = SmallReplica(spark, tmp_path, config=config, ddl=words, checkpoint=str(tmp_path / "checkpoint"))
+    replica.topic.grow(
+        [shard(1, 1, ID, _N), order(1, 2, 1, id=1, n=1), shard(1, 9, ID, _N, sql="TRUNCATE TABLE orders")]
+    )
+    (warning,) = replica.run().warnings
+    assert "several tables may become this one" in warning
+    replica.topic.grow([shard(2, 3, ID, _N), order(2, 4, 3, id=2, n=2), order(2, 10, 3, id=3, n=3)])
+    replica.run()
+    assert replica.rows(table="shop/orders") == [(1, 1), (2, 2), (3, 3)]
+    assert tidecast.compare(replica.topic.uri, str(replica.to), config=config, ddl=words, spark=spark).ok
+
+
+@pytest.mark.parametrize(
+    ("routes", "name", "merges"),
+    [
+        ([("shop_?.orders", "shop", "")], ("shop", "orders"), True),
+        ([("shop_?.orders", "shop", "")], ("shop", "others"), False),
+        ([("shop_*.*", "all_of_{schema}", "{table}_{schema}")], ("all_of_shop_1", "orders_shop_1"), False),
+        ([("d.*", "x", "")], ("x", "t"), False),
+        ([("d.*", "x", "t")], ("x", "t"), True),
+        ([("a.*", "x", ""), ("b.*", "x", "")], ("x", "t"), True),
+        ([("a.*", "x_{schema}", ""), ("b.*", "x_{schema}", "")], ("x_a", "t"), False),
+        ([("d.t", "x", "u")], ("x", "u"), False),
+    ],
+)
+def test_routes_tell_whether_tables_may_become_one(
+    routes: list[tuple[str, str, str]], name: tuple[str, str], merges: bool
+) -> None:
+    names = ("target-schema", "target-table")
+    made = (Route.model_validate({"matcher": [rule], **dict(zip(names, to, strict=True))}) for rule, *to in routes)
+    assert Routes(made).may_merge(name) is merges
 
 
 def test_a_name_that_is_none_is_refused_before_spark_starts(config: Path) -> None:

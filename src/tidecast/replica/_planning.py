@@ -149,8 +149,9 @@ class Planner:
             return known
         if not self.settled.events.has_commit_ts:
             return replace(known, objection=UNTIMED)
-        if len(self.settled.ready.sources(name)) > 1 or (there and has_several_sources(there.notes)):
-            return replace(known, objection="several tables become this one")
+        several = len(self.settled.ready.sources(name)) > 1 or (there and has_several_sources(there.notes))
+        if several or run.settings.routes.may_merge(name):
+            return replace(known, objection="several tables may become this one")
         if there is None or not has_rows:
             return found
         keys = run.applied.of(*name, T.StructType()) if run.applied else None

@@ -5,7 +5,7 @@ from tidecast.routing._matcher import ColumnMatcher, TableFilter, TableMatcher
 from tidecast.routing._partitions import Partitions
 from tidecast.routing._router import Router, column_selection
 from tidecast.routing._rules import ColumnSelector, Dispatcher, EventFilter, Filter, RoutingRules
-from tidecast.routing._target import TableRoutes, check_target, target_name
+from tidecast.routing._target import TableRoutes, check_target, target_name, target_pattern
 
 __all__ = [
     "ColumnMatcher",
@@ -26,4 +26,5 @@ __all__ = [
     "column_selection",
     "filter_errors",
     "target_name",
+    "target_pattern",
 ]

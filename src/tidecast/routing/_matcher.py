@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -77,6 +77,12 @@ class TableMatcher:
                 return rule.positive
         return False
 
+    @property
+    def only(self) -> tuple[str | None, str | None]:
+        """The schema, and the table, of all that the rules let in; None where there may be several."""
+        positive = [rule for rule in self._rules if rule.positive]
+        return _only(rule.schema for rule in positive), _only(rule.table for rule in positive)
+
     def matches_schema(self, schema: str) -> bool:
         """Tell whether the rules let any table of a schema in, as far as its name tells."""
         check_time()
@@ -84,6 +90,12 @@ class TableMatcher:
             if rule.schema.search(schema) and (rule.positive or rule.whole):
                 return rule.positive
         return False
+
+
+def _only(patterns: Iterable[Regexp]) -> str | None:
+    """Return the name that all of the patterns are, None where they are no plain names, or several."""
+    names = {pattern.name if isinstance(pattern, _Name) else None for pattern in patterns}
+    return names.pop() if len(names) == 1 else None
 
 
 class TableFilter(TableMatcher):

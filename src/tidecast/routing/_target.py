@@ -34,6 +34,14 @@ def target_name(expression: str, schema: str, table: str) -> str:
     return _PLACEHOLDER.sub(lambda found: names[found[1]], expression)
 
 
+def target_pattern(expression: str, schema: str | None, table: str | None) -> str:
+    """Return a regular expression of the names that an expression makes; None stands for a name that may be any."""
+    names = {"schema": schema, "table": table}
+    pieces = _PLACEHOLDER.split(expression)
+    texts = ((names[piece] if n % 2 else piece) for n, piece in enumerate(pieces))
+    return "".join(".*" if text is None else re.escape(text) for text in texts)
+
+
 class TableRoutes:
     """The dispatchers that give tables other names, of which the first that matches a table counts.
 

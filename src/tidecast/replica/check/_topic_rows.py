@@ -75,7 +75,8 @@ class TopicTables:
     ) -> Plan:
         timed, place = self.events.has_commit_ts, _Nowhere(self.spark, ".".join(name))
         schema_changes = ddl.get(name, [])
-        removing = [change for change in schema_changes if timed and carries_out(change, self.on_ddl)]
+        alone = len(self._ready.sources(name)) < 2 and not self.settings.routes.may_merge(name)
+        removing = [change for change in schema_changes if timed and alone and carries_out(change, self.on_ddl)]
         policy = Policy(OnError.DEAD_LETTER, OnMismatch.DEAD_LETTER, self.on_unrepresentable)
         return plan(
             place,

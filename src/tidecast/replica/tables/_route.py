@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from tidecast._config_model import ConfigModel, Many
 from tidecast.model import TableSchema
-from tidecast.routing import TableMatcher, check_target, target_name
+from tidecast.routing import TableMatcher, check_target, target_name, target_pattern
 
 Name = tuple[str, str]
 """A table's database and its name."""
@@ -32,10 +33,12 @@ class Routes:
     """
 
     def __init__(self, routes: Iterable[Route] = ()) -> None:
-        self._rules = [(TableMatcher(route.matcher), route) for route in routes]
-        for _, route in self._rules:
+        self._rules = list[tuple[TableMatcher, Name]]()
+        for route in routes:
             check_target("target-schema", route.target_schema)
             check_target("target-table", route.target_table)
+            target = route.target_schema or "{schema}", route.target_table or "{table}"
+            self._rules.append((TableMatcher(route.matcher), target))
 
     def schema(self, schema: TableSchema) -> TableSchema:
         """Return a version under the names of its target."""
@@ -45,8 +48,21 @@ class Routes:
     def name(self, database: str, table: str) -> tuple[str, str]:
         """Return the database and the table that a table becomes."""
         place = database, table
-        route = next((route for tables, route in self._rules if tables.matches(*place)), None)
-        if route is None:
-            return place
-        parts = route.target_schema or "{schema}", route.target_table or "{table}"
-        return target_name(parts[0], *place), target_name(parts[1], *place)
+        target = next((target for tables, target in self._rules if tables.matches(*place)), None)
+        return (target_name(target[0], *place), target_name(target[1], *place)) if target else place
+
+    def may_merge(self, name: Name) -> bool:
+        """Tell whether several tables of the source may become the one of a name, also some that have not come yet."""
+        ways = [(tables.only, target) for tables, target in self._rules if _may_make(tables, target, name)]
+        return len(ways) > 1 or any(_loses(only, target) for only, target in ways)
+
+
+def _may_make(tables: TableMatcher, target: Name, name: Name) -> bool:
+    patterns = (target_pattern(part, *tables.only) for part in target)
+    return all(re.fullmatch(pattern, part, re.S | re.I) for pattern, part in zip(patterns, name, strict=True))
+
+
+def _loses(only: tuple[str | None, str | None], target: Name) -> bool:
+    """Tell whether tables with different names get the same one."""
+    shown = "".join(target)
+    return any(name is None and part not in shown for name, part in zip(only, ("{schema}", "{table}"), strict=True))
