@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from avro_topic import INT, NUMBER, AvroTopic
@@ -28,13 +29,10 @@ def topic(tmp_path: Path) -> GrowingTopic:
     return GrowingTopic(tmp_path / "topic")
 
 
-def replicate(
-    spark: SparkSession, topic: GrowingTopic, folder: Path, *, resolved_only: bool = False
-) -> tidecast.Replicated:
+def replicate(spark: SparkSession, topic: GrowingTopic, folder: Path, **options: Any) -> tidecast.Replicated:
     """Apply what is new of a topic to the tables in a folder."""
     checkpoint = str(folder / "checkpoint")
-    to = str(folder / "tables")
-    return tidecast.replicate(topic.uri, to, checkpoint=checkpoint, resolved_only=resolved_only, spark=spark)
+    return tidecast.replicate(topic.uri, str(folder / "tables"), checkpoint=checkpoint, spark=spark, **options)
 
 
 def ids(spark: SparkSession, folder: Path, name: str = "t") -> list[int]:
@@ -155,6 +153,19 @@ def test_tables_are_found_as_they_were_at_one_time(
     said = json.loads(capsys.readouterr().out)
     assert (said["as_of"], said["sources"][0]["resolved_ts"]) == (_T0 + 3, _T0 + 2)
     assert [(t["table"], spark.sql(t["query"]).count()) for t in said["tables"]] == [("d.t", 1), ("d.u", 1)]
+
+
+def test_a_batch_with_a_statement_beyond_its_watermark_is_at_no_time(
+    spark: SparkSession, tmp_path: Path, topic: GrowingTopic
+) -> None:
+    topic.grow([ddl("CREATE TABLE t (id int primary key)", _T0, table(_T0, ID)), row(_T0 + 1, _T0, id=1)])
+    topic.grow([watermark(_T0 + 2)])
+    replicate(spark, topic, tmp_path)
+    topic.grow([watermark(_T0 + 3), ddl("TRUNCATE TABLE t", _T0 + 5, table(_T0, ID))])
+    replicate(spark, topic, tmp_path, ddl="evolve")
+    assert ids(spark, tmp_path) == []
+    found = tidecast.snapshot(str(tmp_path / "tables"), _T0 + 4, spark=spark)
+    assert (found.sources[0].resolved_ts, found.table("d.t").count()) == (_T0 + 2, 1)
 
 
 def test_what_has_no_commit_ts_cannot_wait(spark: SparkSession, tmp_path: Path) -> None:

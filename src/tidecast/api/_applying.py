@@ -195,7 +195,7 @@ class Checkpoint:
         """Return a batch as the ledger knows it."""
         named, now, timed = self.named(stream), batch.progress, batch.events.has_commit_ts
         return AppliedBatch(
-            named, now.checkpoint, now.batch, batch.moved, now.watermark, timed, batch.begun, batch.lost
+            named, now.checkpoint, now.batch, batch.moved, now.watermark, timed, batch.highest, batch.lost
         )
 
 

@@ -75,6 +75,12 @@ class Batch:
     lost: str | None = None
     begun: int | None = None
 
+    @property
+    def highest(self) -> int | None:
+        """A commit-ts that no schema change of it lies above, nor anything of earlier attempts; None for none."""
+        told = [change.commit_ts for change in self.events.ddl]
+        return max([*told, *([] if self.begun is None else [self.begun])], default=None)
+
 
 class TopicStream:
     """A topic as a source of batches; `folder` keeps what has been read of it.

@@ -56,8 +56,9 @@ _LATER = {"checkpoint": "string", "has_commit_ts": "boolean", "begun_ts": "bigin
 class AppliedBatch:
     """A batch of a source: its number in a checkpoint, the ends of what it read, and the resolved-ts it came to.
 
-    `offsets` has those ends that it moved, by `topic/partition` or file. `has_commit_ts`: see `Events`. Of earlier
-    attempts at this batch nothing lies above `begun_ts`. `lost` says which messages went before they were read.
+    `offsets` has those ends that it moved, by `topic/partition` or file. `has_commit_ts`: see `Events`. No schema
+    change of this batch, and nothing of earlier attempts at it, lies above `begun_ts`. `lost` says which messages went
+    before they were read.
     """
 
     source: str
