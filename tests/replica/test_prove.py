@@ -52,11 +52,11 @@ class Replica:
         self.spark, self.folder, self.to, self.options = spark, folder, str(folder / "tables"), options
         self.topic = GrowingTopic(folder / "topic")
 
-    def run(self, batch: Sequence[Said] = ()) -> None:
+    def run(self, batch: Sequence[Said] = ()) -> tidecast.Replicated:
         if batch:
             self.topic.grow(batch)
         checkpoint = str(self.folder / "checkpoint")
-        tidecast.replicate(self.topic.uri, self.to, checkpoint=checkpoint, spark=self.spark, **self.options)
+        return tidecast.replicate(self.topic.uri, self.to, checkpoint=checkpoint, spark=self.spark, **self.options)
 
     def at(self, name: str) -> Path:
         return Path(self.to, "d", name)
@@ -120,6 +120,17 @@ def test_a_row_changed_by_hand_shows_also_after_another_batch(spark: SparkSessio
     replica.run([ddl("ALTER TABLE t MODIFY n bigint", _T0 + 30, wider), heals])
     assert replica.verdicts()["d.t"] == "differs"
     assert replica.with_topic()["d.t"].ok
+
+
+def test_a_table_that_was_removed_shows_also_after_another_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """The batch makes it anew, with its own rows alone."""
+    replica = Replica(spark, tmp_path)
+    replica.run(_FIRST)
+    shutil.rmtree(replica.at("t"))
+    warned = {one.name: "it was not there" in " ".join(one.warnings) for one in replica.run(_SECOND).tables}
+    assert warned == {"d.t": True, "d.plain": False}
+    assert replica.verdicts() == {"d.plain": "equal", "d.t": "differs"}
+    assert "8 rows fewer than its batches made" in replica.proven()["d.t"].detail
 
 
 def test_a_row_that_is_gone_and_one_that_is_there_twice_are_named(spark: SparkSession, tmp_path: Path) -> None:

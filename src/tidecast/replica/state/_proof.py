@@ -33,6 +33,7 @@ from tidecast.replica.targets import TargetTable
 from tidecast.spark import evaluated_once, sql_column
 from tidecast.storage import AnyPath, StateFile
 
+_LOST = "it was not there, although the batches before had made it: it has the rows since then alone"
 _HIGH, _LOW, _ROWS = "sum of high halves", "sum of low halves", "rows more"
 _HASH = "_tidecast hash"
 _BITS = 64
@@ -165,11 +166,15 @@ class Proofs:
 
 @dataclass
 class Proof:
-    """The proof of one table: `now`, None if the table existed before the checkpoint."""
+    """The proof of one table: `now`, None if the table existed before the checkpoint.
+
+    One that is not there, though no statement dropped it, counts as if it had its rows still: it is `lost`.
+    """
 
     file: StateFile
     plan: Plan
     now: RowSum | None = None
+    lost: bool = False
     _version: int | None = None
     _wrote: bool = False
 
@@ -179,10 +184,12 @@ class Proof:
 
     def resume(self) -> None:
         """Find the table's row count and hash, also after a crash."""
-        if self.plan.is_new:
-            self.now = RowSum()
-            return
         state = _read(self.file)
+        if self.plan.is_new:
+            gone = self.plan.present is None and not self.plan.truncated.replaces
+            self.now = state.settled if state and gone else RowSum()
+            self.lost = bool(self.now.rows)
+            return
         if state is None:
             return
         if state.carried is not None:
@@ -236,9 +243,12 @@ class Proof:
     def told(self, report: TableReport) -> TableReport:
         """Return a report with the table's row count and hashes, 0 for a table that was dropped."""
         if self.plan.truncated.replaces and not self._wrote:
+            self.file.write(b"")
             return replace(report, row_count=0, row_hash=0)
         if self.now is None or not (self.plan.present or self._wrote):
             return report
+        if self.lost:
+            report = replace(report, warnings=(*report.warnings, _LOST))
         columns = {**self.plan.evolution.shape.columns, **self.plan.contents.columns}
         return replace(report, row_count=self.now.rows, row_hash=self.now.hash, column_hash=column_hash(columns))
 
