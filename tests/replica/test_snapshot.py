@@ -168,6 +168,21 @@ def test_a_batch_with_a_statement_beyond_its_watermark_is_at_no_time(
     assert (found.sources[0].resolved_ts, found.table("d.t").count()) == (_T0 + 2, 1)
 
 
+def test_a_table_that_was_made_anew_is_not_taken_for_the_one_before(
+    spark: SparkSession, tmp_path: Path, topic: GrowingTopic
+) -> None:
+    """Both have the version 0."""
+    for at in (0, 20):
+        topic.grow([ddl("CREATE TABLE t (id int primary key)", _T0 + at, table(_T0 + at, ID))])
+        topic.grow([row(_T0 + at + 1, _T0 + at, id=at), watermark(_T0 + at + 2)])
+        replicate(spark, topic, tmp_path, ddl="evolve")
+        topic.grow([ddl("DROP TABLE t", _T0 + 10, table(_T0, ID)) | {"type": "ERASE"}])
+    to = str(tmp_path / "tables")
+    assert tidecast.snapshot(to, _T0 + 22, spark=spark).table("d.t").count() == 1
+    with pytest.raises(tidecast.TerminalError, match="made anew since"):
+        tidecast.snapshot(to, _T0 + 2, spark=spark)
+
+
 def test_what_has_no_commit_ts_cannot_wait(spark: SparkSession, tmp_path: Path) -> None:
     """Deletes of Avro have none."""
     topic = AvroTopic(spark, tmp_path)

@@ -99,8 +99,8 @@ def snapshot(spark: SparkSession, to: str, as_of: int) -> Snapshot:
     names = Counter((row["database"], row["table"]) for row in rows)
     places = {name: target.table(spark, *name, make_database=False) for name in names}
     for row in rows:
-        later, name = row["least_later"], (row["database"], row["table"])
-        if later is not None and places[name].counts_versions and later < row["version"]:
+        place, name = places[row["database"], row["table"]], (row["database"], row["table"])
+        if row["another"] and place.counts_versions and place.exists():
             raise TerminalError(
                 "the table was made anew since, and its versions count from 0 again", where=".".join(name)
             )
@@ -142,22 +142,30 @@ def _batches(ledger: DataFrame, as_of: int) -> tuple[DataFrame, DataFrame]:
 
 
 def _versions(placed: DataFrame, chosen: DataFrame) -> DataFrame:
-    """Return the version of each table after the batch that counts, and the least one of any later batch."""
+    """Return the version of each table after the batch that counts, and whether later batches tell of `another` table.
+
+    That one has a lower version, or other rows in the same one; or a batch dropped or renamed the table.
+    """
     of_chosen = placed.join(chosen, F.col("source") == F.col("of"))
     tables = of_chosen.select(
         "source", "place", F.col("chosen.place").alias("upto"), F.explode("tables").alias("of_table")
     )
-    if "row_count" in tables.select("of_table.*").columns:  # a batch that dropped a table tells no version of it
-        tables = tables.where("coalesce(of_table.version, of_table.row_count) IS NOT NULL")
-    else:
-        tables = tables.where("of_table.version IS NOT NULL")
-    before, version = F.col("place") <= F.col("upto"), F.col("of_table.version")
+    proof = [name for name in ("row_count", "row_hash") if name in tables.select("of_table.*").columns]
+    known = F.coalesce("of_table.version", *(f"of_table.{name}" for name in proof[:1]))
+    tables = tables.where(known.isNotNull())  # a batch that dropped a table tells no version of it
+    told = F.struct("of_table.version", *(F.col(f"of_table.{name}") for name in proof))
+    by = Window.partitionBy("source", "of_table.database", "of_table.table")
+    before, then = F.col("place") <= F.col("upto"), F.col("then")
+    found = tables.withColumn("told", told).withColumn(
+        "then", F.max_by("told", F.when(before, F.col("place"))).over(by)
+    )
+    version = F.col("told.version")
+    another = version.isNull() | (version < then["version"])
+    for name in proof:
+        another |= (version == then["version"]) & F.coalesce(F.col("told")[name] != then[name], F.lit(False))
     return (
-        tables.groupBy("source", "of_table.database", "of_table.table")
-        .agg(
-            F.max_by(version, F.when(before, F.col("place"))).alias("version"),
-            F.min(F.when(~before, version)).alias("least_later"),
-        )
+        found.groupBy("source", "of_table.database", "of_table.table")
+        .agg(F.first(then["version"]).alias("version"), F.bool_or(~before & another).alias("another"))
         .where("version IS NOT NULL")
         .orderBy("database", "table")
     )
