@@ -37,9 +37,9 @@ def started(interval: int = 120, rows: int = 100) -> Bootstraps:
 
 def test_the_first_row_of_a_table_is_preceded_by_its_schema() -> None:
     rules = Bootstraps(120, 100)
-    assert rules.is_new(ORDERS)
+    assert rules.is_new(ORDERS, NOW)
     rules = started()
-    assert not rules.is_new(ORDERS)
+    assert not rules.is_new(ORDERS, NOW)
     assert rules.due(NOW + 119_999) == []
 
 
@@ -86,16 +86,23 @@ def test_a_number_stands_for_one_schema_also_in_later_batches() -> None:
     assert numbers(rules, (PLAIN, 0), (rekeyed, 3)) == [1, 2], "a registry, where the key has a schema of its own"
     assert numbers(rules, (rekeyed, 5), (second, 7)) == [2, 3]
 
+    first, altered = replace(plain, version=1), replace(other, version=2)
+    rules = Bootstraps(120, 100)
+    assert [numbers(rules, (one, 0)) for one in (first, altered, first)] == [[1], [2], [3]], "as it was at first again"
+    rules.due(NOW + 10 * INACTIVE_MS)
+    assert numbers(rules, (altered, 9)) == [4], "also after it was quiet"
+
     rules = Bootstraps(120, 100)
     tso = 1_700_000_000_000 << 18
     assert numbers(rules, (replace(plain, version=tso), 0), (replace(plain, version=tso + 9), 1)) == [tso, tso + 9]
 
 
-def test_a_quiet_table_is_forgotten() -> None:
+def test_the_next_row_of_a_quiet_table_is_like_its_first() -> None:
     rules = started()
     assert rules.due(NOW + INACTIVE_MS) == [(ORDERS, "t")]
+    assert not rules.is_new(ORDERS, NOW + INACTIVE_MS)
     assert rules.due(NOW + INACTIVE_MS + 1) == []
-    assert rules.is_new(ORDERS)
+    assert rules.is_new(ORDERS, NOW + INACTIVE_MS + 1)
 
 
 def test_a_table_that_messages_call_otherwise_is_a_new_one() -> None:
@@ -106,7 +113,7 @@ def test_a_table_that_messages_call_otherwise_is_a_new_one() -> None:
     after.follow(lambda schema: f"archive.{schema.table}")
     assert after.is_told(ORDERS)
     after.follow(lambda schema: schema.name)
-    assert after.is_new(ORDERS)
+    assert after.is_new(ORDERS, NOW)
     assert not after.is_told(ORDERS)
 
 
@@ -120,7 +127,7 @@ def test_what_is_known_survives_a_restart() -> None:
     before = started()
     before.took(ORDERS, "t", 98, NOW)
     after = Bootstraps(120, 100, before.state())
-    assert not after.is_new(ORDERS)
+    assert not after.is_new(ORDERS, NOW)
     assert after.due(NOW + 1000) == []
     after.took(ORDERS, "t", 1, NOW + 1000)
     assert after.due(NOW + 1000) == [(ORDERS, "t")]
@@ -130,8 +137,8 @@ def test_tables_without_an_id_are_known_by_their_names() -> None:
     rules = Bootstraps(120, 100)
     rules.repeated(PLAIN, "t", NOW)
     other = TableSchema("shop", "other", 0, 1, PLAIN.columns)
-    assert not rules.is_new(PLAIN)
-    assert rules.is_new(other)
+    assert not rules.is_new(PLAIN, NOW)
+    assert rules.is_new(other, NOW)
 
 
 SCHEMA = {

@@ -94,6 +94,8 @@ def test_files_are_as_large_as_they_may_be(spark: SparkSession, tmp_path: Path) 
     source.schema(1, "t", _COLUMNS, _CREATE, 3)
     rows = [("I", n, (n, "x" * 20_000)) for n in range(2, 130)]
     source.rows(1, "t", 1, *rows)
+    source.schema(1, "short", _COLUMNS, _CREATE.replace("`t`", "`short`"), 3)
+    source.rows(1, "short", 1, *[("I", n, (n, "x")) for n in range(2, 130)])
     config = tmp_path / "feed.toml"
     config.write_text(
         '[sink]\ndate-separator = "none"\n[sink.cloud-storage-config]\nfile-size = 5\n'
@@ -106,6 +108,7 @@ def test_files_are_as_large_as_they_may_be(spark: SparkSession, tmp_path: Path) 
     assert [len(part) for part in lines] == [53, 53, 25]  # a MiB, which is the least, has 52 rows
     assert {part[0].partition(",")[0] for part in lines} == {'"ticdc-meta$operation"'}
     assert [line.split(",")[4] for part in lines for line in part[1:]] == [str(n) for n in range(2, 130)]
+    assert len([*(tmp_path / "copy" / "shop" / "short").glob("*/CDC*.csv")]) == 1
 
 
 @pytest.mark.unit

@@ -126,6 +126,12 @@ def test_a_truncation_of_one_shard_takes_no_row_of_another(spark: SparkSession, 
         ([("a.*", "x", ""), ("b.*", "x", "")], ("x", "t"), True),
         ([("a.*", "x_{schema}", ""), ("b.*", "x_{schema}", "")], ("x_a", "t"), False),
         ([("d.t", "x", "u")], ("x", "u"), False),
+        ([("`my-shop`.*", "x", "")], ("x", "t"), False),
+        ([('"d"."order-items"', "x", "t")], ("x", "t"), False),
+        ([("d.t", "x", ""), ("d.*", "x", "")], ("x", "t"), False),
+        ([("d.t", "x", ""), ("e.*", "x", "")], ("x", "t"), True),
+        ([("*.*", "{schema}", "{table}_{table}")], ("d", "t_t"), False),
+        ([("*.*", "{schema}", "{table}_{table}")], ("d", "t_u"), False),
     ],
 )
 def test_routes_tell_whether_tables_may_become_one(

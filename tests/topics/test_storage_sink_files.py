@@ -89,6 +89,12 @@ def test_a_version_that_is_no_tso_is_read(folder: StorageSinkFolder) -> None:
     (data / "CDC000001.csv").write_text("line")
     (data / "meta" / "CDC.index").write_text("CDC000001.csv\n")
     assert files(folder) == [f"shop/t/2/{DAY}/CDC000001.csv"]
+    for version in (3, 4):
+        shutil.copytree(data, folder.root / "shop" / "t" / str(version) / DAY)
+    before = source(folder).end_offsets()
+    (data / "CDC000002.csv").write_text("line")
+    (data / "meta" / "CDC.index").write_text("CDC000002.csv\n")
+    assert files(folder, before) == [f"shop/t/2/{DAY}/CDC000002.csv"]  # it may not be closed
 
 
 @pytest.mark.parametrize(

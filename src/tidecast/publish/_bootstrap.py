@@ -67,18 +67,19 @@ class Bootstraps:
         return _STATE.dump_json(list(self._tables.values()))
 
     def due(self, now_ms: int | None = None) -> list[tuple[TableSchema, str]]:
-        """Return schema and topic of the tables whose time has come, and forget those that are quiet."""
+        """Return schema and topic of the tables whose time has come, but for those that are quiet."""
         now = _now(now_ms)
-        self._tables = {i: s for i, s in self._tables.items() if now - s.row_ms <= INACTIVE_MS}
         return [
             (table.schema, table.topic)
             for table in self._tables.values()
-            if now - table.sent_ms >= self._interval_ms or table.rows >= self.every_rows
+            if now - table.row_ms <= INACTIVE_MS
+            and (now - table.sent_ms >= self._interval_ms or table.rows >= self.every_rows)
         ]
 
-    def is_new(self, schema: TableSchema) -> bool:
-        """Tell whether a table's next row is its first one."""
-        return table_key(schema) not in self._tables
+    def is_new(self, schema: TableSchema, now_ms: int | None = None) -> bool:
+        """Tell whether a table's next row is its first one, or the first one after it was quiet."""
+        table = self._tables.get(table_key(schema))
+        return table is None or _now(now_ms) - table.row_ms > INACTIVE_MS
 
     def is_told(self, schema: TableSchema) -> bool:
         """Tell whether readers know this version of a table."""
@@ -89,6 +90,11 @@ class Bootstraps:
         """Return the newest schema of the table that a schema is of."""
         table = self._tables.get(table_key(schema))
         return table.schema if table else None
+
+    def highest(self, schema: TableSchema) -> int:
+        """Return the highest number that a version of the table had, 0 for none."""
+        table = self._tables.get(table_key(schema))
+        return max([table.schema.version, *table.versions]) if table else 0
 
     def newest(self) -> Mapping[tuple[str, str], int]:
         """Return the version of the newest schema of each table, by database and name."""

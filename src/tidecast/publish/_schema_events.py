@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from tidecast._errors import TerminalError
-from tidecast.model import Ddl, SchemaKey, TableSchema, compose
+from tidecast.model import Ddl, SchemaKey, TableSchema
 from tidecast.protocols import protocol_named
 from tidecast.publish._batch import Batch, OutgoingTable, Stop, first_stop
 from tidecast.publish._bootstrap import Bootstraps, is_same, table_key
@@ -18,7 +18,7 @@ from tidecast.publish._control_events import Control, TableTopics, ddl_topic, ta
 from tidecast.publish._fit import Fitting
 from tidecast.publish._order import row_sequence
 
-_FIRST_TSO = compose(1)
+_FIRST_TSO = 1 << 50
 
 
 def _version(schema: TableSchema) -> tuple[str, int]:
@@ -98,18 +98,21 @@ class SchemaEvents:
                 last = self._rules.last(schema)
                 if last:
                     taken.setdefault(last.key, last)
-                found = last.version if last and is_same(last, schema) else found or (start or 0) + 1
+                fresh = max(found or (start or 0) + 1, self._rules.highest(schema) + 1)
+                found = last.version if last and is_same(last, schema) else fresh
             while not is_same(taken.setdefault((*schema.key[:2], found), schema), schema):
                 found += 1
+            newest[schema.key[:2]] = max(found, newest.get(schema.key[:2], 0))
             return found
 
-        def named(outgoing: OutgoingTable) -> OutgoingTable:
-            schema, version = outgoing.source, number(outgoing)
+        def named(outgoing: OutgoingTable, version: int) -> OutgoingTable:
+            schema = outgoing.source
             if version == schema.version:
                 return outgoing
             return replace(outgoing, table=batch.routed(replace(schema, version=version)))
 
-        return [named(table) for table in tables]
+        numbers = {id(t): number(t) for t in sorted(tables, key=lambda t: t.changes.of_key)}
+        return [named(table, numbers[id(table)]) for table in tables]
 
     def due(self, position: int | None) -> Iterator[Control]:
         """Yield the schemas whose time has come."""

@@ -61,10 +61,10 @@ class Settled:
 def settle(run: Run, events: Events, ready: Prepared) -> Settled:
     """Return a batch's events under the names that their tables have now; tables follow the renames that it tells."""
     renaming = _renames(run, events, ready)
+    if (renaming.before or renaming.of_batch or renaming.left) and run.applied and not run.dry:
+        run.applied.tell_renamed()  # before any is carried out: a run that ends there need not meet it again
     if renaming.of_batch:
         _carry_out(run, renaming, ready)
-    if (renaming.before or renaming.done or renaming.left) and run.applied and not run.dry:
-        run.applied.tell_renamed()
     renaming.keep_apart(ready.events, lambda name: since_of(run.table(name)))
     renaming.check_sources(ready.sources)
     return Settled(ready, renaming.follow(ready.events), renaming, events.ddl)

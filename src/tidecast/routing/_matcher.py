@@ -203,18 +203,21 @@ class _Reader:
             self._fail("syntax error: incomplete quoted identifier")
         self._rest = self._rest[found.end() :]
         name = (found[1] or "").replace('""', '"') or (found[2] or "").replace("``", "`")
-        return self._whole(re.escape(name))
+        return self._named(name) if name.isascii() else self._whole(re.escape(name))
 
     def _bare(self) -> Regexp:
         if plain := _NAME.match(self._rest):
             self._rest = self._rest[plain.end() :]
-            return _Name(plain[0].lower() if self._fold else plain[0], self._fold)
+            return self._named(plain[0])
         pieces: list[str] = []
         while self._rest and not self._rest.startswith("."):
             pieces.append(self._piece(self._rest[0]))
         if not pieces:
             self._fail("syntax error: missing pattern")
         return self._whole("".join(pieces))
+
+    def _named(self, name: str) -> Regexp:
+        return _Name(name.lower() if self._fold else name, self._fold)
 
     def _piece(self, first: str) -> str:
         """Take one element of a bare pattern, and return it as a regular expression."""

@@ -35,11 +35,20 @@ def target_name(expression: str, schema: str, table: str) -> str:
 
 
 def target_pattern(expression: str, schema: str | None, table: str | None) -> str:
-    """Return a regular expression of the names that an expression makes; None stands for a name that may be any."""
+    """Return a regular expression of the names that an expression makes.
+
+    None stands for a name that may be any, which is a group of the expression.
+    """
     names = {"schema": schema, "table": table}
-    pieces = _PLACEHOLDER.split(expression)
-    texts = ((names[piece] if n % 2 else piece) for n, piece in enumerate(pieces))
-    return "".join(".*" if text is None else re.escape(text) for text in texts)
+    pattern, shown = "", set[str]()
+    for n, piece in enumerate(_PLACEHOLDER.split(expression)):
+        text = names[piece] if n % 2 else piece
+        if text is not None:
+            pattern += re.escape(text)
+        else:
+            pattern += f"(?P={piece})" if piece in shown else f"(?P<{piece}>.*)"
+            shown.add(piece)
+    return pattern
 
 
 class TableRoutes:

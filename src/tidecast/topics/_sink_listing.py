@@ -18,6 +18,7 @@ from tidecast.topics._sink_layout import (
     data_file,
     index_prefix,
     is_part,
+    is_tso,
     is_version,
     renamed,
     schema_version,
@@ -42,12 +43,14 @@ class Known:
     def versions(self) -> dict[str, int]:
         """Return each table's newest version but one that has data; the newest where it is the only one.
 
-        A file of the older one may wait for `metadata` still.
+        A file of the older one may wait for `metadata` still. Where versions are no TSO, 0: any may get more files.
         """
         there: dict[str, set[int]] = {}
         for writer in self.last:
             there.setdefault(writer.table, set()).add(writer.version)
-        return {table: sorted(versions)[-2:][0] for table, versions in there.items()}
+        return {
+            table: sorted(versions)[-2:][0] if all(map(is_tso, versions)) else 0 for table, versions in there.items()
+        }
 
     def dates(self) -> dict[str, str]:
         """Return, by the folder that folders of dates lie in, the last date but one; the last where it is the only one.

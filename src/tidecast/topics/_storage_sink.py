@@ -225,13 +225,13 @@ class StorageSink:
         """Return schema files, and the checkpoint-ts, as records.
 
         Schema files of tables that have rows come with every batch: those that were read before have the offset 0. So
-        do those of all tables where one of these has its columns from another.
+        do those of all other tables, if a statement gave one of these tables the columns of another.
         """
         schemas = {name: end - 1 for name, end in until.ends.items() if schema_version(name.rpartition("/")[2])}
         fresh = [name for name in schemas if name not in before.ends]
         tables = tables | {_table_of(name) for name in fresh}
         texts = self._texts([name for name in schemas if _table_of(name) in tables])
-        if any(map(_inherits, texts.values())):
+        if any(_inherits(*one) for one in texts.items()):
             texts |= self._texts([name for name in schemas if name not in texts])
         rows: list[tuple[object, ...]] = [
             (_table_of(name), 0, 0 if name in before.ends else schemas[name], name.encode(), texts[name])
@@ -291,13 +291,16 @@ def _table_of(schema_file: str) -> str:
     return schema_file.rpartition(f"/{META}/")[0]
 
 
-def _inherits(schema_file: bytes) -> bool:
-    """Tell whether a schema file's statement gives its table the columns of another one, in another folder maybe."""
+def _inherits(name: str, schema_file: bytes) -> bool:
+    """Tell whether a schema file's statement gives its table columns that another folder's files tell.
+
+    TRUNCATE gives a table another number, but leaves it its name.
+    """
     try:
         statement = read_statement(str(json.loads(schema_file)["Query"]))
     except (ValueError, LookupError, TypeError, RecursionError):
         return False
-    return statement is not None and statement.inherits
+    return statement is not None and statement.inherits and (statement.verb != "TRUNCATE" or "/" not in _table_of(name))
 
 
 def _shown(told: pa.RecordBatch, writer: Writer) -> Shown | None:

@@ -94,7 +94,7 @@ def write_files(
     unknown number, are looked at beforehand, to be counted: keep them if they are dear.
     """
     if counts is None or max(counts.values(), default=0) > _RANGE_ROWS:
-        found, placed, _ = counted(frame)
+        found, placed = counted(frame)
     else:
         found = Counter({(*place, 0): rows for place, rows in counts.items()})
         placed = frame.withColumn("range", F.lit(0))
@@ -113,15 +113,11 @@ def write_files(
         remove_tree(staging, ignore_errors=True)
 
 
-def counted(frame: DataFrame) -> tuple[Counter[tuple[str, int, int]], DataFrame, float]:
-    """Return the number of records by topic, partition and range, and the records with the column `range`.
-
-    Besides, the bytes of a value in the partition that has the longest ones.
-    """
+def counted(frame: DataFrame) -> tuple[Counter[tuple[str, int, int]], DataFrame]:
+    """Return the number of records by topic, partition and range, and the records with the column `range`."""
     kind = frame.schema["sequence"].dataType
     at = f"sequence.{kind.fieldNames()[0]}" if isinstance(kind, T.StructType) else "sequence"
     rows = frame.groupBy("topic", "partition").agg(*_sizes(at)).collect()
-    length = max((row["length"] or 0.0 for row in rows), default=0.0)
     bounds = [
         (row["topic"], row["partition"], _bounds(row["quantiles"], row["rows"]))
         for row in rows
@@ -129,7 +125,7 @@ def counted(frame: DataFrame) -> tuple[Counter[tuple[str, int, int]], DataFrame,
     ]
     if not bounds:
         counts = Counter({(row["topic"], row["partition"], 0): row["rows"] for row in rows})
-        return counts, frame.withColumn("range", F.lit(0)), length
+        return counts, frame.withColumn("range", F.lit(0))
     kinds = {"topic": pa.string(), "partition": pa.int32(), "bounds": pa.list_(pa.int64())}
     known = F.broadcast(small_table(frame.sparkSession, bounds, kinds))
     number = _range_number(at, max(len(one) for _, _, one in bounds))
@@ -137,15 +133,14 @@ def counted(frame: DataFrame) -> tuple[Counter[tuple[str, int, int]], DataFrame,
     counts = Counter()
     for row in placed.groupBy("topic", "partition", "range").count().collect():
         counts[row["topic"], row["partition"], row["range"]] = row["count"]
-    return counts, placed, length
+    return counts, placed
 
 
 @reused()
 def _sizes(at: str) -> tuple[Column, ...]:
-    """Return the number of records, the mean length of a value, and the quantiles of a column that orders them."""
+    """Return the number of records, and the quantiles of a column that orders them."""
     fractions = [n / _MOST_RANGES for n in range(1, _MOST_RANGES)]
-    length = F.avg(F.octet_length("value")).alias("length")
-    return F.count("*").alias("rows"), length, F.percentile_approx(at, fractions).alias("quantiles")
+    return F.count("*").alias("rows"), F.percentile_approx(at, fractions).alias("quantiles")
 
 
 @reused()

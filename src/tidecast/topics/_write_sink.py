@@ -108,12 +108,12 @@ class StorageSinkWriter:
         whole_file = F.coalesce(F.col("key").startswith(F.lit(_FILE)), F.lit(False))
         files = self._whole_files(frame.where(whole_file))
         rows = frame.where(~whole_file)
-        ranges, placed, length = counted(rows)
+        ranges, placed = counted(rows)
         staging = self.path / f"{STAGING}{uuid.uuid4().hex}"
         make_folder(self.path)
         try:
             if ranges:
-                self._stage(placed, sorted(ranges), staging, max(1, int(self.files.file_size // max(1, length))))
+                self._stage(placed, sorted(ranges), staging)
             self._adopt(staging, [(topic, rows) for (topic, _, _), rows in sorted(ranges.items())], files)
         finally:
             remove_tree(staging, ignore_errors=True)
@@ -127,18 +127,24 @@ class StorageSinkWriter:
             for row in once.collect()
         }
 
-    def _stage(self, placed: DataFrame, ranges: list[tuple[str, int, int]], staging: AnyPath, most: int) -> None:
-        """Write the rows of each range to a folder of its own, in files of at most so many rows."""
-        kinds = {"topic": pa.string(), "range": pa.int32(), "file": pa.int32()}
-        known = [(topic, number, file) for file, (topic, _, number) in enumerate(ranges)]
+    def _stage(self, placed: DataFrame, ranges: list[tuple[str, int, int]], staging: AnyPath) -> None:
+        """Write the rows of each range to a folder of its own, and in it each file to one."""
+        length = F.avg(F.octet_length("value")).alias("length")
+        most = {
+            row["topic"]: max(1, int(self.files.file_size // max(1, row["length"] or 0)))
+            for row in placed.groupBy("topic").agg(length).collect()
+        }
+        kinds = {"topic": pa.string(), "range": pa.int32(), "file": pa.int32(), "most": pa.int64()}
+        known = [(topic, number, file, most[topic]) for file, (topic, _, number) in enumerate(ranges)]
         named = placed.join(F.broadcast(small_table(placed.sparkSession, known, kinds)), ["topic", "range"])
-        row = F.row_number().over(Window.partitionBy("file").orderBy("sequence"))
-        first = (row - 1) % most == 0
+        row = F.row_number().over(Window.partitionBy("file").orderBy("sequence")) - 1
+        first = row % F.col("most") == 0
         header = F.concat(F.col("key"), F.lit(self.files.terminator.encode()), F.col("value"))
         line = F.when(first & (F.octet_length("key") > 0), header).otherwise(F.col("value"))
-        lines = named.select("file", line.cast("string").alias("line"))
-        writer = lines.write.partitionBy("file").option("maxRecordsPerFile", most)
-        writer.option("lineSep", self.files.terminator).text(spark_output(staging))
+        piece = F.floor(row / F.col("most")).cast("int").alias("piece")
+        lines = named.select("file", piece, "sequence", line.cast("string").alias("line"))
+        lines = lines.sortWithinPartitions("file", "piece", "sequence").drop("sequence")
+        lines.write.partitionBy("file", "piece").option("lineSep", self.files.terminator).text(spark_output(staging))
 
     def _adopt(self, staging: AnyPath, ranges: list[tuple[str, int]], files: Mapping[str, bytes]) -> None:
         """Put what was written where readers look for it, by table version."""
@@ -148,8 +154,9 @@ class StorageSinkWriter:
                 version = schema_version(path.rpartition("/")[2]) or 0
                 steps.append((version, 0, partial(self._new, path, content)))
         for number, (topic, rows) in enumerate(ranges):
-            there = [one for one in entries(staging / f"file={number}") if one.name.startswith("part-")]
-            written = [one.path for one in sorted(there, key=lambda one: (len(one.name), one.name))]
+            pieces = [one.path for one in entries(staging / f"file={number}") if one.name.startswith("piece=")]
+            pieces.sort(key=lambda piece: (len(piece.name), piece.name))
+            written = [one.path for piece in pieces for one in entries(piece) if one.name.startswith("part-")]
             if self.files.terminator.endswith("\n") and (ends := sum(map(count_lines, written))) < rows:
                 check_written(rows, ends, self.path)  # more are in values
             version = int(topic.rpartition("/")[2])

@@ -102,7 +102,9 @@ def _splitter(form: CsvFormat) -> Callable[[bytes | None], Sequence[bytes | None
     plain = unquoted if mark else unescaped
     delimiter = form.delimiter.encode()
     # What a field begins with behind a delimiter that could as well stand so much further to the right.
-    movable = tuple(delimiter[-n:] for n in range(1, len(delimiter)) if delimiter[n:] == delimiter[:-n])
+    # Between quotation marks all is quoted that is no number.
+    shifts = range(1, 1 if mark else len(delimiter))
+    movable = tuple(delimiter[-n:] for n in shifts if delimiter[n:] == delimiter[:-n])
 
     def split(line: bytes | None) -> Sequence[bytes | None]:
         if line is None or not whole.fullmatch(line):

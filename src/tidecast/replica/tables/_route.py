@@ -53,16 +53,15 @@ class Routes:
 
     def may_merge(self, name: Name) -> bool:
         """Tell whether several tables of the source may become the one of a name, also some that have not come yet."""
-        ways = [(tables.only, target) for tables, target in self._rules if _may_make(tables, target, name)]
-        return len(ways) > 1 or any(_loses(only, target) for only, target in ways)
+        ways = [source for tables, target in self._rules if (source := _source(tables, target, name))]
+        return len({*ways}) > 1 or any(None in source for source in ways)
 
 
-def _may_make(tables: TableMatcher, target: Name, name: Name) -> bool:
-    patterns = (target_pattern(part, *tables.only) for part in target)
-    return all(re.fullmatch(pattern, part, re.S | re.I) for pattern, part in zip(patterns, name, strict=True))
-
-
-def _loses(only: tuple[str | None, str | None], target: Name) -> bool:
-    """Tell whether tables with different names get the same one."""
-    shown = "".join(target)
-    return any(name is None and part not in shown for name, part in zip(only, ("{schema}", "{table}"), strict=True))
+def _source(tables: TableMatcher, target: Name, name: Name) -> tuple[str | None, str | None] | None:
+    """Return the table that a rule makes one of a name of, with None for a part that may be any; None for no table."""
+    known, shown = dict(zip(("schema", "table"), tables.only, strict=True)), "\0".join(target)
+    found = re.fullmatch(target_pattern(shown, *tables.only), "\0".join(name), re.S | re.I)
+    if found is None:
+        return None
+    schema, table = ((known[part] or found.groupdict().get(part)) for part in ("schema", "table"))
+    return schema and schema.lower(), table and table.lower()
