@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from tidecast._errors import ConfigError
 from tidecast._policy import DdlWords, OnDataLoss
 from tidecast._progress import Progress, no_progress
-from tidecast.api._applying import Applying, Checkpoint, replay_window_of
+from tidecast.api._apply_options import ApplyOptions
+from tidecast.api._checkpoint import Checkpoint, replay_window_of
 from tidecast.api._source import TopicSource
 from tidecast.model import RECORD, Events, Reason
 from tidecast.replica import Again, Retried, at_places, concerned, renamed_names, write_ledger
@@ -106,7 +107,7 @@ def retry_dead_letters(
     ConfigError for an option, if the checkpoint has applied nothing, or if another message cannot be read.
     Source: Changefeeds, delivery.
     """
-    applying = Applying.of(
+    options = ApplyOptions.of(
         to,
         dead_letters=dead_letters,
         on_mismatch=on_mismatch,
@@ -121,25 +122,25 @@ def retry_dead_letters(
     window = replay_window_of(checkpoint, replay_window)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     check_exclusive(resume_from, "--checkpoint")
-    applying.check(checked.session)
+    options.check(checked.session)
     progress("reading", 0, 0)
-    of = Checkpoint(resume_from, checked, applying, window)
+    state = Checkpoint(resume_from, checked, options, window)
     with (
-        of.held("a run of the replica is at work: let it end first") as stream,
+        state.locked_stream("a run of the replica is at work: let it end first") as stream,
         source_errors(checked.uri),
-        ExitStack() as kept,
+        ExitStack() as frames,
     ):
-        there = read_dead_letters(checked.session, applying.dead_letters)
+        there = read_dead_letters(checked.session, options.dead_letters)
         if there is None:
             return Retried()
-        found = _found(stream, there, kept, goes_on=data_loss is OnDataLoss.CONTINUE)
+        found = _letters_of(stream, there, frames, goes_on=data_loss is OnDataLoss.CONTINUE)
         if not found.count:
             return Retried(warnings=found.warnings)
-        return _again(of, stream, there, found, kept, progress)
+        return _retry(state, stream, there, found, frames, progress)
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Letters:
     """The dead letters of a topic that can be applied once more.
 
     `letters` are they, `places` where their messages are, `count` how many. `records` are the topic's messages, and
@@ -154,10 +155,10 @@ class _Found:
     warnings: tuple[str, ...]
 
 
-def _found(stream: TopicStream, there: DeadLetters, kept: ExitStack, *, goes_on: bool) -> _Found:
-    """Return which of a folder's dead letters are the stream's; frames are kept as long as `kept` is."""
+def _letters_of(stream: TopicStream, there: DeadLetters, frames: ExitStack, *, goes_on: bool) -> _Letters:
+    """Return which of a folder's dead letters are the stream's; those that are kept are let go of by `frames`."""
     (records, sent), all_ = stream.applied_records(), there.frame.persist()
-    kept.callback(all_.unpersist)
+    frames.callback(all_.unpersist)
     mine = _same_messages(all_, records.frame, sent)
     offsets = stream.progress.offsets
     of_topics = all_.where(F.col("topic").isin(sorted(offsets.topics if offsets else ())))
@@ -174,33 +175,33 @@ def _found(stream: TopicStream, there: DeadLetters, kept: ExitStack, *, goes_on:
             anew = lost.select(*RECORD.fieldNames()).dropDuplicates(list(_PLACE))
             records = replace(records, frame=records.frame.unionByName(anew, allowMissingColumns=True))
     places = mine.select(*_PLACE).distinct().persist()
-    kept.callback(places.unpersist)
-    return _Found(mine, places, places.count(), records, goes_on, warnings)
+    frames.callback(places.unpersist)
+    return _Letters(mine, places, places.count(), records, goes_on, warnings)
 
 
-def _again(
-    of: Checkpoint, stream: TopicStream, there: DeadLetters, found: _Found, kept: ExitStack, progress: Progress
+def _retry(
+    state: Checkpoint, stream: TopicStream, there: DeadLetters, found: _Letters, frames: ExitStack, progress: Progress
 ) -> Retried:
     """Apply dead letters with all that the topic has of their keys, as a batch of the checkpoint."""
-    session, places, left_in = of.source.session, found.places, of.folder / _AGAIN / _LEFT
+    session, places, left_in = state.source.session, found.places, state.folder / _AGAIN / _LEFT
     remove_tree(left_in, ignore_errors=True)
-    events = kept.enter_context(stream.decoded(found.records))
+    events = frames.enter_context(stream.decoded(found.records))
     if not found.goes_on:
         _refuse_unread(events, places)
-    again = Again(places, of.folder / _AGAIN, left_in, events)
+    again = Again(places, state.folder / _AGAIN, left_in, events)
     if stream.progress.rows_unresolved or stream.progress.ddl_unresolved:
         resolved = -1 if stream.progress.watermark is None else stream.progress.watermark
         events, later, _, _ = split_at_commit_ts(events, resolved)
         if later is not None:
             again.keep([later], places, "its commit-ts is above the resolved-ts that the tables have come to")
-    settings, to = of.applying.settings, of.applying.to
+    settings, to = state.options.settings, state.options.to
     batch = stream.batch_of(concerned(events, places, settings.routes, renamed_names(session, to, settings)))
-    of.begin(stream, batch)
-    keys = of.keys(batch, batch.progress.covered, again)
-    applied = replace(of.applying, dead_letters=left_in).apply(batch.events, progress, keys, of.proofs)
+    state.begin(stream, batch)
+    keys = state.keys(batch, batch.progress.covered, again)
+    applied = replace(state.options, dead_letters=left_in).apply(batch.events, progress, keys, state.proofs)
     left = _left(session, left_in, places)
     counts = {row["reason"]: row["n"] for row in _by_reason(left).collect()}
-    write_ledger(session, to, of.ledger_row(stream, batch), replace(applied, dead_letters=counts))
+    write_ledger(session, to, state.ledger_row(stream, batch), replace(applied, dead_letters=counts))
     stream.commit(batch)
     _put_away(there, found.letters, left)
     again.end()

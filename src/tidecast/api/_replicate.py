@@ -15,7 +15,8 @@ from tidecast._errors import ConfigError, needs_extra
 from tidecast._policy import DdlWords, OnDataLoss
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import redact_uri
-from tidecast.api._applying import Applying, Checkpoint, check_goes_on, replay_window_of
+from tidecast.api._apply_options import ApplyOptions
+from tidecast.api._checkpoint import Checkpoint, check_goes_on, replay_window_of
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder, row_count
 from tidecast.model import Events
@@ -150,7 +151,7 @@ def replicate(
     dropped, hashed or redacted after their row was checked, and of what `ddl` says, which counts before it. A key's
     columns can only be hashed, and a table keeps the masks of its columns. Dead letters are messages as they were sent.
 
-    With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for
+    With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is state for
     `replay_window` of commit-ts, a duration such as "30m"; the default is "24h".
 
     With `checkpoint`, each `compact_every`-th version of a table is compacted, by default the 50th, never with 0. Files
@@ -180,7 +181,7 @@ def replicate(
     after it. Raises ConfigError for a wrong option. `schema_registry`, `tz`, `checkpoint`, `continuous` and `spark` are
     wrong beside events, `replay_window`, `compact_every`, `resolved_only` and `on_data_loss` without a checkpoint.
     """
-    applying = Applying.of(
+    options = ApplyOptions.of(
         to,
         dead_letters=dead_letters,
         on_error=on_error,
@@ -192,7 +193,7 @@ def replicate(
         config=config,
     )
     if isinstance(source, Events):
-        options = {
+        beside = {
             "checkpoint": checkpoint,
             "continuous": continuous or None,
             "batch_size": batch_size,
@@ -203,10 +204,10 @@ def replicate(
             "addr": addr,
             "stop": stop,
         }
-        GivenEvents.check(source, schema_registry=schema_registry, tz=tz, spark=spark, **options)
-        applying.check(source.rejected.sparkSession)
+        GivenEvents.check(source, schema_registry=schema_registry, tz=tz, spark=spark, **beside)
+        options.check(source.rejected.sparkSession)
         progress("applying rows", 0, row_count(source))
-        return applying.apply(source, progress, dry_run=dry_run)
+        return options.apply(source, progress, dry_run=dry_run)
     resume_from = folder(checkpoint, "--checkpoint")
     _check_batches(checkpoint, batch_size, continuous=continuous)
     if dry_run and continuous:
@@ -220,29 +221,29 @@ def replicate(
     data_loss = OnDataLoss.parse(on_data_loss or OnDataLoss.FAIL)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     if resume_from is None:
-        applying.check(checked.session)
+        options.check(checked.session)
         with checked.events(progress) as events:
             progress("applying rows", 0, row_count(events))
-            return applying.apply(events, progress, dry_run=dry_run)
+            return options.apply(events, progress, dry_run=dry_run)
     check_exclusive(resume_from, "--checkpoint")
     listener = _listener(addr, users, users_file, ca=ca, cert=cert, key=key)
-    applying.check(checked.session)
-    kept = Checkpoint(resume_from, checked, applying, window, resolved_only, data_loss)
+    options.check(checked.session)
+    state = Checkpoint(resume_from, checked, options, window, resolved_only, data_loss)
     progress("reading", 0, 0)
     if dry_run:
-        return _next_planned(kept, progress)
+        return _next_planned(state, progress)
     status = ReplicaStatus(redact_uri(checked.uri), redact_uri(to))
     with _shown(status, listener):
         if listener:
             ready(listener.url)
-        with kept.held("let it end, or give each run a --checkpoint of its own") as stream:
+        with state.locked_stream("let it end, or give each run a --checkpoint of its own") as stream:
             status.resume(stream.progress)
             until = (stop or threading.Event()) if continuous else None
-            return _goes_on(kept, stream, status, progress, until, batch_size, compact)
+            return _run(state, stream, status, progress, until, batch_size, compact)
 
 
-def _goes_on(
-    kept: Checkpoint,
+def _run(
+    state: Checkpoint,
     stream: TopicStream,
     status: ReplicaStatus,
     progress: Progress,
@@ -259,30 +260,30 @@ def _goes_on(
     def apply(batch: Batch) -> Replicated:
         if until is None:  # else each batch is reported
             progress("applying rows", 0, row_count(batch.events))
-        return kept.apply(stream, batch, tell)
+        return state.apply(stream, batch, tell)
 
     def afterwards(applied: Replicated) -> None:
-        maintain(kept.source.session, kept.applying.to, applied, compact)
+        maintain(state.source.session, state.options.to, applied, compact)
 
     if until:
-        applied = follow(stream, kept.source.uri, apply, progress, until, status, afterwards, limit=limit)
+        applied = follow(stream, state.source.uri, apply, progress, until, status, afterwards, limit=limit)
     else:
-        done = next_batch(stream, kept.source.uri, apply, status, afterwards)
+        done = next_batch(stream, state.source.uri, apply, status, afterwards)
         applied = done[1] if done else Replicated(())
-    waiting = [f"{what} in {kept.folder}" for what in stream.progress.waits]
+    waiting = [f"{what} in {state.folder}" for what in stream.progress.waits]
     return replace(applied, warnings=(*applied.warnings, *waiting)) if waiting else applied
 
 
-def _next_planned(kept: Checkpoint, progress: Progress) -> Replicated:
+def _next_planned(state: Checkpoint, progress: Progress) -> Replicated:
     """Return what the next batch of a checkpoint would do."""
-    stream = kept.stream()
-    with source_errors(kept.source.uri):
+    stream = state.stream()
+    with source_errors(state.source.uri):
         batch = stream.next(keep=False)
         if batch is None:
             return Replicated(())
         with batch.events:
             progress("applying rows", 0, row_count(batch.events))
-            return kept.plan(stream, batch, progress)
+            return state.plan(stream, batch, progress)
 
 
 def _listener(

@@ -16,7 +16,7 @@ from tidecast._progress import no_progress
 from tidecast._secrets import resolved_uri
 from tidecast._tso import physical_ms, to_datetime
 from tidecast._uri import Place, parse_place, source_uri
-from tidecast.api._applying import source_named
+from tidecast.api._checkpoint import source_named
 from tidecast.api._dead_letters import DeadLetterCount, list_dead_letters
 from tidecast.api._source import folder
 from tidecast.replica import AppliedSource, SchemaChange, applied_sources, last_schema_changes, parse_target

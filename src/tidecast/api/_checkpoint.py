@@ -1,35 +1,30 @@
-"""How events are applied to tables: the options of `replicate`, checked, and what a checkpoint adds to them."""
+"""The checkpoint of a replica: a batch applied, and kept from other runs."""
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 from pyspark.sql import SparkSession
 
-from tidecast import replica
 from tidecast._errors import ConfigError
 from tidecast._go import parse_duration
-from tidecast._policy import DdlPolicy, DdlWords, OnDataLoss, OnError, OnMismatch, OnUnrepresentable
+from tidecast._policy import OnDataLoss
 from tidecast._progress import Progress
 from tidecast._uri import Place, parse_place
-from tidecast.api._source import TopicSource, folder
-from tidecast.model import Events
+from tidecast.api._apply_options import ApplyOptions
+from tidecast.api._source import TopicSource
 from tidecast.replica import (
     Again,
     AppliedBatch,
     AppliedKeys,
-    Contents,
     Proofs,
     Replicated,
-    Settings,
     check_applied,
     noted_in_commits,
-    parse_target,
     place_of,
     write_ledger,
 )
@@ -42,78 +37,6 @@ _REPLAY_WINDOW = "24h"
 
 
 @dataclass(frozen=True)
-class Applying:
-    """The tables that events are applied to, and how; see `tidecast.replicate`."""
-
-    to: str
-    dead_letters: AnyPath
-    on_error: OnError
-    on_mismatch: OnMismatch
-    on_unrepresentable: OnUnrepresentable
-    on_ddl: DdlPolicy
-    contents: Contents
-    settings: Settings
-
-    @classmethod
-    def of(
-        cls,
-        to: str,
-        *,
-        dead_letters: str | None,
-        on_error: str = OnError.DEAD_LETTER,
-        on_mismatch: str,
-        ddl: DdlWords,
-        mode: str,
-        metadata: Sequence[str],
-        on_unrepresentable: str,
-        config: str | os.PathLike[str] | None,
-    ) -> Applying:
-        """Return what the options of `tidecast.replicate` say. Raises ConfigError for a wrong one."""
-        target, settings = parse_target(to), Settings.of(config)
-        return cls(
-            to,
-            target.dead_letters(folder(dead_letters, "--dead-letters")),
-            OnError.parse(on_error),
-            OnMismatch.parse(on_mismatch),
-            OnUnrepresentable.parse(on_unrepresentable),
-            DdlPolicy.parse(settings.ddl, ddl),
-            Contents.parse(mode, metadata),
-            settings,
-        )
-
-    def check(self, spark: SparkSession) -> None:
-        """Refuse tables that the session cannot write."""
-        parse_target(self.to).check(spark)
-
-    def apply(
-        self,
-        events: Events,
-        progress: Progress,
-        applied: AppliedKeys | None = None,
-        proofs: Proofs | None = None,
-        *,
-        dry_run: bool = False,
-    ) -> Replicated:
-        """Apply a batch; see `tidecast.replica.replicate`."""
-        return replica.replicate(
-            events.rejected.sparkSession,
-            events,
-            self.to,
-            dead_letters=self.dead_letters,
-            on_error=self.on_error,
-            on_mismatch=self.on_mismatch,
-            ddl=self.on_ddl,
-            contents=self.contents,
-            on_unrepresentable=self.on_unrepresentable,
-            settings=self.settings,
-            applied=applied,
-            proofs=proofs,
-            progress=progress,
-            dry_run=dry_run,
-        )
-
-
-@dataclass(frozen=True)
 class Checkpoint:
     """The folder that keeps what has been applied of a source to tables.
 
@@ -122,11 +45,10 @@ class Checkpoint:
 
     folder: AnyPath
     source: TopicSource
-    applying: Applying
+    options: ApplyOptions
     window: int
     resolved_only: bool = False
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
-    _check: Callable[[SparkSession, str, str], None] = field(default_factory=lambda: cache(check_applied))
 
     def stream(self) -> TopicStream:
         """Open the source where the checkpoint left it."""
@@ -141,7 +63,7 @@ class Checkpoint:
         )
 
     @contextmanager
-    def held(self, busy: str) -> Iterator[TopicStream]:
+    def locked_stream(self, busy: str) -> Iterator[TopicStream]:
         """Keep other runs from the checkpoint, and from the tables of its source; give the open source.
 
         Raises TerminalError, with the hint `busy`, where another run has the checkpoint.
@@ -149,7 +71,7 @@ class Checkpoint:
         with ExitStack() as held:
             held.enter_context(locked(self.folder, busy))
             stream = self.stream()
-            if lock := _lock_of(self.source.session, self.applying.to, self.named(stream)):
+            if lock := _lock_of(self.source.session, self.options.to, self.named(stream)):
                 held.enter_context(lock)
             yield stream
 
@@ -167,10 +89,14 @@ class Checkpoint:
         """Return what the tables' rows come to by the batches before."""
         return Proofs(self.folder / _PROOF)
 
+    @cached_property
+    def _check(self) -> Callable[[SparkSession, str, str], None]:
+        return cache(check_applied)  # it is asked before each batch, and is true from then on
+
     def begin(self, stream: TopicStream, batch: Batch) -> None:
         """Note that a batch is about to be applied. Raises ConfigError where tables lack what was applied before."""
         if stream.progress.batch and batch.progress.checkpoint:
-            self._check(self.source.session, self.applying.to, batch.progress.checkpoint)
+            self._check(self.source.session, self.options.to, batch.progress.checkpoint)
         stream.begin(batch)
 
     def apply(self, stream: TopicStream, batch: Batch, progress: Progress) -> Replicated:
@@ -179,8 +105,8 @@ class Checkpoint:
         session, of_batch = self.source.session, self.ledger_row(stream, batch)
         with noted_in_commits(session, of_batch):
             keys = self.keys(batch, stream.progress.covered)
-            applied = self.applying.apply(batch.events, progress, keys, self.proofs)
-            write_ledger(session, self.applying.to, of_batch, applied)
+            applied = self.options.apply(batch.events, progress, keys, self.proofs)
+            write_ledger(session, self.options.to, of_batch, applied)
         if not batch.lost:
             return applied
         _log.warning("goes on with what is there now: %s", batch.lost)
@@ -189,7 +115,7 @@ class Checkpoint:
     def plan(self, stream: TopicStream, batch: Batch, progress: Progress) -> Replicated:
         """Return what `apply` would do to each table."""
         keys = self.keys(batch, stream.progress.covered)
-        return self.applying.apply(batch.events, progress, keys, self.proofs, dry_run=True)
+        return self.options.apply(batch.events, progress, keys, self.proofs, dry_run=True)
 
     def ledger_row(self, stream: TopicStream, batch: Batch) -> AppliedBatch:
         """Return a batch as the ledger knows it."""
