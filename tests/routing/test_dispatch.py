@@ -403,6 +403,18 @@ def test_a_reader_selects_what_a_writer_may_have_left() -> None:
     assert len(left.columns) == len(sold().columns) - 1
 
 
+@pytest.mark.parametrize(
+    ("patterns", "key"),
+    [(["*"], ("a", "b")), (["*", "!b"], ("c",)), (["*", "!b", "!c"], ()), (["*", "!n"], ("a", "b"))],
+)
+def test_no_part_of_a_key_is_a_key(patterns: list[str], key: tuple[str, ...]) -> None:
+    """Rows that only the column which was dropped tells apart would be one."""
+    unique = (Index("uc", True, False, False, ("c",)), Index("un", True, False, True, ("n",)))
+    schema = table("t", *ints("a", "b", "c", "n"), indexes=(*primary("a", "b"), *unique))
+    rules = [{"matcher": ["*.*"], "columns": patterns}]
+    assert column_selection(json.dumps(rules))(schema).handle_key == key
+
+
 def test_a_table_without_a_selector_keeps_its_columns(tmp_path: Path) -> None:
     chosen = config(tmp_path, selectors({"matcher": ["other.*"], "columns": ["id"]}))
     assert Router(chosen.routing).select_columns(sold()) == sold()

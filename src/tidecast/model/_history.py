@@ -38,7 +38,8 @@ def checked(schema: TableSchema) -> TableSchema:
     """Return a schema that a message or a registry showed, if a history can keep it and a table can be like that.
 
     Raises InvalidSchema where a member is of another type, a text is none, two columns have one name, as MySQL sees it,
-    or a type is beyond MySQL's limits.
+    a type is beyond MySQL's limits, or the primary key has a column that the table lacks: rows that only this column
+    tells apart would be one.
     """
     try:
         _TABLE.validate_json(_TABLE.dump_json(schema, warnings=False), strict=True)
@@ -52,6 +53,9 @@ def checked(schema: TableSchema) -> TableSchema:
         if not _is_possible(kind := column.data_type):
             size = f"{column.name} {kind.mysql_type}({kind.length},{kind.decimal})"
             raise InvalidSchema(f"{schema.name} has a column that no table can have: {size}")
+    there = {column.name for column in schema.columns}
+    if lacking := [name for index in schema.indexes if index.primary for name in index.columns if name not in there]:
+        raise InvalidSchema(f"the primary key has column {lacking[0]}, which is not in the row")
     return schema
 
 

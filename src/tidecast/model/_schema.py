@@ -103,10 +103,9 @@ class TableSchema:
         raise KeyError(name)
 
     def selecting(self, names: frozenset[str]) -> TableSchema:
-        """Return this table with only the columns of these names, its handle key without those it loses."""
-        keys = tuple(name for name in self.handle_key if name in names)
-        handle = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=keys),) if keys else ()
-        return replace(self, columns=tuple(c for c in self.columns if c.name in names), indexes=handle)
+        """Return this table with only the columns of these names, and those of its indexes that stay whole."""
+        columns = tuple(c for c in self.columns if c.name in names)
+        return replace(self, columns=columns, indexes=tuple(i for i in self.indexes if names.issuperset(i.columns)))
 
 
 def sanitize(name: str) -> str:

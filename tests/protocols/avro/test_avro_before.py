@@ -28,6 +28,7 @@ from tidecast.protocols.avro._encoder import AvroEncoder
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_schema
 from tidecast.registry import CONFLUENT, RegisteredSchema, header
+from tidecast.values import row_type
 
 ZONE = "Asia/Shanghai"
 EXTENDED = AvroOptions(
@@ -79,6 +80,18 @@ def test_the_schema_has_the_row_before_behind_the_columns(extension: bool) -> No
         + "]}"
     )
     fastavro.parse_schema(json.loads(text))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("options", [PLAIN, AvroOptions()], ids=["before", "tombstones"])
+def test_a_tombstone_without_a_key_is_none(options: AvroOptions) -> None:
+    """A column selector may drop all that tells rows apart."""
+    rows = pa.array([{"id": 1, "v": "a"}], row_type(_T))
+    changes = {"op": ["d"], "commit_ts": [5], "old": rows, "data": pa.nulls(1, rows.type)}
+    sent = Rows.of_changes(_T, pa.RecordBatch.from_pydict(changes))
+    wrong = AvroEncoder(options, {}).unencodable(RoutedTable(_T, _T.selecting(frozenset({"v"})), "topic"), sent)
+    assert (wrong.null_count == 0) is not options.include_before_value
+    assert AvroEncoder(options, {}).unencodable(RoutedTable(_T, _T, "topic"), sent).null_count == 1
 
 
 def _golden(golden: Callable[[str], Path]) -> Iterator[Rows]:

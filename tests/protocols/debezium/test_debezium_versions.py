@@ -159,3 +159,11 @@ def test_without_any_order_that_of_columns_decides(names: str, chosen: int) -> N
     reader, messages = by_json(known(*versions, ordered=False), [Row(5, names, timed=False)])
     (rows,) = reader.decode(batch(messages)).rows
     assert rows.version.schema.table_id == chosen
+
+
+@pytest.mark.parametrize("versions", [(), (table(1, "abc"),)])
+def test_rows_that_lack_a_column_of_their_key_cannot_be_told_apart(versions: tuple[TableSchema, ...]) -> None:
+    """A column selector drops it from values, and not from keys."""
+    key = json.dumps({"payload": {"a": 1, "b": 1}}).encode()
+    (found,) = DebeziumDecoder(known(*versions)).decode(batch([(key, Row(5, "ac").in_json())])).rejected
+    assert found.detail.to_pylist() == ["the primary key has column b, which is not in the row"]

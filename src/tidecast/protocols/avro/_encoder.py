@@ -33,9 +33,11 @@ class AvroEncoder(Encoder):
     ids: SchemaIds
 
     def unencodable(self, table: RoutedTable, rows: Rows) -> pa.Array:
-        """Name the column: NOT NULL without a value, or an ENUM of the invalid value 0."""
+        """Name the column: NOT NULL without a value, or an ENUM of the invalid value 0. A tombstone has a key."""
         schema, image, deletes = table.selected, rows.image, np.asarray(pc.equal(rows.op, Op.DELETE.value))
-        keys, wrong = {*schema.handle_key}, []
+        keys, wrong = {*schema.handle_key}, list[tuple[str, np.ndarray]]()
+        if not (keys or self.options.include_before_value):
+            wrong.append(("a delete, and no key is left that tells which row it is of", deletes))
         for column in schema.columns:
             bad = _has_no_form(column, field(image, column.name))
             if bad is not None:

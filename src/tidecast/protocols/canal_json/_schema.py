@@ -34,9 +34,6 @@ def table_schema(
     ENUM is its element's number, a SET its mask. Raises InvalidSchema where there can be no such table.
     """
     whole = any("(" in (text or "") for text in types.values())
-    strange = [key for key in keys if key not in columns]
-    if strange:
-        raise InvalidSchema(f"the primary key has column {strange[0]}, which is not in the row")
     made = (Column(c, _data_type(c, types[c], whole), c not in keys, default_known=False) for c in columns)
     primary = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=tuple(keys))
     return checked(TableSchema(*name, 0, version, tuple(made), (primary,) if keys else ()))
