@@ -169,6 +169,7 @@ not no is not null ; (no > 1) is null ; (no > 1) is not true ; no <=> null ; fiv
 -i - 2 < 0 ; i + 1 > i ; ui + 1 = 4294967296 ; two * 100 = 200 ; ub > 18446744073709551614
 ub = '18446744073709551615' ; b = '9007199254740993' ; b <> '9007199254740992' ; b <> 9007199254740992 ; ub - 1 > 0
 five + 0.5 = '5.5' ; five = '5abc' ; five = '5.0' ; five in ('4', '5') ; five between '1' and '9' ; five not in (1, 2)
+f between 0 and 1e3 ; d between '2024-05-01' and at ; (no between 1 and null) is null
 five and 1 ; no || five ; (five xor 0) ; (five xor no) is null ; !five = 0 ; five is true ; five is not false
 not five is null ; ~five > 0 ; ~five = 18446744073709551610 ; ~0 = ub ; five & 1 = 1 ; -1 & ub = ub ; five << 1 = 10
 ub >> 63 = 1 ; 1 << 64 = 0 ; five ^ 1 = 4 ; 2 ^ 1 + 1 = 4 ; 1 | 2 & 2 = 3 ; bit_count(-1) = 64 ; five / 2 = 2.5
@@ -247,6 +248,12 @@ def test_expressions_say_what_mysql_says() -> None:
         ("city regexp ''", "its regular expression is no plain one"),
         ("t > 99", "a TIME is compared with 99, which is none"),
         ("y = 24", "a YEAR is compared with a number of fewer than four digits"),
+        ("y <= 99.5", "a YEAR is compared with a number of fewer than four digits"),
+        ("y = '24.00'", "a YEAR is compared with a number of fewer than four digits"),
+        ("name between 1 and 'b'", "BETWEEN has values of several sorts: a number, text"),
+        ("big between 0 and 1e3", "BETWEEN has values of several sorts: a FLOAT or DOUBLE, a number"),
+        ("at between 20240501 and 20240502", "BETWEEN has values of several sorts: a date, a number"),
+        ("'10:00' between t and ago", "BETWEEN has values of several sorts: a TIME, text"),
         ("doc = '{}'", "a value of this type is compared with text"),
         ("doc -> '$.a' = 1", "not supported: ->"),
         ("concat(d + interval 1 day) = '2024-05-02'", "a date of which MySQL's text is not known"),

@@ -6,7 +6,7 @@ Source: Changefeed configuration, value expressions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -27,10 +27,12 @@ from tidecast.routing._values import (
     Read,
     Sort,
     Value,
+    all_of,
     as_exact,
     as_real,
     as_text,
     as_truth,
+    between,
     check_collation,
     compare,
     constant,
@@ -122,17 +124,14 @@ class Translator:
             case exp.Anonymous():
                 return self._function(node)
             case exp.Between():
-                low, high = (
-                    self._compared(op, node.this, node.args[arg]) for op, arg in ((">=", "low"), ("<=", "high"))
-                )
-                return truth(_all(low.read, high.read))
+                return between(*(self.value(node.args[part]) for part in ("this", "low", "high")))
             case exp.In():
                 return self._in(node)
             case exp.Is():
                 return self._is(node)
             case exp.And() | exp.Or():  # many of them are no deep tree
                 parts = [as_truth(self.value(cast("exp.Expression", part))) for part in node.flatten(unnest=False)]
-                return truth(_all(*parts) if isinstance(node, exp.And) else _any(*parts))
+                return truth(all_of(*parts) if isinstance(node, exp.And) else _any(*parts))
             case exp.Not():
                 return truth(_not(as_truth(self.value(node.this))))
             case exp.Escape() | exp.Like():
@@ -308,24 +307,9 @@ def _finite(number: float) -> float:
     return number if isfinite(number) else out_of_range("DOUBLE")
 
 
-def _all(*parts: Read) -> Read:
-    """Return MySQL's AND: NULL where none is false, but one is NULL."""
-
-    def read(row: Sequence[Any]) -> bool | None:
-        known: bool | None = True
-        for part in parts:
-            found = part(row)
-            if found is False:
-                return False
-            known = known if found else None
-        return known
-
-    return read
-
-
 def _any(*parts: Read) -> Read:
     """Return MySQL's OR."""
-    return _not(_all(*map(_not, parts)))
+    return _not(all_of(*map(_not, parts)))
 
 
 def _not(part: Read) -> Read:

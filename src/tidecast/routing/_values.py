@@ -71,6 +71,21 @@ def strict(make: Callable[..., Any], *arguments: Read) -> Read:
     return read
 
 
+def all_of(*parts: Read) -> Read:
+    """Return MySQL's AND: NULL where none is false, but one is NULL."""
+
+    def read(row: Sequence[Any]) -> bool | None:
+        known: bool | None = True
+        for part in parts:
+            found = part(row)
+            if found is False:
+                return False
+            known = known if found else None
+        return known
+
+    return read
+
+
 def constant(value: Any) -> Read:
     """Return what gives the same value for every row."""
     return lambda row: value
@@ -260,9 +275,35 @@ def compare(operator: str, left: Value, right: Value) -> Value:
     return truth(lambda row: one(row) == other(row))  # None equals None alone
 
 
+def between(value: Value, low: Value, high: Value) -> Value:
+    """Return whether a value lies between two bounds.
+
+    Refuses what TiDB compares in another form: it chooses one for all three.
+    """
+    bounds = [bound for bound in (low, high) if bound.sort is not Sort.NULL and value.sort is not Sort.NULL]
+    forms = {_form(value, bound) for bound in bounds}
+    timed, sorts = forms & {Sort.MOMENT, Sort.CLOCK}, {value.sort, *(bound.sort for bound in bounds)}
+    if len(forms) > 1 or (timed and (Sort.EXACT in sorts or (Sort.CLOCK in forms and value.sort is not Sort.CLOCK))):
+        refuse(f"BETWEEN has values of several sorts: {', '.join(sorted(sort.value for sort in sorts))}")
+    parts = compare(">=", value, low).read, compare("<=", value, high).read
+    return truth(all_of(*parts))
+
+
 def is_null(value: Value) -> Value:
     """Return whether a value is NULL."""
     return truth(lambda row: value.read(row) is None)
+
+
+def _form(left: Value, right: Value) -> Sort:
+    """Return by which sort of value MySQL compares two."""
+    sorts = {left.sort, right.sort}
+    for one in (Sort.MOMENT, Sort.CLOCK):
+        if one in sorts:
+            return one
+    if not sorts - {Sort.BYTES, Sort.TEXT, Sort.CHOICE}:
+        return Sort.BYTES if Sort.BYTES in sorts else Sort.TEXT
+    sorts = {_with_exact_literal(left, right).sort, _with_exact_literal(right, left).sort}
+    return Sort.REAL if sorts & {Sort.REAL, Sort.TEXT} else Sort.EXACT
 
 
 def _comparable(left: Value, right: Value) -> tuple[Read, Read]:
@@ -297,7 +338,7 @@ def _numbers(left: Value, right: Value) -> tuple[Read, Read]:
         return as_real(left), as_real(right)
     one, other = as_exact(left), as_exact(right)
     for year, number in ((one, other), (other, one)):
-        if year.year and number.literal is not None and number.low < 100:
+        if year.year and number.literal is not None and number.low < 100 * 10**number.scale:
             refuse("a YEAR is compared with a number of fewer than four digits")
     return one.read, other.read
 
