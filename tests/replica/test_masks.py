@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from pyspark.sql import SparkSession
 from small_replica import SmallReplica
 
 import tidecast
-from tidecast.model import compose
+from tidecast.model import Ddl, compose
+from tidecast.replica.tables._mask import Mask, Masks
 
 _T0 = compose(1_700_000_000_000)
 _INT = {**ID, "nullable": True}
@@ -177,6 +179,29 @@ def test_rows_that_only_look_the_same_behind_a_mask_or_a_route_all_come(
     replica.topic.grow([one[1], two[1]])
     replica.run()
     assert replica.rows() == [("***",)] * 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "sql", "named", "words"),
+    [
+        ("ALTER", "ALTER TABLE `d`.`t` RENAME COLUMN `email` TO `mail`", ("d", "t"), "email, which is masked, was"),
+        ("ALTER", "ALTER TABLE `d`.`t` CHANGE `Email` `mail` TEXT", ("d", "t"), "email, which is masked, was"),
+        (
+            "RENAME",
+            "RENAME TABLE `d`.`t` TO `e`.`t`",
+            ("e", "t"),
+            r"columns email, e_mail are masked in d\.t, which was",
+        ),
+        ("RENAME", "RENAME TABLE `d`.`t` TO `d`.`u`", ("d", "u"), ""),
+        ("ALTER", "ALTER TABLE `d`.`t` CHANGE `email` `E_mail` TEXT", ("d", "t"), ""),
+        ("ALTER", "ALTER TABLE `e`.`t` RENAME COLUMN `email` TO `mail`", ("e", "t"), ""),
+    ],
+)
+def test_a_statement_without_columns_unmasks_nothing(kind: str, sql: str, named: tuple[str, str], words: str) -> None:
+    """As in Canal-JSON, which tells of a schema change its SQL alone."""
+    mask = Mask(matcher=("d.*",), columns=("email", "e_mail"), action="redact")
+    with pytest.raises(tidecast.ConfigError, match=words) if words else nullcontext():
+        Masks([mask]).check_renames(Ddl(kind, sql, 5, named=named))
 
 
 @pytest.mark.parametrize("sql", ["RENAME TABLE d.t TO d.u", "ALTER TABLE t RENAME TO u"])

@@ -51,6 +51,7 @@ class _Rule:
     """A mask: the columns of some tables, and how they are masked."""
 
     tables: TableMatcher
+    patterns: tuple[str, ...]
     columns: ColumnMatcher
     action: str
     salt: bytes = member(repr=False)
@@ -98,32 +99,46 @@ class Masks:
         return partial(_masked, schema, rules) if rules else None
 
     def check_renames(self, change: Ddl) -> None:
-        """Raise ConfigError where a masked column, or its table, got a name under which it is not masked so."""
-        statement, schema = change.statement, change.schema
-        if schema and (was := change.renamed_from):
-            before, now = self.text_of(replace(schema, database=was[0], table=was[1])), self.text_of(schema)
-            if lost := [name for name, text in before.items() if now.get(name) != text]:
+        """Raise ConfigError where a masked column, or its table, got a name under which it is not masked so.
+
+        Some protocols tell a statement alone, without the table's columns.
+        """
+        place = change.database, change.table
+        if self._rules and (was := change.renamed_from):
+            if change.schema:
+                before, now = (
+                    self.text_of(replace(change.schema, database=database, table=table))
+                    for database, table in (was, place)
+                )
+                lost = [f"column {name} is" for name, text in before.items() if now.get(name) != text]
+            else:
+                there = self._at(place)
+                lost = [f"columns {', '.join(one[0])} are" for one in self._at(was) if one not in there]
+            if lost:
                 raise ConfigError(
-                    f"mask: column {lost[0]} is masked in {'.'.join(was)}, which was renamed",
-                    where=schema.name,
+                    f"mask: {lost[0]} masked in {'.'.join(was)}, which was renamed",
+                    where=".".join(place),
                     hint="give the new name the same masks, beside the old one",
                 )
-        for new, old in statement.former_names.items() if statement and schema else ():
-            assert schema is not None
-            rule, new_rule = self._rule_of(schema, old), self._rule_of(schema, new)
+        for new, old in change.statement.former_names.items() if self._rules and change.statement else ():
+            rule, new_rule = self._rule_of(place, old), self._rule_of(place, new)
             if rule and (new_rule is None or new_rule.text != rule.text):
                 hint = f"give {new} the same mask, beside it"
                 raise ConfigError(
-                    f"mask: column {old}, which is masked, was renamed to {new}", where=schema.name, hint=hint
+                    f"mask: column {old}, which is masked, was renamed to {new}", where=".".join(place), hint=hint
                 )
 
     def _of(self, schema: TableSchema) -> dict[str, _Rule]:
-        found = ((c.name, self._rule_of(schema, c.name)) for c in schema.columns) if self._rules else ()
+        place = schema.database, schema.table
+        found = ((c.name, self._rule_of(place, c.name)) for c in schema.columns) if self._rules else ()
         return {name: rule for name, rule in found if rule}
 
-    def _rule_of(self, schema: TableSchema, name: str) -> _Rule | None:
-        place = schema.database, schema.table
+    def _rule_of(self, place: tuple[str, str], name: str) -> _Rule | None:
         return next((r for r in self._rules if r.tables.matches(*place) and r.columns.matches(name)), None)
+
+    def _at(self, place: tuple[str, str]) -> list[tuple[tuple[str, ...], str]]:
+        """Return the patterns of columns that are masked in a table, and how."""
+        return [(rule.patterns, rule.text) for rule in self._rules if rule.tables.matches(*place)]
 
 
 def remembered(notes: Mapping[str, str]) -> dict[str, str]:
@@ -160,7 +175,8 @@ def _rule(mask: Mask) -> _Rule:
         raise ConfigError(
             f"mask: {mask.action} {'takes no' if salt else 'needs a'} salt", where=str(list(mask.matcher))
         )
-    return _Rule(TableMatcher(mask.matcher), ColumnMatcher(mask.columns), mask.action, salt)
+    columns = tuple(mask.columns)
+    return _Rule(TableMatcher(mask.matcher), columns, ColumnMatcher(columns), mask.action, salt)
 
 
 def _masked(schema: TableSchema, rules: Mapping[str, _Rule], rows: pa.StructArray) -> pa.StructArray:
