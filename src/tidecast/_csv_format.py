@@ -25,15 +25,17 @@ TOLD_BY = {
     "output_field_header": "csv-output-field-header",
     "terminator": "terminator",
     "column_selectors": "column-selectors",
+    "content_compatible": "content-compatible",
 }
-"""The parameter of a source's URI that tells a setting. TiCDC has them in its file alone."""
+"""The parameter of a source's URI that tells a setting. TiCDC has all but the last in its file alone."""
 
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """The settings of `[sink.csv]` by TiCDC's names, and two of `[sink]`.
+    """The settings of `[sink.csv]` by TiCDC's names, and some of `[sink]`.
 
-    These are `terminator`, with which lines end, and `column_selectors`, which drop columns: JSON, empty for none.
+    These are `terminator`, with which lines end, `column_selectors`, which drop columns: JSON, empty for none, and
+    `content_compatible`, with which lines of Canal-JSON show whole types.
     """
 
     delimiter: str = ","
@@ -45,6 +47,7 @@ class CsvFormat:
     output_field_header: bool = False
     terminator: str = "\r\n"
     column_selectors: str = ""
+    content_compatible: bool = False
 
     @property
     def meta(self) -> tuple[str, ...]:

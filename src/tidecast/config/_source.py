@@ -26,6 +26,8 @@ def configured_source(source: str, toml: str | os.PathLike[str]) -> str:
         if hasattr(sink.csv, name):
             value = getattr(sink.csv, name)
             told[parameter] = str(value).lower() if isinstance(value, bool) else value
+    if sink.content_compatible:  # what says nothing in the file may be on in the sink URI
+        told[TOLD_BY["content_compatible"]] = "true"
     if sink.protocol:
         told["protocol"] = sink.protocol
     if sink.column_selectors and any(d.target_schema or d.target_table for d in sink.dispatchers):

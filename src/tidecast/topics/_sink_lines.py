@@ -23,6 +23,8 @@ _OPERATIONS = b"IUD"
 _COMMIT_TS = re.compile(rb"[0-9]{16,19}")
 _TRUTHS = (b"true", b"false")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_WHOLE_TYPES = re.compile(rb'"mysqlType":\s*\{[^}]*\(')
+"""What a line of Canal-JSON has whose types tell their numbers."""
 _AT_ONCE = 10_000
 _CUT_OFF = "the last line of its file has no end: the file is cut off, or the terminator is another one"
 _MOST_LINES = (1 << LINE_BITS) - 1
@@ -160,6 +162,7 @@ def seen(
         raise TooShort
     form = _told(form, params, {"terminator": ending[0].decode() if ending else form.terminator})
     if shown is None:
+        form = _told(form, params, {"content_compatible": _WHOLE_TYPES.search(sample) is not None})
         return replace(form, quote="", output_field_header=False)
     first, _, rest = sample.partition(form.terminator.encode())
     row = rest if form.output_field_header else sample

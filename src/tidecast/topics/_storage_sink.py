@@ -256,10 +256,11 @@ class StorageSink:
     ) -> CsvFormat:
         """Return how the files are written: as the URI says, else as the first that has rows shows.
 
-        Lines that wait were written like those that came last.
+        Lines that wait were written like those that came last, and so were those of Canal-JSON whose statements come.
         """
         form = csv_format(self.params)
-        for file, one in files or self._last_files(until, waiting):
+        tables = waiting if self.csv else {*waiting, *told.column("topic").to_pylist()}
+        for file, one in files or self._last_files(until, tables):
             shown = _shown(told, file.writer) if self.csv else None
             if one.size and (shown or not self.csv):
                 with one.path.open("rb") as content:

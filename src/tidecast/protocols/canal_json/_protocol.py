@@ -15,6 +15,7 @@ from tidecast.protocols.canal_json._codec import CanalCodec, wrong_options
 from tidecast.protocols.canal_json._columns import CanalDecoder
 from tidecast.protocols.canal_json._message import WATERMARK, claim_check_location
 from tidecast.protocols.canal_json._read import CanalReader
+from tidecast.protocols.canal_json._schema import as_shown
 
 
 def _of_files(zone: str, tables: Tables) -> CanalDecoder:
@@ -27,7 +28,10 @@ def _of_files(zone: str, tables: Tables) -> CanalDecoder:
 
 def _reader(options: DecodeOptions) -> Reader:
     """Return the reader of messages in topics, or of a storage sink's files, whose statements are no messages."""
-    return SinkReader(partial(_of_files, options.zone)) if options.csv else CanalReader(options)
+    if not options.csv:
+        return CanalReader(options)
+    select, whole = options.select, options.csv.content_compatible
+    return SinkReader(partial(_of_files, options.zone), lambda schema: as_shown(select(schema), whole=whole))
 
 
 def _codec(options: CodecOptions, registry: object, state: bytes) -> Codec:

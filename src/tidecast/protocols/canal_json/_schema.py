@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
+
+import pyarrow as pa
 
 from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, TableSchema, checked, usual_length
+from tidecast.protocols.canal_json._column_types import mysql_type
+from tidecast.values import TEXT, enum_number, set_mask
 
 _TYPE = re.compile(r"(?P<name>[a-z]+)(?:\((?P<arguments>.*)\))?(?P<signs>(?: unsigned| zerofill)*)", re.I | re.S)
 _ELEMENTS = re.compile(r"'(?:[^']|'')*'(?:,'(?:[^']|'')*')*", re.S)
 _ELEMENT = re.compile(r"'((?:[^']|'')*)'", re.S)
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _NUMBERS = re.compile(r"[0-9]{1,10}(?:,[0-9]{1,10})?")
 
 _UTF8 = ("utf8mb4", "utf8mb4_bin")
@@ -37,6 +43,30 @@ def table_schema(
     made = (Column(c, _data_type(c, types[c], whole), c not in keys, default_known=False) for c in columns)
     primary = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=tuple(keys))
     return checked(TableSchema(*name, 0, version, tuple(made), (primary,) if keys else ()))
+
+
+def as_shown(schema: TableSchema, *, whole: bool) -> TableSchema:
+    """Return a table that something else tells as its rows would show it: with `whole` types, or with bare ones."""
+    return replace(schema, columns=tuple(_as_shown(column, whole) for column in schema.columns))
+
+
+def _as_shown(column: Column, whole: bool) -> Column:
+    data_type = _data_type(column.name, mysql_type(column.data_type, whole=whole), whole)
+    return replace(column, data_type=data_type, default=column.default if whole else _bare_default(column))
+
+
+def _bare_default(column: Column) -> str | int | None:
+    """Return what rows hold by a column's default, or by MySQL's own, in a form of which bare types know too little."""
+    of, default = column.data_type, column.default
+    if default is None and not column.nullable:
+        default = "0" if of.kind is Kind.DECIMAL else of.elements[0] if of.kind is Kind.ENUM and of.elements else None
+    if not isinstance(default, str):
+        return default
+    if of.kind is Kind.DECIMAL:
+        return f"{Decimal(default):.{of.decimal}f}" if _NUMBER.fullmatch(default) else default
+    listed = {Kind.ENUM: enum_number, Kind.SET: set_mask}.get(of.kind)
+    number = listed(of, pa.array([default], TEXT))[0].as_py() if listed else None
+    return default if number is None else str(number)
 
 
 def _data_type(column: str, text: str | None, whole: bool) -> DataType:
