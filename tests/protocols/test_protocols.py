@@ -78,7 +78,19 @@ def test_a_message_is_taken_for_what_it_looks_like(value: bytes, name: str) -> N
 
 def test_descriptions_bear_any_bytes() -> None:
     for protocol in all_protocols():
-        for value in (None, b"", b"\0", b"\x01", b"\x02\xff", b"{", b"[]", b"null", b'{"payload":[]}', b'{"type":1}'):
+        for value in (
+            None,
+            b"",
+            b"\0",
+            b"\x01",
+            b"\x02\xff",
+            b"{",
+            b"[]",
+            b"null",
+            b'{"payload":[]}',
+            b'{"type":1}',
+            b"[" * 9999,
+        ):
             described = protocol.describe(None, value)
             assert isinstance(described.type, str), (protocol.name, value)
             assert isinstance(described.table, str), (protocol.name, value)

@@ -191,6 +191,11 @@ def test_a_claim_check_reads_no_place_but_its_storage(source: str, tmp_path: Pat
     other.mkdir()
     _, dead_letters = rows(spark, f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri=file://{other}")
     assert dead_letters == {"incomplete-row": 2}
+    names = sorted(file.name for file in (tmp_path / "claims").glob("*.json"))
+    for name, taken in zip(names, reversed(names), strict=True):
+        (other / name).write_bytes((tmp_path / "claims" / taken).read_bytes())
+    read, dead_letters = rows(spark, f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri=file://{other}")
+    assert (read, dead_letters) == ({1: "short"}, {"incomplete-row": 2})  # a file of another message's
 
 
 @pytest.mark.parametrize(

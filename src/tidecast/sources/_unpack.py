@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import functions as F
 
 from tidecast._errors import ConfigError
-from tidecast.protocols import protocol_named
+from tidecast.protocols import Description, protocol_named
 from tidecast.topics import Records, decompressed, fetched_claims
 
 _COMPRESSIONS = ("none", "snappy", "lz4")
@@ -48,6 +49,13 @@ def unpacked(records: Records, protocol: str, params: Mapping[str, str]) -> Reco
     if storage and spec.claim_check_location:
         located = frame.withColumn("location", spec.claim_check_location(F.col("value")))
         here = located.where(F.col("location").isNull()).drop("location")
-        there = fetched_claims(located.where(F.col("location").isNotNull()), storage, compression)
+        claimed = located.where(F.col("location").isNotNull())
+        there = fetched_claims(claimed, storage, compression, partial(_about, spec.describe))
         frame = here.unionByName(there, allowMissingColumns=True)
     return replace(records, frame=frame, kept=records.kept or frame is not records.frame)
+
+
+def _about(describe: Callable[[bytes | None, bytes | None], Description], value: bytes) -> tuple[object, ...]:
+    """Return what a message says of itself in its short form, too."""
+    said = describe(None, value)
+    return said.type, said.table, said.commit_ts

@@ -273,12 +273,15 @@ def store_claims(frame: DataFrame, storage: str, *, raw: bool) -> int:
     return int(done.agg(F.coalesce(F.sum("files"), F.lit(0))).collect()[0][0])
 
 
-def fetched_claims(frame: DataFrame, storage: str, compression: str = "none") -> DataFrame:
+def fetched_claims(
+    frame: DataFrame, storage: str, compression: str = "none", about: Callable[[bytes], object] = lambda value: None
+) -> DataFrame:
     """Return messages with their whole values, from the claim check's storage.
 
-    In: `location` string, not null, and `value` binary among other columns. Out: the same without `location`, and
-    `reason`, `detail` as in `decompressed`. Only the last part of a location counts, not the place that a message
-    names: a message may not have this process read what it likes.
+    In: `location` string, not null, and `value` binary among other columns; `about` gives what a short message and its
+    whole have in common, and is sent to the tasks. Out: the same without `location`, and `reason`, `detail` as in
+    `decompressed`. Only the last part of a location counts, not the place that a message names: a message may not have
+    this process read what it likes.
     """
     unpack = _UNPACK.get(compression, bytes)
     with _storage_errors(storage):
@@ -298,7 +301,10 @@ def fetched_claims(frame: DataFrame, storage: str, compression: str = "none") ->
         except ValueError:
             raise _Unusable(f"the claim check's file {file} is broken") from None
         _check_size(len(packed), f"the claim check's file {file} has more")
-        return unpack(packed)
+        found = unpack(packed)
+        if about(found) != about(value):
+            raise _Unusable(f"the claim check's file {file} holds another message, or none")
+        return found
 
     return _unpacked(frame, whole, ("value",), "location")
 
@@ -320,5 +326,5 @@ def _unwrapped(data: bytes) -> bytes:
     if isinstance(claim, dict) and set(claim) == {"key", "value"}:
         if not isinstance(claim["value"], str):
             raise ValueError("no value")
-        return base64.b64decode(claim["value"])
+        return base64.b64decode(claim["value"], validate=True)
     return data

@@ -51,7 +51,7 @@ def describe(key: bytes | None, value: bytes | None) -> Description:
             message.get("sql") or None,
             [(name, types[name]) for name in message.get("sqlType") or types],
         )
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return Description()
 
 

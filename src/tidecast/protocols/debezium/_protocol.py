@@ -33,7 +33,7 @@ def describe(key: bytes | None, value: bytes | None) -> Description:
             source.get("commit_ts"),
             payload.get("ddl"),
         )
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return Description()
 
 

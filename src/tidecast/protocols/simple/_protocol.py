@@ -25,7 +25,7 @@ def describe(key: bytes | None, value: bytes | None) -> Description:
             message.get("sql"),
             [(c["name"], c["dataType"]["mysqlType"]) for c in table.get("columns", [])],
         )
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return Description()
 
 
