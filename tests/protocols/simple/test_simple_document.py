@@ -165,7 +165,7 @@ def test_odd_messages_are_read_or_refused(examples: list[str], spark: SparkSessi
         changed(ddl, tableSchema=with_column(ddl, {"name": "\ud800"})): "bad-json",
         changed(ddl, sql=5): "bad-message",
         changed(delete, type="QUERY"): "bad-message",  # no schema change: one has its statement
-        changed(ddl, tableSchema=ddl_schema(ddl) | {"table": "empty", "columns": []}): "",
+        changed(ddl, tableSchema=ddl_schema(ddl) | {"table": "empty", "columns": [], "indexes": []}): "",
         changed(insert, table="empty"): "unknown-table",
     }
     refused_reasons = {n: reason for n, reason in enumerate(refused.values(), 1 + len(readable)) if reason}
