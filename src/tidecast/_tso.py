@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 LOGICAL_BITS = 18
+_FIRST = 10**15
 
 
 def physical_ms(tso: int) -> int:
@@ -15,6 +16,11 @@ def physical_ms(tso: int) -> int:
 def compose(physical: int, logical: int = 0) -> int:
     """Return the TSO of a wall-clock time in milliseconds and a logical counter."""
     return physical << LOGICAL_BITS | logical
+
+
+def is_tso(number: int) -> bool:
+    """Tell whether a number has as many digits as a TSO; those of schemas and tables have fewer."""
+    return number >= _FIRST
 
 
 def latest_tso() -> int:

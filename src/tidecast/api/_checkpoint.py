@@ -80,13 +80,13 @@ class Checkpoint:
         return source_named(parse_place(self.source.uri), stream.progress.source)
 
     def keys(self, batch: Batch, passed: int, again: Again | None = None) -> AppliedKeys:
-        """Return the keys of the batches before one, of which the first `passed` are known to be applied."""
+        """Return the keys that the batches before one have applied; `passed` and `again` as in `AppliedKeys`."""
         now, watermark = batch.progress, batch.progress.watermark if self.resolved_only else None
         return AppliedKeys(self.folder / _KEYS, now.batch, self.window, now.covered, watermark, passed, again)
 
     @property
     def proofs(self) -> Proofs:
-        """Return what the tables' rows come to by the batches before."""
+        """The row counts and hashes of the tables after the batches before."""
         return Proofs(self.folder / _PROOF)
 
     @cached_property

@@ -129,7 +129,7 @@ def replicate(
 
     With `mode` "soft-delete" a deleted row stays, with `_deleted` true, and `_commit_ts` is that of its last change.
     With "log" each change is a row, appended once, with `_op`, `_commit_ts`, `_verdict`, `_topic`, `_partition`,
-    `_offset` and `_timestamp`; that of a delete is the row before it, of which Avro shows the key. With "history" a row
+    `_offset` and `_timestamp`. That of a delete is the row before it, of which Avro shows the key. With "history" a row
     of a table with a key has a row for each of its versions, with `_valid_from` and `_valid_to`, commit-ts, the latter
     null for the one that holds now. A table keeps what it was made with. `metadata` are columns that tables get
     besides: `_commit_ts` and `_verdict`.
@@ -151,7 +151,7 @@ def replicate(
     dropped, hashed or redacted after their row was checked, and of what `ddl` says, which counts before it. A key's
     columns can only be hashed, and a table keeps the masks of its columns. Dead letters are messages as they were sent.
 
-    With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is state for
+    With `checkpoint`, what TiCDC sends again sets no key back to an older change. So each key's commit-ts is kept for
     `replay_window` of commit-ts, a duration such as "30m"; the default is "24h".
 
     With `checkpoint`, each `compact_every`-th version of a table is compacted, by default the 50th, never with 0. Files

@@ -80,11 +80,6 @@ class Statement:
         renamed = {d.name.lower(): d.had_name.lower() for d in self.definitions.values() if d.had_name != d.name}
         return renamed | {new.lower(): old.lower() for new, old in self.renamed_columns.items()}
 
-    @property
-    def inherits(self) -> bool:
-        """Tell whether it gives a table the columns of another one, or of the same one in another place."""
-        return self.renamed is not None or self.like is not None or (self.verb, self.subject) == ("TRUNCATE", "TABLE")
-
     def renamed_from(self, database: str) -> tuple[str, str] | None:
         """Return the table's name before, None where it keeps it; `database` is that of its new name.
 

@@ -38,8 +38,8 @@ def checked(schema: TableSchema) -> TableSchema:
     """Return a schema that a message or a registry showed, if a history can keep it and a table can be like that.
 
     Raises InvalidSchema where a member is of another type, a text is none, two columns have one name, as MySQL sees it,
-    a type is beyond MySQL's limits, or the primary key has a column that the table lacks: rows that only this column
-    tells apart would be one.
+    or a type is beyond MySQL's limits. So it does where the primary key has a column that the table lacks: rows that
+    only this column tells apart would be one.
     """
     try:
         _TABLE.validate_json(_TABLE.dump_json(schema, warnings=False), strict=True)

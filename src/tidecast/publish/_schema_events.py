@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from tidecast._errors import TerminalError
+from tidecast._tso import is_tso
 from tidecast.model import Ddl, SchemaKey, TableSchema
 from tidecast.protocols import protocol_named
 from tidecast.publish._batch import Batch, OutgoingTable, Stop, first_stop
@@ -17,8 +18,6 @@ from tidecast.publish._bootstrap import Bootstraps, is_same, table_key
 from tidecast.publish._control_events import Control, TableTopics, ddl_topic, table_changes
 from tidecast.publish._fit import Fitting
 from tidecast.publish._order import row_sequence
-
-_FIRST_TSO = 1 << 50
 
 
 def _version(schema: TableSchema) -> tuple[str, int]:
@@ -94,7 +93,7 @@ class SchemaEvents:
             if outgoing.changes.of_key:
                 return newest.get(schema.key[:2], schema.version)
             found = schema.version
-            if found < _FIRST_TSO:
+            if not is_tso(found):
                 last = self._rules.last(schema)
                 if last:
                     taken.setdefault(last.key, last)

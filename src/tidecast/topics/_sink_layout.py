@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidecast._tso import is_tso
+
 METADATA = "metadata"
 META = "meta"
 _DIGITS = re.compile(r"[0-9]+")
@@ -14,7 +16,6 @@ _SCHEMA = re.compile(r"schema_([0-9]+)_[0-9]+\.json")
 _INDEX = re.compile(r"(CDC(?:_.+)?)\.index")
 _DATA = re.compile(r"(CDC(?:_.+_)?)([0-9]{6,20})\.(csv|json)")
 
-_FIRST_TSO = 10**15
 LINE_BITS, _INDEX_BITS = 25, 12
 RANK_BITS = LINE_BITS + _INDEX_BITS
 FILES_OF_SEGMENT = 1 << _INDEX_BITS
@@ -94,11 +95,6 @@ def is_version(name: str, path: str) -> bool:
     a changefeed of ours calls them by smaller numbers, below a database and a table.
     """
     return _DIGITS.fullmatch(name) is not None and (is_tso(int(name)) or "/" in path)
-
-
-def is_tso(version: int) -> bool:
-    """Tell whether a number has as many digits as a TSO."""
-    return version >= _FIRST_TSO
 
 
 def is_part(name: str) -> bool:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from tidecast._tso import physical_ms
+from tidecast._tso import is_tso, physical_ms
 from tidecast.storage import AnyPath, Entry, entries, entry
 from tidecast.topics._sink_layout import (
     META,
@@ -18,7 +18,6 @@ from tidecast.topics._sink_layout import (
     data_file,
     index_prefix,
     is_part,
-    is_tso,
     is_version,
     renamed,
     schema_version,

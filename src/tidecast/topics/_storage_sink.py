@@ -295,13 +295,16 @@ def _table_of(schema_file: str) -> str:
 def _inherits(name: str, schema_file: bytes) -> bool:
     """Tell whether a schema file's statement gives its table columns that another folder's files tell.
 
-    TRUNCATE gives a table another number, but leaves it its name.
+    TRUNCATE gives a table another number, and so another folder where this is the number.
     """
     try:
         statement = read_statement(str(json.loads(schema_file)["Query"]))
     except (ValueError, LookupError, TypeError, RecursionError):
         return False
-    return statement is not None and statement.inherits and (statement.verb != "TRUNCATE" or "/" not in _table_of(name))
+    if statement is None:
+        return False
+    moved = statement.verb == "TRUNCATE" and "/" not in _table_of(name)
+    return moved or statement.renamed is not None or statement.like is not None
 
 
 def _shown(told: pa.RecordBatch, writer: Writer) -> Shown | None:
