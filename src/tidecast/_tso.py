@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 
 LOGICAL_BITS = 18
 _FIRST = 10**15
+_DAY = 86_400
 
 
 def physical_ms(tso: int) -> int:
@@ -28,8 +30,7 @@ def latest_tso() -> int:
 
     It is two days ahead of this machine's clock, and the same all day.
     """
-    tomorrow = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=2)
-    return compose(int(dt.datetime.combine(tomorrow, dt.time(), dt.UTC).timestamp() * 1000))
+    return compose((int(time.time()) // _DAY + 2) * _DAY * 1000)
 
 
 def to_datetime(tso: int) -> dt.datetime:

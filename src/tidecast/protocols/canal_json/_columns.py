@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import astuple, dataclass, field, replace
 from functools import lru_cache
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 import orjson
@@ -14,12 +16,14 @@ import pyarrow.compute as pc
 
 from tidecast.model import DataType, InvalidSchema, Kind, Op, Reason
 from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion, with_names
-from tidecast.protocols.canal_json._parse import Said, Texts, parse, shows_twice, text_of
+from tidecast.protocols.canal_json._parse import Said, Shape, Texts, parse, shows_twice, text_of
 from tidecast.protocols.canal_json._schema import table_schema
 from tidecast.values import TEXT, bytes_read, from_text, null_where, refused, row_type, shift_zone
 
 _DECIMAL, _WHOLE = r"^-?[0-9]+(\.[0-9]{1,%d})?$", r"^-?[0-9]+$"
 _LONGEST_SCALE = 30
+_NOTHING: Texts = {}
+"""The row of a side that has none."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,10 @@ class CanalDecoder(Decoder):
         said = [parse(value) for value in messages.column("value").to_pylist()]
         rejected = Rejected.each([(place, *one) for place, one in enumerate(said) if not isinstance(one, Said)])
         known = [(place, one) for place, one in enumerate(said) if isinstance(one, Said)]
-        versions: dict[tuple[tuple[object, ...], int | None], list[tuple[int, Said]]] = {}
+        versions: dict[tuple[Shape, int | None], list[tuple[int, Said]]] = {}
         for place, one in known:
             if one.op is not None:
-                versions.setdefault((one.version, self._changed_before(one)), []).append((place, one))
+                versions.setdefault((one.shape, self._changed_before(one)), []).append((place, one))
         rows: list[Rows] = []
         for (shape, changed), mine in versions.items():
             version = _version(shape, changed, min(one.since for _, one in mine))
@@ -55,41 +59,47 @@ class CanalDecoder(Decoder):
 
     def _changed_before(self, row: Said) -> int | None:
         """Return the commit-ts of the last schema change before a row, if both have one."""
-        changed = self.changed.get((row.database, row.table), ())
-        before = bisect_right(changed, row.commit_ts) if row.commit_ts is not None else 0
+        if row.commit_ts is None or not self.changed:
+            return None
+        changed = self.changed.get((row.shape.database, row.shape.table), ())
+        before = bisect_right(changed, row.commit_ts)
         return changed[before - 1] if before else None
 
     def _rows(self, version: TableVersion, messages: Sequence[tuple[int, Said]], *, values: bool) -> Rows:
         several = [len(one.rows) for _, one in messages]
         at = np.repeat([place for place, _ in messages], several)
         said = [one for (_, one), count in zip(messages, several, strict=True) for _ in range(count)]
-        ops = pa.array([str(one.op) for one in said], TAG)
+        ops = pa.array([one.op for one in said], TAG)
         places = Rows.of_places(version, at, ops, pa.array([one.commit_ts for one in said], pa.int64()))
-        return self._with_values(places, messages) if values else places
+        return self._with_values(places, [one for _, one in messages]) if values else places
 
-    def _with_values(self, rows: Rows, messages: Sequence[tuple[int, Said]]) -> Rows:
+    def _with_values(self, rows: Rows, messages: Sequence[Said]) -> Rows:
         schema = rows.version.schema
         names = [column.name for column in schema.columns]
-        shown = [row for _, one in messages for row in one.rows]
-        before = [old for _, one in messages for old in (one.old or [None] * len(one.rows))]
+        shown = [row for one in messages for row in one.rows]
+        before = [old for one in messages for old in one.old or repeat(None, len(one.rows))]
+        known = {*names}
+        problems = [_problem(known, names, *both) for both in zip(shown, before, strict=True)]
         ops = rows.op.to_pylist()
-        problems = [_problem(names, *one) for one in zip(ops, shown, before, strict=True)]
         sides: dict[str, pa.StructArray] = {}
         bad: list[tuple[str, np.ndarray]] = []
         for side, taken in (("old", _old), ("data", _new)):
             texts = [
-                None if why or row is None else taken(op, row, old)
+                _NOTHING if why or row is None else taken(op, row, old)
                 for why, op, row, old in zip(problems, ops, shown, before, strict=True)
             ]
+            there = np.array([row is not _NOTHING for row in texts], bool)
+            if not there.any():
+                continue
             columns = []
             for column in schema.columns:
-                raw = pa.array([None if row is None else text_of(row.get(column.name)) for row in texts], TEXT)
+                raw = _texts([row.get(column.name) for row in texts])
                 value = self._value(column.data_type, raw)
                 if (lost := refused(raw, value)) is not None:
                     bad.append((f"{side} {column.name}", lost))
                 columns.append(value)
-            there = pa.array([row is None for row in texts], pa.bool_())
-            sides[side] = pa.StructArray.from_arrays(columns, fields=[*row_type(schema)], mask=there)
+            mask = None if there.all() else pa.array(~there)
+            sides[side] = pa.StructArray.from_arrays(columns, fields=[*row_type(schema)], mask=mask)
         reason, detail = with_names(np.zeros(len(ops), bool), "", bad)
         why = pa.array(problems, TAG)
         return replace(
@@ -107,43 +117,48 @@ class CanalDecoder(Decoder):
         return read(data_type, text) if read else from_text(data_type, text)
 
 
-def _new(op: str, row: Texts, old: Texts | None) -> Texts | None:
-    return None if op == Op.DELETE else row
+def _texts(values: Sequence[Any]) -> pa.Array:
+    try:
+        return pa.array(values, TEXT)
+    except pa.ArrowTypeError:  # some are no texts
+        return pa.array(map(text_of, values), TEXT)
 
 
-def _old(op: str, row: Texts, old: Texts | None) -> Texts | None:
+def _new(op: str, row: Texts, old: Texts | None) -> Texts:
+    return _NOTHING if op == Op.DELETE else row
+
+
+def _old(op: str, row: Texts, old: Texts | None) -> Texts:
     """Return the row before a change. An update may leave out columns that it does not change, or the whole row."""
     if op == Op.DELETE:
         return row
-    return {**row, **old} if op == Op.UPDATE and old is not None else None
+    return {**row, **old} if op == Op.UPDATE and old is not None else _NOTHING
 
 
-def _problem(names: Sequence[str], op: str, row: Texts | None, old: Texts | None) -> str | None:
+def _problem(known: Set[str], names: Sequence[str], row: Texts | None, old: Texts | None) -> str | None:
     """Return what is wrong with the columns of a row and of the row before it, None where nothing is."""
     if row is None:
         return "the row is missing"
-    known = {*names}
-    for shown, whole in ((row, True), (old or {}, False)):
-        if strange := [name for name in shown if name not in known]:
-            return f"columns without a type: {', '.join(strange)}"
-        if whole and (missing := [name for name in names if name not in shown]):
-            return f"columns are missing: {', '.join(missing)}"
+    for shown, whole in ((row, True), (old, False)):
+        if shown is None:
+            continue
+        if not shown.keys() <= known:
+            return f"columns without a type: {', '.join(name for name in shown if name not in known)}"
+        if whole and len(shown) < len(known):
+            return f"columns are missing: {', '.join(name for name in names if name not in shown)}"
         if shows_twice(shown):
             return "a column comes twice"
     return None
 
 
 @lru_cache(4096)
-def _version(shape: tuple[object, ...], changed: int | None, since: int) -> TableVersion | str:
+def _version(shape: Shape, changed: int | None, since: int) -> TableVersion | str:
     """Return the table version that messages show behind a schema change, or why there can be none like it."""
-    database, table, keys, columns, types = shape
-    assert isinstance(database, str)
-    assert isinstance(table, str)
     try:
-        schema = table_schema((database, table), since, columns, dict(types), keys)  # type: ignore[call-overload,arg-type]
+        schema = table_schema((shape.database, shape.table), since, shape.columns, dict(shape.types), shape.keys)
     except InvalidSchema as error:
         return str(error)
-    return TableVersion.in_json(orjson.dumps([*shape, changed]).decode(), schema)
+    return TableVersion.in_json(orjson.dumps([*astuple(shape), changed]).decode(), schema)
 
 
 def _binary(data_type: DataType, text: pa.Array) -> pa.Array:

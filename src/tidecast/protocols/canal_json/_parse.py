@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property, lru_cache
+from types import NoneType
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -13,13 +15,12 @@ from tidecast.model import Op, Reason, compose, latest_tso, physical_ms
 from tidecast.protocols.canal_json._message import DDL_TYPES, ROW_OPS, WATERMARK
 
 Texts = Mapping[str, Any]
-"""A row: the text of each column, or None; see `texts_of`."""
+"""A row: the text of each column, or None; see `text_of`."""
 Problem = tuple[Reason, str | None]
 """Why a message cannot be used: a reason and a detail."""
 
 _LAST_MS = physical_ms((1 << 63) - 1)
-_INT64 = range(-(1 << 63), 1 << 63)
-_MEMBERS: dict[str, type] = {
+_MEMBERS: Mapping[str, type] = {
     "database": str,
     "table": str,
     "pkNames": list,
@@ -33,37 +34,46 @@ _MEMBERS: dict[str, type] = {
     "old": list,
     "_tidb": dict,
 }
-_TIDB: dict[str, type] = {"commitTs": int, "watermarkTs": int, "onlyHandleKey": bool, "claimCheckLocation": str}
-_LISTED = {"pkNames": str, "data": dict, "old": dict}
-"""What lists hold, beside null."""
+_TIDB: Mapping[str, type] = {"commitTs": int, "watermarkTs": int, "onlyHandleKey": bool, "claimCheckLocation": str}
+_TEXTS, _OBJECTS = {str, NoneType}, {dict, NoneType}
 
 
 @dataclass(frozen=True)
-class Said:
+class Shape:
+    """The members that all rows of a table version share: `columns` in its order, `types` sorted by column."""
+
+    database: str
+    table: str
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    types: tuple[tuple[str, str | None], ...]
+
+    @cached_property
+    def problem(self) -> str | None:
+        """Why no row can be of it, None where one can."""
+        if not self.types:
+            return "it names no types: mysqlType is missing or null"
+        typed = {name for name, _ in self.types}
+        if len(self.columns) != len(self.types) or not typed.issuperset(self.columns):
+            return "the columns of sqlType are not those of mysqlType"
+        return None
+
+
+class Said(NamedTuple):
     """The content of a message. `op` is None for a watermark and for a schema change, which has `sql`.
 
-    `since` is when it happened: the commit-ts, or the first one of its millisecond. `columns` are in the table's order,
-    `types` by column, sorted by name. A message of TiCDC's has one of `rows`; `old` are what an update shows of the
-    rows before it, none where it does not.
+    `since` is when it happened: the commit-ts, or the first one of its millisecond. A message of TiCDC's has one of
+    `rows`; `old` are what an update shows of the rows before it, none where it does not.
     """
 
     kind: str
     op: Op | None
-    database: str
-    table: str
     commit_ts: int | None
     since: int
-    sql: str | None = None
-    keys: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    types: tuple[tuple[str, str | None], ...] = ()
-    rows: Sequence[Texts | None] = ()
-    old: Sequence[Texts | None] = ()
-
-    @property
-    def version(self) -> tuple[object, ...]:
-        """The members that all rows of a table version share."""
-        return self.database, self.table, self.keys, self.columns, self.types
+    sql: str | None
+    shape: Shape
+    rows: Sequence[Texts | None]
+    old: Sequence[Texts | None]
 
 
 def parse(value: bytes | None) -> Said | Problem:
@@ -72,7 +82,7 @@ def parse(value: bytes | None) -> Said | Problem:
     if members is None:
         return Reason.BAD_JSON, "no JSON object of Canal's form"
     said = _said(members)
-    return next((problem for wrong, *problem in _problems(members, said) if wrong), said)  # type: ignore[return-value]
+    return next(_problems(members, said), said)
 
 
 def _members(value: bytes) -> dict[str, Any] | None:
@@ -81,31 +91,30 @@ def _members(value: bytes) -> dict[str, Any] | None:
         members = orjson.loads(value)
         if type(members) is not dict or not _fits(members, _MEMBERS):
             return None
-        tidb = members.get("_tidb")
-        if tidb is not None and not _fits(tidb, _TIDB):
+        if (tidb := members.get("_tidb")) and not _fits(tidb, _TIDB):
             return None
-        for name, kind in _LISTED.items():
-            if not {type(one) for one in members.get(name) or ()} <= {kind, type(None)}:
-                return None
-        exact = _shown_exactly(value, members)
+        rows = [*(members.get("data") or ()), *(members.get("old") or ())]
+        if not (_TEXTS.issuperset(map(type, members.get("pkNames") or ())) and _OBJECTS.issuperset(map(type, rows))):
+            return None
+        return _shown_exactly(value, members, [*filter(None, rows)])
     except (ValueError, RecursionError):
         return None
-    return exact
 
 
 def _fits(members: Mapping[str, Any], kinds: Mapping[str, type]) -> bool:
-    return all(
-        (found := members.get(name)) is None or (type(found) is kind and (kind is not int or found in _INT64))
-        for name, kind in kinds.items()
-    )
+    return _are((*map(type, map(members.get, kinds)),), (*kinds.values(),))
 
 
-def _shown_exactly(value: bytes, members: dict[str, Any]) -> dict[str, Any]:
+@lru_cache(1024)
+def _are(found: Sequence[type], wanted: Sequence[type]) -> bool:
+    return all(kind in (one, NoneType) for kind, one in zip(found, wanted, strict=True))
+
+
+def _shown_exactly(value: bytes, members: dict[str, Any], rows: Sequence[Texts]) -> dict[str, Any]:
     """Return members with rows as they are written: numbers with all their digits, and no column twice."""
-    rows = [row for name in ("data", "old") for row in members.get(name) or () if row]
     objects = (members, members.get("sqlType"), members.get("mysqlType"), members.get("_tidb"), *rows)
-    odd = any(not {*map(type, row.values())} <= {str, type(None)} for row in rows)
-    if not odd and value.count(b'":') == sum(map(len, filter(None, objects))):
+    texts = all(_TEXTS.issuperset(map(type, row.values())) for row in rows)
+    if texts and value.count(b'":') == sum(map(len, filter(None, objects))):
         return members
     read: dict[str, Any] = json.loads(value, parse_float=_Number, parse_int=_Number, object_pairs_hook=_object)
     return members | {name: read[name] for name in ("data", "old", "sqlType", "mysqlType") if name in read}
@@ -151,54 +160,66 @@ def _said(members: Mapping[str, Any]) -> Said:
     return Said(
         kind,
         None if change else ROW_OPS.get(kind),
-        members.get("database") or "",
-        members.get("table") or "",
         commit_ts,
         since,
         members.get("sql") or "" if change else None,
-        tuple(members.get("pkNames") or ()),
-        (*columns,),
-        tuple(sorted((name, text_of(text)) for name, text in types.items())),
+        _shape(
+            members.get("database") or "",
+            members.get("table") or "",
+            (*(members.get("pkNames") or ()),),
+            (*columns,),
+            (*types,),
+            (*(types.values() if _TEXTS.issuperset(map(type, types.values())) else map(text_of, types.values())),),
+        ),
         data,
         members.get("old") or [] if kind == "UPDATE" else [],
     )
 
 
-def _problems(members: Mapping[str, Any], said: Said) -> Iterator[tuple[bool, Reason, str | None]]:
-    """Yield what may be wrong with a message, the first of which is its cause."""
+@lru_cache(4096)
+def _shape(
+    database: str,
+    table: str,
+    keys: tuple[str, ...],
+    columns: tuple[str, ...],
+    typed: tuple[str, ...],
+    types: tuple[str | None, ...],
+) -> Shape:
+    return Shape(database, table, keys, columns, tuple(sorted(zip(typed, types, strict=True))))
+
+
+def _problems(members: Mapping[str, Any], said: Said) -> Iterator[Problem]:
+    """Yield what is wrong with a message, its cause first."""
     row, change, watermark = said.op is not None, said.sql is not None, said.kind == WATERMARK
+    if not (row or change or watermark):
+        yield Reason.BAD_MESSAGE, f"unknown type {said.kind[:20]!r}"
+    if watermark and not change and said.commit_ts is None:
+        yield Reason.BAD_MESSAGE, "a watermark without watermarkTs"
+    if not 0 <= said.since < latest_tso():
+        yield Reason.BAD_VALUE, "es is no time" if said.commit_ts is None else f"commitTs {said.commit_ts} is no time"
+    if change and not said.sql:
+        yield Reason.BAD_MESSAGE, "a schema change without sql"
+    if row:
+        yield from _problems_of_row(members, said)
+
+
+def _problems_of_row(members: Mapping[str, Any], said: Said) -> Iterator[Problem]:
     tidb = members.get("_tidb")
-    yield not (row or change or watermark), Reason.BAD_MESSAGE, f"unknown type {said.kind[:20]!r}"
-    watermark = watermark and not change
-    yield watermark and said.commit_ts is None, Reason.BAD_MESSAGE, "a watermark without watermarkTs"
-    yield (
-        said.commit_ts is not None and not 0 <= said.commit_ts < latest_tso(),
-        Reason.BAD_VALUE,
-        f"commitTs {said.commit_ts} is no time",
-    )
-    yield not 0 <= said.since < latest_tso(), Reason.BAD_VALUE, "es is no time"
-    yield change and not said.sql, Reason.BAD_MESSAGE, "a schema change without sql"
-    if not row:
-        return
-    reduced = tidb is not None and (tidb.get("onlyHandleKey") or tidb.get("claimCheckLocation") is not None)
-    yield bool(reduced), Reason.INCOMPLETE, "only the handle key, or the place where the whole message lies"
+    if tidb is not None and (tidb.get("onlyHandleKey") or tidb.get("claimCheckLocation") is not None):
+        yield Reason.INCOMPLETE, "only the handle key, or the place where the whole message lies"
     # One that was damaged there would leave its whole batch without commit-ts.
-    yield tidb is not None and tidb.get("commitTs") is None, Reason.BAD_MESSAGE, "_tidb without commitTs"
-    yield not (said.database and said.table), Reason.BAD_MESSAGE, "a row without its database and table"
-    yield not said.rows, Reason.BAD_MESSAGE, "the row is missing"
-    yield (
-        said.op is Op.UPDATE and members.get("old") is not None and len(said.old) != len(said.rows),
-        Reason.BAD_MESSAGE,
-        "an old row is missing",
-    )
-    typed = {name for name, _ in said.types}
-    yield not said.types, Reason.BAD_MESSAGE, "it names no types: mysqlType is missing or null"
-    yield (
-        len(said.columns) != len(said.types) or not typed.issuperset(said.columns),
-        Reason.BAD_MESSAGE,
-        "the columns of sqlType are not those of mysqlType",
-    )
-    yield len(said.rows) > 1 and not _are_different(said), Reason.BAD_MESSAGE, "several rows that may be the same one"
+    if tidb is not None and tidb.get("commitTs") is None:
+        yield Reason.BAD_MESSAGE, "_tidb without commitTs"
+    if not (said.shape.database and said.shape.table):
+        yield Reason.BAD_MESSAGE, "a row without its database and table"
+    if not said.rows:
+        yield Reason.BAD_MESSAGE, "the row is missing"
+    if said.op is Op.UPDATE and members.get("old") is not None and len(said.old) != len(said.rows):
+        yield Reason.BAD_MESSAGE, "an old row is missing"
+    if said.shape.problem:
+        yield Reason.BAD_MESSAGE, said.shape.problem
+    if len(said.rows) > 1 and not _are_different(said):
+        yield Reason.BAD_MESSAGE, "several rows that may be the same one"
 
 
 def _are_different(said: Said) -> bool:
@@ -207,12 +228,12 @@ def _are_different(said: Said) -> bool:
     Rows have different keys, before and after it. Where no key is named they differ somewhere, and no row looks like
     what another one became. Then they are different rows whatever the key is, as a statement changes a row once.
     """
-    names = said.keys or said.columns
+    names = said.shape.keys or said.shape.columns
     rows = [{name: text_of((row or {}).get(name)) for name in names} for row in said.rows]
     if len({tuple(row.values()) for row in rows}) < len(rows):
         return False
     olds = [{name: text_of((old or {})[name]) for name in names if name in (old or {})} for old in said.old]
-    if said.keys:
+    if said.shape.keys:
         return not any(old[name] != row[name] for row, old in zip(rows, olds, strict=False) for name in old)
     became = {(name, text) for row, old in zip(rows, olds, strict=False) for name, text in row.items() if name in old}
     return not any(old and became.issuperset(old.items()) for old in olds)

@@ -36,10 +36,10 @@ class CanalReader(Reader):
             said = parse(value)
             if not isinstance(said, Said) or said.sql is None:
                 continue
+            name = said.shape.database, said.shape.table
             if said.commit_ts is not None:
-                times = {*self._changed.get((said.database, said.table), ()), said.commit_ts}
-                self._changed[said.database, said.table] = sorted(times)
-            named = (said.database, said.table) if said.database else None
+                self._changed[name] = sorted({*self._changed.get(name, ()), said.commit_ts})
+            named = name if said.shape.database else None
             position = offsets[place] if self._ordered else said.commit_ts
             change = Ddl(said.kind, said.sql, said.since, position=position, named=named)
             key = (said.kind, said.sql, said.since, named)
