@@ -19,7 +19,7 @@ from tidecast.protocols.debezium._decode_schema import Field, MoreAfterEnd, fiel
 from tidecast.protocols.debezium._field_columns import read_column
 from tidecast.protocols.debezium._known import UNPLACED, Chosen, Known
 from tidecast.protocols.debezium._parse import SNAPSHOT, Said, parse
-from tidecast.values import row_type
+from tidecast.values import nulls, row_type
 
 
 class _Group(NamedTuple):
@@ -190,6 +190,9 @@ def _with_values(rows: Rows, fields: Sequence[Field], payloads: Sequence[Mapping
         shown = [payload.get(name) for payload in payloads]
         there = np.array([type(side) is dict for side in shown], bool)
         blame(~there & np.array([side is not None for side in shown], bool), _STRANGE)
+        missing[name] = ~there
+        if not there.any():
+            continue
         sides = [side if type(side) is dict else _NOTHING for side in shown]
         if strict:
             for flags, words in _unknown(sides, fields):
@@ -201,12 +204,10 @@ def _with_values(rows: Rows, fields: Sequence[Field], payloads: Sequence[Mapping
             if cell.bad is not None:
                 bad.append((cell.bad, f"column {f.column.name} has a bad value"))
         images[name] = [cell.values for cell in cells]
-        missing[name] = ~there
     absent = np.where(deletes, missing["before"], missing["after"])
     blame(absent, "the row is missing")
     for flags, words in bad:
         blame(flags, words)
-    kinds = [*row_type(rows.version.schema)]
     without_old = missing["before"] | np.asarray(pc.equal(rows.op, Op.CREATE.value))
     reason = [
         None if cause is None else str(Reason.BAD_MESSAGE if no_row else Reason.BAD_VALUE)
@@ -214,11 +215,18 @@ def _with_values(rows: Rows, fields: Sequence[Field], payloads: Sequence[Mapping
     ]
     return replace(
         rows,
-        old=pa.StructArray.from_arrays(images["before"], fields=kinds, mask=pa.array(without_old)),
-        data=pa.StructArray.from_arrays(images["after"], fields=kinds, mask=pa.array(missing["after"] | deletes)),
+        old=_side(rows, images.get("before"), without_old),
+        data=_side(rows, images.get("after"), missing["after"] | deletes),
         reason=pa.array(reason, TAG),
         detail=pa.array(causes, TAG),
     )
+
+
+def _side(rows: Rows, columns: Sequence[pa.Array] | None, missing: np.ndarray) -> pa.StructArray:
+    kind = row_type(rows.version.schema)
+    if columns is None:
+        return nulls(len(missing), kind)
+    return pa.StructArray.from_arrays(columns, fields=[*kind], mask=pa.array(missing))
 
 
 _STRANGE = "a value is not of its column's form"

@@ -7,6 +7,7 @@ off as bytes where the message is spelled as TiCDC or Kafka Connect spell it, an
 from __future__ import annotations
 
 from functools import lru_cache
+from types import NoneType
 from typing import Any, NamedTuple
 
 import orjson
@@ -108,7 +109,7 @@ def _quoted(name: str) -> str:
 
 
 def _are_texts(*values: Any) -> bool:
-    return all(value is None or type(value) is str for value in values)
+    return {str, NoneType}.issuperset(map(type, values))
 
 
 def _names(key: bytes | None) -> tuple[tuple[str, ...] | None, bool]:
