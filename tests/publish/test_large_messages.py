@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import lz4.frame
 import pytest
@@ -17,8 +18,10 @@ from golden_data import lines
 from growing_topic import ID
 from pyspark.sql import SparkSession
 from servers import S3Server
+from servers._process import free_ports
 
 import tidecast
+from tidecast import Unreachable
 from tidecast.protocols import simple
 from tidecast.sources import read_records
 from tidecast.storage import entries, storage_path
@@ -341,3 +344,16 @@ def test_a_claim_of_too_many_bytes_is_a_dead_letter(source: str, tmp_path: Path,
         ("too-large", f"the claim check's file {first.name} has more, and a message may have 134,217,728 bytes"),
         ("incomplete-row", f"the claim check's file {second.name} cannot be read: FileNotFoundError"),
     }
+
+
+def test_a_storage_of_claims_that_does_not_answer_makes_no_dead_letters(
+    source: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    claims = f'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "file://{tmp_path}/claims"'
+    convert(source, tmp_path, "json", claims, spark)
+    (port,) = free_ports(1)
+    storage = quote(f"s3://AKID:hush-hush@bucket/claims?endpoint_override=127.0.0.1:{port}&scheme=http&region=x", "")
+    uri = f"file://{tmp_path}/out?protocol=simple&claim-check-storage-uri={storage}"
+    with pytest.raises(Unreachable, match=r"the claim check's storage does not answer: .*NETWORK") as raised:
+        tidecast.verify(uri, tz="UTC", spark=spark)
+    assert "hush-hush" not in str(raised.value)

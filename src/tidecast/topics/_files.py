@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast._errors import ConfigError, SourceChanged, TidecastError
+from tidecast._errors import ConfigError, SourceChanged, TidecastError, Unreachable
 from tidecast.model import HEADERS, RECORD
 from tidecast.spark import LONG_TEXTS, small_table
 from tidecast.storage import AnyPath, Entry, entries, entry, make_folder, path_uri, spark_inputs
@@ -240,12 +240,17 @@ def _read_ends(spark: SparkSession, folder: AnyPath) -> Mapping[int, int]:
 
 @contextmanager
 def file_errors() -> Iterator[None]:
-    """Turn what Spark raises for a damaged file into a ConfigError on one line; other errors go through unchanged."""
+    """Turn what Spark raises for a file into the errors of tidecast, on one line; others go through unchanged.
+
+    That is a damaged file, a storage that Spark does not know, and one that does not answer a task.
+    """
     try:
         yield
     except TidecastError:
         raise
     except Exception as error:
+        if silent := _SILENT.search(str(error)):
+            raise Unreachable(silent[1]) from None
         if unknown := _NO_FILE_SYSTEM.search(str(error)):
             hint = "give it the connector, for S3 by --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:3.4.1"
             raise ConfigError(f"Spark has no file system for {unknown[1] or unknown[2]}", hint=hint) from None
@@ -256,6 +261,7 @@ def file_errors() -> Iterator[None]:
 
 
 _NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme[: ]*\"?(\w+)|ClassNotFoundException: Class (\S+FileSystem) not")
+_SILENT = re.compile(rf"{Unreachable.__module__}\.{Unreachable.__name__}: ([^\r\n]+)")
 _FILE_ERROR = re.compile(r"\[FAILED_READ_FILE\.\w+\][^\r\n]*?([a-z0-9]+:/\S+?)\.?(?:\s|$)")
 
 

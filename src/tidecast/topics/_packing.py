@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast._errors import ConfigError
+from tidecast._errors import ConfigError, Unreachable
 from tidecast._limits import LARGEST_MESSAGE
 from tidecast._uri import redact_uri
 from tidecast.model import Reason
@@ -43,6 +43,7 @@ _SNAPPY_RATIO = 24  # three bytes make at most 64
 _PIECE = 1 << 24
 _LARGEST_CLAIM = LARGEST_MESSAGE // 3 * 4 + (1 << 10)  # in Base64 and wrapped
 _WHY = T.StructType([T.StructField("reason", T.StringType()), T.StructField("detail", T.StringType())])
+_REFUSED = re.compile(r"ACCESS_DENIED|PERMISSION_DENIED|\b40[134]\b", re.I)
 _UNUSABLE = "CDC:ErrInvalidReplicaConfig"
 
 
@@ -244,6 +245,18 @@ def _storage_errors(storage: str) -> Iterator[None]:
         ) from None
 
 
+@contextmanager
+def _answering(storage: str) -> Iterator[None]:
+    """Raise Unreachable where a storage does not answer; errors of a file, and a refusal, go through."""
+    try:
+        yield
+    except OSError as error:
+        words = str(error).splitlines()[0].replace(storage, redact_uri(storage))
+        if error.errno is not None or _REFUSED.search(words):
+            raise
+        raise Unreachable(f"the claim check's storage does not answer: {words}", where=redact_uri(storage)) from None
+
+
 def claim_folder(storage: str) -> Path | None:
     """Return the local folder of a claim check's storage, None for any other storage and for what is none."""
     if _REMOTE.match(storage):  # to open some of these takes the network
@@ -265,8 +278,9 @@ def store_claims(frame: DataFrame, storage: str, *, raw: bool) -> int:
     def batches(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in source:
             for location, whole in zip(batch["location"].to_pylist(), batch["whole"].to_pylist(), strict=True):
-                with system.open_output_stream(f"{folder}/{_file_of(location)}") as file:
-                    file.write(whole if raw else _wrapped(whole))
+                file = f"{folder}/{_file_of(location)}"
+                with _answering(storage), system.open_output_stream(file) as stream:
+                    stream.write(whole if raw else _wrapped(whole))
             yield pa.RecordBatch.from_arrays([pa.array([batch.num_rows], pa.int64())], names=["files"])
 
     done = frame.select("location", "whole").mapInArrow(batches, T.StructType([T.StructField("files", T.LongType())]))
@@ -290,7 +304,7 @@ def fetched_claims(
     def whole(location: str, value: bytes) -> bytes:
         file = _file_of(location)
         try:
-            with system.open_input_stream(f"{folder}/{file}") as stream:
+            with _answering(storage), system.open_input_stream(f"{folder}/{file}") as stream:
                 data = stream.read(_LARGEST_CLAIM + 1)
         except (OSError, ValueError) as error:
             raise _Unusable(f"the claim check's file {file} cannot be read: {type(error).__name__}") from None
