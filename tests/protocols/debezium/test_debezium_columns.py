@@ -274,6 +274,23 @@ def test_a_time_with_more_digits_than_its_column_is_none_of_it(
     assert (cells.bad is not None) == (expected is None)
 
 
+@pytest.mark.parametrize(
+    ("form", "unit", "digits"), [("Timestamp", 1000, 3), ("MicroTimestamp", 1_000_000, 6)], ids=lambda value: str(value)
+)
+def test_a_column_whose_digits_nobody_tells_has_room_for_all_that_its_form_shows(
+    form: str, unit: int, digits: int
+) -> None:
+    shape = {"type": "int64", "optional": True, "name": f"io.debezium.time.{form}", "field": "c"}
+    field = column_field(shape)
+    cells = read_column(field, [1700000000 * unit, 1700000000 * unit + unit // 2])
+    whole = "2023-11-14 22:13:20"
+    assert cells.values.to_pylist() == [
+        f"{whole}.000000" if digits == 6 else whole,
+        f"{whole}.5".ljust(20 + digits, "0"),
+    ]
+    assert (field.column.data_type.decimal, field.column.data_type.length) == (digits, 20 + digits)
+
+
 def test_a_double_beyond_a_float_is_no_float() -> None:
     cells = read_column(Field(Column("c", DataType("float", length=12)), Form("float")), [3.4e38, 1e39, None])
     assert cells.values.to_pylist() == [3.3999999521443642e38, None, None]

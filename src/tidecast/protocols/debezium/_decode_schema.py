@@ -166,7 +166,7 @@ def _data_type(shape: Form, tidb_type: str | None) -> DataType:
             elements = split_options(allowed) if kind is Kind.ENUM else tuple(allowed.split(",") if allowed else ())
             return replace(data_type, charset=_UTF8[0], collate=_UTF8[1], elements=elements)
         case Kind.DATETIME:
-            data_type = replace(data_type, decimal=6 if shape.name == _MICRO else 0)
+            data_type = replace(data_type, decimal=6 if shape.name == _MICRO else 3)
             return replace(data_type, length=usual_length(data_type))
     return data_type
 
