@@ -159,7 +159,7 @@ class Messages:
 
 
 def _seen(frame: DataFrame, reader: Reader) -> DataFrame:
-    """Return what a survey needs of messages: one for all rows that have the same heads, where heads tell the version.
+    """Return what a survey needs of messages: one for rows of a partition with the same heads, if these tell it.
 
     Out: columns of `_SEEN`, `offset` that of the first, and `weight`, how many messages it stands for.
     """
@@ -175,10 +175,10 @@ def _seen(frame: DataFrame, reader: Reader) -> DataFrame:
         return F.when(framed(name), F.substring(name, 1, length)).otherwise(F.col(name)).alias(name)
 
     others = [name for name in seen if name not in ("key", "value", "offset")]
-    alone = F.when(~(framed("value") | framed("key")), F.struct("partition", "offset"))
-    heads = frame.groupBy(head("key"), head("value"), alone.alias("alone"))
-    first = [F.first(name).alias(name) for name in others]
-    return heads.agg(*first, F.min("offset").alias("offset"), F.count("*").alias("weight")).drop("alone")
+    alone = F.when(~(framed("value") | framed("key")), F.col("offset"))
+    # Spark sorts what it groups, if it has to keep more than numbers of each group.
+    heads = frame.groupBy(*others, head("key"), head("value"), alone.alias("alone"))
+    return heads.agg(F.min("offset").alias("offset"), F.count("*").alias("weight")).drop("alone")
 
 
 def _unknown(row: Row) -> bytes | None:
