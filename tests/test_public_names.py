@@ -90,7 +90,7 @@ PUBLIC = {
     """,
     "tidecast.topics": """
         Counts DATE_SEPARATORS DEAD_LETTERS DeadLetter DeadLetters SinkFiles FileTopics Int64 KafkaOptions Offsets
-        ReadableTopics Records RecordsHere Spans StorageSink TopicInfo Topics WritableTopics append_lines
+        ReadableTopics Records RecordsHere Spans Split StorageSink TopicInfo Topics WritableTopics append_lines
         check_storage check_written claim_folder claim_location compress count_rows dead_letters_folder
         dead_letters_in decompressed fetched_claims file_errors files_by_table first_dead_letters
         is_of_storage_sink is_storage_sink kafka_errors

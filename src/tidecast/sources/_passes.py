@@ -18,6 +18,7 @@ from pyspark.sql import types as T
 from tidecast.model import CHECKSUM, RECORD, TableChanges, TableSchema, row_type
 from tidecast.protocols import Decoded, Decoder, Rejected, Rows, TableVersion
 from tidecast.spark import handed_over, mapped, union
+from tidecast.topics import Split
 from tidecast.values import for_spark, from_spark, valid
 from tidecast.values import row_type as arrow_row_type
 
@@ -34,9 +35,15 @@ DEAD_LETTER = T.StructType([*RECORD.fields, *CAUSE])
 
 @dataclass(frozen=True)
 class Reading:
-    """How messages become rows, as tasks do it."""
+    """How messages become rows, as tasks do it. `split` makes records of whole files; see `tidecast.topics.Unsplit`."""
 
     decoder: Decoder
+    split: Split | None = None
+
+    def each(self, batch: pa.RecordBatch, *, values: bool = True) -> Iterator[Read]:
+        """Yield what a batch of messages says, with these; of one with whole files part by part."""
+        for messages in self.split(batch) if self.split else (batch,):
+            yield self.read(messages, values=values), messages
 
     def read(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say. Those that have a `reason` already, as they could not be unpacked, are rejected."""
@@ -91,7 +98,7 @@ class Rereading:
         reading = self.reading
 
         def batches(source: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-            return make((reading.read(batch), batch) for batch in source)
+            return make(read for batch in source for read in reading.each(batch))
 
         return handed_over(self.frame, batches, out)
 
@@ -242,11 +249,12 @@ def _through(begin: Begin, steps: Sequence[Step], batch: pa.RecordBatch) -> Iter
 
 
 def _all_through(
-    reading: Reading, steps: Mapping[str, Sequence[Sequence[Step]]], messages: pa.RecordBatch
+    reading: Reading, steps: Mapping[str, Sequence[Sequence[Step]]], batch: pa.RecordBatch
 ) -> Iterator[pa.RecordBatch]:
-    for rows in reading.read(messages).rows:
-        for some in steps.get(rows.version.name, ()):
-            yield _made(some, _changes(rows, messages))
+    for decoded, messages in reading.each(batch):
+        for rows in decoded.rows:
+            for some in steps.get(rows.version.name, ()):
+                yield _made(some, _changes(rows, messages))
 
 
 def _made(steps: Sequence[Step], rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -268,10 +276,11 @@ def _likely_of(frame: DataFrame, version: TableVersion) -> DataFrame:
     return frame
 
 
-def _typed(reading: Reading, name: str, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    for rows in reading.read(messages).rows:
-        if rows.version.name == name:
-            yield _changes(rows, messages)
+def _typed(reading: Reading, name: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for decoded, messages in reading.each(batch):
+        for rows in decoded.rows:
+            if rows.version.name == name:
+                yield _changes(rows, messages)
 
 
 def _changes(rows: Rows, messages: pa.RecordBatch) -> pa.RecordBatch:
@@ -303,16 +312,19 @@ def watermark_messages(frame: DataFrame, reading: Reading) -> DataFrame:
     return mapped(frame, partial(_watermarks, reading), out)
 
 
-def _watermarks(reading: Reading, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    at, times = reading.read(messages, values=False).watermarks
-    if at.size:
-        chosen = messages.take(pa.array(at))
-        yield pa.RecordBatch.from_pydict({**{f.name: chosen.column(f.name) for f in RECORD.fields}, "commit_ts": times})
+def _watermarks(reading: Reading, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for decoded, messages in reading.each(batch, values=False):
+        at, times = decoded.watermarks
+        if at.size:
+            chosen = messages.take(pa.array(at))
+            columns = {f.name: chosen.column(f.name) for f in RECORD.fields}
+            yield pa.RecordBatch.from_pydict({**columns, "commit_ts": times})
 
 
-def _rejected(reading: Reading, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    for part in reading.read(messages, values=False).rejected:
-        yield dead_letters(messages, part.at, part.reason, part.detail)
+def _rejected(reading: Reading, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for decoded, messages in reading.each(batch, values=False):
+        for part in decoded.rejected:
+            yield dead_letters(messages, part.at, part.reason, part.detail)
 
 
 def dead_letters(messages: pa.RecordBatch, at: np.ndarray, reason: pa.Array, detail: pa.Array) -> pa.RecordBatch:

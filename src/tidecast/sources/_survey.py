@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.model import RECORD, Events, Op, TableChanges
-from tidecast.protocols import Decoder, Marks, Reader, Rejected, TableVersion
+from tidecast.protocols import Decoded, Decoder, Marks, Reader, Rejected, TableVersion
 from tidecast.sources._bootstraps import Starts, between, bootstraps_of, placed
 from tidecast.sources._passes import (
     DEAD_LETTER,
@@ -65,6 +65,7 @@ class Messages:
 
     def __init__(self, records: Records, reader: Reader) -> None:
         self._records, self._reader = records, reader
+        self._frame, self._split = records.unsplit
         self._told = _control_messages(records.frame, reader, reader.marks) if reader.marks else records.told
         self._controls = reader.controls(self._told) if self._told is not None else None
 
@@ -78,11 +79,14 @@ class Messages:
         assert self._told is not None
         return _broken(self._records.frame, self._told, self.broken)
 
+    @property
+    def _reading(self) -> Reading:
+        return Reading(self._reader.decoder, self._split)
+
     def rows(self) -> Rereading:
         """Return the messages, and how their rows are read. One pass before makes sure that all schemas are known."""
-        frame = self._records.frame
-        self._twice(lambda rows: _grouped(rows, _Counting()), _seen(frame, self._reader), _unknown)
-        return Rereading(frame, Reading(self._reader.decoder))
+        self._twice(lambda rows: _grouped(rows, _Counting()), _seen(self._frame, self._reader), _unknown)
+        return Rereading(self._frame, self._reading)
 
     def counted(self, make: Make, out: T.StructType) -> list[Row]:
         """Return what one pass finds, added up: `rows` for each combination of the other columns of `out`.
@@ -91,13 +95,15 @@ class Messages:
         where values tell the rest. One column is `unknown`: the name of what rows need of schemas; where it is found,
         these rows are read once more.
         """
-        frame, by = self._records.frame, [name for name in out.names if name != "rows"]
+        frame, by = self._frame, [name for name in out.names if name != "rows"]
         key, keyless = F.col("key"), self._reader.keyless
         if keyless is not None:  # a column of nulls takes Spark less to hand over
             key = F.when(~F.coalesce(F.col("value").startswith(F.lit(keyless)), F.lit(False)), key)
         seen: list[str] = [name for name in ("reason", "detail") if name in frame.columns]
         if self._reader.marks:  # the version of a row may go by its place
             seen.append("offset")
+        if self._split:  # it knows whole files by it
+            seen.append("topic")
 
         def count(rows: Rereading) -> DataFrame:
             return rows.map(make, out).groupBy(*by).agg(F.sum("rows").alias("rows"))
@@ -108,16 +114,17 @@ class Messages:
         self, count: Callable[[Rereading], DataFrame], frame: DataFrame, unknown: Callable[[Row], bytes | None]
     ) -> list[Row]:
         """Return the counts of a pass, and where rows lack a schema that is there, those of a second one over them."""
-        found = count(Rereading(frame, Reading(self._reader.decoder))).collect()
+        found = count(Rereading(frame, self._reading)).collect()
         names = [bytes(name) for row in found if (name := unknown(row)) is not None]
         if names and self._reader.learn(names):
             found = [row for row in found if unknown(row) is None]
-            found += count(Rereading(frame, Reading(self._reader.decoder.only(frozenset(names))))).collect()
+            again = replace(self._reading, decoder=self._reader.decoder.only(frozenset(names)))
+            found += count(Rereading(frame, again)).collect()
         return found
 
     def survey(self) -> Events:
         """Return the events. Their rows are planned when they are asked for."""
-        frame, reader = self._records.frame, self._reader
+        frame, reader = self._frame, self._reader
         told, controls = self._told, self._controls
         starts = bootstraps_of(told, controls) if told and controls and not self._records.ordered else {}
         counting = _Counting(controls is None, starts)
@@ -129,7 +136,7 @@ class Messages:
             if reader.decoder != counted_by:  # schema changes may tell apart rows that were counted together
                 counting = replace(counting, controls=False)
                 found = self._twice(lambda rows: _grouped(rows, counting), _seen(frame, reader), _unknown)
-        reading = Reading(reader.decoder)
+        reading = self._reading
         versions = [(_version(reader.decoder, row), row) for row in found if row["kind"] == _ROWS]
         timed = not any(row["untimed"] for _, row in versions)
         position = "offset" if self._records.ordered else reader.position if timed else None
@@ -138,7 +145,7 @@ class Messages:
         if any(row["kind"] in (_REJECTED, _UNKNOWN) for row in found):
             unread.append(rejected_messages(frame, reading))
         if controls.rejected:
-            unread.append(_broken(frame, told, controls.rejected))
+            unread.append(_broken(self._records.frame, told, controls.rejected))
         highest = [row["highest"] for row in found if row["kind"] == _WATERMARKS]
         before = {bytes(row["name"]): row["highest"] for row in found if row["kind"] == _BETWEEN}
         return Events(
@@ -161,11 +168,11 @@ class Messages:
 def _seen(frame: DataFrame, reader: Reader) -> DataFrame:
     """Return what a survey needs of messages: one for rows of a partition with the same heads, if these tell it.
 
-    Out: columns of `_SEEN`, `offset` that of the first, and `weight`, how many messages it stands for.
+    Out: columns of `_SEEN`, `offset` that of the first, and `weight`, how many messages it stands for, if not for one.
     """
     seen = [name for name in _SEEN if name in frame.columns]
     if reader.head is None:
-        return frame.select(*seen, F.lit(1).cast("bigint").alias("weight"))
+        return frame.select(*seen)
     magic, length = reader.head
 
     def framed(name: str) -> Column:
@@ -214,8 +221,13 @@ def _grouped(rows: Rereading, counting: _Counting) -> DataFrame:
 
 def _counts(reading: Reading, counting: _Counting, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield what one batch has."""
-    decoded = reading.read(messages, values=False)
-    offsets, weights = (np.asarray(messages.column(name)) for name in ("offset", "weight"))
+    for decoded, some in reading.each(messages, values=False):
+        yield from _counts_of(decoded, counting, some)
+
+
+def _counts_of(decoded: Decoded, counting: _Counting, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    offsets, alone = np.asarray(messages.column("offset")), "weight" not in messages.schema.names
+    weights = np.ones(len(offsets), np.int64) if alone else np.asarray(messages.column("weight"))
     counted: list[dict[str, object]] = []
     samples: list[int] = []
 

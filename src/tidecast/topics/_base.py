@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
@@ -11,6 +11,7 @@ from pydantic import Field
 from pyspark.sql import DataFrame, SparkSession
 
 from tidecast._csv_format import CsvFormat
+from tidecast.spark import mapped
 
 ANEW = (
     "--on-data-loss continue reads what is there now; for a changefeed resume --overwrite-checkpoint-ts, else a new "
@@ -60,6 +61,19 @@ class Offsets:
         return sorted(name for name, known in before.ids.items() if self.ids.get(name, known) != known)
 
 
+Split = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
+"""A function that makes records of a batch in which some rows are whole files yet, with the same columns."""
+
+
+@dataclass(frozen=True)
+class Unsplit:
+    """Records before their files are split: `split` makes of `frame` what `records` has. Both have the same columns."""
+
+    frame: DataFrame
+    split: Split
+    records: DataFrame
+
+
 @dataclass(frozen=True)
 class Records:
     """Messages as they lie in topics: the columns of `tidecast.model.RECORD`.
@@ -68,7 +82,7 @@ class Records:
     enough for them; the frame has then one partition. `kept` says that Spark had better keep them for whoever reads
     them twice; else to read them again costs less, and gives the same. `told` are those among them that tell of others,
     where they are known already: `topic`, `partition`, `offset`, `key`, `value`. `csv` is how the files are written
-    that they come from, None for messages of topics.
+    that they come from, None for messages of topics; `whole` are the files.
     """
 
     frame: DataFrame
@@ -77,6 +91,17 @@ class Records:
     kept: bool = True
     told: pa.RecordBatch | None = None
     csv: CsvFormat | None = None
+    whole: Unsplit | None = None
+
+    @property
+    def unsplit(self) -> tuple[DataFrame, Split | None]:
+        """The frame from which a task had better begin, and what it splits; nothing where the records are others now.
+
+        Lines that it splits itself need not leave it and come back.
+        """
+        if self.whole is None or self.whole.records is not self.frame:
+            return self.frame, None
+        return self.whole.frame, self.whole.split
 
     @classmethod
     def of(
@@ -88,9 +113,15 @@ class Records:
         kept: bool = True,
         told: pa.RecordBatch | None = None,
         csv: CsvFormat | None = None,
+        split: Split | None = None,
     ) -> Records:
-        """Return messages; few of them in one partition, as what Spark need not move about takes it less work."""
-        return cls(frame.coalesce(1) if few else frame, ordered, few, kept, told, csv)
+        """Return messages; few of them in one partition, as what Spark need not move about takes it less work.
+
+        With `split` the frame has whole files, of which this makes records.
+        """
+        frame = frame.coalesce(1) if few else frame
+        records = mapped(frame, split, frame.schema) if split else frame
+        return cls(records, ordered, few, kept, told, csv, Unsplit(frame, split, records) if split else None)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidecast._csv_format import TOLD_BY, CsvFormat
 from tidecast._errors import ConfigError
@@ -33,34 +34,44 @@ _TOO_MANY = f"its file has more than {_MOST_LINES} lines"
 
 @dataclass(frozen=True)
 class Splitting:
-    """How files become records. `base` is the sink's folder as it stands in paths; `ranks` are those of segments."""
+    """How files become records. `ranks` are those of segments."""
 
-    base: str
     form: CsvFormat
     ranks: Mapping[str, int]
 
-    def __call__(self, files: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield records. In: `path` string, `modificationTime` timestamp, `content` binary of whole files.
+    def __call__(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield records, with the columns of the batch.
 
-        Out: the columns of `tidecast.model.RECORD`, `reason` and `detail`. `key` is the file's path below the sink's
-        folder, `topic` that of the table's folder; `offset` see `tidecast.topics._sink_layout.offset_of`, lines count
-        from 1.
+        In: columns of `tidecast.model.RECORD`, `reason`, `detail`, among them `topic`, `key` and `value`. What has no
+        topic is a whole file, `value` its content. `key` is its path below the sink's folder, and that of its lines,
+        `topic` that of the table's folder; `offset` see `tidecast.topics._sink_layout.offset_of`, lines count from 1.
         """
-        for path, written, content in zip(*(files.column(n) for n in files.schema.names), strict=True):
-            below = path.as_py().partition(self.base)[2]
-            folder, _, name = below.rpartition("/")
-            file = data_file(name)
-            writer = writer_of(folder, file[0]) if file else None
-            assert file
-            assert writer
-            offset = offset_of(self.ranks[writer.place(file[1] // FILES_OF_SEGMENT)], file[1])
-            yield from _records(content.as_buffer(), self.form, writer.table, below, offset, written)
+        whole = np.asarray(pc.is_null(batch.column("topic")))
+        if not whole.all():
+            yield batch.filter(pa.array(~whole))
+        for place in np.flatnonzero(whole):
+            for made in self._lines(batch.slice(place, 1)):
+                columns = [made.get(f.name, pa.nulls(len(made["value"]), f.type)).cast(f.type) for f in batch.schema]
+                yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+    def _lines(self, one: pa.RecordBatch) -> Iterator[Mapping[str, pa.Array]]:
+        """Yield columns of the records of a file."""
+        path, written = one.column("key")[0].as_py().decode(), None
+        if "timestamp" in one.schema.names:
+            written = one.column("timestamp")
+        folder, _, name = path.rpartition("/")
+        file = data_file(name)
+        writer = writer_of(folder, file[0]) if file else None
+        assert file
+        assert writer
+        offset = offset_of(self.ranks[writer.place(file[1] // FILES_OF_SEGMENT)], file[1])
+        for columns in _records(one.column("value")[0].as_buffer(), self.form, writer.table, path, offset):
+            same = pa.array(np.zeros(len(columns["value"]), np.int64))
+            yield columns if written is None else columns | {"timestamp": written.take(same)}
 
 
-def _records(
-    content: pa.Buffer, form: CsvFormat, table: str, path: str, offset: int, written: pa.Scalar
-) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a file."""
+def _records(content: pa.Buffer, form: CsvFormat, table: str, path: str, offset: int) -> Iterator[dict[str, pa.Array]]:
+    """Yield columns of the records of a file."""
     data = content.to_pybytes()
     starts, ends, first, whole = line_spans(data, form)
     for begin in range(0, len(starts), _AT_ONCE):
@@ -72,20 +83,17 @@ def _records(
         if numbers[-1] > _MOST_LINES:
             cut = [_TOO_MANY if number > _MOST_LINES else why for number, why in zip(numbers, cut, strict=True)]
         same = pa.array(np.zeros(len(lines), np.int64))
-        yield pa.RecordBatch.from_pydict(
-            {
-                "topic": pa.array([table], pa.string()).take(same),
-                "partition": pa.array(np.zeros(len(lines), np.int32)),
-                "offset": pa.array(offset + numbers),
-                "timestamp": pa.array([written.as_py()], pa.timestamp("us", "UTC")).take(same),
-                "key": pa.array([path.encode()], pa.binary()).take(same),
-                "value": pa.array(lines, pa.binary()),
-                "reason": pa.array([None if why is None else str(Reason.TRUNCATED) for why in cut], pa.string()),
-                "detail": pa.array(
-                    [why and f"{path}, line {n}: {why}" for n, why in zip(numbers, cut, strict=True)], pa.string()
-                ),
-            }
-        )
+        yield {
+            "topic": pa.array([table], pa.string()).take(same),
+            "partition": pa.array(np.zeros(len(lines), np.int32)),
+            "offset": pa.array(offset + numbers),
+            "key": pa.array([path.encode()], pa.binary()).take(same),
+            "value": pa.array(lines, pa.binary()),
+            "reason": pa.array([None if why is None else str(Reason.TRUNCATED) for why in cut], pa.string()),
+            "detail": pa.array(
+                [why and f"{path}, line {n}: {why}" for n, why in zip(numbers, cut, strict=True)], pa.string()
+            ),
+        }
 
 
 def line_spans(content: bytes, form: CsvFormat) -> tuple[np.ndarray, np.ndarray, int, bool]:

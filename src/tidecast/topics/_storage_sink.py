@@ -6,18 +6,18 @@ Source: Storage sink.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._csv_format import CsvFormat, csv_format
 from tidecast._errors import ConfigError, SourceChanged
-from tidecast.model import HEADERS, RECORD, read_statement
-from tidecast.spark import mapped, small_table
+from tidecast.model import RECORD, read_statement
+from tidecast.spark import small_table
 from tidecast.storage import AnyPath, Entry, entry, path_uri, spark_inputs, spark_output
 from tidecast.topics._base import ANEW, Offsets, Records
 from tidecast.topics._sink_layout import (
@@ -40,7 +40,6 @@ from tidecast.topics._sink_positions import Item, bounded, highest_rank, known_f
 _FEW_BYTES = 1 << 18
 _SAMPLE = 1 << 16
 _CAUSE = [T.StructField("reason", T.StringType()), T.StructField("detail", T.StringType())]
-_SPLIT = T.StructType([*(f for f in RECORD.fields if f.name != "headers"), *_CAUSE])
 _TOLD = {
     "topic": pa.string(),
     "partition": pa.int32(),
@@ -173,8 +172,9 @@ class StorageSink:
     ) -> Records:
         """Return the records of the files beyond `after`, up to `until`. See `Topics.read`.
 
-        Beside the columns of `RECORD` they have `reason` and `detail`: of a line that has no end. Raises SourceChanged
-        where a file went meanwhile, ConfigError where the files may be of two formats.
+        Beside the columns of `RECORD` they have `reason` and `detail`: of a line that has no end. Tasks split the files
+        themselves, each time that these are read: to keep their lines takes as long, and room for all of them.
+        Raises SourceChanged where a file went meanwhile, ConfigError where the files may be of two formats.
         """
         before = after or Offsets()
         until = until or self.end_offsets(after)
@@ -182,16 +182,20 @@ class StorageSink:
         told = self._control_records(before, until, {*waiting, *(file.writer.table for file, _ in files)})
         form = self._format(files, told, until, waiting)
         few = sum(one.size for _, one in files) <= _FEW_BYTES
-        parts = [_told_frame(spark, told)]
-        if files:
-            paths = spark_inputs([one.path for _, one in files])
-            whole = spark.read.format("binaryFile").load(paths).select("path", "modificationTime", "content")
-            ranks = {name: rank_of(end - 1) for name, end in until.ends.items() if place_of(name)}
-            base = spark_output(self.path).partition(":")[2].lstrip("/").rstrip("/") + "/"
-            split = mapped(whole, Splitting(base, form, ranks), _SPLIT)
-            parts.append(split.withColumn("headers", F.lit(None).cast(HEADERS)).select(parts[0].columns))
-        frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
-        return Records.of(frame, ordered=True, few=few, told=told, csv=form)
+        frame = _told_frame(spark, told)
+        if not files:
+            return Records.of(frame, ordered=True, few=few, kept=False, told=told, csv=form)
+        paths = spark_inputs([one.path for _, one in files])
+        whole = _as_records(spark.read.format("binaryFile").load(paths), self._key)
+        ranks = {name: rank_of(end - 1) for name, end in until.ends.items() if place_of(name)}
+        split = Splitting(form, ranks)
+        frame = frame.unionByName(whole)
+        return Records.of(frame, ordered=True, few=few, kept=False, told=told, csv=form, split=split)
+
+    def _key(self, path: Column) -> Column:
+        """Return a file's path below the sink's folder from that which Spark tells."""
+        base = spark_output(self.path).partition(":")[2].strip("/") + "/"
+        return F.substring(path, F.instr(path, base) + len(base), F.length(path)).cast("binary")
 
     def _files(
         self, before: Offsets, until: Offsets, *, anew: set[str], all_there: bool
@@ -323,6 +327,16 @@ def _shown(told: pa.RecordBatch, writer: Writer) -> Shown | None:
 def _told_frame(spark: SparkSession, told: pa.RecordBatch) -> DataFrame:
     """Return records of the driver's as a frame: the columns of `RECORD`, and `reason`, `detail`."""
     rows = list(zip(*(column.to_pylist() for column in told.columns), strict=True))
-    frame = small_table(spark, rows, _TOLD)
-    more = {f.name: F.lit(None).cast(f.dataType) for f in (*RECORD.fields, *_CAUSE) if f.name not in _TOLD}
-    return frame.withColumns(more).select(*RECORD.fieldNames(), *(f.name for f in _CAUSE))
+    return _records(small_table(spark, rows, _TOLD), {name: F.col(name) for name in _TOLD})
+
+
+def _as_records(files: DataFrame, key: Callable[[Column], Column]) -> DataFrame:
+    """Return whole files with the columns of records, as `Splitting` takes them. In: those of Spark's binary files."""
+    return _records(
+        files, {"key": key(F.col("path")), "timestamp": F.col("modificationTime"), "value": F.col("content")}
+    )
+
+
+def _records(frame: DataFrame, known: Mapping[str, Column]) -> DataFrame:
+    fields = (*RECORD.fields, *_CAUSE)
+    return frame.select(*(known.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields))
