@@ -145,7 +145,8 @@ def test_where_files_go() -> None:
 @pytest.mark.unit
 def test_settings_of_files_have_an_effect_there_alone() -> None:
     config = {"sink": {"protocol": "csv", "terminator": "|", "file_index_width": 8}}
-    assert without_effect(config, "s3://bucket/prefix?protocol=csv") == []
+    assert without_effect(config, "s3://bucket/prefix") == []
+    assert without_effect({"sink": {**config["sink"], "protocol": None}}, "s3://bucket/prefix?protocol=csv") == []
     assert without_effect(config, "kafka://h/t?protocol=avro") == ["sink.file_index_width", "sink.terminator"]
 
 

@@ -174,8 +174,9 @@ def filter_of(config: Mapping[str, Any]) -> tuple[Filter, bool]:
 def without_effect(config: Mapping[str, Any], sink_uri: str = "") -> list[str]:
     """Return the names of the settings that differ from the defaults and mean nothing to this program and sink."""
     found = {*_idle(default_replica_config(), config, "")}
-    if sink_uri and is_storage_sink_place(parse_place(sink_uri), (config.get("sink") or {}).get("protocol") or ""):
-        found -= _OF_FILES
+    if sink_uri:
+        protocol = replica_config_for(config, sink_uri)["sink"].get("protocol") or ""
+        found -= _OF_FILES if is_storage_sink_place(parse_place(sink_uri), protocol) else set()
     return sorted(found)
 
 
