@@ -56,6 +56,19 @@ def test_rows_of_a_table_with_a_key_from_the_file_are_merged(spark: SparkSession
     assert [str(one.verdict) for one in tidecast.prove(to, spark=spark).tables] == ["equal"]
 
 
+def test_changes_that_a_table_without_a_key_cannot_follow_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    topic = GrowingTopic(tmp_path / "topic")
+    topic.grow(_MESSAGES)
+    uri = topic.uri.replace("simple", "canal-json")
+    (table,) = tidecast.replicate(uri, str(tmp_path / "tables"), spark=spark).tables
+    assert table.upserted == 4
+    deleted, updated = table.warnings
+    assert deleted == "1 deletes were not applied: the table has no key"
+    assert updated.startswith("2 updates were appended as further rows: the table has no key")
+    (log,) = tidecast.replicate(uri, str(tmp_path / "log"), mode="log", spark=spark).tables
+    assert not log.warnings
+
+
 def test_rows_of_one_message_are_different_rows(spark: SparkSession, tmp_path: Path) -> None:
     topic, config = GrowingTopic(tmp_path / "topic"), tmp_path / "config.toml"
     config.write_text('[[tables]]\nmatcher = ["d.*"]\nkey = ["id"]\n')

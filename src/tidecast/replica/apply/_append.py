@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
@@ -96,9 +96,8 @@ def append(
         if keys and asked:  # not before: a row that is known and was not appended would be lost
             keys.add(as_sent_again(rows), asked)
     warnings = of_several_topics(plan, sorted({row["topic"] for row in lines}))
-    deletes = 0 if plan.contents.is_log else sum(row["deletes"] for row in lines)
-    if deletes:
-        warnings.append(_deletes_of_no_key(deletes))
+    deletes, updates = (0 if plan.contents.is_log else sum(row[n] for row in lines) for n in ("deletes", "updates"))
+    warnings += _of_no_key(deletes, updates)
     if done["repeats"]:
         warnings.append(
             f"{done['repeats']} rows equal another of their commit-ts and were taken for repeats of it: without a key "
@@ -170,26 +169,34 @@ def _append_again(
             with writing(proof, done):
                 plan.place.append(fresh.select(stored_columns(plan)), note)
         keys.add(as_sent_again(rows), asked)
-        deletes = 0 if plan.contents.is_log else again.letters(changes).where("deleted").count()
-    upserted, warnings = done["upserted"], [_deletes_of_no_key(deletes)] if deletes else []
+        told = (F.count_if("deleted"), F.count_if("updated"))
+        deletes, updates = (0, 0) if plan.contents.is_log else again.letters(changes).agg(*told).collect()[0]
+    upserted, warnings = done["upserted"], [*_of_no_key(deletes, updates)]
     lost = unrepresentable_by_column(plan, done.asDict())
     return report_of(plan, checked, upserted, 0, checked.applicable - upserted, lost, warnings)
 
 
-def _deletes_of_no_key(deletes: int) -> str:
-    return f"{deletes} deletes were not applied: the table has no key"
+def _of_no_key(deletes: int, updates: int) -> Iterator[str]:
+    if deletes:
+        yield f"{deletes} deletes were not applied: the table has no key"
+    if updates:
+        yield (
+            f"{updates} updates were appended as further rows: the table has no key (if the source's has one, name it "
+            "in [[tables]] of --config, and begin with a new table)"
+        )
 
 
 def _lines(changes: DataFrame) -> list[Row]:
     """Return the first and last offset of each partition, and the messages that identify it.
 
     In: the changes of a table, with `line`, the partition, and `known`, the offset up to which it was appended, null
-    for a new one. Out: `topic`, `line`, `start`, `end`, `deletes`, `last` and `found` (the messages at `end` and at
-    `known`), `twice` (an offset that several messages have).
+    for a new one. Out: `topic`, `line`, `start`, `end`, `deletes`, `updates`, `last` and `found` (the messages at `end`
+    and at `known`), `twice` (an offset that several messages have).
     """
     message = F.col("message")
     placed = changes.groupBy("topic", "line", "known", "offset").agg(
         F.count_if("deleted").alias("deletes"),
+        F.count_if("updated").alias("updates"),
         F.min(message).alias("message"),
         F.when(F.min(message) != F.max(message), F.col("offset")).alias("twice"),
     )
@@ -197,6 +204,7 @@ def _lines(changes: DataFrame) -> list[Row]:
         F.min("offset").alias("start"),
         F.max("offset").alias("end"),
         F.sum("deletes").alias("deletes"),
+        F.sum("updates").alias("updates"),
         F.max_by("message", "offset").alias("last"),
         F.max(F.when(F.col("offset") == F.col("known"), message)).alias("found"),
         F.min("twice").alias("twice"),

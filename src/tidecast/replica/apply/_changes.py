@@ -42,8 +42,8 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
 
     Out, beside `topic`, `partition`, `offset`, `commit_ts`, `verdict` and `corrupted`:
 
-    - in tables without a key and logs, `message` bigint, by which two messages differ, and `hash_0`, `hash_1` bigint,
-      which are the same when the source sends the change again;
+    - in tables without a key and logs, `message` bigint, by which two messages differ, `hash_0`, `hash_1` bigint,
+      which are the same when the source sends the change again, and `updated` boolean;
     - `fits` boolean: the change can be applied;
     - `key` struct (see `newest`), null if it cannot;
     - `deleted` boolean;
@@ -61,7 +61,8 @@ def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence
     assert isinstance(row, T.StructType)
     told = [F.col(_OP), *([F.col(_SENT_TABLE)] if is_sent(change) else [])]
     known = identity(row.fieldNames(), F.col(_ROW), told, F.col(_MESSAGE))
-    return made.frame.select(*names[: len(_PLACE)], *known, *names[len(_PLACE) :])
+    updated = (F.col(_OP) == str(Op.UPDATE)).alias("updated")
+    return made.frame.select(*names[: len(_PLACE)], *known, *names[len(_PLACE) :], updated)
 
 
 def at_the_door(
