@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 import tidecast
 from tidecast.inspection._alone import inspect_alone, inspect_by
 from tidecast.model import RECORD
-from tidecast.protocols import DecodeOptions, protocol_named
+from tidecast.protocols import DecodeOptions, Description, protocol_named
 from tidecast.registry import Registry, open_registry
 
 ZONE = "Asia/Shanghai"
@@ -226,3 +226,27 @@ def test_a_small_source_is_explained_here_as_spark_does(
             for s in (None, spark)
         )
         assert here == by_spark, options
+
+
+def test_the_files_of_a_storage_sink_say_what_they_are() -> None:
+    made = {
+        "Table": "t",
+        "Schema": "shop",
+        "Version": 1,
+        "TableVersion": 456389768021278724,
+        "Query": "TRUNCATE TABLE `t`",
+        "Type": 11,
+        "TableColumns": [{"ColumnName": "id", "ColumnType": "INT", "ColumnPrecision": "11", "ColumnIsPk": "true"}],
+        "TableColumnsTotal": 1,
+    }
+    key = b"shop/t/meta/schema_456389768021278724_0000000000.json"
+    for name in ("csv", "canal-json"):
+        describe = protocol_named(name).describe
+        said = describe(key, json.dumps(made).encode())
+        assert (said.type, said.table, said.commit_ts) == ("TRUNCATE", "shop.t", 456389768021278724)
+        assert (said.sql, said.columns) == ("TRUNCATE TABLE `t`", [("id", "int")])
+        said = describe(key, json.dumps(made | {"Query": "", "Type": 0}).encode())
+        assert (said.type, said.table, said.sql) == ("SCHEMA", "shop.t", None)
+        said = describe(b"metadata", b'{"checkpoint-ts":456536988057600000}')
+        assert (said.type, said.commit_ts) == ("WATERMARK", 456536988057600000)
+        assert describe(key, b"{") == describe(b"metadata", b"[]") == Description()

@@ -204,7 +204,7 @@ def schema_files(messages: pa.RecordBatch) -> Told:
     changes: list[tuple[int, Ddl]] = []
     virtual: dict[tuple[str, str], frozenset[str]] = {}
     for place, topic, file in files:
-        change = _change(file, offsets[place])
+        change = change_of(file, offsets[place])
         schema = file.schema
         if schema:
             hidden = _virtual(schema, change, virtual)
@@ -217,7 +217,8 @@ def schema_files(messages: pa.RecordBatch) -> Told:
     return Told(tables, changes, broken)
 
 
-def _change(file: SchemaFile, offset: int) -> Ddl | None:
+def change_of(file: SchemaFile, offset: int) -> Ddl | None:
+    """Return the statement of a schema file, None where it only tells columns."""
     if not file.sql:
         return None
     change = Ddl("", file.sql, file.version, position=offset, named=(file.database, file.table))

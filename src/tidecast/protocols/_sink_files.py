@@ -11,9 +11,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidecast.model import Ddl, Reason, TableSchema
+from tidecast.model import Ddl, InvalidSchema, Reason, TableSchema
 from tidecast.protocols._decoded import Controls, Decoded, Decoder, Reader, Rejected, Rows, TableVersion
-from tidecast.protocols._schema_file import Tables, schema_files
+from tidecast.protocols._protocol import Description
+from tidecast.protocols._schema_file import Tables, change_of, read_schema_file, schema_files
 from tidecast.values import BYTES
 
 _METADATA = b"metadata"
@@ -55,6 +56,23 @@ class SinkDecoder(Decoder):
 
 def _kind(key: bytes) -> int:
     return _WATERMARK if key == _METADATA else _CONTROL if _SCHEMA_FILE.fullmatch(key) else _ROWS
+
+
+def describe_file(key: bytes | None, value: bytes | None) -> Description | None:
+    """Return what a schema file or `metadata` says, None for the line of a data file; `key` is the file's path."""
+    kind = _kind(key or b"")
+    if kind == _ROWS:
+        return None
+    try:
+        if kind == _WATERMARK:
+            return Description("WATERMARK", commit_ts=int(orjson.loads(value or b"")["checkpoint-ts"]))
+        file = read_schema_file(value or b"")
+    except (InvalidSchema, ValueError, TypeError, LookupError):
+        return Description()
+    columns = [(c.name, str(c.data_type)) for c in file.schema.columns] if file.schema else []
+    name = ".".join(filter(None, (file.database, file.table)))
+    change = change_of(file, 0)
+    return Description(change.type if change else "SCHEMA", name, file.version, file.sql or None, columns)
 
 
 def _with_places(decoded: Decoded, messages: pa.RecordBatch) -> Decoded:

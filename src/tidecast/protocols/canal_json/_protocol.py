@@ -10,7 +10,7 @@ from tidecast.protocols._decoded import Reader
 from tidecast.protocols._protocol import DecodeOptions, Description, WireProtocol
 from tidecast.protocols._schema_file import Tables
 from tidecast.protocols._sink_codec import SinkCodec
-from tidecast.protocols._sink_files import SinkReader
+from tidecast.protocols._sink_files import SinkReader, describe_file
 from tidecast.protocols.canal_json._codec import CanalCodec, wrong_options
 from tidecast.protocols.canal_json._columns import CanalDecoder
 from tidecast.protocols.canal_json._message import WATERMARK, claim_check_location
@@ -41,6 +41,8 @@ def _codec(options: CodecOptions, registry: object, state: bytes) -> Codec:
 
 def describe(key: bytes | None, value: bytes | None) -> Description:
     """Return what a message says: a row, a schema change, or a watermark."""
+    if file := describe_file(key, value):
+        return file
     try:
         message = json.loads(value or b"")
         tidb, types = message.get("_tidb") or {}, message.get("mysqlType") or {}

@@ -6,9 +6,9 @@ from functools import partial
 
 from tidecast._csv_format import CsvFormat
 from tidecast.protocols._codec import CodecOptions
-from tidecast.protocols._protocol import DecodeOptions, WireProtocol
+from tidecast.protocols._protocol import DecodeOptions, Description, WireProtocol
 from tidecast.protocols._sink_codec import SinkCodec
-from tidecast.protocols._sink_files import SinkReader
+from tidecast.protocols._sink_files import SinkReader, describe_file
 from tidecast.protocols.csv._columns import CsvDecoder
 from tidecast.protocols.csv._encoder import CsvEncoder
 
@@ -22,4 +22,9 @@ def _codec(options: CodecOptions, registry: object, state: bytes) -> SinkCodec:
     return SinkCodec(encoder, options, state)
 
 
-PROTOCOL = WireProtocol("csv", "CSV", reader=_reader, codec=_codec, files="csv", topics=False)
+def describe(key: bytes | None, value: bytes | None) -> Description:
+    """Return what the record of a schema file or of `metadata` says: a line alone says nothing."""
+    return describe_file(key, value) or Description()
+
+
+PROTOCOL = WireProtocol("csv", "CSV", reader=_reader, codec=_codec, describe=describe, files="csv", topics=False)
