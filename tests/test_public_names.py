@@ -73,7 +73,7 @@ PUBLIC = {
         DdlHistory DebeziumEncoder DebeziumOptions PROTOCOL encode_ddl encode_watermark lossy_columns
     """,
     "tidecast.protocols.simple": """
-        PROTOCOL SimpleEncoder SimpleOptions claim_check_location encode_bootstrap encode_ddl encode_watermark
+        PROTOCOL SimpleEncoder SimpleOptions claim_check_locations encode_bootstrap encode_ddl encode_watermark
         table_schema
     """,
     "tidecast.checksum": """

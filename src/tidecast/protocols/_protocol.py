@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column
+import pyarrow as pa
 
 from tidecast._csv_format import CsvFormat
 from tidecast._errors import ConfigError
@@ -69,7 +69,7 @@ class WireProtocol:
     partitions get a schema change, None for all. With `zoned_checksums` they depend on a time zone that messages do not
     name.
     `compressed` are the parts that `large-message-handle-compression` packs, key or value. With `large_messages`,
-    `large-message-handle-option` may be set. `claim_check_location` is where a value (binary to string) says that the
+    `large-message-handle-option` may be set. `claim_check_locations` are where values (binary to string) say that the
     whole message lies, null for a whole one.
     `files` is the suffix of its files in TiCDC's storage sink, empty where that does not have it; `topics` tells
     whether Kafka has it.
@@ -91,7 +91,7 @@ class WireProtocol:
     compressed: tuple[str, ...] = ()
     large_messages: Callable[[CodecOptions], bool] = lambda options: False
     ddl_partitions: int | None = None
-    claim_check_location: Callable[[Column], Column] | None = None
+    claim_check_locations: Callable[[pa.Array], pa.Array] | None = None
     files: str = ""
     topics: bool = True
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from pyspark.sql import functions as F
-
 from tidecast._errors import ConfigError
 from tidecast.protocols import Description, protocol_named
 from tidecast.topics import Records, decompressed, fetched_claims
@@ -31,7 +29,7 @@ def is_packed(protocol: str, params: Mapping[str, str]) -> bool:
     """Tell whether a source's messages may have to be unpacked."""
     spec = protocol_named(protocol)
     compressed = bool(spec.compressed) and check_compression(params) != "none"
-    return compressed or bool(params.get("claim-check-storage-uri") and spec.claim_check_location)
+    return compressed or bool(params.get("claim-check-storage-uri") and spec.claim_check_locations)
 
 
 def unpacked(records: Records, protocol: str, params: Mapping[str, str]) -> Records:
@@ -46,12 +44,9 @@ def unpacked(records: Records, protocol: str, params: Mapping[str, str]) -> Reco
     compression = check_compression(params) if spec.compressed else "none"
     frame = decompressed(records.frame, compression, spec.compressed)
     storage = params.get("claim-check-storage-uri")
-    if storage and spec.claim_check_location:
-        located = frame.withColumn("location", spec.claim_check_location(F.col("value")))
-        here = located.where(F.col("location").isNull()).drop("location")
-        claimed = located.where(F.col("location").isNotNull())
-        there = fetched_claims(claimed, storage, compression, partial(_about, spec.describe))
-        frame = here.unionByName(there, allowMissingColumns=True)
+    if storage and spec.claim_check_locations:
+        about = partial(_about, spec.describe)
+        frame = fetched_claims(frame, storage, spec.claim_check_locations, compression, about)
     return replace(records, frame=frame, kept=records.kept or frame is not records.frame)
 
 

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 import lz4.frame
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -132,21 +133,32 @@ def decompressed(frame: DataFrame, compression: str, parts: Sequence[str] = ("va
     return _unpacked(frame, _UNPACK[compression], parts)
 
 
-def _unpacked(frame: DataFrame, unpack: Callable[..., bytes], parts: Sequence[str], *given: str) -> DataFrame:
-    """Return messages with what `unpack` makes of `given` and each of the parts; columns as in `decompressed`."""
-    columns = [f for f in frame.schema.fields if f.name not in (*given, *_WHY.names)]
+def _unpacked(
+    frame: DataFrame,
+    unpack: Callable[..., bytes],
+    parts: Sequence[str],
+    given: Callable[[pa.RecordBatch], Sequence[pa.Array]] = lambda batch: (),
+) -> DataFrame:
+    """Return messages with what `unpack` makes of `given` and each of the parts; columns as in `decompressed`.
+
+    A reason or a detail that a message already has stays where there is no new one.
+    """
+    columns = [f for f in frame.schema.fields if f.name not in _WHY.names]
     names = [f.name for f in columns]
 
     def batches(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in source:
             start = 0
-            for made in _in_pieces(_tried(unpack, batch, parts, given)):
-                piece = batch.slice(start, len(made)).select(names)
+            for made in _in_pieces(_tried(unpack, batch, parts, given(batch))):
+                before = batch.slice(start, len(made))
+                piece = before.select(names)
                 start += len(made)
                 *unpacked, reasons, details = zip(*made, strict=True)
                 for part, column in zip(parts, unpacked, strict=True):
                     piece = _with(piece, part, pa.array(column, pa.binary()))
                 texts = [pa.array(column, pa.string()) for column in (reasons, details)]
+                if {*_WHY.names} <= {*before.schema.names}:
+                    texts = [pc.coalesce(new, before[name]) for new, name in zip(texts, _WHY.names, strict=True)]
                 yield pa.RecordBatch.from_arrays([*piece.columns, *texts], names=[*names, *_WHY.names])
 
     return frame.mapInArrow(batches, T.StructType([*columns, *_WHY.fields]))
@@ -157,9 +169,9 @@ _Made = tuple[bytes | str | None, ...]
 
 
 def _tried(
-    unpack: Callable[..., bytes], batch: pa.RecordBatch, parts: Sequence[str], given: Sequence[str]
+    unpack: Callable[..., bytes], batch: pa.RecordBatch, parts: Sequence[str], given: Sequence[pa.Array]
 ) -> Iterator[_Made]:
-    for row in zip(*(batch[name] for name in (*given, *parts)), strict=True):
+    for row in zip(*given, *(batch[name] for name in parts), strict=True):
         values = [one.as_py() for one in row]
         more, made = values[: len(given)], values[len(given) :]
         why: tuple[str | None, str | None] = (None, None)
@@ -288,20 +300,26 @@ def store_claims(frame: DataFrame, storage: str, *, raw: bool) -> int:
 
 
 def fetched_claims(
-    frame: DataFrame, storage: str, compression: str = "none", about: Callable[[bytes], object] = lambda value: None
+    frame: DataFrame,
+    storage: str,
+    locations: Callable[[pa.Array], pa.Array],
+    compression: str = "none",
+    about: Callable[[bytes], object] = lambda value: None,
 ) -> DataFrame:
     """Return messages with their whole values, from the claim check's storage.
 
-    In: `location` string, not null, and `value` binary among other columns; `about` gives what a short message and its
-    whole have in common, and is sent to the tasks. Out: the same without `location`, and `reason`, `detail` as in
-    `decompressed`. Only the last part of a location counts, not the place that a message names: a message may not have
-    this process read what it likes.
+    In: `value` binary among other columns. `locations` finds where short messages say that their wholes lie, null for
+    whole ones, and `about` gives what a short message and its whole have in common; both are sent to the tasks. Out:
+    the same, and `reason`, `detail` as in `decompressed`. Only the last part of a location counts, not the place that a
+    message names: a message may not have this process read what it likes.
     """
     unpack = _UNPACK.get(compression, bytes)
     with _storage_errors(storage):
         system, folder = _opened(storage)
 
-    def whole(location: str, value: bytes) -> bytes:
+    def whole(location: str | None, value: bytes) -> bytes:
+        if location is None:
+            return value
         file = _file_of(location)
         try:
             with _answering(storage), system.open_input_stream(f"{folder}/{file}") as stream:
@@ -320,7 +338,7 @@ def fetched_claims(
             raise _Unusable(f"the claim check's file {file} holds another message, or none")
         return found
 
-    return _unpacked(frame, whole, ("value",), "location")
+    return _unpacked(frame, whole, ("value",), lambda batch: [locations(batch["value"])])
 
 
 def _file_of(location: str) -> str:

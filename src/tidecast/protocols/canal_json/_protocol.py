@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 
+from tidecast.protocols._claim import locations_in_json
 from tidecast.protocols._codec import Codec, CodecOptions
 from tidecast.protocols._decoded import Reader
 from tidecast.protocols._protocol import DecodeOptions, Description, WireProtocol
@@ -13,7 +14,7 @@ from tidecast.protocols._sink_codec import SinkCodec
 from tidecast.protocols._sink_files import SinkReader, describe_file
 from tidecast.protocols.canal_json._codec import CanalCodec, wrong_options
 from tidecast.protocols.canal_json._columns import CanalDecoder
-from tidecast.protocols.canal_json._message import WATERMARK, claim_check_location
+from tidecast.protocols.canal_json._message import WATERMARK
 from tidecast.protocols.canal_json._read import CanalReader
 from tidecast.protocols.canal_json._schema import as_shown
 
@@ -72,7 +73,7 @@ PROTOCOL = WireProtocol(
     wrong_options=wrong_options,
     compressed=("value",),
     large_messages=lambda options: options.enable_tidb_extension,
-    claim_check_location=claim_check_location,
+    claim_check_locations=partial(locations_in_json, inside="_tidb"),
     ddl_partitions=1,
     files="json",
 )

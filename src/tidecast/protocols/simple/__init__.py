@@ -1,6 +1,6 @@
 """TiCDC's Simple protocol: read, and events to bytes."""
 
-from tidecast.protocols.simple._claim import claim_check_location
+from tidecast.protocols.simple._claim import claim_check_locations
 from tidecast.protocols.simple._encode import encode_bootstrap, encode_ddl, encode_watermark
 from tidecast.protocols.simple._encoder import SimpleEncoder
 from tidecast.protocols.simple._options import SimpleOptions
@@ -11,7 +11,7 @@ __all__ = [
     "PROTOCOL",
     "SimpleEncoder",
     "SimpleOptions",
-    "claim_check_location",
+    "claim_check_locations",
     "encode_bootstrap",
     "encode_ddl",
     "encode_watermark",

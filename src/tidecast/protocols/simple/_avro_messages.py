@@ -21,7 +21,10 @@ _HEAD = len(beginning(DML))
 
 
 class AvroMessages:
-    """Messages in Avro. In: all values (large_binary), and the places of those that are in Avro."""
+    """Messages in Avro. In: all values (large_binary), and the places of those that are in Avro.
+
+    `locations` tell where the whole of a message lies, null where it is here.
+    """
 
     unreadable = Reason.UNDECODABLE
 
@@ -76,7 +79,7 @@ class AvroMessages:
         reader.long()
         version = reader.long()
         claimed = _optional(reader)
-        reader.span(claimed)
+        location = spread(text_of_bytes(gather(self._data, *reader.span(claimed), None)), claimed, reader.count)
         only_keys = _optional(reader)
         reduced = np.zeros(reader.count, bool)
         reduced[claimed] = True
@@ -91,6 +94,7 @@ class AvroMessages:
         self._take(rows, reader, kind, timed=True)
         checksum = spread(pa.StructArray.from_arrays(parts, fields=[*CHECKSUM]), summed, reader.count)
         self.checksum = spread(checksum, rows, self._count)
+        self.locations = spread(location, rows, self._count)
         whole = np.zeros(self._count, bool)
         whole[rows] = reduced
         self.heads = Heads(

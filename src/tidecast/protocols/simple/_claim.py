@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-from pyspark.sql.avro.functions import from_avro
-
-from tidecast.protocols.simple._avro import DML, MARK, beginning
-from tidecast.spark import MAX_LENGTH
-
-_MEMBER = "claimCheckLocation"
-_FIELDS = [field["name"] for field in DML["fields"]]
-_HEAD = json.dumps(DML | {"fields": DML["fields"][: _FIELDS.index(_MEMBER) + 1]})
-"""A row's message up to the location; to read that, Spark need not see the rest."""
+from tidecast.protocols._claim import locations_in_json
+from tidecast.protocols.simple._avro import MARK
+from tidecast.protocols.simple._avro_messages import AvroMessages
+from tidecast.values import BYTES, spread
 
 
-def claim_check_location(value: Column) -> Column:
-    """Return the location that a message in JSON or Avro names (binary to string), null where it is whole."""
-    text, head = value.cast("string"), beginning(DML)
-    in_json = F.when(text.contains(f'"{_MEMBER}"'), F.get_json_object(text, f"$.{_MEMBER}"))
-    record = from_avro(F.substring(value, len(head) + 1, MAX_LENGTH), _HEAD, {"mode": "PERMISSIVE"})
-    in_avro = F.when(value.startswith(F.lit(head)), record[_MEMBER])
-    return F.when(value.startswith(F.lit(MARK)), in_avro).otherwise(in_json)
+def claim_check_locations(values: pa.Array) -> pa.Array:
+    """Return the locations that messages in JSON or Avro (binary) name, null for whole ones."""
+    contents = pc.fill_null(values.cast(BYTES), b"")
+    at = np.flatnonzero(pc.starts_with(contents, MARK))
+    in_avro = AvroMessages(contents, at).locations.cast(pa.string())
+    return pc.coalesce(spread(in_avro, at, len(values)), locations_in_json(contents))

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidecast.protocols._protocol import Description, WireProtocol
 from tidecast.protocols.simple._avro import MARK, read_message
-from tidecast.protocols.simple._claim import claim_check_location
+from tidecast.protocols.simple._claim import claim_check_locations
 from tidecast.protocols.simple._codec import SimpleCodec, wrong_options
 from tidecast.protocols.simple._read import SimpleReader
 
@@ -57,5 +57,5 @@ PROTOCOL = WireProtocol(
     bootstraps=True,
     compressed=("value",),
     large_messages=lambda options: True,
-    claim_check_location=claim_check_location,
+    claim_check_locations=claim_check_locations,
 )
