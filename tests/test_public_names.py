@@ -26,9 +26,9 @@ PUBLIC = {
         Proven ProvenTable Published Reason RegistryError ReplicaReport Replicated Retried RowDifference SchemaChange
         SchemaHistory SchemaRefused ShownLetter Snapshot SourceChanged SourceSnapshot SourceStatus Statement
         TableChanges TableMode TablePlan TableRefused TableReport TableSchema TableSnapshot TableSummary TerminalError
-        TidecastError TransientError Unreachable Verdict Verified __version__ compare configure_spark convert decode
-        demo follow functions inspect list_dead_letters plan prove read replicate retry_dead_letters serve
-        show_dead_letter snapshot spark_session status verify
+        TidecastError TransientError Unreachable Verdict Verified __version__ compare configure_spark configured_source
+        convert decode demo follow functions inspect list_dead_letters plan prove read replicate retry_dead_letters
+        serve show_dead_letter snapshot spark_session status verify
     """,
     "tidecast.api": """
         DeadLetterCount Events PlaceStatus ReplicaReport SourceStatus TableSummary TopicSource Verified

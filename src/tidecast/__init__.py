@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # the same names as in _MODULES, for whoever reads types
         verify,
     )
     from tidecast.checksum import Verdict
+    from tidecast.config import configured_source
     from tidecast.inspection import ColumnShown, Inspected, ShownLetter, follow, inspect, show_dead_letter
     from tidecast.model import (
         Bootstrap,
@@ -153,6 +154,7 @@ __all__ = [
     "__version__",
     "compare",
     "configure_spark",
+    "configured_source",
     "convert",
     "decode",
     "demo",
@@ -185,6 +187,7 @@ _MODULES = {
         list_dead_letters plan prove read replicate retry_dead_letters serve snapshot status verify
     """,
     "checksum": "Verdict",
+    "config": "configured_source",
     "functions": "functions",
     "inspection": "ColumnShown Inspected ShownLetter follow inspect show_dead_letter",
     "model": """
