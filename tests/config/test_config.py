@@ -464,7 +464,7 @@ def test_a_parameter_that_cannot_be_is_refused(parameters: str, code: str, messa
             "[sink.kafka-config.large-message-handle]\nlarge-message-handle-option = 'handle-key-only'",
             SIMPLE.replace("simple", "canal-json"),
             "CDC:ErrInvalidReplicaConfig",
-            "protocol is canal-json, it's not supported",
+            "protocol is canal-json, it's not supported (Simple has it, and Canal-JSON with enable-tidb-extension=true",
         ),
         (
             "[sink.kafka-config.large-message-handle]\nlarge-message-handle-option = 'claim-check'",

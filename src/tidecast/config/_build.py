@@ -237,8 +237,8 @@ def build_config(sink_uri: str, file: Mapping[str, Any], name: str = "sink URI")
             f"add protocol= to the sink URI: one of {', '.join(known_names())}",
         )
     config = ChangefeedConfig(place, checked, KafkaOptions.from_params(place.params), protocol.name)
-    for code, wrong in _wrongs(config, protocol):
-        raise _error(code, wrong)
+    for wrong in _wrongs(config, protocol):
+        raise _error(*wrong)
     for dispatcher in config.sink.dispatchers:
         _check_dispatcher(dispatcher, protocol)
     for selector in config.sink.column_selectors:
@@ -367,8 +367,8 @@ def tables_of(annotation: Any) -> type[ConfigModel] | None:
     return next(filter(None, map(tables_of, get_args(annotation))), None)
 
 
-def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a configuration as a whole: TiCDC's code and words."""
+def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[str, str] | tuple[str, str, str]]:
+    """Yield what is wrong with a configuration as a whole: TiCDC's code and words, and a hint where there is one."""
     sink, codec, large = config.sink, config.codec, config.large_message_handle
     options = config.codec_options()
     atomicity = sink.transaction_atomicity
@@ -404,6 +404,7 @@ def _wrongs(config: ChangefeedConfig, protocol: WireProtocol) -> Iterator[tuple[
                 _REPLICA,
                 f"large message handle is set to {large.large_message_handle_option}, protocol is {protocol.name}, "
                 "it's not supported",
+                "Simple has it, and Canal-JSON with enable-tidb-extension=true in the sink URI",
             )
         storage = large.claim_check_storage_uri.get_secret_value()
         if large.large_message_handle_option == "claim-check" and not storage:
