@@ -244,3 +244,29 @@ def test_a_file_that_cannot_be_is_refused_before_a_table_is_made(
     with pytest.raises(tidecast.ConfigError, match=words):
         replica.run()
     assert not replica.to.exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("email", "e_mail", "column e_mail of the table was hashed with another salt than this hash"),
+        ("email", "Email", "column Email of the table was hashed with another salt than this hash"),
+        ("nick", "e_mail", "column e_mail of the table has mask none, and not hash"),
+    ],
+)
+def test_a_renamed_column_keeps_its_mask(spark: SparkSession, tmp_path: Path, old: str, new: str, words: str) -> None:
+    """The values of before and after would be masked in two ways in one column, which no later row shows."""
+    file = tmp_path / "replica.toml"
+    mask = '[[mask]]\nmatcher = ["*.*"]\ncolumns = ["email", "e_mail"]\naction = "hash"\nsalt = "{}"\n'
+    file.write_text(mask.format("one"))
+    replica = SmallReplica(spark, tmp_path, config=file, ddl="evolve", checkpoint=str(tmp_path / "checkpoint"))
+    before = table(_T0, ID, {**_TEXT, "name": "email"}, {**_TEXT, "name": "nick"})
+    replica.topic.grow([ddl("CREATE TABLE t (id int primary key)", _T0, before)])
+    replica.topic.grow([{**row(_T0 + 1, _T0), "data": {"id": "1", "email": "ann@x.org", "nick": "ann"}}])
+    replica.run()
+    file.write_text(mask.format("one" if old == "nick" else "another"))
+    columns = tuple({**_TEXT, "name": new if name == old else name} for name in ("email", "nick"))
+    replica.topic.grow([ddl(f"ALTER TABLE t RENAME COLUMN {old} TO {new}", _T0 + 5, table(_T0 + 5, ID, *columns))])
+    with pytest.raises(tidecast.ConfigError, match=words):
+        replica.run()
+    assert replica.rows("email", "nick") == [(hashlib.sha256(b"oneann@x.org").hexdigest(), "ann")]

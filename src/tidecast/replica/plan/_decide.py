@@ -151,7 +151,8 @@ class _Decision:
         shown = (*(c.schema for c in self._changes), *self._shown, *(one.schema for one in self._telling))
         names = {column.name for version in shown for column in version.columns}
         columns = facts.present.columns if facts.present else ()
-        check_masks(name, remembered(facts.notes or {}), self.origin.masked, columns, names)
+        renamed = [move.renamed for move in self._evolution.moves]
+        check_masks(name, remembered(facts.notes or {}), self.origin.masked, columns, names, renamed)
 
     @cached_property
     def _keyspace(self) -> str | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as member
 from decimal import Decimal
@@ -153,17 +153,24 @@ def note(masks: Mapping[str, str]) -> str:
 
 
 def check_masks(
-    name: str, held: Mapping[str, str], masked: Mapping[str, str], present: Iterable[str], shown: Iterable[str]
+    name: str,
+    held: Mapping[str, str],
+    masked: Mapping[str, str],
+    present: Iterable[str],
+    shown: Iterable[str],
+    renamed: Iterable[Sequence[tuple[str, str]]] = (),
 ) -> None:
     """Raise ConfigError where a column that a table has would get values under another mask than it did.
 
     `held` is what the table remembers, `masked` what is asked for; `present` are the table's columns, `shown` those of
-    the batch.
+    the batch, and `renamed` the new and old names of those that the table renames, version by version.
     """
-    taken = {*held, *present}
+    there: dict[str, str | None] = {**dict.fromkeys(present), **held}
+    for pairs in renamed:
+        there |= {new: there[old] for new, old in pairs if old in there}
     for column in dict.fromkeys([*masked, *shown]):
-        if column in taken and held.get(column) != masked.get(column):
-            was, now = (said.get(column, "none").split()[0] for said in (held, masked))
+        if column in there and there[column] != masked.get(column):
+            was, now = ((said.get(column) or "none").split()[0] for said in (there, masked))
             change = f"has mask {was}, and not {now}" if was != now else f"was hashed with another salt than this {now}"
             hint = "use the same, or replicate to another place"
             raise ConfigError(f"column {column} of the table {change}", where=name, hint=hint)
