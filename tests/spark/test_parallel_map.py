@@ -25,6 +25,18 @@ def test_their_jobs_have_the_callers_properties(session: SparkSession) -> None:
     assert parallel_map(lambda _: context.getLocalProperty("the.caller"), range(3)) == ["here"] * 3
 
 
+def test_their_jobs_have_properties_of_their_own(session: SparkSession) -> None:
+    """Spark keeps the number of the running execution there, and fails where another thread takes it away."""
+    context, both = session.sparkContext, threading.Barrier(2, timeout=60)
+
+    def make(n: int) -> str | None:
+        context.setLocalProperty("the.execution", str(n))
+        both.wait()
+        return context.getLocalProperty("the.execution")
+
+    assert parallel_map(make, [3, 1]) == ["3", "1"]
+
+
 def test_the_first_error_is_raised(session: SparkSession) -> None:
     def make(n: int) -> int:
         if n:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import Any, TypeVar
 
@@ -28,8 +28,10 @@ def parallel_map(make: Callable[[_Item], _Made], items: Iterable[_Item]) -> list
 
     To plan a table's rows takes Spark's driver tenths of a second on one core.
     """
+    # Each item has local properties of its own: in them Spark keeps the execution that is running.
+    calls = [partial(inheriting(make), item) for item in items]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(inheriting(make), items))
+        return list(pool.map(lambda call: call(), calls))
 
 
 def inheriting(make: Callable[[_Item], _Made]) -> Callable[[_Item], _Made]:
