@@ -13,6 +13,7 @@ from full import FULL, full
 from growing_topic import ID, PRIMARY, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 
+import tidecast
 from tidecast._errors import TableRefused
 from tidecast.model import compose
 from tidecast.replica.plan._shapes import KEY_CHANGED
@@ -89,6 +90,35 @@ def test_a_late_row_by_the_old_key_is_set_aside_by_the_word_that_the_error_names
     assert replica.run(ddl="lenient").dead_letters == {"schema-change": 1}
     assert replica.run([_put(31, 20, 4, 70, 7)]).dead_letters == {}
     assert replica.rows("d/t") == [(1, 10, 0), (2, 20, 0), (2, 50, 5), (3, 30, 0), (3, 60, 6), (4, 70, 7)]
+
+
+def test_a_late_row_by_a_key_that_came_back_is_set_aside(spark: SparkSession, tmp_path: Path) -> None:
+    """Its version looks like the newest; what happened to its row by the other key in between is not remembered."""
+    replica = Replica(spark, tmp_path, ddl="lenient")
+    replica.run([_created("id"), _put(1, 0, 1, 10, 0), _put(2, 0, 2, 20, 0)], [_created("id")])
+    replica.run([_changed(20, "n"), _put(21, 20, 1, 10, 5)])
+    replica.run([_changed(30, "id"), _put(31, 30, 2, 20, 7)])
+    done = replica.run([], [_put(12, 0, 1, 11, 1), _changed(20, "n"), _changed(30, "id"), _put(32, 30, 3, 30, 3)])
+    assert done.dead_letters == {"schema-change": 1}
+    assert (replica.rows("d/t"), replica.proven()) == ([(1, 10, 5), (2, 20, 7), (3, 30, 3)], {"d.t": "equal"})
+
+
+def test_dead_letters_by_the_new_key_are_applied_once_more(spark: SparkSession, tmp_path: Path) -> None:
+    """The topic has rows by the old key, which nothing can apply any more; they are older than any of them."""
+    replica = Replica(spark, tmp_path, ddl="lenient")
+    wrong = {"checksum": {"version": 1, "corrupted": False, "current": 1, "previous": 2}}
+    damaged = [
+        {**_put(11, 0, 2, 25, 2), **wrong},
+        {**_put(21, 20, 1, 10, 5), **wrong},
+        {**_put(22, 20, 5, 50, 5), **wrong},
+    ]
+    replica.run([_created("id"), _put(1, 0, 1, 10, 0), _put(2, 0, 2, 20, 0), damaged[0]])
+    replica.run([_changed(20, "n"), *damaged[1:], _put(23, 20, 6, 50, 6)])
+    checkpoint = str(tmp_path / "checkpoint")
+    options: dict[str, Any] = {"checkpoint": checkpoint, "ddl": "lenient", "on_mismatch": "apply", "spark": spark}
+    done = tidecast.retry_dead_letters(replica.topic.uri, replica.to, **options)
+    assert (done.applied, done.dead_letters) == (2, {"schema-change": 1})
+    assert (replica.rows("d/t"), replica.proven()) == ([(1, 10, 5), (2, 20, 0), (6, 50, 6)], {"d.t": "equal"})
 
 
 @full

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from tidecast._errors import TableRefused
 from tidecast.replica.apply._changes import changes_of, refused_keys
-from tidecast.replica.plan import Plan
+from tidecast.replica.plan import BY_FORMER_KEY, Plan
 from tidecast.replica.state import Again, at_places
 from tidecast.spark import union
 
@@ -23,11 +23,12 @@ def keys_of_letters(plan: Plan, again: Again) -> DataFrame:
 
     If a message of a key cannot be applied, and no newer one can, the key and its dead letters stay as they are. The
     message may have been applied under other options. Raises TableRefused if such a message has no readable key and is
-    no dead letter.
+    no dead letter. Messages of before the table got its key are older than all that can be applied, and count for none.
     """
     changes = changes_of(plan).where("key IS NOT NULL")
     refused = [refused_keys(change, plan.evolution) for change in plan.accepted]
-    hidden = [c.frame.where(F.col("reason").isNotNull()) for c, _, _ in plan.refused]
+    others = [c for c, _, cause in plan.refused if cause != BY_FORMER_KEY]
+    hidden = [c.frame.where(F.col("reason").isNotNull()) for c in others]
     unknown = [
         *(frame.where("key IS NULL").select(*_PLACE, "reason", "detail") for frame in refused),
         *(frame.select(*_PLACE, "reason", "detail") for frame in hidden),

@@ -24,6 +24,7 @@ from tidecast.replica.plan._ddl import (
 from tidecast.replica.plan._decide import plan
 from tidecast.replica.plan._evolution import Evolution
 from tidecast.replica.plan._facts import Rules
+from tidecast.replica.plan._key_change import BY_FORMER_KEY
 from tidecast.replica.plan._notes import SAFE, SOURCES, has_several_sources
 from tidecast.replica.plan._plan import Plan, refusing
 from tidecast.replica.plan._renames import SINCE, Rename, Renames, renamed_before, renames
@@ -43,6 +44,7 @@ from tidecast.replica.plan._truncated import (
 from tidecast.replica.plan._waiting import Ends, Told, ends, waiting_since
 
 __all__ = [
+    "BY_FORMER_KEY",
     "NEVER",
     "SAFE",
     "SINCE",

@@ -15,7 +15,15 @@ from tidecast.replica.plan._deletes import with_wider_key
 from tidecast.replica.plan._evolution import Evolution
 from tidecast.replica.plan._evolve import reconcile
 from tidecast.replica.plan._facts import Facts, Rules
-from tidecast.replica.plan._key_change import is_before, is_later, notes_of, objection, on_new_key, rekeyed_by
+from tidecast.replica.plan._key_change import (
+    BY_FORMER_KEY,
+    is_before,
+    is_later,
+    notes_of,
+    objection,
+    on_new_key,
+    rekeyed_by,
+)
 from tidecast.replica.plan._notes import (
     KEYSPACE,
     SAFE,
@@ -77,21 +85,25 @@ class _Decision:
     born: Mapping[str, str]
 
     @cached_property
-    def _rekeyed(self) -> int | None:
-        """The version that gave the table its key, if an earlier attempt at this batch did."""
-        return rekeyed_by(self.rules.batch, self.facts.notes) if self.facts.notes is not None else None
+    def _by_former_key(self) -> list[TableChanges]:
+        """The changes of before the table got the key that it has."""
+        present, rekeyed = self.facts.present, rekeyed_by(self.facts.notes or {})
+        if present is None or rekeyed is None:
+            return []
+        called = ((one, replace(one, schema=self._remembered.current(one.schema))) for one in self.given)
+        return [one for one, now in called if is_before(now, rekeyed[1], present.key or ())]
+
+    @cached_property
+    def _rekeyed(self) -> bool:
+        """Tell whether an earlier attempt at this batch gave the table its key."""
+        rekeyed = rekeyed_by(self.facts.notes or {})
+        return rekeyed is not None and rekeyed[0] == self.rules.batch
 
     @cached_property
     def _outdated(self) -> list[TableChanges]:
-        """The changes that are of an earlier table of this name, or of an earlier key of this one."""
-        present = self.facts.present
-        key = present.key or () if present and self._rekeyed is not None else None
-        return [
-            change
-            for change in self.given
-            if (key is not None and is_before(change, self._rekeyed or 0, key))
-            or is_of_dropped(change, self.facts.truncated)
-        ]
+        """The changes that are of an earlier table of this name, or that were applied before this one got its key."""
+        applied = [*map(id, self._by_former_key)] if self._rekeyed else []
+        return [one for one in self.given if id(one) in applied or is_of_dropped(one, self.facts.truncated)]
 
     @cached_property
     def _changes(self) -> list[TableChanges]:
@@ -161,9 +173,11 @@ class _Decision:
 
     @cached_property
     def _unfit(self) -> list[Refused]:
-        """Return the changes of another table, and those without the key that other changes have."""
-        mine = [change for change in self._changes if change.keyspace in (None, "", self._keyspace)]
-        return of_others(self._changes, self._keyspace) + without_their_key(mine)
+        """Return the changes of another table, of an earlier key, and those without the key that other changes have."""
+        late = {} if self._rekeyed else {id(one): one for one in self._by_former_key}
+        mine = [c for c in self._changes if c.keyspace in (None, "", self._keyspace) and id(c) not in late]
+        by_former_key = [(c, Reason.SCHEMA_CHANGE, BY_FORMER_KEY) for c in self._changes if id(c) in late]
+        return of_others(self._changes, self._keyspace) + without_their_key(mine) + by_former_key
 
     @cached_property
     def _fit(self) -> list[TableChanges]:
@@ -288,7 +302,7 @@ class _Decision:
         refused = [(change, Reason.SCHEMA_CHANGE, cause) for change, cause in self._causes if cause]
         set_aside = [(check(c, rules.policy, (why, cause)), why, cause) for c, why, cause in (*self._unfit, *refused)]
         log = rules.contents.is_log
-        rekeyed = self._rekeyed is not None or evolution.rekeyed is not None
+        rekeyed = self._rekeyed or evolution.rekeyed is not None
         return Plan(
             self._schema.database,
             self._schema.table,

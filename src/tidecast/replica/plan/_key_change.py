@@ -20,6 +20,7 @@ from tidecast.replica.tables import Contents, Shape
 from tidecast.replica.targets import TargetTable, key_note
 from tidecast.spark import sql_name
 
+BY_FORMER_KEY = "of before the table got its key"
 _NOTE = "tidecast.rekeyed"
 """Says with which batch, and from which version on, a table has its key."""
 
@@ -45,10 +46,10 @@ def notes_of(evolution: Evolution, batch: str | None) -> Mapping[str, str]:
     return {**key_note(evolution.shape.key), _NOTE: f"{batch}/{evolution.rekeyed}"}
 
 
-def rekeyed_by(batch: str | None, notes: Mapping[str, str]) -> int | None:
-    """Return the version that gave a table its key, where an earlier attempt at this batch did; else None."""
-    name, _, version = notes.get(_NOTE, "").rpartition("/")
-    return int(version) if batch is not None and name == batch else None
+def rekeyed_by(notes: Mapping[str, str]) -> tuple[str, int] | None:
+    """Return the batch with which a table got its key, and the version that gave it; None where it had it always."""
+    batch, _, version = notes.get(_NOTE, "").rpartition("/")
+    return (batch, int(version)) if batch else None
 
 
 def is_before(change: TableChanges, version: int, key: Sequence[str]) -> bool:
