@@ -100,7 +100,18 @@ def test_a_late_row_by_a_key_that_came_back_is_set_aside(spark: SparkSession, tm
     replica.run([_changed(30, "id"), _put(31, 30, 2, 20, 7)])
     done = replica.run([], [_put(12, 0, 1, 11, 1), _changed(20, "n"), _changed(30, "id"), _put(32, 30, 3, 30, 3)])
     assert done.dead_letters == {"schema-change": 1}
-    assert (replica.rows("d/t"), replica.proven()) == ([(1, 10, 5), (2, 20, 7), (3, 30, 3)], {"d.t": "equal"})
+    after = [(1, 10, 5), (2, 20, 7), (3, 30, 3)]
+    assert (replica.rows("d/t"), replica.proven()) == (after, {"d.t": "equal"})
+    assert replica.run([], [_gone(14, 0, id=1, n=10, v=0)]).dead_letters == {"schema-change": 1}
+    assert replica.rows("d/t") == after
+
+
+def test_deletes_alone_by_a_key_that_came_back_come_last(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path)
+    replica.run([_created("id"), _put(1, 0, 1, 10, 0)])
+    back = [_put(22, 20, 3, 50, 5), _changed(30, "id"), _gone(31, 30, id=3, n=50, v=5), _gone(32, 30, id=1, n=11, v=1)]
+    done = replica.run([_changed(20, "n"), _gone(21, 20, id=1, n=10, v=0), _put(21, 20, 1, 11, 1), *back])
+    assert (done.dead_letters, replica.rows("d/t"), replica.proven()) == ({}, [], {"d.t": "equal"})
 
 
 def test_dead_letters_by_the_new_key_are_applied_once_more(spark: SparkSession, tmp_path: Path) -> None:

@@ -57,9 +57,10 @@ def is_before(change: TableChanges, version: int, key: Sequence[str]) -> bool:
 
     The number of a group of deletes may be none of the table's, as with Avro: then they show the key alone.
     """
-    if change.upserts_from is None and not change.shows_before:
-        return set(change.schema.handle_key) != set(key)
-    return change.schema.version < version
+    schema = change.schema
+    if change.upserts_from is None and len(schema.columns) == len(schema.handle_key):
+        return set(schema.handle_key) != set(key)
+    return schema.version < version
 
 
 def is_later(change: TableChanges, evolution: Evolution) -> bool:
