@@ -114,6 +114,14 @@ def test_deletes_alone_by_a_key_that_came_back_come_last(spark: SparkSession, tm
     assert (done.dead_letters, replica.rows("d/t"), replica.proven()) == ({}, [], {"d.t": "equal"})
 
 
+def test_deletes_alone_by_the_old_key_come_first(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path)
+    replica.run([_created("id"), _put(1, 0, 1, 10, 0), _put(2, 0, 2, 20, 0)])
+    done = replica.run([_gone(11, 0, id=1, n=10, v=0), _changed(20, "n"), _put(21, 20, 3, 10, 3)])
+    assert (done.dead_letters, replica.rows("d/t")) == ({}, [(2, 20, 0), (3, 10, 3)])
+    assert replica.proven() == {"d.t": "equal"}
+
+
 def test_dead_letters_by_the_new_key_are_applied_once_more(spark: SparkSession, tmp_path: Path) -> None:
     """The topic has rows by the old key, which nothing can apply any more; they are older than any of them."""
     replica = Replica(spark, tmp_path, ddl="lenient")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from urllib.parse import quote, unquote
 
 from tidecast._policy import DdlKind, OnDdl, OnUnrepresentable
@@ -204,7 +204,9 @@ class _Decision:
             # One source table has the newest version; several become one table that holds all their versions.
             return [*latest, *telling] if len(self._sources) > 1 else telling[-1:]
         # A group of deletes may show nothing of its table but the key; it is no version of its own.
-        versions = [change.schema for change in self._fit if change.upserts_from is not None]
+        of_rows = [(change.schema, change.upserts_from is not None) for change in self._fit]
+        knows = partial(self._memory.knows, has_commit_ts=self.rules.has_commit_ts)
+        versions = [version for version, upserts in of_rows if upserts or knows(version)]
         # A table may have been dropped and re-created before its first row; that concerns no row.
         known = [newest.version] if newest and self.facts.present and self.rules.has_commit_ts else []
         first = min([*(v.version for v in versions), *known], default=None)
