@@ -365,6 +365,41 @@ def test_what_each_policy_makes_of_a_rename_and_a_drop(replica: Replica) -> None
     assert replica.journal("try_evolve") == [made, ("multi schema change", "applied", None), refused]
 
 
+def test_a_refused_change_is_known_in_later_batches(replica: Replica, tmp_path: Path) -> None:
+    """Also the rename that follows it, and a type that is as before afterwards: values were converted meanwhile."""
+    options: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "ddl": "try_evolve"}
+    text, number = column("b", "varchar", 9), column("b", nullable=False, default="0")
+    text["dataType"] |= {"charset": "utf8mb4", "collate": "utf8mb4_bin"}
+    first = replica.change("CREATE TABLE t (id int, b varchar(9))", ID, text)
+    replica.put(first, id=1, b=1)
+    replica.run(**options)
+    replica.change("ALTER TABLE t MODIFY b int NOT NULL DEFAULT 0", ID, number)
+    second = replica.change("ALTER TABLE t RENAME COLUMN b TO c", ID, {**number, "name": "c"})
+    replica.run(**options)
+    replica.put(second, id=2, c=2)
+    assert replica.run(**options).dead_letters == {"schema-change": 1}
+    third = replica.change("ALTER TABLE t MODIFY c varchar(9)", ID, {**text, "name": "c"})
+    replica.put(third, id=3, c=3)
+    assert replica.run(**options).dead_letters == {"schema-change": 1}
+    assert replica.rows() == [{"id": 1, "b": "1"}]
+
+
+def test_a_rename_after_an_ignored_change_is_made_up_for(replica: Replica, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "ddl": "try_evolve"}
+    first = replica.change("CREATE TABLE t (id int, b int)", ID, column("b"))
+    replica.put(first, id=1, b=1)
+    replica.run(**options)
+    wide = column("b", "bigint", 20, nullable=False, default="0")
+    replica.change("ALTER TABLE t MODIFY b bigint NOT NULL DEFAULT 0", ID, wide)
+    second = replica.change("ALTER TABLE t RENAME COLUMN b TO c", ID, {**wide, "name": "c"})
+    replica.put(second, id=2, c=2)
+    done = replica.run(**{**options, "ddl": ("try_evolve", "alter-column-type=ignore")})
+    assert done.dead_letters == {"schema-change": 1}
+    replica.put(second, id=3, c=1 << 40)
+    assert replica.run(**options).dead_letters == {}
+    assert replica.rows() == [{"id": 1, "c": 1}, {"id": 3, "c": 1 << 40}]
+
+
 def test_renames_in_debezium_messages(spark: SparkSession, replica: Replica, tmp_path: Path) -> None:
     replica.put(replica.change("CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY, `a` INT)", ID, column("a")), id=1, a=10)
     sql = "ALTER TABLE `d`.`t` CHANGE COLUMN `a` `aa` INT"

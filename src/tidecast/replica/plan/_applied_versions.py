@@ -7,7 +7,7 @@ had been dropped. A type that changed between two batches shows in no column of 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import astuple, dataclass, field, replace
 from urllib.parse import quote, unquote
 
@@ -48,7 +48,8 @@ class AppliedVersions:
     """The newest version, its columns' defaults being those they came with, and a fingerprint of each version.
 
     `moves` tell how columns of older versions are called in the table, in the order in which they were made. `told` are
-    the versions that messages showed of a table without rows, whose rows may be of any of them.
+    the versions that messages showed and the table has not taken: of one without rows, whose rows may be of any of
+    them, or those since the newest that were refused, on which what comes after them depends.
     """
 
     newest: TableSchema | None = None
@@ -114,6 +115,12 @@ class AppliedVersions:
     def knowing(self, versions: Sequence[TableSchema]) -> AppliedVersions:
         """Return the memory of a table that takes rows of these versions alone, and no longer those of before."""
         return replace(self, known=tuple(dict.fromkeys(map(fingerprint, versions))))
+
+    def told_of(self, refused: Iterable[TableSchema], renamed: Mapping[int, Mapping[str, str]]) -> AppliedVersions:
+        """Return the memory with those of the refused versions that came since the newest, and what they renamed."""
+        since = {(v.version, fingerprint(v)): v for v in refused if self.newest and v.version > self.newest.version}
+        told = (Shown(since[one], tuple(renamed.get(one[0], {}).items())) for one in sorted(since))
+        return replace(self, told=tuple(told))
 
     def text(self) -> str:
         """Return the memory as a text without single quotes and backslashes, from which `from_text` makes it."""

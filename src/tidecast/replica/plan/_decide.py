@@ -127,8 +127,8 @@ class _Decision:
 
     @cached_property
     def _told(self) -> list[Shown]:
-        """Return the versions that messages told of the table while it had no row, in their order."""
-        known = self._remembered.told if self.facts.waits else ()
+        """Return the versions that the table was told of and has not taken, in their order."""
+        known = self._remembered.told
         told = [Shown(one.schema, one.former) for one in self._telling]
         created = max((n for n, one in enumerate(self._telling) if one.creates), default=None)
         return list(dict.fromkeys([*known, *told] if created is None else told[created:]))
@@ -241,6 +241,7 @@ class _Decision:
             keyless = present.key is None and self._changes
             shape = replace(present, key=self._schema.handle_key) if keyless else present
             return Evolution(shape, memory=self._memory, moved=present)
+        alone = rules.has_commit_ts and len(self._sources) < 2
         # TRUNCATE and RENAME TABLE may come with the version that a change of columns made.
         columns_told = [change for change in self.ddl if kind_of(change) is None]
         renamed = {one.schema.version: dict(one.former) for one in self._told}
@@ -253,8 +254,10 @@ class _Decision:
             renamed=renamed,
             on_ddl=rules.on_ddl,
             on_new_key=self._on_new_key,
-            earlier=self._before_rows if rules.has_commit_ts and len(self._sources) < 2 else (),
+            earlier=self._before_rows if alone else (),
         )
+        if alone:  # else what one source table cannot bring would keep out what the others send later
+            found = replace(found, memory=found.memory.told_of(found.refused, renamed))
         if present is None or facts.waits or found.rekeyed is None:
             return found
         cause = objection(facts.place, present, found)
