@@ -107,6 +107,23 @@ def test_a_log_has_each_change_once_however_often_it_comes(spark: SparkSession, 
     assert replica.rows("id", "m", "_op", "_commit_ts") == [*expected, (4, 4, "c", _T0 + 9)]
 
 
+def test_deletes_have_no_value_in_a_column_that_comes_later(spark: SparkSession, tmp_path: Path) -> None:
+    """Wherever a batch ends, and whether messages show whole rows of deletes or their keys alone."""
+    replica = SmallReplica(spark, tmp_path, mode="log", checkpoint=str(tmp_path / "checkpoint"))
+    wider = table(_T0 + 5, ID, {**ID, "name": "n", "nullable": True}, {**ID, "name": "m", "default": "7"})
+    later = [ddl("ALTER TABLE t ADD COLUMN m int DEFAULT 7", _T0 + 5, wider), row(_T0 + 6, _T0 + 5, id=3, n=3, m=3)]
+    replica.topic.grow(_HISTORY)
+    replica.run()
+    replica.topic.grow(later)
+    replica.run()
+    expected = [(1, "c", 7), (1, "d", None), (2, "c", 7), (2, "c", 7), (2, "d", None), (3, "c", 3)]
+    assert replica.rows("id", "_op", "m") == expected
+    at_once = SmallReplica(spark, tmp_path / "at_once", mode="log")
+    at_once.topic.grow([*_HISTORY, *later])
+    at_once.run()
+    assert at_once.rows("id", "_op", "m") == expected
+
+
 @full
 def test_a_log_that_was_dropped_gets_what_comes_again(spark: SparkSession, tmp_path: Path) -> None:
     replica = SmallReplica(spark, tmp_path, mode="log", checkpoint=str(tmp_path / "checkpoint"))

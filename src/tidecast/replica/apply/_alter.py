@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast._errors import TableRefused
+from tidecast.model import Op
 from tidecast.replica.apply._changes import filled
 from tidecast.replica.plan import AlterTable, Plan, RemakeTable
+from tidecast.replica.tables import OP
 from tidecast.replica.targets import key_note
 from tidecast.spark import sql_name
 
@@ -70,9 +72,13 @@ def _grow(plan: Plan, action: AlterTable) -> None:
     """Add the columns that the table lacks, and widen those that are too narrow."""
     place, shall = plan.place, plan.evolution.shape.columns
     there = plan.evolution.moved.columns if plan.evolution.moved else {}
+
+    def had(default: Column) -> Column:  # the row of a delete in a log has none, see `at_the_door`
+        return F.when(F.col(OP) != str(Op.DELETE), default) if plan.contents.is_log else default
+
     if action.fills or not place.takes([*action.added, *action.widened]) or not _widens(plan, there, action.widened):
         columns = [
-            (F.col(sql_name(name)).cast(kind) if name in there else filled(name, plan.evolution)).alias(name)
+            (F.col(sql_name(name)).cast(kind) if name in there else had(filled(name, plan.evolution))).alias(name)
             for name, kind in shall.items()
         ]
         columns += map(F.col, plan.contents.columns)
