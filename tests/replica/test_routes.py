@@ -77,6 +77,29 @@ def test_shards_become_one_table(spark: SparkSession, tmp_path: Path, config: Pa
         replica.run(checkpoint=None, ddl="evolve")
 
 
+def test_a_shard_that_gets_columns_later_has_their_defaults(spark: SparkSession, tmp_path: Path, config: Path) -> None:
+    """Each shard gets the same two columns, one after the other, in one batch or in several."""
+    said = {"dataType": ID["dataType"], "nullable": True}
+    m, k = ({**said, "name": name, "default": default} for name, default in (("m", "9"), ("k", "8")))
+    steps = [
+        [shard(1, 1, ID), shard(2, 2, ID), order(1, 3, 1, id=1), order(2, 3, 2, id=2)],
+        [shard(1, 4, ID, m, sql=_ADD), shard(1, 5, ID, m, k, sql=_ADD), order(1, 6, 5, id=3, m=1, k=1)],
+        [shard(2, 7, ID, m, sql=_ADD), order(2, 8, 7, id=4, m=2)],
+        [order(2, 9, 7, id=5, m=2)],
+        [shard(2, 10, ID, m, k, sql=_ADD), order(2, 11, 10, id=6, m=2, k=2)],
+    ]
+    expected = [(1, 9, 8), (2, 9, 8), (3, 1, 1), (4, 2, 8), (5, 2, 8), (6, 2, 2)]
+    for name, batches in (("once", [[one for step in steps for one in step]]), ("often", steps)):
+        checkpoint = str(tmp_path / name / "checkpoint")
+        replica = SmallReplica(spark, tmp_path / name, config=config, on_error="fail", checkpoint=checkpoint)
+        told = list[str]()
+        for batch in batches:
+            replica.topic.grow(batch)
+            told += [words for done in replica.run().tables for words in done.warnings]
+        assert replica.rows("id", "m", "k", table="shop/orders") == expected
+        assert not [words for words in told if "the source has it no longer" in words or "come again" in words]
+
+
 def test_tables_that_do_not_fit_are_not_made_one(spark: SparkSession, tmp_path: Path, config: Path) -> None:
     replica = SmallReplica(spark, tmp_path, config=config)
     text = {**_N, "dataType": {"mysqlType": "varchar", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 9}}

@@ -103,12 +103,19 @@ class AppliedVersions:
         lost = {name for move in self.moves if move.version <= version.version for name in move.kept}
         return lost - set(self.names(version).values())
 
-    def after(self, versions: Sequence[TableSchema], moves: Sequence[Move] = ()) -> AppliedVersions:
-        """Return the memory after versions that follow each other, the first being the newest one known so far."""
+    def after(
+        self, versions: Sequence[TableSchema], moves: Sequence[Move] = (), *, whole: bool = False
+    ) -> AppliedVersions:
+        """Return the memory after versions that follow each other, the first being the newest one known so far.
+
+        `whole`: the newest one gets the columns of those before it, too, as it may be of another source table.
+        """
         known = dict.fromkeys([*self.known, *map(fingerprint, versions)])
         moved = replace(self, moves=(*self.moves, *moves))
         firsts = {c.name: c for version in reversed(versions) for c in moved.current(version).columns}
         last = versions[-1]
+        for version in reversed(versions[:-1] if whole else ()):
+            last = with_columns_of(last, moved.current(version))
         columns = [replace(c, nullable=firsts[c.name].nullable, default=firsts[c.name].default) for c in last.columns]
         return AppliedVersions(replace(last, columns=tuple(columns)), tuple(known), moved.moves)
 
@@ -133,6 +140,12 @@ class AppliedVersions:
 
 
 _MEMORY = TypeAdapter(AppliedVersions)
+
+
+def with_columns_of(version: TableSchema, other: TableSchema) -> TableSchema:
+    """Return a version with the columns of another one, too, behind its own."""
+    names = {c.name.lower() for c in version.columns}
+    return replace(version, columns=(*version.columns, *(c for c in other.columns if c.name.lower() not in names)))
 
 
 def fingerprint(version: TableSchema) -> str:

@@ -255,6 +255,7 @@ class _Decision:
             on_ddl=rules.on_ddl,
             on_new_key=self._on_new_key,
             earlier=self._before_rows if alone else (),
+            several=len(self._sources) > 1,
         )
         if alone:  # else what one source table cannot bring would keep out what the others send later
             found = replace(found, memory=found.memory.told_of(found.refused, renamed))

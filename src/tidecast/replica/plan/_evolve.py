@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from tidecast._policy import CARRY_OUT, DdlKind, DdlPolicy, OnDdl
 from tidecast.model import TableSchema
-from tidecast.replica.plan._applied_versions import AppliedVersions, Move, fingerprint
+from tidecast.replica.plan._applied_versions import AppliedVersions, Move, fingerprint, with_columns_of
 from tidecast.replica.plan._evolution import Evolution, News
 from tidecast.replica.plan._shapes import (
     KEY_CHANGED,
@@ -45,6 +45,7 @@ def reconcile(
     on_ddl: DdlPolicy = _LENIENT,
     on_new_key: OnNewKey = OnNewKey.REFUSE,
     earlier: Sequence[TableSchema] = (),
+    several: bool = False,
 ) -> Evolution:
     """Return the shape that holds the rows of all versions of a table, and which versions it cannot hold.
 
@@ -54,12 +55,13 @@ def reconcile(
     that a topic may be applied again from its start. `has_commit_ts` tells that versions are numbered by time; else
     they are so mostly, and the order in which they came counts where it fits better. `renamed` has the columns that
     statements rename, by the number of the version that they make, see `Statement.former_names`. `earlier` are versions
-    of a new table from before its first row, whose rows may come late: the table needs no room for them.
+    of a new table from before its first row, whose rows may come late: the table needs no room for them. `several`
+    tables at the source may become this one: a version that lacks a column may be of one that does not have it yet.
     """
     # A version may come with its columns' ids and without them: it is the same, and renames nothing once more.
     alike = dict[tuple[int, str], TableSchema]()
     same = {v: alike.setdefault((v.version, fingerprint(v)), v) for v in versions}
-    rules = _Rules(on_ddl, renamed if has_commit_ts else _NEVER, has_commit_ts, on_new_key)
+    rules = _Rules(on_ddl, renamed if has_commit_ts else _NEVER, has_commit_ts, on_new_key, several)
     found = _reconciled(list(alike.values()), present, memory, rules, renamed, earlier)
     return replace(found, refused={v: found.refused[one] for v, one in same.items() if one in found.refused})
 
@@ -86,7 +88,7 @@ def _reconciled(
     line = max(lines, key=lambda one: (set(last) <= set(one.accepted), len(one.accepted), -len(one.moves)))
     refused = lost | {v: line.refused.get(v, _TOO_OLD) for v in fresh if v not in (*line.accepted, *line.later)}
     moves = line.moves if last else (*_moves_to(line.accepted[0], earlier, rules), *line.moves)
-    taken = memory.after(line.accepted, moves) if set(line.accepted) - set(last) else memory
+    taken = memory.after(line.accepted, moves, whole=rules.several) if set(line.accepted) - set(last) else memory
     taken = taken.knowing(line.accepted[1:]) if line.rekeyed else taken
     moved = present
     if present is not None:
@@ -220,6 +222,8 @@ class _Rules:
     sure: bool
     """Whether a version that lacks a column is surely a later one."""
     on_new_key: OnNewKey
+    several: bool = False
+    """Whether several tables at the source become this one."""
 
     def move(self, before: TableSchema, version: TableSchema) -> Move:
         """Return the columns that the next version renames, drops or keeps."""
@@ -258,6 +262,7 @@ def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rule
     settled, rekeyed, later = memory.newest in (None, versions[0]), False, list[TableSchema]()
     for n, version in enumerate(versions[1:], 1):
         there = memory.current(version)
+        there = with_columns_of(there, before) if rules.several else there
         move = rules.move(before, there) if settled else Move(version.version)
         on_new_key = rules.on_new_key
         old_key, key = following(shape, [move]).key, there.handle_key
