@@ -251,3 +251,31 @@ def test_status_counts_files(sink: Sink) -> None:
         (source,) = tidecast.status(**asked).sources
         assert [(p.topic, p.partition, p.offset, p.end, p.backlog) for p in source.places] == [("shop/t", 0, 1, 3, 2)]
         assert source.problem is None
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_tables_rows_are_read_without_the_files_of_others(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    folder = StorageSinkFolder(tmp_path / "a b%20+é#", kind=kind)
+    row = {
+        "type": "INSERT",
+        "es": 1,
+        "data": [{"id": "1", "v": "one"}],
+        "_tidb": {"commitTs": tso(2)},
+        "pkNames": ["id"],
+        "sqlType": {"id": 4, "v": 12},
+        "mysqlType": {"id": "int", "v": "varchar(20)"},
+    }
+    names = ("t", "100%25 +é")
+    for name in names:
+        folder.schema(1, name, _COLUMNS)
+        file = folder.rows(1, name, 1, ("I", 2, (1, "one")))
+        if kind == "json":
+            file.write_text(json.dumps(row | {"database": "shop", "table": name}) + "\r\n")
+    uri = f"file://{quote(str(folder.root))}?protocol={'csv' if kind == 'csv' else 'canal-json'}"
+    with tidecast.read(spark, uri, tz="UTC") as events:
+        assert sorted(table.schema.table for table in events.tables) == sorted(names)
+        for table in events.tables:
+            (other,) = {*names} - {table.schema.table}
+            folder.table(other).rename(gone := tmp_path / "gone")
+            assert [row["data"].asDict() for row in table.frame.collect()] == [{"id": 1, "v": "one"}]
+            gone.rename(folder.table(other))

@@ -117,11 +117,12 @@ class Records:
     ) -> Records:
         """Return messages; few of them in one partition, as what Spark need not move about takes it less work.
 
-        With `split` the frame has whole files, of which this makes records.
+        With `split` the frame has whole files, of which this makes records; those are what is kept.
         """
         frame = frame.coalesce(1) if few else frame
         records = mapped(frame, split, frame.schema) if split else frame
-        return cls(records, ordered, few, kept, told, csv, Unsplit(frame, split, records) if split else None)
+        whole = Unsplit(frame, split, records) if split and not kept else None
+        return cls(records, ordered, few, kept, told, csv, whole)
 
 
 @dataclass(frozen=True)

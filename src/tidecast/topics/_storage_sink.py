@@ -173,7 +173,9 @@ class StorageSink:
         """Return the records of the files beyond `after`, up to `until`. See `Topics.read`.
 
         Beside the columns of `RECORD` they have `reason` and `detail`: of a line that has no end. Tasks split the files
-        themselves, each time that these are read: to keep their lines takes as long, and room for all of them.
+        themselves, each time that these are read: to keep their lines takes as long, and room for all of them. Lines of
+        Canal-JSON are kept, if there are several tables: no path tells which files have a table's rows, and to read all
+        files for each table takes longer.
         Raises SourceChanged where a file went meanwhile, ConfigError where the files may be of two formats.
         """
         before = after or Offsets()
@@ -190,11 +192,13 @@ class StorageSink:
         ranks = {name: rank_of(end - 1) for name, end in until.ends.items() if place_of(name)}
         split = Splitting(form, ranks)
         frame = frame.unionByName(whole)
-        return Records.of(frame, ordered=True, few=few, kept=False, told=told, csv=form, split=split)
+        kept = not self.csv and len({file.writer.table for file, _ in files}) > 1
+        return Records.of(frame, ordered=True, few=few, kept=kept, told=told, csv=form, split=split)
 
-    def _key(self, path: Column) -> Column:
-        """Return a file's path below the sink's folder from that which Spark tells."""
+    def _key(self, uri: Column) -> Column:
+        """Return a file's path below the sink's folder from its URI."""
         base = spark_output(self.path).partition(":")[2].strip("/") + "/"
+        path = F.url_decode(F.replace(uri, F.lit("+"), F.lit("%2B")))
         return F.substring(path, F.instr(path, base) + len(base), F.length(path)).cast("binary")
 
     def _files(
@@ -331,10 +335,12 @@ def _told_frame(spark: SparkSession, told: pa.RecordBatch) -> DataFrame:
 
 
 def _as_records(files: DataFrame, key: Callable[[Column], Column]) -> DataFrame:
-    """Return whole files with the columns of records, as `Splitting` takes them. In: those of Spark's binary files."""
-    return _records(
-        files, {"key": key(F.col("path")), "timestamp": F.col("modificationTime"), "value": F.col("content")}
-    )
+    """Return whole files with the columns of records, as `Splitting` takes them. In: those of Spark's binary files.
+
+    Spark opens no file whose key is not asked for, as it knows that without its content; `path` it would not.
+    """
+    uri = F.col("_metadata.file_path")
+    return _records(files, {"key": key(uri), "timestamp": F.col("modificationTime"), "value": F.col("content")})
 
 
 def _records(frame: DataFrame, known: Mapping[str, Column]) -> DataFrame:
