@@ -15,6 +15,7 @@ from storage_sink import StorageSinkFolder, number, text, tso
 import tidecast
 from tidecast._errors import ConfigError, SourceChanged
 from tidecast.config import configured_source
+from tidecast.sources import source_errors
 from tidecast.topics import read_dead_letters
 
 _COLUMNS = [number("id", key=True), text("v")]
@@ -279,3 +280,11 @@ def test_a_tables_rows_are_read_without_the_files_of_others(spark: SparkSession,
             folder.table(other).rename(gone := tmp_path / "gone")
             assert [row["data"].asDict() for row in table.frame.collect()] == [{"id": 1, "v": "one"}]
             gone.rename(folder.table(other))
+
+
+def test_a_file_that_goes_while_it_is_read_is_not_called_damaged(spark: SparkSession, sink: Sink) -> None:
+    (table,) = tidecast.read(spark, sink.uri, tz="UTC").tables
+    (file,) = sink.folder.root.rglob("CDC0*")
+    file.unlink()
+    with pytest.raises(ConfigError, match=r"CDC0\d+1.csv: the file went while it was read"), source_errors(sink.uri):
+        table.frame.collect()

@@ -257,6 +257,9 @@ def file_errors() -> Iterator[None]:
         found = _FILE_ERROR.search(str(error))
         if found is None:
             raise
+        if "FILE_NOT_EXIST" in found[0]:
+            hint = "start it again: that reads what is there, or tells what is lost"
+            raise ConfigError("the file went while it was read", where=found[1], hint=hint) from None
         raise ConfigError("the file cannot be read to its end", where=found[1], hint=_DAMAGED) from None
 
 
