@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +16,7 @@ from storage_sink import StorageSinkFolder, number, text, tso
 import tidecast
 from tidecast._errors import ConfigError, SourceChanged
 from tidecast.config import configured_source
-from tidecast.sources import source_errors
+from tidecast.sources import decode_records, read_records, source_errors
 from tidecast.topics import read_dead_letters
 
 _COLUMNS = [number("id", key=True), text("v")]
@@ -288,3 +289,11 @@ def test_a_file_that_goes_while_it_is_read_is_not_called_damaged(spark: SparkSes
     file.unlink()
     with pytest.raises(ConfigError, match=r"CDC0\d+1.csv: the file went while it was read"), source_errors(sink.uri):
         table.frame.collect()
+
+
+def test_lines_that_come_with_others_that_waited_are_kept(spark: SparkSession, sink: Sink) -> None:
+    records, protocol = read_records(spark, sink.uri)
+    with decode_records(records, protocol) as alone:
+        assert not alone.cached
+    with decode_records(replace(records, frame=records.frame.unionByName(records.frame)), protocol) as together:
+        assert together.cached

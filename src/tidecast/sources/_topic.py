@@ -169,7 +169,8 @@ def subjects_of(uri: str) -> Callable[[str], bool]:
 
 def _surveyed(records: Records, reader: Reader) -> Events:
     """Return the events of messages, which Spark keeps where that is quicker."""
-    if not records.kept:
+    split_before = records.whole is not None and records.unsplit[1] is None  # no task skips a file then
+    if not (records.kept or split_before):
         return Messages(records, reader).survey()
     kept = replace(records, frame=records.frame.persist())
     try:
