@@ -6,12 +6,15 @@ import os
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from storage_sink import DAY, StorageSinkFolder, number, text, tso
 
+from tidecast._csv_format import CsvFormat
 from tidecast._errors import ConfigError, SourceChanged
 from tidecast.topics import Offsets, StorageSink
-from tidecast.topics._sink_layout import METADATA, Writer, data_file, place_of, rank_of, writer_of
+from tidecast.topics._sink_layout import METADATA, Writer, data_file, offset_of, place_of, rank_of, writer_of
+from tidecast.topics._sink_lines import Splitting
 
 pytestmark = pytest.mark.unit
 
@@ -307,3 +310,26 @@ def test_names_of_data_files(name: str, found: tuple[str, int] | None) -> None:
 
 def _written_at(file: Path, millis: int) -> None:
     os.utime(file, (millis / 1000, millis / 1000))
+
+
+def test_small_files_are_split_into_one_batch() -> None:
+    folder = f"shop/t/{tso(1)}"
+    keys = [f"{folder}/CDC{n:06}.csv" for n in (1, 2, 3)]
+    lines = {keys[0]: ["a", "b"], keys[1]: [], keys[2]: ["c"]}
+    contents = ["".join(f'"I","t","shop",1,"{value}"\r\n' for value in lines[key]).encode() for key in keys]
+    told = (b"shop/t/meta/schema_1_1.json", b"{}")
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "topic": pa.array(["shop/t", None, None, None]),
+            "offset": pa.array([0, None, None, None], pa.int64()),
+            "key": pa.array([told[0], *map(str.encode, keys)]),
+            "value": pa.array([told[1], *contents]),
+        }
+    )
+    (made,) = Splitting(CsvFormat(), {f"{folder}/CDC+0": 7})(batch)
+    at = [(key, line) for key in keys for line in range(1, len(lines[key]) + 1)]
+    assert made.schema == batch.schema
+    assert made.column("key").to_pylist() == [told[0], *(key.encode() for key, _ in at)]
+    assert made.column("offset").to_pylist() == [0, offset_of(7, 1, 1), offset_of(7, 1, 2), offset_of(7, 3, 1)]
+    assert made.column("topic").to_pylist() == ["shop/t"] * 4
+    assert [value[-2:-1] for value in made.column("value").to_pylist()[1:]] == [b"a", b"b", b"c"]

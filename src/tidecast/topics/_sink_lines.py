@@ -46,6 +46,16 @@ class Splitting:
         topic is a whole file, `value` its content. `key` is its path below the sink's folder, and that of its lines,
         `topic` that of the table's folder; `offset` see `tidecast.topics._sink_layout.offset_of`, lines count from 1.
         """
+        held: list[pa.RecordBatch] = []
+        for made in self._each(batch):
+            held.append(made)
+            if sum(one.num_rows for one in held) >= _AT_ONCE:
+                yield from _together(held)
+                held = []
+        yield from _together(held)
+
+    def _each(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a batch that are there, and those of each file."""
         whole = np.asarray(pc.is_null(batch.column("topic")))
         if not whole.all():
             yield batch.filter(pa.array(~whole))
@@ -68,6 +78,11 @@ class Splitting:
         for columns in _records(one.column("value")[0].as_buffer(), self.form, writer.table, path, offset):
             same = pa.array(np.zeros(len(columns["value"]), np.int64))
             yield columns if written is None else columns | {"timestamp": written.take(same)}
+
+
+def _together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Return the records of several files as one batch: each batch costs whoever reads it."""
+    return batches if len(batches) < 2 else pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
 def _records(content: pa.Buffer, form: CsvFormat, table: str, path: str, offset: int) -> Iterator[dict[str, pa.Array]]:
