@@ -247,6 +247,17 @@ def test_a_refused_rename_mixes_no_rows(spark: SparkSession, tmp_path: Path) -> 
     assert (replica.rows("d/old"), done.dead_letters) == ([(3, 3)], {"table-refused": 2})
 
 
+def test_a_rename_in_other_letters_mixes_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    replica = Replica(spark, tmp_path, ddl=())
+    moved = _rename("T", "old", 20) | {"preTableSchema": table(_T0, ID, _N, name="t")}
+    replica.run([_created("t"), _put("t", 1, 1)])
+    done = replica.run([moved, _put("t", 21, 2)])
+    assert ["its statement calls the table otherwise than d.t" in warning for warning in done.warnings] == [True]
+    assert (replica.rows("d/t"), done.dead_letters) == ([(1, 1)], {"table-refused": 1})
+    assert replica.run([_put("t", 22, 3)]).dead_letters == {"table-refused": 1}  # by the journal
+    assert replica.rows("d/t") == [(1, 1)]
+
+
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [

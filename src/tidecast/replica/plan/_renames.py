@@ -168,8 +168,10 @@ class Renames:
         """Settle which table each name of a rename that was not carried out means to the target.
 
         `there` tells since when the name of a table that is there means it, and None where there is no table: it will
-        be the one of the first row, or statement, of these events.
+        be the one of the first row, or statement, of these events. A statement may spell a name in other letters.
         """
+        spelled = {_folded(name): name for name in _names(events)}
+        self.left = [replace(one, old=spelled.get(_folded(one.old), one.old)) for one in self.left]
         for name in {name for one in self._left for name in (one.old, one.new)}:
             began = there(name)
             if began is None:
@@ -306,6 +308,16 @@ class Renames:
             for n, (first, last) in enumerate(spans)
             if found[f"{n} all"]
         ]
+
+
+def _folded(name: Name) -> Name:
+    return name[0].lower(), name[1].lower()
+
+
+def _names(events: Events) -> Iterator[Name]:
+    yield from ((changes.schema.database, changes.schema.table) for changes in events.tables)
+    yield from ((one.schema.database, one.schema.table) for one in events.bootstraps)
+    yield from ((change.database, change.table) for change in events.ddl)
 
 
 def _called(changes: TableChanges, name: Name) -> TableChanges:
