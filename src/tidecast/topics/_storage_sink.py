@@ -174,8 +174,7 @@ class StorageSink:
 
         Beside the columns of `RECORD` they have `reason` and `detail`: of a line that has no end. Tasks split the files
         themselves, each time that these are read: to keep their lines takes as long, and room for all of them. Lines of
-        Canal-JSON are kept, if there are several tables: no path tells which files have a table's rows, and to read all
-        files for each table takes longer.
+        several tables are kept, as some modes read each table's rows alone, and would read all files for each of them.
         Raises SourceChanged where a file went meanwhile, ConfigError where the files may be of two formats.
         """
         before = after or Offsets()
@@ -192,13 +191,12 @@ class StorageSink:
         ranks = {name: rank_of(end - 1) for name, end in until.ends.items() if place_of(name)}
         split = Splitting(form, ranks)
         frame = frame.unionByName(whole)
-        kept = not self.csv and len({file.writer.table for file, _ in files}) > 1
+        kept = len({file.writer.table for file, _ in files}) > 1
         return Records.of(frame, ordered=True, few=few, kept=kept, told=told, csv=form, split=split)
 
-    def _key(self, uri: Column) -> Column:
-        """Return a file's path below the sink's folder from its URI."""
+    def _key(self, path: Column) -> Column:
+        """Return a file's path below the sink's folder from that which Spark tells."""
         base = spark_output(self.path).partition(":")[2].strip("/") + "/"
-        path = F.url_decode(F.replace(uri, F.lit("+"), F.lit("%2B")))
         return F.substring(path, F.instr(path, base) + len(base), F.length(path)).cast("binary")
 
     def _files(
@@ -337,10 +335,10 @@ def _told_frame(spark: SparkSession, told: pa.RecordBatch) -> DataFrame:
 def _as_records(files: DataFrame, key: Callable[[Column], Column]) -> DataFrame:
     """Return whole files with the columns of records, as `Splitting` takes them. In: those of Spark's binary files.
 
-    Spark opens no file whose key is not asked for, as it knows that without its content; `path` it would not.
+    By `_metadata` Spark would leave out files before it opens them, and hold each one that it opens once more.
     """
-    uri = F.col("_metadata.file_path")
-    return _records(files, {"key": key(uri), "timestamp": F.col("modificationTime"), "value": F.col("content")})
+    known = {"key": key(F.col("path")), "timestamp": F.col("modificationTime"), "value": F.col("content")}
+    return _records(files, known)
 
 
 def _records(frame: DataFrame, known: Mapping[str, Column]) -> DataFrame:
