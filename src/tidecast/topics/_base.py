@@ -117,12 +117,11 @@ class Records:
     ) -> Records:
         """Return messages; few of them in one partition, as what Spark need not move about takes it less work.
 
-        With `split` the frame has whole files, of which this makes records; those are what is kept.
+        With `split` the frame has whole files, of which this makes records.
         """
         frame = frame.coalesce(1) if few else frame
         records = mapped(frame, split, frame.schema) if split else frame
-        whole = Unsplit(frame, split, records) if split and not kept else None
-        return cls(records, ordered, few, kept, told, csv, whole)
+        return cls(records, ordered, few, kept, told, csv, Unsplit(frame, split, records) if split else None)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from tidecast._csv_format import CsvFormat, csv_format
 from tidecast._errors import ConfigError, SourceChanged
 from tidecast.model import RECORD, read_statement
-from tidecast.spark import small_table
+from tidecast.spark import mapped, small_table
 from tidecast.storage import AnyPath, Entry, entry, path_uri, spark_inputs, spark_output
 from tidecast.topics._base import ANEW, Offsets, Records
 from tidecast.topics._sink_layout import (
@@ -39,6 +39,8 @@ from tidecast.topics._sink_positions import Item, bounded, highest_rank, known_f
 
 _FEW_BYTES = 1 << 18
 _SAMPLE = 1 << 16
+_LARGE = 32 << 20
+"""From how many bytes on files are split in a step of their own, which takes Java the least memory."""
 _CAUSE = [T.StructField("reason", T.StringType()), T.StructField("detail", T.StringType())]
 _TOLD = {
     "topic": pa.string(),
@@ -174,7 +176,8 @@ class StorageSink:
 
         Beside the columns of `RECORD` they have `reason` and `detail`: of a line that has no end. Tasks split the files
         themselves, each time that these are read: to keep their lines takes as long, and room for all of them. Lines of
-        several tables are kept, as some modes read each table's rows alone, and would read all files for each of them.
+        several tables are kept, as some modes read each table's rows alone, and would read all files for each of them;
+        and so are those of large files, as Java holds a file once more for each step on the way to a task's Python.
         Raises SourceChanged where a file went meanwhile, ConfigError where the files may be of two formats.
         """
         before = after or Offsets()
@@ -183,16 +186,17 @@ class StorageSink:
         told = self._control_records(before, until, {*waiting, *(file.writer.table for file, _ in files)})
         form = self._format(files, told, until, waiting)
         few = sum(one.size for _, one in files) <= _FEW_BYTES
-        frame = _told_frame(spark, told)
+        here = _told_frame(spark, told)
         if not files:
-            return Records.of(frame, ordered=True, few=few, kept=False, told=told, csv=form)
+            return Records.of(here, ordered=True, few=few, kept=False, told=told, csv=form)
         paths = spark_inputs([one.path for _, one in files])
         whole = _as_records(spark.read.format("binaryFile").load(paths), self._key)
-        ranks = {name: rank_of(end - 1) for name, end in until.ends.items() if place_of(name)}
-        split = Splitting(form, ranks)
-        frame = frame.unionByName(whole)
-        kept = len({file.writer.table for file, _ in files}) > 1
-        return Records.of(frame, ordered=True, few=few, kept=kept, told=told, csv=form, split=split)
+        split = Splitting(form, {name: rank_of(end - 1) for name, end in until.ends.items() if place_of(name)})
+        several = len({file.writer.table for file, _ in files}) > 1
+        if several or max(one.size for _, one in files) > _LARGE:
+            frame = here.unionByName(mapped(whole, split, whole.schema))
+            return Records.of(frame, ordered=True, few=few, told=told, csv=form)
+        return Records.of(here.unionByName(whole), ordered=True, few=few, kept=False, told=told, csv=form, split=split)
 
     def _key(self, path: Column) -> Column:
         """Return a file's path below the sink's folder from that which Spark tells."""
