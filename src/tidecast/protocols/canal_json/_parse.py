@@ -50,7 +50,7 @@ class Shape:
 
     @cached_property
     def problem(self) -> str | None:
-        """Why no row can be of it, None where one can."""
+        """The reason why no row can be of it, None where one can."""
         if not self.types:
             return "it names no types: mysqlType is missing or null"
         typed = {name for name, _ in self.types}
