@@ -69,8 +69,8 @@ class WireProtocol:
     partitions get a schema change, None for all. With `zoned_checksums` they depend on a time zone that messages do not
     name.
     `compressed` are the parts that `large-message-handle-compression` packs, key or value. With `large_messages`,
-    `large-message-handle-option` may be set. `claim_check_locations` are where values (binary to string) say that the
-    whole message lies, null for a whole one.
+    `large-message-handle-option` may be set. `claim_check_locations` takes values (binary), and returns where each says
+    that its whole message lies (string), null for a whole one.
     `files` is the suffix of its files in TiCDC's storage sink, empty where that does not have it; `topics` tells
     whether Kafka has it.
     """

@@ -169,8 +169,8 @@ def subjects_of(uri: str) -> Callable[[str], bool]:
 
 def _surveyed(records: Records, reader: Reader) -> Events:
     """Return the events of messages, which Spark keeps where that is quicker."""
-    split_before = records.whole is not None and records.unsplit[1] is None  # no task skips a file then
-    if not (records.kept or split_before):
+    _, split = records.unsplit
+    if split or not records.kept:
         return Messages(records, reader).survey()
     kept = replace(records, frame=records.frame.persist())
     try:

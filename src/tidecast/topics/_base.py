@@ -95,9 +95,9 @@ class Records:
 
     @property
     def unsplit(self) -> tuple[DataFrame, Split | None]:
-        """The frame from which a task had better begin, and what it splits; nothing where the records are others now.
+        """The frame of whole files, and what splits them, for tasks that do so themselves; no line leaves such a task.
 
-        Lines that it splits itself need not leave it and come back.
+        Where the files are split, or the records are others now, `frame` and None.
         """
         if self.whole is None or self.whole.records is not self.frame:
             return self.frame, None

@@ -196,7 +196,7 @@ class StorageSink:
         if several or max(one.size for _, one in files) > _LARGE:
             frame = here.unionByName(mapped(whole, split, whole.schema))
             return Records.of(frame, ordered=True, few=few, told=told, csv=form)
-        return Records.of(here.unionByName(whole), ordered=True, few=few, kept=False, told=told, csv=form, split=split)
+        return Records.of(here.unionByName(whole), ordered=True, few=few, told=told, csv=form, split=split)
 
     def _key(self, path: Column) -> Column:
         """Return a file's path below the sink's folder from that which Spark tells."""

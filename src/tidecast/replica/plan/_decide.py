@@ -102,7 +102,7 @@ class _Decision:
     @cached_property
     def _outdated(self) -> list[TableChanges]:
         """The changes that are of an earlier table of this name, or that were applied before this one got its key."""
-        applied = [*map(id, self._by_former_key)] if self._rekeyed else []
+        applied = {*map(id, self._by_former_key)} if self._rekeyed else set()
         return [one for one in self.given if id(one) in applied or is_of_dropped(one, self.facts.truncated)]
 
     @cached_property
@@ -127,7 +127,7 @@ class _Decision:
 
     @cached_property
     def _told(self) -> list[Shown]:
-        """Return the versions that the table was told of and has not taken, in their order."""
+        """Return the versions that messages showed and the table has not taken, in their order."""
         known = self._remembered.told
         told = [Shown(one.schema, one.former) for one in self._telling]
         created = max((n for n, one in enumerate(self._telling) if one.creates), default=None)
@@ -174,7 +174,7 @@ class _Decision:
     @cached_property
     def _unfit(self) -> list[Refused]:
         """Return the changes of another table, of an earlier key, and those without the key that other changes have."""
-        late = {} if self._rekeyed else {id(one): one for one in self._by_former_key}
+        late = set() if self._rekeyed else {*map(id, self._by_former_key)}
         mine = [c for c in self._changes if c.keyspace in (None, "", self._keyspace) and id(c) not in late]
         by_former_key = [(c, Reason.SCHEMA_CHANGE, BY_FORMER_KEY) for c in self._changes if id(c) in late]
         return of_others(self._changes, self._keyspace) + without_their_key(mine) + by_former_key
@@ -257,7 +257,7 @@ class _Decision:
             earlier=self._before_rows if alone else (),
             several=len(self._sources) > 1,
         )
-        if alone:  # else what one source table cannot bring would keep out what the others send later
+        if alone:  # else a version of one source table that is refused would keep out later ones of the others
             found = replace(found, memory=found.memory.told_of(found.refused, renamed))
         if present is None or facts.waits or found.rekeyed is None:
             return found
