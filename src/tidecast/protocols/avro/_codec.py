@@ -31,6 +31,7 @@ class AvroCodec(RegisteringCodec):
             bigint_unsigned_handling_mode=self._large,
             checksum=options.checksums,
             include_before_value=options.avro_include_before_value,
+            timed_deletes=self._controls and not options.avro_include_before_value,
             zone=options.zone,
         )
 

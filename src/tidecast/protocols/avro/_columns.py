@@ -15,13 +15,13 @@ from tidecast.protocols._avro_fields import branches, read_field
 from tidecast.protocols._avro_reader import Reader
 from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols._registered import RegisteredDecoder, framed
-from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH, schema_change
+from tidecast.protocols.avro._control import DDL, DELETE, TIMED_LENGTH, WATERMARK, schema_change, times_of
 from tidecast.protocols.avro._read_columns import column_of
 from tidecast.protocols.avro._read_schema import Field, WriterSchema, objection, read_schema
 from tidecast.protocols.avro._schema import BEFORE, CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP
 from tidecast.protocols.avro._schema import CHECKSUM as CHECKSUM_FIELD
 from tidecast.registry import Framing, RegisteredSchema
-from tidecast.values import BYTES, content_of, nulls, refused, row_type, spread, text_of_bytes, valid
+from tidecast.values import BYTES, content_of, null_where, nulls, refused, row_type, spread, text_of_bytes, valid
 
 Problem = tuple[Reason, str]
 """Why messages cannot be read: a reason and a detail."""
@@ -37,6 +37,7 @@ class AvroDecoder(RegisteredDecoder):
         """Return what messages say. A row's operation is the extension's, else `c`, to be taken as an upsert."""
         keys, contents = (messages.column(name).cast(BYTES) for name in ("key", "value"))
         control, watermark = _controls(keys, contents)
+        contents, deleted = self._tombstones(keys, contents)
         rejected, heads = framed(keys, contents, self.framing, ~(control | watermark))
         rows: list[Rows] = []
         refused: list[Rejected] = []
@@ -49,7 +50,7 @@ class AvroDecoder(RegisteredDecoder):
             if not isinstance(version, TableVersion):
                 refused.append(Rejected.of(at, *version))
             elif values or (version.shows_before and self._is_whole(contents, at)):
-                rows.append(self.rows(version, value or key, at, contents if value else keys))
+                rows.append(self.rows(version, value or key, at, contents if value else keys, deleted))
             else:
                 rows.append(_places(version, at))
         if self.asked is not None:
@@ -63,9 +64,17 @@ class AvroDecoder(RegisteredDecoder):
             rows,
             [*rejected, *refused],
             changes[sound],
-            (times, _watermarks(contents, times)),
+            (times, times_of(contents, times)),
             unknown,
         )
+
+    def _tombstones(self, keys: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+        """Return values with null for deletes that have a commit-ts in place of a row, and these commit-ts, if any."""
+        timed = valid(keys) & _timed(values, DELETE) & ~_true(pc.starts_with(values, self.framing.magic))
+        if not timed.any():
+            return values, None
+        at = np.flatnonzero(timed)
+        return null_where(values, timed), spread(pa.array(times_of(values, at)), at, len(values))
 
     def _is_whole(self, contents: pa.Array, at: np.ndarray) -> bool:
         """Tell whether values have more than their heads: a survey may ask by these alone."""
@@ -79,8 +88,13 @@ class AvroDecoder(RegisteredDecoder):
             self.framing,
         )
 
-    def rows(self, version: TableVersion, head: bytes, at: np.ndarray, messages: pa.Array) -> Rows:
-        """Return the rows of messages that begin with the id of a known schema, and where they stand."""
+    def rows(
+        self, version: TableVersion, head: bytes, at: np.ndarray, messages: pa.Array, deleted: pa.Array | None = None
+    ) -> Rows:
+        """Return the rows of messages that begin with the id of a known schema, and where they stand.
+
+        `deleted` are the commit-ts of deletes among all messages, where these tell it.
+        """
         registered = self.schemas[head]
         assert registered is not None
         writer = read_schema(registered.text)
@@ -97,7 +111,10 @@ class AvroDecoder(RegisteredDecoder):
         carried = [(f, column, column_of(f, column, self.zone)) for f, column in raw.values() if f.column]
         bad = [(f.name, lost) for f, column, value in carried if (lost := refused(column, value)) is not None]
         beside = {name: column for name, (field, column) in raw.items() if not field.column}
-        op, commit_ts = _operation(beside, version, len(at)), beside.get(COMMIT_TS, nulls(len(at), pa.int64()))
+        op = _operation(beside, version, len(at))
+        commit_ts = beside.get(COMMIT_TS, nulls(len(at), pa.int64()))
+        if version.of_key and deleted is not None:
+            commit_ts = deleted.take(pa.array(at))
         bad += _wrong_extension(op, commit_ts)
         if before:
             commit_ts = _sound(commit_ts, broken)
@@ -192,18 +209,17 @@ def _controls(keys: pa.Array, values: pa.Array) -> tuple[np.ndarray, np.ndarray]
     if not without_key.any():
         return without_key, without_key
     change = without_key & _true(pc.starts_with(values, DDL))
-    is_long = _true(pc.equal(pc.binary_length(values), WATERMARK_LENGTH))
-    return change, without_key & is_long & _true(pc.starts_with(values, WATERMARK))
+    return change, without_key & _timed(values, WATERMARK)
+
+
+def _timed(values: pa.Array, kind: bytes) -> np.ndarray:
+    """Tell which values are a byte that tells their kind, and a commit-ts."""
+    is_long = _true(pc.equal(pc.binary_length(values), TIMED_LENGTH))
+    return is_long & _true(pc.starts_with(values, kind)) if is_long.any() else is_long
 
 
 def _true(flags: pa.Array) -> np.ndarray:
     return np.asarray(pc.fill_null(flags, False))
-
-
-def _watermarks(values: pa.Array, at: np.ndarray) -> np.ndarray:
-    data, offsets = content_of(values)
-    digits: np.ndarray = data.take(offsets[at][:, None] + np.arange(1, WATERMARK_LENGTH), mode="clip")
-    return digits.reshape(-1, WATERMARK_LENGTH - 1).copy().view(">i8").ravel().astype(np.int64, copy=False)
 
 
 _Known = tuple[bytes, RegisteredSchema | None]

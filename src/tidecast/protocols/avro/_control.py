@@ -1,4 +1,4 @@
-"""Schema changes and watermarks as `avro-enable-watermark` sends them.
+"""Schema changes, watermarks and the values of deletes as `avro-enable-watermark` sends them.
 
 Source: Avro protocol, DDL and watermark messages.
 """
@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+import pyarrow as pa
+
 from tidecast.model import Ddl, ddl_action, ddl_type, read_statement
 from tidecast.protocols._codec import Message
 from tidecast.protocols._json_text import Json
 from tidecast.protocols.avro._json import dumps
+from tidecast.values import content_of, fixed_bytes, joined
 
-DDL, WATERMARK = b"\x01", b"\x02"
-WATERMARK_LENGTH = 9
+DDL, WATERMARK, DELETE = b"\x01", b"\x02", b"\x03"
+TIMED_LENGTH = 9
+"""The length of a watermark and of a delete's value: a byte, and the commit-ts in eight, the highest first."""
 
 
 def encode_ddl(ddl: Ddl) -> bytes:
@@ -32,8 +37,20 @@ def encode_ddl(ddl: Ddl) -> bytes:
 
 
 def encode_watermark(commit_ts: int) -> Message:
-    """Return the message of a watermark: a byte 2 and eight bytes, the highest first."""
-    return None, WATERMARK + commit_ts.to_bytes(WATERMARK_LENGTH - 1, "big")
+    """Return the message of a watermark: a byte 2 and the commit-ts."""
+    return None, WATERMARK + commit_ts.to_bytes(TIMED_LENGTH - 1, "big")
+
+
+def encode_deletes(commit_ts: np.ndarray) -> pa.Array:
+    """Return the values of deletes: a byte 3 and the commit-ts."""
+    return joined([DELETE, fixed_bytes(commit_ts.astype(">i8"), None)])
+
+
+def times_of(values: pa.Array, at: np.ndarray) -> np.ndarray:
+    """Return the commit-ts of watermarks and of deletes, which stand at `at`."""
+    data, offsets = content_of(values)
+    digits: np.ndarray = data.take(offsets[at][:, None] + np.arange(1, TIMED_LENGTH), mode="clip")
+    return digits.reshape(-1, TIMED_LENGTH - 1).copy().view(">i8").ravel().astype(np.int64, copy=False)
 
 
 def schema_change(value: bytes) -> Ddl | None:

@@ -18,6 +18,7 @@ from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
 from tidecast.protocols._registered import SchemaIds, schema_key
 from tidecast.protocols._unencodable import first_named
+from tidecast.protocols.avro._control import encode_deletes
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_columns, value_schema
 from tidecast.protocols.avro._write_columns import value_of
@@ -60,11 +61,11 @@ class AvroEncoder(Encoder):
         return joined([header(self.ids[schema_key(table, "key")]), *pieces])
 
     def value(self, table: RoutedTable, rows: Rows) -> pa.Array:
-        """Return rows and the extension, null for a delete and for a schema that was not registered."""
+        """Return rows and the extension, for deletes see `_deletes`, null for a schema that was not registered."""
         schema_id, deletes = self.ids.get(schema_key(table, "value")), pc.equal(rows.op, Op.DELETE.value)
         before = self.options.include_before_value
         if schema_id is None or (pc.all(deletes).as_py() and not before):
-            return nulls(len(rows.at), BYTES)
+            return self._deletes(rows)
         types = _types(value_schema, table.selected, self.options)
         columns = value_columns(table.selected, self.options)
         pieces = self._written(types, columns, rows.image if before else rows.data)
@@ -74,7 +75,15 @@ class AvroEncoder(Encoder):
         for kind, value in zip(types[len(columns) + before :], self._extension(rows, deletes), strict=True):
             pieces += written(kind, value)
         message = joined([header(schema_id), *pieces])
-        return message if before else null_where(message, np.asarray(deletes))
+        return message if before else pc.if_else(deletes, self._deletes(rows), message)
+
+    def _deletes(self, rows: Rows) -> pa.Array:
+        """Return the values of deletes: null, or their commit-ts where it is known and the options ask for it."""
+        if not self.options.timed_deletes:
+            return nulls(len(rows.at), BYTES)
+        commit_ts = to_numpy(rows.commit_ts)
+        told = np.asarray(pc.equal(rows.op, Op.DELETE.value)) & (commit_ts > 0)
+        return null_where(encode_deletes(commit_ts), ~told)
 
     def _written(self, types: Sequence[Any], columns: Sequence[Column], row: pa.StructArray) -> list[pa.Array]:
         pieces = []

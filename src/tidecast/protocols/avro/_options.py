@@ -11,8 +11,9 @@ class AvroOptions:
     """How rows become Avro messages; the names are those of TiCDC's sink URI.
 
     `checksum` writes the row checksum's fields and puts columns in column id order (`integrity-check-level =
-    correctness`). `include_before_value` is `avro-include-before-value`. `zone` is the time zone of TIMESTAMP text,
-    `keyspace` the first part of every namespace.
+    correctness`). `include_before_value` is `avro-include-before-value`. `timed_deletes` writes the
+    commit-ts of deletes, as `avro-enable-watermark` does. `zone` is the time zone of TIMESTAMP text, `keyspace` the
+    first part of every namespace.
     """
 
     enable_tidb_extension: bool = False
@@ -20,5 +21,6 @@ class AvroOptions:
     bigint_unsigned_handling_mode: Literal["long", "string"] = "long"
     checksum: bool = False
     include_before_value: bool = False
+    timed_deletes: bool = False
     zone: str = "UTC"
     keyspace: str = "default"

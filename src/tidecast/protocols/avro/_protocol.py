@@ -8,7 +8,7 @@ from __future__ import annotations
 from tidecast.protocols._protocol import Description, WireProtocol
 from tidecast.protocols._registered import describe_ids
 from tidecast.protocols.avro._codec import AvroCodec, wrong_options
-from tidecast.protocols.avro._control import DDL, WATERMARK, WATERMARK_LENGTH
+from tidecast.protocols.avro._control import DDL, TIMED_LENGTH, WATERMARK
 from tidecast.protocols.avro._read import AvroReader
 from tidecast.registry import FRAMINGS
 
@@ -16,7 +16,7 @@ from tidecast.registry import FRAMINGS
 def describe(key: bytes | None, value: bytes | None) -> Description:
     """Return the schema ids of a message, or the schema change or watermark that it is."""
     value = value or b""
-    if value.startswith(WATERMARK) and len(value) == WATERMARK_LENGTH:
+    if value.startswith(WATERMARK) and len(value) == TIMED_LENGTH:
         return Description("WATERMARK", commit_ts=int.from_bytes(value[1:], "big"))
     if value.startswith(DDL):
         return Description("DDL", sql=value[1:].decode(errors="replace"))
