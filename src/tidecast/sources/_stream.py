@@ -103,7 +103,7 @@ class TopicStream:
         resolved_only: bool = False,
         on_data_loss: OnDataLoss = OnDataLoss.FAIL,
     ) -> None:
-        self._spark, self._uri, self._folder = spark, uri, folder
+        self._spark, self._folder = spark, folder
         self._registry, self._zone, self._max_waiting = registry, zone, max_waiting
         self._resolved_only, self._on_data_loss = resolved_only, on_data_loss
         self._state, self._begun = StateFile(folder / STATE), StateFile(folder / _BEGUN)

@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 from urllib.parse import unquote
 
 import lz4.frame
@@ -30,8 +29,6 @@ from tidecast._limits import LARGEST_MESSAGE
 from tidecast._uri import redact_uri
 from tidecast.model import Reason
 from tidecast.storage import s3_options
-
-Compression = Literal["none", "snappy", "lz4"]
 
 _CLAIM_FILE = ".json"
 _REMOTE = re.compile(r"(s3a?|gs|gcs|hdfs|viewfs|abfss?)://")
