@@ -70,7 +70,8 @@ class Variant:
     def plainly(self, message: bytes) -> dict[str, Any]:
         """Return what is said of a message alone."""
         options = DecodeOptions(ordered=True, registry=self.registry, zone=ZONE)
-        return shown(inspect_alone(message, self.protocol, options))
+        (found,) = inspect_alone(message, self.protocol, options)
+        return shown(found)
 
     def by_spark(self, spark: SparkSession, messages: list[bytes]) -> list[dict[str, Any]]:
         """Return what Spark says of messages, which are read together: each by itself would take hours."""
@@ -135,7 +136,8 @@ def test_golden_messages_of_all_tables_are_explained_without_spark(
     options = DecodeOptions(ordered=True, registry=variant.registry, zone=ZONE)
     of_all = make(options) if variant.registry else None  # a folder of schemas is listed for each reader
     for message in (*variant.control(), *rows[:: 1 if FULL else 5]):
-        assert inspect_by(of_all or make(options), message, variant.protocol).type
+        (found,) = inspect_by(of_all or make(options), message, variant.protocol)
+        assert found.type
 
 
 @pytest.mark.parametrize(
@@ -250,3 +252,35 @@ def test_the_files_of_a_storage_sink_say_what_they_are() -> None:
         said = describe(b"metadata", b'{"checkpoint-ts":456536988057600000}')
         assert (said.type, said.commit_ts) == ("WATERMARK", 456536988057600000)
         assert describe(key, b"{") == describe(b"metadata", b"[]") == Description()
+
+
+def test_each_row_of_a_message_is_explained(spark: SparkSession, tmp_path: Path) -> None:
+    """Canal of other makers sends several rows at once."""
+    message = json.dumps(
+        {
+            "id": 0,
+            "database": "d",
+            "table": "t",
+            "pkNames": None,
+            "isDdl": False,
+            "type": "INSERT",
+            "sql": "",
+            "es": 1,
+            "ts": 1,
+            "sqlType": {"n": 4},
+            "mysqlType": {"n": "int"},
+            "old": None,
+            "data": [{"n": "1"}, {"n": "2"}, {"n": "3"}],
+        }
+    ).encode()
+    wanted = [(1, "INSERT", "1"), (2, "INSERT", "2"), (3, "INSERT", "3")]
+    found = tidecast.inspect(hex=message.hex(), protocol="canal-json")
+    assert [(m.row, m.type, m.columns[0].new) for m in found] == wanted
+    (tmp_path / "t").mkdir()
+    line = json.dumps({"topic": "t", "partition": 0, "offset": 5, "value": base64.b64encode(message).decode()})
+    (tmp_path / "t" / "one.jsonl").write_text(line + "\n")
+    source = f"file://{tmp_path}/t/one.jsonl?protocol=canal-json"
+    for options in ({}, {"spark": spark}, {"table": "d.t"}, {"table": "d.t", "spark": spark}):
+        found = tidecast.inspect(source, **options)
+        assert [(m.row, m.type, m.columns[0].new) for m in found] == wanted
+        assert {(m.partition, m.offset) for m in found} == {(0, 5)}

@@ -523,7 +523,8 @@ def followed(messages: Iterable[Inspected], as_json: bool) -> None:
 
 def _inspected(m: Inspected) -> None:
     place = " ".join(filter(None, (m.topic, _place(None, m.partition, m.offset)))) if m.topic else "message"
-    print(f"{place}: {m.protocol} {m.type} {m.table}".rstrip())
+    row = f", row {m.row} of its message" if m.row is not None else ""
+    print(f"{place}: {m.protocol} {m.type} {m.table}".rstrip() + row)
     for label, value in (
         ("commit-ts", f"{m.commit_ts} ({m.time})" if m.commit_ts else None),
         ("key schema id", m.key_schema_id),

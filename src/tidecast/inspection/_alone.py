@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TypeAlias
@@ -19,34 +20,34 @@ Value: TypeAlias = int | float | Decimal | str | bytes | None
 """A value of the model in Python; see `tidecast.values.arrow_type`."""
 
 
-def inspect_alone(value: bytes, protocol: str, options: DecodeOptions) -> Inspected:
+def inspect_alone(value: bytes, protocol: str, options: DecodeOptions) -> list[Inspected]:
     """Explain one message of a protocol that has a reader."""
     make = protocol_named(protocol).reader
     assert make is not None
     return inspect_by(make(options), value, protocol)
 
 
-def inspect_by(reader: Reader, value: bytes, protocol: str) -> Inspected:
+def inspect_by(reader: Reader, value: bytes, protocol: str) -> list[Inspected]:
     """Explain one message by a reader of its protocol, which keeps what it learns of schemas."""
     columns = {"key": pa.array([None], pa.binary()), "value": pa.array([value], pa.binary())}
     message = pa.RecordBatch.from_pydict(columns | {"offset": pa.array([0], pa.int64())})
     decoded = reader.decoder.decode(message)
     if decoded.unknown and reader.learn([name for name, _ in decoded.unknown]):
         decoded = reader.decoder.decode(message)
-    rows = shown_by_place(decoded).get(0)
+    rows = shown_by_place(decoded)[0]
     problem = problems([*decoded.rejected, *decoded.rows]).get(0)
     if decoded.control.size and (wrong := reader.controls(message).rejected):
         problem = problem_text(wrong[0].reason[0].as_py(), wrong[0].detail[0].as_py())
-    return explained(Place(), None, value, protocol, None if problem else rows, problem)
+    return explained(Place(), None, value, protocol, [] if problem else rows, problem)
 
 
-def shown_by_place(decoded: Decoded) -> dict[int, RowShown]:
-    """Return the rows that can be read, by where their messages stand in the batch; of a message the first one."""
-    found: dict[int, RowShown] = {}
+def shown_by_place(decoded: Decoded) -> defaultdict[int, list[RowShown]]:
+    """Return the rows that can be read, by where their messages stand in the batch."""
+    found = defaultdict[int, list[RowShown]](list)
     for rows in decoded.rows:
         good = rows.take(~valid(rows.reason))
         for at, shown in zip(good.at.tolist(), rows_shown(good), strict=True):
-            found.setdefault(at, shown)
+            found[at].append(shown)
     return found
 
 

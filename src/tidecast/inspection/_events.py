@@ -156,7 +156,8 @@ class Search:
         """Return the messages whose rows are wanted, and the events of the tables that have some."""
         tables = [(t, is_wanted) for t in events.tables if (is_wanted := _is_wanted(t, self.wanted)) is not None]
         rows = [t.frame.where(is_wanted).select(_SHOWN) for t, is_wanted in tables]
-        chosen = self._chosen(union(rows), ordered=ordered) if rows else []
+        found = union(rows).dropDuplicates(_SHOWN[:3]) if rows else None  # a message may have several such rows
+        chosen = self._chosen(found, ordered=ordered) if found is not None else []
         return replace(events, tables=tuple(t for t, _ in tables)), chosen
 
     def _chosen(self, messages: DataFrame, *, ordered: bool) -> list[Row]:
@@ -230,8 +231,9 @@ def _explain_all(chosen: Sequence[Row], events: Events, protocol: str) -> list[I
         causes = {_place(row): problem_text(row["reason"], row["detail"]) for row in found}
         wrong |= {n: causes[place] for n, row in enumerate(chosen) if (place := _place(row)) in causes}
     return [
-        explained(_place(row), _bytes(row["key"]), _bytes(row["value"]), protocol, rows.get(n), wrong.get(n))
+        shown
         for n, row in enumerate(chosen)
+        for shown in explained(_place(row), _bytes(row["key"]), _bytes(row["value"]), protocol, rows[n], wrong.get(n))
     ]
 
 

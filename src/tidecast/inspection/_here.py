@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidecast.inspection._alone import problems, shown_by_place, value_text
-from tidecast.inspection._inspected import Inspected, Place, RowShown, explained
+from tidecast.inspection._inspected import Inspected, Place, explained
 from tidecast.inspection._wanted import Wanted
 from tidecast.protocols import Decoded, Rows
 from tidecast.sources import Here
@@ -26,18 +26,17 @@ def inspect_here(here: Here, protocol: str, wanted: Wanted) -> list[Inspected]:
         chosen = [place for place in chosen if place in rows]
     chosen = chosen[-wanted.limit :] if wanted.last else chosen[: wanted.limit]
     broken = problems(here.broken)
-    return [_explained(here, place, protocol, broken) for place in chosen if wanted.limit]
+    return [shown for place in chosen if wanted.limit for shown in _explained(here, place, protocol, broken)]
 
 
-def _explained(here: Here, place: int, protocol: str, broken: Mapping[int, str]) -> Inspected:
+def _explained(here: Here, place: int, protocol: str, broken: Mapping[int, str]) -> list[Inspected]:
     """Return one message explained; `broken` tells why control messages cannot be used."""
     alone = _only(here.decoded, place)
-    row: RowShown | None = shown_by_place(alone).get(place)
     problem = problems([*alone.rejected, *alone.rows]).get(place) or broken.get(place)
     shown_columns = here.messages.slice(place, 1).select(["topic", "partition", "offset", "key", "value"])
     (shown,) = shown_columns.to_pylist()
     where = Place(shown["topic"], shown["partition"], shown["offset"])
-    return explained(where, shown["key"], shown["value"], protocol, row, problem)
+    return explained(where, shown["key"], shown["value"], protocol, shown_by_place(alone)[place], problem)
 
 
 def _only(decoded: Decoded, place: int) -> Decoded:

@@ -72,7 +72,7 @@ def inspect(
     protocol_named(name).check_registry(registry)
     progress("reading", 0, 0)
     found = inspect_alone(value, name, DecodeOptions(ordered=True, registry=registry, zone=zone))
-    return [replace(found, problem=_with_hint(found.problem))]
+    return [replace(one, problem=_with_hint(one.problem)) for one in found]
 
 
 def follow(

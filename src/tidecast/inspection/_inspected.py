@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidecast.model import Op, Reason, to_datetime
 from tidecast.protocols import protocol_named
@@ -26,7 +26,10 @@ class ColumnShown:
 
 @dataclass
 class Inspected:
-    """One message, explained. `problem` tells why it cannot be read."""
+    """One message, explained. `problem` tells why it cannot be read.
+
+    Of a message of several rows, as Canal-JSON may have, there is one for each; `row` is its number from 1, else None.
+    """
 
     topic: str | None
     partition: int | None
@@ -45,6 +48,7 @@ class Inspected:
     actual: int | None = None
     corrupted: bool | None = None
     problem: str | None = None
+    row: int | None = None
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,23 @@ def problem_text(reason: str, detail: str | None) -> str:
 
 
 def explained(
+    place: Place,
+    key: bytes | None,
+    value: bytes | None,
+    protocol: str,
+    rows: Sequence[RowShown] = (),
+    problem: str | None = None,
+) -> list[Inspected]:
+    """Return a message explained, from its rows if it has some, and else from its own members."""
+    if len(rows) <= 1:
+        return [_explained(place, key, value, protocol, rows[0] if rows else None, problem)]
+    each = [_explained(place, key, value, protocol, row, problem) for row in rows]
+    return [replace(shown, row=number) for number, shown in enumerate(each, 1)]
+
+
+def _explained(
     place: Place, key: bytes | None, value: bytes | None, protocol: str, row: RowShown | None, problem: str | None
 ) -> Inspected:
-    """Return a message explained, from its row if it has one, and else from its own members."""
     shown = Inspected(place.topic, place.partition, place.offset, protocol, problem=problem)
     own = protocol_named(protocol).describe(key, value)
     shown.key_schema_id, shown.value_schema_id = own.key_schema_id, own.value_schema_id

@@ -123,12 +123,12 @@ def _message(
     place = Place(letter.topic, letter.partition, letter.offset)
     detail = letter.detail or (_json_fault(value) if letter.reason == Reason.BAD_JSON else None)
     damaged = problem_text(letter.reason, detail) if letter.reason in _DAMAGED else None
-    by_itself = explained(place, letter.key, letter.value, name, None, damaged)
+    (by_itself,) = explained(place, letter.key, letter.value, name, problem=damaged)
     if damaged or not value:
         return by_itself
     if protocol_named(name).needs_registry and schema_registry is None:
         return replace(by_itself, problem="--schema-registry tells its columns")
-    (found,) = inspect(
+    found, *_ = inspect(
         hex=value.hex(), protocol=name, schema_registry=schema_registry, tz=tz, progress=progress, spark=spark
     )
     of_key = by_itself.key_schema_id
