@@ -123,11 +123,11 @@ PUBLIC = {
         TableEligibility Timing lag_seconds
     """,
     "tidecast.replica": """
-        Again AllTables AppliedBatch AppliedKeys AppliedSource Compared ComparedTable Contents OneTable ProofVerdict
-        Proofs Proven ProvenTable ReplicaStatus Replicated Retried RowDifference Rows SchemaChange Settings Side
-        Snapshot SourceSnapshot Status Step TablePlan TableReport TableSnapshot TableStatus Topic TopicTables
-        applied_sources at_places check_applied compare concerned is_table last_schema_changes maintain
-        noted_in_commits parse_target place_of prove renamed_names replicate snapshot write_ledger
+        Again AllTables AppliedBatch AppliedKeys AppliedSource ApplyOptions Compared ComparedTable Contents OneTable
+        ProofVerdict Proofs Proven ProvenTable ReplicaStatus Replicated Retried RowDifference Rows SchemaChange
+        Settings Side Snapshot SourceSnapshot Status Step TablePlan TableReport TableSnapshot TableStatus Topic
+        TopicTables applied_sources at_places check_applied compare concerned is_table last_schema_changes
+        maintain noted_in_commits parse_target place_of prove renamed_names replicate snapshot write_ledger
     """,
     "tidecast.server": """
         Access Listener Service build_app build_replica_app read_users

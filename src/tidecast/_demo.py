@@ -20,7 +20,7 @@ from tidecast.config import ChangefeedConfig, load_config
 from tidecast.model import Events
 from tidecast.publish import Published, publish
 from tidecast.registry import Registry, open_registry
-from tidecast.replica import replicate
+from tidecast.replica import ApplyOptions, replicate
 from tidecast.runtime import QUICK, spark_session
 from tidecast.spark import parallel_map
 from tidecast.topics import DEAD_LETTERS
@@ -135,7 +135,7 @@ def _in_session(session: SparkSession, base: Path, progress: Progress) -> Demo:
         published, *published_too = parallel_map(lambda config: _publish(log, config, schemas), configs)
     progress("verifying every row's checksum, and applying to tables", 2, _STAGES)
     with read(session, source, schema_registry=registry, tz="UTC") as events:
-        applied = replicate(session, events, str(base / _TABLES), on_mismatch="fail", progress=stage(2))
+        applied = replicate(events, ApplyOptions.of(str(base / _TABLES), on_mismatch="fail"), progress=stage(2))
     reports = {report.name: report for report in applied.tables}
     tables = tuple(
         DemoTable(

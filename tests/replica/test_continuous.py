@@ -22,7 +22,6 @@ from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 
 import tidecast
-from tidecast import replica
 from tidecast._errors import ConfigError, Unreachable
 from tidecast._waiting import Waiting
 from tidecast.api._follow import follow
@@ -134,7 +133,7 @@ def test_errors_that_pass_are_tried_again_and_nothing_is_lost_or_doubled(
         seen.append((status.read().state, status.read().problem))
         if len(tries) == 1:
             raise Unreachable("the broker does not answer")
-        result = replica.replicate(spark, batch.events, str(tmp_path / "tables"))
+        result = tidecast.replicate(batch.events, str(tmp_path / "tables"))
         if len(tries) == 2:  # applied, and then not committed
             raise Unreachable("the store does not answer")
         stop.set()

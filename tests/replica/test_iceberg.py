@@ -23,7 +23,6 @@ from pyspark.sql import types as T
 import tidecast
 from tidecast._errors import ConfigError, TableRefused, TerminalError
 from tidecast.model import compose
-from tidecast.replica import replicate
 from tidecast.replica.targets import parse_target
 from tidecast.replica.targets.iceberg import IcebergTarget
 from tidecast.replica.targets.iceberg._names import shown_name, stored_name
@@ -206,8 +205,8 @@ _GOLDEN: set[Table] = {
 @full
 def test_every_type_of_mysql(spark: SparkSession, lake: Lake, decoded: GoldenEvents, tmp_path: Path) -> None:
     events = replace(decoded("simple-json").only(_GOLDEN), ddl=())
-    replicate(spark, events, str(tmp_path / "delta"))
-    done = replicate(spark, events, lake.name, dead_letters=tmp_path / "letters")
+    tidecast.replicate(events, str(tmp_path / "delta"))
+    done = tidecast.replicate(events, lake.name, dead_letters=str(tmp_path / "letters"))
     assert {(t.database, t.table) for t in done.tables} == _GOLDEN
     for database, name in _GOLDEN:
         rows = spark.read.format("delta").load(str(tmp_path / "delta" / database / name)).toArrow().to_pylist()

@@ -37,7 +37,7 @@ import tidecast
 from tidecast._errors import ConfigError, CorruptedData, DecodeError, TableRefused, TerminalError
 from tidecast._policy import DdlPolicy, OnDdl
 from tidecast.model import Column, DataType, Ddl, Events, Index, TableSchema
-from tidecast.replica import Replicated, TableReport, parse_target, replicate
+from tidecast.replica import Replicated, TableReport, parse_target
 from tidecast.replica.plan._applied_versions import AppliedVersions
 from tidecast.replica.plan._ddl import not_carried_out
 from tidecast.replica.plan._evolve import reconcile
@@ -218,7 +218,7 @@ def without_unapplied_deletes(name: Name) -> list[Row]:
 def test_all_tables_of_a_simple_topic(spark: SparkSession, tmp_path: Path, decoded: GoldenEvents) -> None:
     events = decoded("simple-json").events
     seen: list[tuple[int, int]] = []
-    done = replicate(spark, events, str(tmp_path), progress=lambda _, i, n: seen.append((i, n)))
+    done = tidecast.replicate(events, str(tmp_path), progress=lambda _, i, n: seen.append((i, n)))
 
     expected = final_state(renamed=True)
     made = expected.keys() | {("orc", "t_evo_like")}  # which never has a row
@@ -231,7 +231,7 @@ def test_all_tables_of_a_simple_topic(spark: SparkSession, tmp_path: Path, decod
     mapped = spark.table(f"delta.`{tmp_path}/{MAPPED[0]}/{MAPPED[1]}`").collect()
     assert_rows_equal((in_plain(r.asDict()) for r in mapped), map(in_plain, expected[MAPPED]), ".".join(MAPPED))
 
-    assert seen == [(i, len(made)) for i in range(len(made))]
+    assert seen[1:] == [(i, len(made)) for i in range(len(made))]
     refused = {t.name: t.refused for t in done.tables if t.refused}
     assert refused == {"o-r c.2.t_evo_r2": 53, "orc.t_evo_pk": 80}
     assert done.dead_letters == {"schema-change": 133}
@@ -272,7 +272,7 @@ def test_avro_topics(spark: SparkSession, tmp_path: Path, variant: str) -> None:
     file = topic(tmp_path, about(f"{variant}.jsonl.gz", tables))
     events = avro_events(spark, file, f"{variant}.schemas.jsonl.gz")
     # The golden suite damages the checksums of some rows.
-    done = replicate(spark, events, str(tmp_path / "to"), on_mismatch="apply")
+    done = tidecast.replicate(events, str(tmp_path / "to"), on_mismatch="apply")
 
     expected = final_state(eligible_only=True)
     for name in tables:
@@ -280,7 +280,7 @@ def test_avro_topics(spark: SparkSession, tmp_path: Path, variant: str) -> None:
     assert done.dead_letters == {}
     if variant == "avro":
         before = versions(tmp_path / "to", tables)
-        again = replicate(spark, events, str(tmp_path / "to"))
+        again = tidecast.replicate(events, str(tmp_path / "to"))
         assert versions(tmp_path / "to", tables) == before
         assert sum(t.upserted + t.deleted for t in again.tables) == 0
 
@@ -288,7 +288,7 @@ def test_avro_topics(spark: SparkSession, tmp_path: Path, variant: str) -> None:
 def test_unsigned_bigints_of_long_mode(spark: SparkSession, tmp_path: Path) -> None:
     """2^63 and more come as negative longs; the schema says that they are unsigned."""
     file = topic(tmp_path, about("avro.jsonl.gz", {("orc", "t_pk_ubig")}))
-    replicate(spark, avro_events(spark, file, "avro.schemas.jsonl.gz"), str(tmp_path / "to"))
+    tidecast.replicate(avro_events(spark, file, "avro.schemas.jsonl.gz"), str(tmp_path / "to"))
     _, rows = read_back(tmp_path / "to", ("orc", "t_pk_ubig"))
     keys = {int(row["k"]) for row in rows}
     assert min(keys) >= 0
@@ -315,21 +315,21 @@ def test_again_doubled_and_replayed(spark: SparkSession, tmp_path: Path) -> None
     messages = about("simple-json.jsonl.gz", SAMPLE)
     to = tmp_path / "to"
     events = simple_events(spark, topic(tmp_path, messages))
-    replicate(spark, events, str(to))
+    tidecast.replicate(events, str(to))
     assert_sample(to)
     before = versions(to, SAMPLE)
 
-    replicate(spark, events, to.as_uri())
+    tidecast.replicate(events, to.as_uri())
     assert versions(to, SAMPLE) == before
 
     replayed = [*messages, *messages]
-    done = replicate(spark, simple_events(spark, topic(tmp_path, replayed)), str(to))
+    done = tidecast.replicate(simple_events(spark, topic(tmp_path, replayed)), str(to))
     assert versions(to, SAMPLE) == before
     assert sum(t.upserted + t.deleted for t in done.tables) == 0
 
     doubled = [m for m in messages for _ in range(2)]
     fresh = tmp_path / "fresh"
-    done = replicate(spark, simple_events(spark, topic(tmp_path, doubled)), str(fresh))
+    done = tidecast.replicate(simple_events(spark, topic(tmp_path, doubled)), str(fresh))
     assert_sample(fresh)
     rows = len(without_unapplied_deletes(("orc", "t_nokey")))
     assert any(w.startswith(f"{rows} rows equal another") for w in report(done, "t_nokey").warnings)
@@ -339,8 +339,8 @@ def test_again_doubled_and_replayed(spark: SparkSession, tmp_path: Path) -> None
 def test_more_of_a_topic(spark: SparkSession, tmp_path: Path, ansi: bool) -> None:
     """A topic that has grown brings the tables up to its new end: inserts, updates, deletes, appends."""
     messages = about("simple-json.jsonl.gz", SAMPLE)
-    replicate(spark, simple_events(spark, topic(tmp_path, messages[: len(messages) // 2])), str(tmp_path / "to"))
-    done = replicate(spark, simple_events(spark, topic(tmp_path, messages)), str(tmp_path / "to"))
+    tidecast.replicate(simple_events(spark, topic(tmp_path, messages[: len(messages) // 2])), str(tmp_path / "to"))
+    done = tidecast.replicate(simple_events(spark, topic(tmp_path, messages)), str(tmp_path / "to"))
     assert_sample(tmp_path / "to")
     assert report(done, "t_cpk").deleted > 0
     assert report(done, "t_cpk").upserted > 0
@@ -357,7 +357,7 @@ def test_partitions_have_no_order(spark: SparkSession, tmp_path: Path) -> None:
         ends[partition] += 1
     events = simple_events(spark, topic(tmp_path, messages))
     assert not events.ordered
-    done = replicate(spark, events, str(tmp_path / "to"))
+    done = tidecast.replicate(events, str(tmp_path / "to"))
     assert_sample(tmp_path / "to")
     assert not any("several partitions" in warning for t in done.tables for warning in t.warnings)
 
@@ -367,7 +367,7 @@ def test_a_key_in_several_partitions_is_warned_of(spark: SparkSession, tmp_path:
         {**m, "partition": n % 2, "offset": n} for n, m in enumerate(about("avro-ext.jsonl.gz", {("orc", "t_cpk")}))
     ]
     events = avro_events(spark, topic(tmp_path, messages), "avro-ext.schemas.jsonl.gz")
-    (table,) = replicate(spark, events, str(tmp_path / "to")).tables
+    (table,) = tidecast.replicate(events, str(tmp_path / "to")).tables
     assert "keys came in several partitions" in table.warnings[0]
 
 
@@ -387,12 +387,12 @@ def test_columns_are_added_and_widened_until_a_rename(spark: SparkSession, tmp_p
     renamed = next(n for n in ddl if "CHANGE COLUMN" in sql[n])
     to = tmp_path / "to"
 
-    replicate(spark, simple_events(spark, topic(tmp_path, [m for m in messages if m["n"] < added])), str(to))
+    tidecast.replicate(simple_events(spark, topic(tmp_path, [m for m in messages if m["n"] < added])), str(to))
     assert_table(to, evo, final_state(added)[evo])
 
     events = simple_events(spark, topic(tmp_path, [m for m in messages if m["n"] < renamed]))
     for folder in (to, tmp_path / "at once"):
-        done = replicate(spark, events, str(folder))
+        done = tidecast.replicate(events, str(folder))
         assert_table(folder, evo, [{**ADDED, **row} for row in final_state(renamed)[evo]])
         assert done.dead_letters == {}
         (warning,) = report(done, "t_evo").warnings
@@ -401,7 +401,7 @@ def test_columns_are_added_and_widened_until_a_rename(spark: SparkSession, tmp_p
     assert str(b.type) == 'PrimitiveType("long")'
 
     (retyped,) = [n for n in ddl if "MODIFY COLUMN `z`" in sql[n]]
-    done = replicate(spark, simple_events(spark, topic(tmp_path, messages)), str(to))
+    done = tidecast.replicate(simple_events(spark, topic(tmp_path, messages)), str(to))
     refused = sum(m["kind"] == "dml" and m["table"] == "t_evo" and m["n"] > retyped for m in messages)
     assert done.dead_letters == {"schema-change": refused}
     assert {letter["detail"] for letter in letters_of(to)} == {"column z changed from int to string"}
@@ -416,7 +416,7 @@ def test_columns_are_added_and_widened_until_a_rename(spark: SparkSession, tmp_p
 def test_refused_rows_can_stop_the_run(spark: SparkSession, tmp_path: Path) -> None:
     events = simple_events(spark, topic(tmp_path, about("simple-json.jsonl.gz", CHANGED)))
     with pytest.raises(DecodeError, match=r"topic orc.* offset \d+: schema-change: "):
-        replicate(spark, events, str(tmp_path / "to"), on_error="fail")
+        tidecast.replicate(events, str(tmp_path / "to"), on_error="fail")
     assert not (tmp_path / "to").exists()
 
 
@@ -438,7 +438,7 @@ def test_an_update_of_the_key_moves_the_row(spark: SparkSession, tmp_path: Path)
         said.update(type="UPDATE", old=data, data={**data, "id": "4711"}, commitTs=said["commitTs"] + 1)
 
     file = topic(tmp_path, [schema, insert, changed(insert, move)])
-    (table,) = replicate(spark, simple_events(spark, file), str(tmp_path / "to")).tables
+    (table,) = tidecast.replicate(simple_events(spark, file), str(tmp_path / "to")).tables
     _, rows = read_back(tmp_path / "to", ("orc", "t_misc"))
     assert [row["id"] for row in rows] == [4711]
     assert (table.upserted, table.unchanged) == (1, 1)
@@ -468,10 +468,10 @@ def test_a_new_column_has_a_name_that_delta_refuses(spark: SparkSession, tmp_pat
         said["data"]["new, col"] = "8"
 
     file, to = topic(tmp_path, [schema, first]), str(tmp_path / "to")
-    replicate(spark, simple_events(spark, file), to)
+    tidecast.replicate(simple_events(spark, file), to)
     file = topic(tmp_path, [schema, first, anew(schema, "new, col", "7", 1), changed(second, later)])
     for upserted in (1, 0):
-        (table,) = replicate(spark, simple_events(spark, file), to).tables
+        (table,) = tidecast.replicate(simple_events(spark, file), to).tables
         assert table.upserted == upserted
     rows = spark.table(f"delta.`{to}/orc/t_misc`").collect()
     assert sorted(row["new, col"] for row in rows) == [7, 8]
@@ -481,7 +481,7 @@ def test_a_table_that_was_made_anew_before_its_first_row(spark: SparkSession, tm
     messages = about("simple-json.jsonl.gz", {("orc", "t_misc")})
     schema = next(m for m in messages if m["kind"] == "ddl")
     earlier = anew(schema, "gone", None, -1)
-    done = replicate(spark, simple_events(spark, topic(tmp_path, [earlier, *messages])), str(tmp_path / "to"))
+    done = tidecast.replicate(simple_events(spark, topic(tmp_path, [earlier, *messages])), str(tmp_path / "to"))
     assert done.dead_letters == {}
     assert_table(tmp_path / "to", ("orc", "t_misc"), final_state()["orc", "t_misc"])
 
@@ -493,7 +493,9 @@ def test_a_key_without_a_form_goes_to_the_dead_letters(spark: SparkSession, tmp_
     insert = next(m for m in messages if m["kind"] == "dml" and m["op"] == "insert")
     zero = changed(insert, lambda said: said["data"].update(k3="0000-00-00"))
     day_0 = changed(insert, lambda said: said["data"].update(k3="2024-05-00"))
-    done = replicate(spark, simple_events(spark, topic(tmp_path, [schema, zero, insert, day_0])), str(tmp_path / "to"))
+    done = tidecast.replicate(
+        simple_events(spark, topic(tmp_path, [schema, zero, insert, day_0])), str(tmp_path / "to")
+    )
     assert done.dead_letters == {"bad-value": 2}
     assert len(read_back(tmp_path / "to", ("orc", "t_cpk"))[1]) == 1
 
@@ -502,10 +504,10 @@ def test_dead_letters_read_back_as_a_topic(spark: SparkSession, tmp_path: Path) 
     """What was refused can be applied to another place from the dead letters alone, given the table's schema."""
     messages = about("simple-json.jsonl.gz", {("orc", "t_evo_pk")})
     letters = tmp_path / "letters"
-    replicate(spark, simple_events(spark, topic(tmp_path, messages)), str(tmp_path / "to"), dead_letters=letters)
+    tidecast.replicate(simple_events(spark, topic(tmp_path, messages)), str(tmp_path / "to"), dead_letters=str(letters))
     (table,) = [m for m in messages if m["kind"] == "ddl" and m["ddl_type"] == "add primary key"]
     (letters / "schema.jsonl").write_text(json.dumps({**table, "topic": "orc", "offset": 0}) + "\n")
-    again = replicate(spark, simple_events(spark, letters), str(tmp_path / "again"))
+    again = tidecast.replicate(simple_events(spark, letters), str(tmp_path / "again"))
     (done,) = again.tables
     assert done.upserted > 0
 
@@ -600,7 +602,7 @@ def test_rows_that_do_not_fit_their_checksums(
 ) -> None:
     """What comes after a mismatch of the same key is applied."""
     events = simple_events(spark, topic(tmp_path, damaged.messages))
-    done = replicate(spark, events, str(tmp_path / "to"), on_mismatch=on_mismatch)
+    done = tidecast.replicate(events, str(tmp_path / "to"), on_mismatch=on_mismatch)
 
     assert {r["id"]: r["v"] for r in read_back(tmp_path / "to", ("orc", "t_misc"))[1]} == rows
     assert [r["id"] for r in read_back(tmp_path / "to", ("orc", "t_log"))[1]] == log
@@ -652,7 +654,7 @@ def test_a_first_write_that_was_not_finished(spark: SparkSession, tmp_path: Path
     for table in tables:
         made.put(table, (1, 10))
     events = simple_events(spark, topic(tmp_path, made.messages))
-    replicate(spark, events, str(to))
+    tidecast.replicate(events, str(to))
     for table in tables:
         (log,) = (to / "orc" / table).glob("_delta_log")
         commit = (log / f"{0:020}.json").read_bytes()
@@ -666,7 +668,7 @@ def test_a_first_write_that_was_not_finished(spark: SparkSession, tmp_path: Path
 
     # Delta remembers the log of a path; another process would not.
     to = to.rename(tmp_path / "again")
-    done = replicate(spark, events, str(to))
+    done = tidecast.replicate(events, str(to))
     assert done.dead_letters == {}
     assert {t.table: t.upserted for t in done.tables} == dict.fromkeys(tables, 1)
     for table in ("t_misc", "t_log", "empty"):
@@ -687,7 +689,7 @@ def test_files_of_no_delta_table_are_left_alone(spark: SparkSession, tmp_path: P
     (to / "orc" / "foreign" / "thesis.parquet").write_text("years of work")
     before = {file for file in to.rglob("*") if file.is_file()}
 
-    done = replicate(spark, simple_events(spark, topic(tmp_path, made.messages)), str(to))
+    done = tidecast.replicate(simple_events(spark, topic(tmp_path, made.messages)), str(to))
     assert {t.table: (t.upserted, t.refused) for t in done.tables} == {
         "t_misc": (1, 0),
         "marked": (0, 1),
@@ -706,7 +708,7 @@ def test_rows_that_a_table_refuses_stop_no_other(spark: SparkSession, tmp_path: 
     made.table("log", key=False)
     made.put("keyed", (1, 1))
     made.put("log", (1, 1))
-    replicate(spark, simple_events(spark, topic(tmp_path, made.messages)), str(to))
+    tidecast.replicate(simple_events(spark, topic(tmp_path, made.messages)), str(to))
     for table in ("keyed", "log"):
         spark.sql(f"ALTER TABLE delta.`{to}/orc/{table}` ADD CONSTRAINT small CHECK (v < 5)")
         made.put(table, (2, 9))
@@ -714,13 +716,13 @@ def test_rows_that_a_table_refuses_stop_no_other(spark: SparkSession, tmp_path: 
     made.put("t_misc", (1, 1))
 
     events = simple_events(spark, topic(tmp_path, made.messages))
-    done = replicate(spark, events, str(to))
+    done = tidecast.replicate(events, str(to))
     assert done.dead_letters == {"table-refused": 4}
     assert {t.table: (t.upserted, t.refused) for t in done.tables} == {"keyed": (0, 2), "log": (0, 2), "t_misc": (1, 0)}
     assert all("CHECK constraint small" in letter["detail"] for letter in letters_of(to))
     assert [read_back(to, ("orc", t))[1] for t in ("keyed", "log")] == [[{"id": 1, "v": 1}]] * 2
     with pytest.raises(TableRefused, match=r"orc\.(keyed|log): .*CHECK constraint small"):
-        replicate(spark, events, str(to), on_error="fail")
+        tidecast.replicate(events, str(to), on_error="fail")
 
 
 def keyless(*values: int, sent: int = 0) -> Topic:
@@ -744,7 +746,7 @@ def test_another_topic_of_the_same_name_is_not_appended(spark: SparkSession, tmp
     to, first = tmp_path / "to", keyless(1, 2, 3).messages
 
     def applied(messages: list[Line]) -> tuple[int, int]:
-        done = report(replicate(spark, simple_events(spark, topic(tmp_path, messages)), str(to)), "log")
+        done = report(tidecast.replicate(simple_events(spark, topic(tmp_path, messages)), str(to)), "log")
         return done.upserted, done.refused
 
     assert applied(first) == (3, 0)
@@ -806,7 +808,7 @@ def test_hostile_names(spark: SparkSession, tmp_path: Path) -> None:
         made.put(table, (1, 10))
 
     events = simple_events(spark, topic(tmp_path, made.messages))
-    done = replicate(spark, events, str(to))
+    done = tidecast.replicate(events, str(to))
     assert {file.name for file in (to / "orc").iterdir()} == {*fine.values(), *columns}
     assert {t.table for t in done.tables if t.upserted} == {*fine, *columns}
     assert {t.table for t in done.tables if t.refused} == {*refused}
@@ -818,10 +820,10 @@ def test_hostile_names(spark: SparkSession, tmp_path: Path) -> None:
     for table, column in columns.items():
         assert spark.read.format("delta").load(f"{to}/orc/{table}").columns[1] == column
 
-    again = replicate(spark, events, str(to))
+    again = tidecast.replicate(events, str(to))
     assert {t.table for t in again.tables if t.unchanged} == {*fine, *columns}
     with pytest.raises(DecodeError, match="table-refused: no folder can have a name of"):
-        replicate(spark, events, str(tmp_path / "fail"), on_error="fail")
+        tidecast.replicate(events, str(tmp_path / "fail"), on_error="fail")
     assert not (tmp_path / "fail").exists()
 
 
@@ -946,10 +948,10 @@ def test_a_spark_catalog(spark: SparkSession, tmp_path: Path) -> None:
     file = topic(tmp_path, about("simple-json.jsonl.gz", {("orc", "t_misc"), ("orc", "t_nokey")}))
     events = simple_events(spark, file)
     with pytest.raises(ConfigError, match="dead letters"):
-        replicate(spark, events, "spark_catalog")
+        tidecast.replicate(events, "spark_catalog")
     try:
         for _ in range(2):
-            done = replicate(spark, events, "spark_catalog", dead_letters=tmp_path / "letters")
+            done = tidecast.replicate(events, "spark_catalog", dead_letters=str(tmp_path / "letters"))
         rows = [row.asDict() for row in spark.table("spark_catalog.orc.t_misc").collect()]
         assert_rows_equal(map(in_plain, rows), map(in_plain, final_state()["orc", "t_misc"]), "orc.t_misc")
         assert spark.table("_tidecast.schema_changes").count() == len({c.sql for c in events.ddl})
@@ -964,7 +966,7 @@ def test_a_spark_catalog(spark: SparkSession, tmp_path: Path) -> None:
 def test_no_place_for_tables(spark: SparkSession, to: str) -> None:
     nothing = Events((), spark.createDataFrame([], "reason string"))
     with pytest.raises(ConfigError):
-        replicate(spark, nothing, to)
+        tidecast.replicate(nothing, to)
 
 
 @pytest.mark.parametrize(
@@ -973,7 +975,7 @@ def test_no_place_for_tables(spark: SparkSession, to: str) -> None:
 )
 def test_an_unknown_policy(spark: SparkSession, tmp_path: Path, policy: dict[str, Any], hint: str) -> None:
     with pytest.raises(ConfigError, match=hint):
-        replicate(spark, Events((), spark.range(1)), str(tmp_path), **policy)
+        tidecast.replicate(Events((), spark.range(1)), str(tmp_path), **policy)
 
 
 # --- shapes ---------------------------------------------------------------------------------------------------------

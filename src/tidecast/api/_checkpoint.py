@@ -15,17 +15,18 @@ from tidecast._go import parse_duration
 from tidecast._policy import OnDataLoss
 from tidecast._progress import Progress
 from tidecast._uri import Place, parse_place
-from tidecast.api._apply_options import ApplyOptions
 from tidecast.api._source import TopicSource
 from tidecast.replica import (
     Again,
     AppliedBatch,
     AppliedKeys,
+    ApplyOptions,
     Proofs,
     Replicated,
     check_applied,
     noted_in_commits,
     place_of,
+    replicate,
     write_ledger,
 )
 from tidecast.sources import Batch, TopicStream
@@ -105,7 +106,7 @@ class Checkpoint:
         session, of_batch = self.source.session, self.ledger_row(stream, batch)
         with noted_in_commits(session, of_batch):
             keys = self.keys(batch, stream.progress.covered)
-            applied = self.options.apply(batch.events, progress, keys, self.proofs)
+            applied = replicate(batch.events, self.options, applied=keys, proofs=self.proofs, progress=progress)
             write_ledger(session, self.options.to, of_batch, applied)
         if not batch.lost:
             return applied
@@ -114,8 +115,8 @@ class Checkpoint:
 
     def plan(self, stream: TopicStream, batch: Batch, progress: Progress) -> Replicated:
         """Return what `apply` would do to each table."""
-        keys = self.keys(batch, stream.progress.covered)
-        return self.options.apply(batch.events, progress, keys, self.proofs, dry_run=True)
+        keys, proofs = self.keys(batch, stream.progress.covered), self.proofs
+        return replicate(batch.events, self.options, applied=keys, proofs=proofs, progress=progress, dry_run=True)
 
     def ledger_row(self, stream: TopicStream, batch: Batch) -> AppliedBatch:
         """Return a batch as the ledger knows it."""

@@ -16,11 +16,10 @@ from pyspark.sql import functions as F
 from tidecast._errors import ConfigError
 from tidecast._policy import DdlWords, OnDataLoss
 from tidecast._progress import Progress, no_progress
-from tidecast.api._apply_options import ApplyOptions
 from tidecast.api._checkpoint import Checkpoint, replay_window_of
 from tidecast.api._source import TopicSource
 from tidecast.model import RECORD, Events, Reason
-from tidecast.replica import Again, Retried, at_places, concerned, renamed_names, write_ledger
+from tidecast.replica import Again, ApplyOptions, Retried, at_places, concerned, renamed_names, replicate, write_ledger
 from tidecast.sources import TopicStream, source_errors, split_at_commit_ts
 from tidecast.spark import number_at, union
 from tidecast.storage import AnyPath, check_exclusive, remove_tree, storage_path
@@ -122,7 +121,7 @@ def retry_dead_letters(
     window = replay_window_of(checkpoint, replay_window)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     check_exclusive(resume_from, "--checkpoint")
-    options.check(checked.session)
+    options.target.check(checked.session)
     progress("reading", 0, 0)
     state = Checkpoint(resume_from, checked, options, window)
     with (
@@ -198,7 +197,9 @@ def _retry(
     batch = stream.batch_of(concerned(events, places, settings.routes, renamed_names(session, to, settings)))
     state.begin(stream, batch)
     keys = state.keys(batch, batch.progress.covered, again)
-    applied = replace(state.options, dead_letters=left_in).apply(batch.events, progress, keys, state.proofs)
+    applied = replicate(
+        batch.events, replace(state.options, dead_letters=left_in), applied=keys, proofs=state.proofs, progress=progress
+    )
     left = _left(session, left_in, places)
     counts = {row["reason"]: row["n"] for row in _by_reason(left).collect()}
     write_ledger(session, to, state.ledger_row(stream, batch), replace(applied, dead_letters=counts))

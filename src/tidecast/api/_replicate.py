@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, overload
 
 from pyspark.sql import SparkSession
 
+from tidecast import replica
 from tidecast._errors import ConfigError, needs_extra
 from tidecast._policy import DdlWords, OnDataLoss
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import redact_uri
-from tidecast.api._apply_options import ApplyOptions
 from tidecast.api._checkpoint import Checkpoint, check_goes_on, replay_window_of
 from tidecast.api._follow import follow, next_batch
 from tidecast.api._source import GivenEvents, TopicSource, folder, row_count
 from tidecast.model import Events
-from tidecast.replica import ReplicaStatus, Replicated, maintain
+from tidecast.replica import ApplyOptions, ReplicaStatus, Replicated, maintain
 from tidecast.sources import Batch, TopicStream, source_errors
 from tidecast.storage import check_exclusive
 
@@ -118,7 +118,13 @@ def replicate(
     progress: Progress = no_progress,
     spark: SparkSession | None = None,
 ) -> Replicated:
-    """Apply a topic to tables, or apply events; see `tidecast.replica.replicate`.
+    """Apply a topic to tables, or apply events; the same batch again, or a longer one of the same topic, is safe.
+
+    `to` is a folder (a path with a `/` or a leading `.`, or a URI) of Delta tables at `to/<database>/<table>`, or a
+    Spark catalog, of Delta or Iceberg tables. Each table gets the newest row of each key; rows of tables without a key
+    are appended. Messages that cannot be read or applied are appended to `dead_letters` (by default the folder's
+    `_dead_letters`), with them all messages of a table that `to` cannot take, for its name, its columns or what lies
+    there; with `on_error="fail"` one such message stops the run before any table is touched.
 
     `source` is a URI, or events. The folder `checkpoint` keeps what has been applied of a URI's topic, so that the next
     run goes on from there; rows whose schema has not come yet wait in it. Without one every run reads the whole topic.
@@ -205,9 +211,9 @@ def replicate(
             "stop": stop,
         }
         GivenEvents.check(source, schema_registry=schema_registry, tz=tz, spark=spark, **beside)
-        options.check(source.rejected.sparkSession)
+        options.target.check(source.rejected.sparkSession)
         progress("applying rows", 0, row_count(source))
-        return options.apply(source, progress, dry_run=dry_run)
+        return replica.replicate(source, options, progress=progress, dry_run=dry_run)
     resume_from = folder(checkpoint, "--checkpoint")
     _check_batches(checkpoint, batch_size, continuous=continuous)
     if dry_run and continuous:
@@ -221,13 +227,13 @@ def replicate(
     data_loss = OnDataLoss.parse(on_data_loss or OnDataLoss.FAIL)
     checked = TopicSource.check(source, schema_registry=schema_registry, tz=tz, spark=spark)
     if resume_from is None:
-        options.check(checked.session)
+        options.target.check(checked.session)
         with checked.events(progress) as events:
             progress("applying rows", 0, row_count(events))
-            return options.apply(events, progress, dry_run=dry_run)
+            return replica.replicate(events, options, progress=progress, dry_run=dry_run)
     check_exclusive(resume_from, "--checkpoint")
     listener = _listener(addr, users, users_file, ca=ca, cert=cert, key=key)
-    options.check(checked.session)
+    options.target.check(checked.session)
     state = Checkpoint(resume_from, checked, options, window, resolved_only, data_loss)
     progress("reading", 0, 0)
     if dry_run:

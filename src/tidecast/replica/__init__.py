@@ -1,6 +1,7 @@
 """Topics to tables: order, reconcile, apply; what cannot be applied goes to the dead letters."""
 
 from tidecast.replica._maintain import maintain
+from tidecast.replica._options import ApplyOptions
 from tidecast.replica._replicate import renamed_names, replicate
 from tidecast.replica._report import Replicated, Retried, TablePlan, TableReport
 from tidecast.replica.check import (
@@ -53,6 +54,7 @@ __all__ = [
     "AppliedBatch",
     "AppliedKeys",
     "AppliedSource",
+    "ApplyOptions",
     "Compared",
     "ComparedTable",
     "Contents",

@@ -96,7 +96,7 @@ class Applier:
     def _carry_out(self, planned: Planned, rows: NewestChanges | None = None) -> Done:
         run, plan = self.run, planned.plan
         assert plan is not None  # only those come here
-        evolves = run.on_ddl.default is OnDdl.EVOLVE
+        evolves = run.options.on_ddl.default is OnDdl.EVOLVE
         try:
             if plan.makes:
                 run.table(planned.part.name, make_database=True)
@@ -106,7 +106,7 @@ class Applier:
             if plan.makes and not evolves:
                 place = plan.place.shown
                 return Done(plan, TableReport(*name, place, 0, warnings=(unmade(cause),)), {}, cause)
-            if run.policy.on_error is OnError.FAIL or evolves or not plan.accepted:
+            if run.options.policy.on_error is OnError.FAIL or evolves or not plan.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
             report, refused = self._apply(refusing(planned.part.changes, cause), None)
             if run.proofs and plan.present:
@@ -122,8 +122,8 @@ class Applier:
         later = self.planner.plan(Part(part.name, before.later, ddl))
         if later.plan is None:  # only a message of before, when the table had no row, told of that key
             return None
-        stop_at_schema_changes((), {part.name: later.plan}, self.run.on_ddl, {})
-        stop(self._events, [later.plan], self.run.policy)
+        stop_at_schema_changes((), {part.name: later.plan}, self.run.options.on_ddl, {})
+        stop(self._events, [later.plan], self.run.options.policy)
         return later
 
     def _apply(
@@ -136,7 +136,7 @@ class Applier:
             if checked.total > checked.applicable:
                 letters = plan.dead_letters()
                 with persisted(letters):
-                    refused.update(write_dead_letters(letters, run.dead_letters))
+                    refused.update(write_dead_letters(letters, run.options.dead_letters))
 
         work = Work(plan, rows, set_aside, events.has_commit_ts, events.ordered, run.applied, proofs)
         return apply(work), refused

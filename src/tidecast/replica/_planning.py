@@ -92,7 +92,7 @@ class Planner:
             # In a dry run no table has followed its rename.
             name = self.settled.name_before(part.name) if run.dry else part.name
             place = run.table(name, make_database=bool(part.changes))
-            drops = any(kind_of(c) is DdlKind.DROP_TABLE and carries_out(c, run.on_ddl) for c in part.ddl)
+            drops = any(kind_of(c) is DdlKind.DROP_TABLE and carries_out(c, run.options.on_ddl) for c in part.ddl)
             needed |= drops or (bool(part.ddl) and place.exists())
             if not (needed or part.told):
                 return Planned(part)
@@ -102,13 +102,13 @@ class Planner:
             cause = cause_of(error)
             if part.changes:
                 return Planned(part, refusing(part.changes, cause), cause)
-            if needed or run.on_ddl.default is OnDdl.EVOLVE:
+            if needed or run.options.on_ddl.default is OnDdl.EVOLVE:
                 raise TableRefused(cause, where=".".join(part.name)) from error
             return Planned(part, None, cause)
 
     def allowed(self, planned: Planned) -> Planned:
         """Return the plan; if no table may be created, a plan that refuses the rows of a new one."""
-        found, on_ddl = planned.plan, self.run.on_ddl
+        found, on_ddl = planned.plan, self.run.options.on_ddl
         if found is None or found.present is not None or not found.accepted:
             return planned
         if on_ddl.of(DdlKind.CREATE_TABLE) is not OnDdl.IGNORE:
@@ -124,7 +124,13 @@ class Planner:
             place,
             part.changes,
             part.ddl,
-            Rules(run.contents, self.settled.events.has_commit_ts, run.policy, run.on_ddl, run.batch),
+            Rules(
+                run.options.contents,
+                self.settled.events.has_commit_ts,
+                run.options.policy,
+                run.options.on_ddl,
+                run.batch,
+            ),
             origin=self.settled.ready.origin(name, renaming.former(name)),
             truncated=lambda there, waits: self._truncated(part, place, there, waits=waits),
             told=part.told,
@@ -140,23 +146,23 @@ class Planner:
         if noted is not None:
             known = Truncations.from_notes(noted)
         else:
-            known = run.before.truncations(name, renaming.now, run.contents)
+            known = run.before.truncations(name, renaming.now, run.options.contents)
         if not has_rows and (until := renaming.free.get(name)):
             known = replace(known, dropped=max(known.dropped, until))
-        removing = [change for change in part.ddl if removes_rows(change) and carries_out(change, run.on_ddl)]
-        found = truncations(removing, known, run.contents, present=has_rows)
+        removing = [change for change in part.ddl if removes_rows(change) and carries_out(change, run.options.on_ddl)]
+        found = truncations(removing, known, run.options.contents, present=has_rows)
         if found == known:
             return known
         if not self.settled.events.has_commit_ts:
             return replace(known, objection=UNTIMED)
         several = len(self.settled.ready.sources(name)) > 1 or (there and has_several_sources(there.notes))
-        if several or run.settings.routes.may_merge(name):
+        if several or run.options.settings.routes.may_merge(name):
             return replace(known, objection="several tables may become this one")
         if there is None or not has_rows:
             return found
         keys = run.applied.of(*name, T.StructType()) if run.applied else None
         whole = run.proofs is not None and run.proofs.follows(*name, place)
-        return placed(found, known, place, there.shape, run.contents, keys if whole else None)
+        return placed(found, known, place, there.shape, run.options.contents, keys if whole else None)
 
     def _ended(self, name: Name) -> int:
         """Return when a table ended last, as far as this batch and the journal tell."""
@@ -165,7 +171,7 @@ class Planner:
 
     @cached_property
     def _ends(self) -> Ends:
-        found, renaming, routes = Ends(), self.settled.renaming, self.run.settings.routes
+        found, renaming, routes = Ends(), self.settled.renaming, self.run.options.settings.routes
         for change, rename in self._statements(routes):
             for name in _names_ended(change, rename, routes):
                 if rename and (rename.old == rename.new or renaming.carried_out(rename)):

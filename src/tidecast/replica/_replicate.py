@@ -18,36 +18,28 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tidecast._errors import ConfigError
-from tidecast._policy import DdlPolicy, DdlWords, OnError, OnMismatch, OnUnrepresentable, TableMode
+from tidecast._policy import TableMode
 from tidecast._progress import Progress, no_progress
 from tidecast.model import Events
 from tidecast.replica._applying import Applier, Done, stop
+from tidecast.replica._options import ApplyOptions
 from tidecast.replica._planning import Planned, Planner, unmade_of
 from tidecast.replica._report import Replicated, TablePlan, TableReport
 from tidecast.replica._run import Run
 from tidecast.replica._settling import Settled, parts_of, settle
 from tidecast.replica.plan import Action, Plan, RenameTable, not_carried_out, renamed_before, stop_at_schema_changes
-from tidecast.replica.settle import Policy, prepared
+from tidecast.replica.settle import prepared
 from tidecast.replica.state import AppliedKeys, Proofs, journaled, write_journal
-from tidecast.replica.tables import NO_SETTINGS, ROWS_ALONE, Contents, Name, Settings
+from tidecast.replica.tables import Contents, Name, Settings
 from tidecast.replica.targets import parse_target
 from tidecast.spark import parallel_map
-from tidecast.storage import AnyPath
 from tidecast.topics import write_dead_letters
 
 
 def replicate(
-    spark: SparkSession,
     events: Events,
-    to: str,
+    options: ApplyOptions,
     *,
-    dead_letters: AnyPath | None = None,
-    on_error: str = OnError.DEAD_LETTER,
-    on_mismatch: str = OnMismatch.DEAD_LETTER,
-    ddl: DdlWords | DdlPolicy = (),
-    contents: Contents = ROWS_ALONE,
-    on_unrepresentable: str = OnUnrepresentable.NULL,
-    settings: Settings = NO_SETTINGS,
     applied: AppliedKeys | None = None,
     proofs: Proofs | None = None,
     progress: Progress = no_progress,
@@ -55,42 +47,31 @@ def replicate(
 ) -> Replicated:
     """Bring tables up to a batch of events; the same batch again, or a longer one of the same topic, is safe.
 
-    `to` is a folder (a path with a `/` or a leading `.`, or a URI) of Delta tables at `to/<database>/<table>`, or a
-    Spark catalog, of Delta or Iceberg tables. Each table gets the newest row of each key; rows of tables without a key
-    are appended. Messages that cannot be read or applied are appended to `dead_letters` (by default the folder's
-    `_dead_letters`), with them all messages of a table that `to` cannot take, for its name, its columns or what lies
-    there; with `on_error="fail"` one such message stops the run before any table is touched.
-
-    `on_mismatch`, `ddl`, `contents` and `on_unrepresentable` are explained at `tidecast.replicate`, and so are the
-    routes and masks of `settings`.
+    Each table gets the newest row of each key; rows of tables without a key are appended. Messages that cannot be read
+    or applied go to the dead letters, with them all messages of a table that the target cannot take, for its name, its
+    columns or what lies there. The options are explained at `tidecast.replicate`.
 
     `applied` are the keys of the batches before of the same topic: a change that is older than the one that a key was
     brought to changes nothing. Without them that holds within the batch alone. `proofs` are what the tables' rows come
-    to by those batches.
+    to by those batches. `progress` is told each table's name, and how many of how many tables are done.
 
     With `dry_run` nothing is done, and `Replicated.plans` says what would be.
 
-    `progress` is told each table's name, and how many of how many tables are done.
-
-    Raises ConfigError for a wrong option, a table with other `contents`, or a catalog without `dead_letters`;
-    DecodeError for a message, CorruptedData for a mismatch and TableRefused for a schema change that stops the run.
-    Source: Changefeeds, delivery; Avro protocol, row checksum; Other documents, Flink CDC's schema evolution.
+    Raises ConfigError for a table with other contents; DecodeError for a message, CorruptedData for a mismatch and
+    TableRefused for a schema change that stops the run. Source: Changefeeds, delivery; Avro protocol, row checksum;
+    Other documents, Flink CDC's schema evolution.
     """
-    policy = Policy(OnError.parse(on_error), OnMismatch.parse(on_mismatch), OnUnrepresentable.parse(on_unrepresentable))
-    on_ddl = ddl if isinstance(ddl, DdlPolicy) else DdlPolicy.parse(settings.ddl, ddl)
-    _check_contents(contents, events)
-    target = parse_target(to)
-    letters = target.dead_letters(dead_letters)
-    run = Run(spark, target, letters, contents, policy, on_ddl, settings, applied, proofs, progress, dry_run)
-    settled = settle(run, events, prepared(events, policy.on_unrepresentable, settings))
+    _check_contents(options.contents, events)
+    run = Run(events.rejected.sparkSession, options, applied, proofs, progress, dry_run)
+    settled = settle(run, events, prepared(events, options.policy.on_unrepresentable, options.settings))
     planner = Planner(run, settled)
     planned = [planner.allowed(one) for one in parallel_map(planner.plan, parts_of(run, settled.events).values())]
     plans = {one.part.name: one.plan for one in planned if one.plan is not None}
-    stop_at_schema_changes(settled.new_ddl, plans, on_ddl, settled.renaming.refused)
+    stop_at_schema_changes(settled.new_ddl, plans, options.on_ddl, settled.renaming.refused)
     if dry_run:
         return _planned(run, settled, planned)
-    stop(settled.events, list(plans.values()), run.policy)
-    rejected = Counter(write_dead_letters(settled.events.rejected, letters))
+    stop(settled.events, list(plans.values()), options.policy)
+    rejected = Counter(write_dead_letters(settled.events.rejected, options.dead_letters))
     to_do = [one for one in planned if one.plan is not None]
     done = {(one.plan.database, one.plan.table): one for one in Applier(run, planner).carry_out(to_do)}
     return _commit(run, settled, planned, {name: done[name] for name in plans}, rejected)
@@ -109,7 +90,7 @@ def _planned(run: Run, settled: Settled, planned: Sequence[Planned]) -> Replicat
         for name, found in actions.items()
     )
     unread = {row["reason"]: row["count"] for row in settled.events.rejected.groupBy("reason").count().collect()}
-    warnings = not_carried_out(settled.new_ddl, plans, run.on_ddl, settled.renaming.refused)
+    warnings = not_carried_out(settled.new_ddl, plans, run.options.on_ddl, settled.renaming.refused)
     return Replicated((), unread, None, (*warnings, *unmade_of(planned)), tuple(one for one in told if one.actions))
 
 
@@ -131,19 +112,19 @@ def _commit(
         failed = {one.part.name: one.failure for one in planned if one.failure}
         failed |= {name: one.failure for name, one in done.items() if one.failure}
         # Under the names that tables had then, as a repetition tells them.
-        told, journal = settled.ready.events.ddl, run.target.journal(run.spark)
-        write_journal(run.spark, journal, told, plans, failed, run.on_ddl, renaming.refused, renaming.now_of)
+        told, journal = settled.ready.events.ddl, run.options.target.journal(run.spark)
+        write_journal(run.spark, journal, told, plans, failed, run.options.on_ddl, renaming.refused, renaming.now_of)
     tables = tuple(one.report for one in done.values() if _is_told(one))
     if run.proofs:
         tables += _gone(run, [one.old for one in renaming.of_batch if one.old not in plans])
     for one in done.values():
         dead_letters.update(one.dead_letters)
-    where = run.dead_letters if isinstance(run.dead_letters, Path) else str(run.dead_letters)
+    where = run.options.dead_letters if isinstance(run.options.dead_letters, Path) else str(run.options.dead_letters)
     return Replicated(
         tables,
         dict(dead_letters),
         where if dead_letters else None,
-        (*not_carried_out(settled.new_ddl, plans, run.on_ddl, renaming.refused), *unmade_of(planned)),
+        (*not_carried_out(settled.new_ddl, plans, run.options.on_ddl, renaming.refused), *unmade_of(planned)),
     )
 
 

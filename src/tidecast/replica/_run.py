@@ -1,4 +1,4 @@
-"""The arguments of all stages of a batch: its target, the user's options, and the state of the checkpoint."""
+"""The arguments of all stages of a batch: the user's options, and the state of the checkpoint."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from tidecast._policy import DdlKind, DdlPolicy, OnDdl
+from tidecast._policy import DdlKind, OnDdl
 from tidecast._progress import Progress
-from tidecast.replica.settle import Policy
+from tidecast.replica._options import ApplyOptions
 from tidecast.replica.state import AppliedKeys, Journaled, Proofs, journaled
-from tidecast.replica.tables import Contents, Name, Settings
-from tidecast.replica.targets import Target, TargetTable
-from tidecast.storage import AnyPath
+from tidecast.replica.tables import Name
+from tidecast.replica.targets import TargetTable
 
 
 @dataclass(frozen=True)
@@ -24,12 +23,7 @@ class Run:
     """
 
     spark: SparkSession
-    target: Target
-    dead_letters: AnyPath
-    contents: Contents
-    policy: Policy
-    on_ddl: DdlPolicy
-    settings: Settings
+    options: ApplyOptions
     applied: AppliedKeys | None
     proofs: Proofs | None
     progress: Progress
@@ -37,13 +31,13 @@ class Run:
 
     def table(self, name: Name, make_database: bool = False) -> TargetTable:
         """Return the table of a name, there or not; in a dry run nothing is done to it, nor is a database made."""
-        place = self.target.table(self.spark, *name, make_database=make_database and not self.dry)
+        place = self.options.target.table(self.spark, *name, make_database=make_database and not self.dry)
         return replace(place, read_only=True) if self.dry else place
 
     @cached_property
     def before(self) -> Journaled:
         """Return the journal as it was before this batch."""
-        return journaled(self.target.journal(self.spark, make_database=False))
+        return journaled(self.options.target.journal(self.spark, make_database=False))
 
     @property
     def batch(self) -> str | None:
@@ -57,5 +51,5 @@ class Run:
     @property
     def makes_tables(self) -> bool:
         """Tell whether tables are created before their first row."""
-        new = self.on_ddl.of(DdlKind.CREATE_TABLE) is not OnDdl.IGNORE
+        new = self.options.on_ddl.of(DdlKind.CREATE_TABLE) is not OnDdl.IGNORE
         return new and not (self.applied and self.applied.again)

@@ -101,7 +101,7 @@ def _told_by_table(events: Events) -> dict[Name, list[Told]]:
 
 def _renames(run: Run, events: Events, ready: Prepared) -> Renames:
     """Return the renames of a batch, and those of the batches before as far as it may have rows of them."""
-    routes, carries = run.settings.routes, run.on_ddl.carries_out(DdlKind.RENAME_TABLE)
+    routes, carries = run.options.settings.routes, run.options.on_ddl.carries_out(DdlKind.RENAME_TABLE)
     fresh = renames(events.ddl, routes)
     if not events.has_commit_ts:
         return Renames(refused={one.key: UNTIMED for one in fresh} if carries else {})
@@ -113,12 +113,14 @@ def _renames(run: Run, events: Events, ready: Prepared) -> Renames:
 
 def _carry_out(run: Run, renaming: Renames, ready: Prepared) -> None:
     removals = [(at, name) for at, _, name in run.before.removals]
-    known = Known(run.table, run.contents, run.applied, run.proofs, ready.sources, removals, run.dry)
+    known = Known(run.table, run.options.contents, run.applied, run.proofs, ready.sources, removals, run.dry)
 
     def journal(rename: Rename) -> None:
         if run.dry:
             return
         moved = [change for change in ready.events.ddl if (change.commit_ts, change.sql) == rename.key]
-        write_journal(run.spark, run.target.journal(run.spark), moved, {}, {}, run.on_ddl, {}, renaming.now_of)
+        write_journal(
+            run.spark, run.options.target.journal(run.spark), moved, {}, {}, run.options.on_ddl, {}, renaming.now_of
+        )
 
     carry_out_renames(renaming, ready.events, known, journal)
