@@ -26,6 +26,7 @@ from tidecast._errors import SchemaRefused, TerminalError, TidecastError, Unreac
 from tidecast.changefeed import Changefeeds, ChangefeedSpec, Folders, Snapshot, State, Timing
 from tidecast.changefeed._feed import FeedFolder
 from tidecast.model import compose
+from tidecast.storage import storage_path
 
 SINK = "kafka://127.0.0.1:9092/topic?protocol=simple"
 
@@ -405,10 +406,13 @@ def test_changefeeds_use_no_folder_but_those_that_are_allowed(tmp_path: Path) ->
         *(schemas(url) for url in (f"file://{outside}", f"FILE://{outside}", f"file:{outside}", f"file://{lake}/..")),
         *(
             ChangefeedSpec("up", SINK, claims(storage))
-            for storage in (f"file://{outside}", f"{outside}", f"local://{outside}", "~/claims", f"file://{lake}/link")
+            for storage in (
+                *(f"file://{outside}", f"{outside}", f"local://{outside}", "~/claims", f"file://{lake}/link"),
+                *("s3://other/claims?access-key=a&secret-access-key=b", "s3a://lake/feedsx", "s3://lake"),
+            )
         ),
     ]
-    folders = Folders([lake], own=own)
+    folders = Folders([lake, storage_path("s3a://lake/feeds", "")], own=own)
     with running(own / "changefeeds", MemoryRunner(), folders=folders) as feeds:
         for spec in refused:
             for ask in (lambda w: feeds.create(w), lambda w: feeds.verify(w.sink_uri, w.config)):
@@ -416,7 +420,8 @@ def test_changefeeds_use_no_folder_but_those_that_are_allowed(tmp_path: Path) ->
                     ask(spec)
                 assert caught.value.code == "CDC:ErrAPIInvalidParam"
         feeds.create(replace(schemas(f"file://{lake}/schemas"), id="schemas"))
-        feeds.create(ChangefeedSpec("claims", SINK, claims(f"file://{lake}/claims")))
+        for name, storage in (("claims", f"file://{lake}/claims"), ("s3", "s3://lake/feeds/claims")):
+            feeds.create(ChangefeedSpec(name, SINK, claims(storage)))
         feeds.create(ChangefeedSpec("up", inside))
         feeds.pause("up")
         with pytest.raises(TidecastError, match="outside"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidecast._errors import ConfigError
-from tidecast._uri import REMOTE_SCHEMES, scheme_of
+from tidecast._uri import REMOTE_SCHEMES, parse_place, scheme_of
 from tidecast.config import ChangefeedConfig
 from tidecast.storage import AnyPath, RemotePath, path_of, storage_path
 from tidecast.topics import claim_folder
@@ -62,3 +62,5 @@ def _folders(config: ChangefeedConfig) -> Iterator[tuple[str, AnyPath]]:
     storage = config.large_message_handle.claim_check_storage_uri.get_secret_value()
     if storage and (claims := claim_folder(storage)):
         yield "claim_check_storage_uri", claims
+    elif scheme_of(storage):
+        yield "claim_check_storage_uri", path_of(parse_place(storage))
