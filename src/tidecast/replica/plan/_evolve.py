@@ -76,7 +76,7 @@ def _reconciled(
 ) -> Evolution:
     on_ddl, has_commit_ts, on_new_key = rules.on_ddl, rules.sure, rules.on_new_key
     if on_ddl.ignores_columns:
-        return _unevolved(given, present, memory, renamed, on_new_key)
+        return _unevolved(given, present, memory, rules, renamed)
     fresh = _fresh(given, memory, has_commit_ts=has_commit_ts)
     lost = {v: cause for v in fresh if (cause := _renamed_since(v, memory, rules))}
     fresh = [v for v in fresh if v not in lost]
@@ -163,12 +163,13 @@ def _unevolved(
     given: Sequence[TableSchema],
     present: Shape | None,
     memory: AppliedVersions,
+    rules: _Rules,
     renamed: Mapping[int, Mapping[str, str]],
-    on_new_key: OnNewKey,
 ) -> Evolution:
     """Return an evolution that changes nothing: rows lose the columns that the table lacks, and lack those it has.
 
-    From a statement on that gives a column a name which the table has, that name means another column.
+    From a statement on that gives a column a name which the table has, that name means another column. What comes
+    after a version that does not fit is refused, too: that one may have altered values, and rows may be missing.
     """
     first = memory.newest or min(given, key=lambda v: v.version)
     shape = present or shape_of(first)
@@ -178,9 +179,12 @@ def _unevolved(
     refused = {
         v: cause
         for v in given
-        if (cause := _unfit(shape, memory.current(v), memory.current(first), on_new_key))
+        if (cause := _unfit(shape, memory.current(v), memory.current(first), rules.on_new_key))
         or (cause := f"{taken} is another column now" if until is not None and v.version >= until else None)
     }
+    if rules.sure and not rules.several:
+        since = min((v for v in refused if v.version > first.version), key=lambda v: v.version, default=None)
+        refused |= {v: refused[since] for v in given if since and v.version > since.version and v not in refused}
     lacking = [(v, tuple(set(shape.columns) - set(memory.names(v).values()))) for v in given]
     gone = tuple(Move(v.version, kept=names) for v, names in lacking if names and v.version > first.version)
     remembered = memory if memory.newest or present else memory.after([first])
