@@ -124,6 +124,21 @@ def test_deletes_have_no_value_in_a_column_that_comes_later(spark: SparkSession,
     assert at_once.rows("id", "_op", "m") == expected
 
 
+def test_a_log_takes_no_row_of_a_delete_that_its_columns_cannot_hold(spark: SparkSession, tmp_path: Path) -> None:
+    """Also where no other row shows the change that the log cannot follow, and after that was undone."""
+    replica = SmallReplica(spark, tmp_path, mode="log", checkpoint=str(tmp_path / "checkpoint"))
+    replica.topic.grow([*_HISTORY, *(row(_T0 + 5, _T0, id=key, n=1) for key in (3, 4))])
+    replica.run()
+    before, number = replica.rows(), {**ID, "name": "n", "nullable": True}
+    text = number | {"dataType": {"mysqlType": "text", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 65535}}
+    for at, key, column, value in ((10, "3", text, "two"), (20, "4", number, "1")):
+        changed = ddl("ALTER TABLE t MODIFY COLUMN n …", _T0 + at, table(_T0 + at, ID, column))
+        deleted = row(_T0 + at + 1, _T0 + at, kind="DELETE") | {"old": {"id": key, "n": value}}
+        replica.topic.grow([changed, deleted])
+        assert replica.run().dead_letters == {"schema-change": 1}
+    assert replica.rows() == before
+
+
 @full
 def test_a_log_that_was_dropped_gets_what_comes_again(spark: SparkSession, tmp_path: Path) -> None:
     replica = SmallReplica(spark, tmp_path, mode="log", checkpoint=str(tmp_path / "checkpoint"))

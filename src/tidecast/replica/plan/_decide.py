@@ -35,7 +35,7 @@ from tidecast.replica.plan._notes import (
     sources_of,
 )
 from tidecast.replica.plan._plan import Plan, Refused
-from tidecast.replica.plan._refused import is_of_dropped, of_others, refusal, without_their_key
+from tidecast.replica.plan._refused import is_of_dropped, of_others, refusal, shows_rows, without_their_key
 from tidecast.replica.plan._shapes import OnNewKey
 from tidecast.replica.plan._truncated import NEVER, Truncations, kind_of
 from tidecast.replica.plan._waiting import WAITING, Told, creates, ends, told_since
@@ -204,9 +204,9 @@ class _Decision:
             # One source table has the newest version; several become one table that holds all their versions.
             return [*latest, *telling] if len(self._sources) > 1 else telling[-1:]
         # A group of deletes may show nothing of its table but the key; it is no version of its own.
-        of_rows = [(change.schema, change.upserts_from is not None) for change in self._fit]
+        of_rows = [(change.schema, shows_rows(change, contents)) for change in self._fit]
         knows = partial(self._memory.knows, has_commit_ts=self.rules.has_commit_ts)
-        versions = [version for version, upserts in of_rows if upserts or knows(version)]
+        versions = [version for version, shows in of_rows if shows or knows(version)]
         # A table may have been dropped and re-created before its first row; that concerns no row.
         known = [newest.version] if newest and self.facts.present and self.rules.has_commit_ts else []
         first = min([*(v.version for v in versions), *known], default=None)
@@ -231,7 +231,8 @@ class _Decision:
         found = self._reconciled()
         if self.rules.on_ddl.of(DdlKind.ALTER_COLUMN_TYPE) is OnDdl.IGNORE:
             return found
-        return with_wider_key(found, [change.schema for change in self._fit if change.upserts_from is None])
+        deletes = [change.schema for change in self._fit if not shows_rows(change, self.rules.contents)]
+        return with_wider_key(found, deletes)
 
     def _reconciled(self) -> Evolution:
         present, rules, facts = self._present, self.rules, self.facts

@@ -29,14 +29,17 @@ def with_wider_key(evolution: Evolution, deletes: Iterable[TableSchema]) -> Evol
 
 
 def delete_objection(evolution: Evolution, version: TableSchema, on_new_key: OnNewKey = OnNewKey.REFUSE) -> str | None:
-    """Return why deletes of a version cannot be applied, None where they can. They may show the key alone."""
+    """Return why deletes of a version cannot be applied, None where they can. They may show the key alone.
+
+    In a log they delete nothing, so that any key will do that its columns can hold.
+    """
     version = evolution.lineage.current(version)
-    shape, key = evolution.shape, version.handle_key
+    shape, key, log = evolution.shape, version.handle_key, on_new_key is OnNewKey.NO_KEY
     if evolution.clash:
         return evolution.clash
-    if on_new_key is OnNewKey.NO_KEY:
-        return None
-    if shape.key is not None and set(key) != set(shape.key):
+    if log:
+        key = tuple(name for name in key if name in shape.columns)
+    elif shape.key is not None and set(key) != set(shape.key):
         return "deletes by another key than the table's"
     last = evolution.memory.newest
     newest = {c.name: c.data_type for c in last.columns} if last else {}
@@ -45,7 +48,7 @@ def delete_objection(evolution: Evolution, version: TableSchema, on_new_key: OnN
         # A cast would make another key of it, and delete another row.
         if here is None or not holds(here, there):
             return f"deletes by a key of another type: {name} is {there.simpleString()}"
-        if name not in newest:
+        if log or name not in newest:
             continue
         kinds = newest[name], version.column(name).data_type
         if hashed_otherwise(*kinds):

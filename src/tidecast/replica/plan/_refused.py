@@ -37,10 +37,17 @@ def without_their_key(changes: Sequence[TableChanges]) -> list[Refused]:
     return [(c, Reason.BAD_MESSAGE, "no key, which other rows of the same schema have") for c in unkeyed]
 
 
+def shows_rows(change: TableChanges, contents: Contents) -> bool:
+    """Tell whether changes show rows for a table. To a log those of deletes are rows, too, if not the key alone."""
+    schema = change.schema
+    whole = contents.is_log and len(schema.columns) > len(schema.handle_key)
+    return whole or change.upserts_from is not None
+
+
 def refusal(change: TableChanges, evolution: Evolution, contents: Contents, new_key: OnNewKey) -> str | None:
     """Return why changes of a version cannot be applied, None where they can."""
     if contents.is_log and not evolution.shape.columns:
         return "a delete before any row has shown the table's columns"
-    if change.upserts_from is not None:
+    if shows_rows(change, contents):
         return evolution.refused.get(change.schema)
     return delete_objection(evolution, change.schema, new_key)
