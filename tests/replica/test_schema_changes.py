@@ -682,6 +682,16 @@ def test_values_that_a_change_alters_are_not_taken_where_changes_are_ignored() -
     assert done.refused == dict.fromkeys(versions[1:], told)
 
 
+def test_a_type_that_the_table_has_no_room_for_keeps_out_no_rows_of_before() -> None:
+    """The table keeps the room of a type that became narrower."""
+    kinds = [DataType("bigint"), *(DataType("decimal", length=n, decimal=m) for n, m in ((12, 0), (14, 2)))]
+    first, second, third = (int_table(n, a=kind) for n, kind in enumerate(kinds))
+    told = {third: "column a changed from bigint to decimal(14,2)"}
+    assert reconcile([first, second, third], None).refused == told
+    made = reconcile([first, second], None)
+    assert reconcile([second, third], made.shape, made.memory).refused == told
+
+
 def test_a_kept_column_that_comes_again_is_told() -> None:
     versions = [int_table(1, "a"), int_table(2), int_table(3, "a")]
     assert reconcile(versions, None).again == ["a"]

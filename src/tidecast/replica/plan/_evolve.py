@@ -84,7 +84,7 @@ def _reconciled(
     numbered = sorted([*last, *fresh], key=lambda v: v.version)
     after = numbered[numbered.index(last[0]) :] if last else numbered
     orders = (numbered, after if has_commit_ts else [*last, *fresh])
-    lines = [_line(order, memory, rules, alone=fresh == given) for order in orders]
+    lines = [_line(order, present, memory, rules, alone=fresh == given) for order in orders]
     line = max(lines, key=lambda one: (set(last) <= set(one.accepted), len(one.accepted), -len(one.moves)))
     refused = lost | {v: line.refused.get(v, _TOO_OLD) for v in fresh if v not in (*line.accepted, *line.later)}
     moves = line.moves if last else (*_moves_to(line.accepted[0], earlier, rules), *line.moves)
@@ -253,16 +253,22 @@ class _Rules:
         )
 
 
-def _line(versions: Sequence[TableSchema], memory: AppliedVersions, rules: _Rules, *, alone: bool) -> _Line:
+def _line(
+    versions: Sequence[TableSchema], present: Shape | None, memory: AppliedVersions, rules: _Rules, *, alone: bool
+) -> _Line:
     """Follow versions in their order. Columns that are gone before the newest one that is known are not followed.
 
-    `alone`: no rows have come of versions that are known. Only then may the first one have another key than the next.
+    The first one may have narrower types than the table that is `present`, which never become narrower again.
+    `alone`: no rows have come of versions that are known. Only then may the first one have another key than the
+    next.
     """
     accepted, refused = list(versions[:1]), dict[TableSchema, str]()
     moves, news, again = list[Move](), list[News](), list[str]()
     kept = set(memory.kept)
     before = memory.current(versions[0])
     shape = shape_of(before)
+    room = widened(present or shape, shape).columns
+    shape = replace(shape, columns={name: room[name] for name in shape.columns})
     settled, rekeyed, later = memory.newest in (None, versions[0]), False, list[TableSchema]()
     for n, version in enumerate(versions[1:], 1):
         there = memory.current(version)
