@@ -100,6 +100,44 @@ def test_a_shard_that_gets_columns_later_has_their_defaults(spark: SparkSession,
         assert not [words for words in told if "the source has it no longer" in words or "come again" in words]
 
 
+def test_a_column_that_one_shard_renames_keeps_the_values_of_the_others(
+    spark: SparkSession, tmp_path: Path, config: Path
+) -> None:
+    """The others may rename it later, or never."""
+    renamed, sql = {**_N, "name": "m"}, "ALTER TABLE orders RENAME COLUMN n TO m"
+    replica = SmallReplica(spark, tmp_path, config=config, checkpoint=str(tmp_path / "checkpoint"))
+    replica.topic.grow([shard(1, 1, ID, _N), shard(2, 2, ID, _N), order(1, 3, 1, id=1, n=1), order(2, 3, 2, id=2, n=2)])
+    replica.run()
+    replica.topic.grow([shard(1, 4, ID, renamed, sql=sql), order(1, 5, 4, id=3, m=3), order(2, 5, 2, id=4, n=4)])
+    replica.run()
+    expected = [(1, 1, None), (2, 2, None), (3, None, 3), (4, 4, None)]
+    assert replica.rows("id", "n", "m", table="shop/orders") == expected
+    replica.topic.grow([shard(2, 6, ID, renamed, sql=sql), order(2, 7, 6, id=6, m=6)])
+    replica.run()
+    assert replica.rows("id", "n", "m", table="shop/orders") == [*expected, (6, None, 6)]
+
+
+def test_a_shard_whose_columns_exchange_their_names_is_not_followed(
+    spark: SparkSession, tmp_path: Path, config: Path
+) -> None:
+    """Nor in a later batch, where its rows look as if they fitted. Rows of the others go on."""
+    sql = "ALTER TABLE orders RENAME COLUMN n TO m, RENAME COLUMN m TO n"
+    n, m = _N, {**_M, "default": None}
+    replica = SmallReplica(spark, tmp_path, config=config, checkpoint=str(tmp_path / "checkpoint"))
+    replica.topic.grow([shard(1, 1, ID, n, m), shard(2, 2, ID, n, m), order(1, 3, 1, id=1, n=1, m=2)])
+    replica.topic.grow([order(2, 3, 2, id=2, n=1, m=2)])
+    replica.run()
+    for at in (5, 6):
+        exchanged = [shard(1, 4, ID, m, n, sql=sql)] if at == 5 else []
+        replica.topic.grow([*exchanged, order(1, at, 4, id=at, m=1, n=2), order(2, at, 2, id=10 + at, n=1, m=2)])
+        done = replica.run()
+        assert done.dead_letters == {"schema-change": 1}
+        assert "column m was renamed, and is another column now, in one of several tables" in str(
+            done.tables[0].warnings
+        )
+    assert replica.rows("id", "n", "m", table="shop/orders") == [(key, 1, 2) for key in (1, 15, 16, 2)]
+
+
 def test_tables_that_do_not_fit_are_not_made_one(spark: SparkSession, tmp_path: Path, config: Path) -> None:
     replica = SmallReplica(spark, tmp_path, config=config)
     text = {**_N, "dataType": {"mysqlType": "varchar", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 9}}

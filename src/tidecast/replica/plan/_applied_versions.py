@@ -124,9 +124,9 @@ class AppliedVersions:
         return replace(self, known=tuple(dict.fromkeys(map(fingerprint, versions))))
 
     def told_of(self, refused: Iterable[TableSchema], renamed: Mapping[int, Mapping[str, str]]) -> AppliedVersions:
-        """Return the memory with those of the refused versions that came since the newest, and what they renamed."""
-        since = {(v.version, fingerprint(v)): v for v in refused if self.newest and v.version > self.newest.version}
-        told = (Shown(since[one], tuple(renamed.get(one[0], {}).items())) for one in sorted(since))
+        """Return the memory with these refused versions, and what they renamed."""
+        once = {(v.version, fingerprint(v)): v for v in refused}
+        told = (Shown(once[one], tuple(renamed.get(one[0], {}).items())) for one in sorted(once))
         return replace(self, told=tuple(told))
 
     def text(self) -> str:

@@ -13,7 +13,7 @@ from tidecast.model import Ddl, Reason, TableChanges, TableSchema
 from tidecast.replica.plan._applied_versions import AppliedVersions, Shown
 from tidecast.replica.plan._deletes import with_wider_key
 from tidecast.replica.plan._evolution import Evolution
-from tidecast.replica.plan._evolve import reconcile
+from tidecast.replica.plan._evolve import reconcile, reused
 from tidecast.replica.plan._facts import Facts, Rules
 from tidecast.replica.plan._key_change import (
     BY_FORMER_KEY,
@@ -258,8 +258,11 @@ class _Decision:
             earlier=self._before_rows if alone else (),
             several=len(self._sources) > 1,
         )
-        if alone:  # else a version of one source table that is refused would keep out later ones of the others
-            found = replace(found, memory=found.memory.told_of(found.refused, renamed))
+        if rules.has_commit_ts and (newest := found.memory.newest):
+            # Of several source tables, one's refused version would keep out later ones of the others. That has to be
+            # only where its rows look as if they fitted.
+            told = [v for v in found.refused if (v.version > newest.version if alone else reused(v, renamed))]
+            found = replace(found, memory=found.memory.told_of(told, renamed))
         if present is None or facts.waits or found.rekeyed is None:
             return found
         cause = objection(facts.place, present, found)

@@ -8,7 +8,7 @@ followed: from such a version on, a table's rows are refused. So is another key,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from tidecast._policy import CARRY_OUT, DdlKind, DdlPolicy, OnDdl
@@ -122,6 +122,12 @@ def _reconciled(
     return evolution if moved is None else replace(evolution, shape=widened(moved, shape))
 
 
+def reused(version: TableSchema, renamed: Mapping[int, Mapping[str, str]]) -> Set[str]:
+    """Return the names that columns had before the statement of a version, and other columns have in it."""
+    names = {column.name.lower() for column in version.columns}
+    return {was for now, was in renamed.get(version.version, {}).items() if was != now and was in names}
+
+
 def _fresh(given: Sequence[TableSchema], memory: AppliedVersions, *, has_commit_ts: bool) -> list[TableSchema]:
     """Return the versions that a table has not taken.
 
@@ -229,6 +235,16 @@ class _Rules:
     several: bool = False
     """Whether several tables at the source become this one."""
 
+    @property
+    def _renames(self) -> bool:
+        return self.on_ddl.of(DdlKind.RENAME_COLUMN).moves_columns
+
+    def mixes(self, version: TableSchema) -> str | None:
+        """Return why one of several source tables cannot be followed: a name means another column to it alone."""
+        if not self.several or self._renames or not (taken := reused(version, self.renamed)):
+            return None
+        return f"column {min(taken)} was renamed, and is another column now, in one of several tables"
+
     def move(self, before: TableSchema, version: TableSchema) -> Move:
         """Return the columns that the next version renames, drops or keeps."""
         old, now = [c.name for c in before.columns], {c.name for c in version.columns}
@@ -238,10 +254,11 @@ class _Rules:
         if self.sure:  # one that is only spelled in another way needs no statement: tables have room for one of them
             spelled = {name: by_lower[name.lower()] for name in now - {*old, *pairs} if name.lower() in by_lower}
             pairs |= {name: was for name, was in spelled.items() if was not in now}
-        if not self.on_ddl.of(DdlKind.RENAME_COLUMN).moves_columns:
-            # Its old name stays as a column, unless the source uses it again.
-            pairs = {n: was for n, was in pairs.items() if was in now or was.lower() == n.lower()}
-        gone = tuple(name for name in old if name not in {*now, *pairs.values()})
+        if not self._renames:
+            # Its old name stays as a column, unless the source uses it again, and always for other source tables.
+            again = set() if self.several else now
+            pairs = {n: was for n, was in pairs.items() if was in again or was.lower() == n.lower()}
+        gone = () if self.several else tuple(name for name in old if name not in {*now, *pairs.values()})
         # Without a statement, a column that is gone may have got the name of a new one.
         told = version.version in self.renamed or now <= {*old, *pairs}
         drops = self.sure and told and self.on_ddl.of(DdlKind.DROP_COLUMN).moves_columns
@@ -272,8 +289,8 @@ def _line(
     settled, rekeyed, later = memory.newest in (None, versions[0]), False, list[TableSchema]()
     for n, version in enumerate(versions[1:], 1):
         there = memory.current(version)
-        there = with_columns_of(there, before) if rules.several else there
         move = rules.move(before, there) if settled else Move(version.version)
+        there = with_columns_of(there, before) if rules.several else there
         on_new_key = rules.on_new_key
         old_key, key = following(shape, [move]).key, there.handle_key
         rekeys = bool(old_key and key) and set(old_key or ()) != set(key) and version.version > before.version
@@ -282,7 +299,8 @@ def _line(
                 later += versions[n:]
                 break
             on_new_key = OnNewKey.NO_KEY
-        cause = next(iter(refused.values()), None) or objection(shape, before, there, move, kept, on_new_key)
+        cause = next(iter(refused.values()), None) or rules.mixes(version)
+        cause = cause or objection(shape, before, there, move, kept, on_new_key)
         if settled and not cause and rules.on_ddl.of(DdlKind.ALTER_COLUMN_TYPE) is OnDdl.IGNORE:
             cause = wider(following(shape, [move]), shape_of(there))
         if cause:
