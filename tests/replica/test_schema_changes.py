@@ -682,6 +682,24 @@ def test_values_that_a_change_alters_are_not_taken_where_changes_are_ignored() -
     assert done.refused == dict.fromkeys(versions[1:], told)
 
 
+@pytest.mark.parametrize("words", ["lenient", ("evolve", "rename-column=lenient")])
+def test_a_renamed_column_that_is_added_has_no_default_in_older_rows(replica: Replica, words: Any) -> None:
+    """They have the old column's value at the source. What is added later has its default in them all the same."""
+    number: Said = {"nullable": False, "default": "8"}
+    first = replica.change("CREATE TABLE t (id int, a int)", ID, column("a", **number))
+    replica.put(first, id=1, a=3)
+    replica.run(ddl=words)
+    second = replica.change("ALTER TABLE t RENAME COLUMN a TO b", ID, column("b", **number))
+    replica.put(second, id=2, b=4)
+    (done,) = replica.run(ddl=words).tables
+    assert "column b: null in rows that are older than it, as nothing tells their value" in done.warnings
+    replica.put(replica.change("ALTER TABLE t ADD c int", ID, column("b", **number), column("c", **number)), id=3, b=5)
+    for to in ("to", "at once"):
+        replica.run(to, ddl=words)
+        found = [(row["id"], row.get("a"), row["b"], row["c"]) for row in replica.rows(to)]
+        assert sorted(found) == [(1, 3 if words == "lenient" else None, None, 8), (2, None, 4, 8), (3, None, 5, None)]
+
+
 def test_a_type_that_the_table_has_no_room_for_keeps_out_no_rows_of_before() -> None:
     """The table keeps the room of a type that became narrower."""
     kinds = [DataType("bigint"), *(DataType("decimal", length=n, decimal=m) for n, m in ((12, 0), (14, 2)))]

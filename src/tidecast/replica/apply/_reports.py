@@ -61,7 +61,7 @@ def report_of(
         reported.append(f"{', '.join(plan.sources)} become one table: of rows with equal keys only the newest stays")
     reported += [f"refused: {cause}" for cause in dict.fromkeys(cause for _, _, cause in plan.refused)]
     reported += [
-        f"column {name}: null in rows that are older than it, its default is no literal" for name in plan.unfilled()
+        f"column {name}: null in rows that are older than it, as nothing tells their value" for name in plan.unfilled()
     ]
     reported += [
         f"column {name}: its default in rows of those source tables, too, that lack it, or had none then"

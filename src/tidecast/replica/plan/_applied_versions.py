@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from pydantic import TypeAdapter
 
-from tidecast.model import TableSchema
+from tidecast.model import Column, TableSchema
 
 
 @dataclass(frozen=True)
@@ -104,19 +104,26 @@ class AppliedVersions:
         return lost - set(self.names(version).values())
 
     def after(
-        self, versions: Sequence[TableSchema], moves: Sequence[Move] = (), *, whole: bool = False
+        self,
+        versions: Sequence[TableSchema],
+        moves: Sequence[Move] = (),
+        *,
+        whole: bool = False,
+        unknown: Set[str] = frozenset(),
     ) -> AppliedVersions:
         """Return the memory after versions that follow each other, the first being the newest one known so far.
 
         `whole`: the newest one gets the columns of those before it, too, as it may be of another source table.
+        `unknown` are columns of which nothing tells what rows have that are older.
         """
         known = dict.fromkeys([*self.known, *map(fingerprint, versions)])
         moved = replace(self, moves=(*self.moves, *moves))
-        firsts = {c.name: c for version in reversed(versions) for c in moved.current(version).columns}
+        firsts = first_columns(versions, moved, unknown)
         last = versions[-1]
         for version in reversed(versions[:-1] if whole else ()):
             last = with_columns_of(last, moved.current(version))
-        columns = [replace(c, nullable=firsts[c.name].nullable, default=firsts[c.name].default) for c in last.columns]
+        told = ("nullable", "default", "default_known")
+        columns = [replace(c, **{name: getattr(firsts[c.name], name) for name in told}) for c in last.columns]
         return AppliedVersions(replace(last, columns=tuple(columns)), tuple(known), moved.moves)
 
     def knowing(self, versions: Sequence[TableSchema]) -> AppliedVersions:
@@ -140,6 +147,17 @@ class AppliedVersions:
 
 
 _MEMORY = TypeAdapter(AppliedVersions)
+
+
+def first_columns(
+    versions: Sequence[TableSchema], memory: AppliedVersions, unknown: Set[str] = frozenset()
+) -> dict[str, Column]:
+    """Return each column as the first of these versions defines it that has it, by its name in the table.
+
+    Of those that are `unknown` nothing tells what older rows have.
+    """
+    first = {c.name: c for version in reversed(versions) for c in memory.current(version).columns}
+    return {name: replace(c, default_known=c.default_known and name not in unknown) for name, c in first.items()}
 
 
 def with_columns_of(version: TableSchema, other: TableSchema) -> TableSchema:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from tidecast._policy import CARRY_OUT, DdlKind, DdlPolicy, OnDdl
 from tidecast.model import TableSchema
-from tidecast.replica.plan._applied_versions import AppliedVersions, Move, fingerprint, with_columns_of
+from tidecast.replica.plan._applied_versions import AppliedVersions, Move, fingerprint, first_columns, with_columns_of
 from tidecast.replica.plan._evolution import Evolution, News
 from tidecast.replica.plan._shapes import (
     KEY_CHANGED,
@@ -88,7 +88,9 @@ def _reconciled(
     line = max(lines, key=lambda one: (set(last) <= set(one.accepted), len(one.accepted), -len(one.moves)))
     refused = lost | {v: line.refused.get(v, _TOO_OLD) for v in fresh if v not in (*line.accepted, *line.later)}
     moves = line.moves if last else (*_moves_to(line.accepted[0], earlier, rules), *line.moves)
-    taken = memory.after(line.accepted, moves, whole=rules.several) if set(line.accepted) - set(last) else memory
+    taken = memory
+    if set(line.accepted) - set(last):
+        taken = memory.after(line.accepted, moves, whole=rules.several, unknown=line.unknown)
     taken = taken.knowing(line.accepted[1:]) if line.rekeyed else taken
     moved = present
     if present is not None:
@@ -96,7 +98,7 @@ def _reconciled(
         moved = replace(moved, key=line.shape.key) if line.rekeyed else moved
         if cause := clash(moved, line.shape, taken.kept, on_new_key):
             return Evolution(present, {}, dict.fromkeys(given, cause), memory, clash=cause)
-    first = {c.name: c for version in reversed(line.accepted) for c in taken.current(version).columns}
+    first = first_columns(line.accepted, taken, line.unknown)
     # Columns may be added FIRST or AFTER others: the newest version has the order.
     ordered = dict.fromkeys([*(c.name for c in line.accepted[-1].columns), *line.shape.columns])
     shape = replace(line.shape, columns={name: line.shape.columns[name] for name in ordered})
@@ -211,7 +213,10 @@ def _unfit(shape: Shape, version: TableSchema, first: TableSchema, on_new_key: O
 
 @dataclass(frozen=True)
 class _Line:
-    """The versions of a table in order: those whose rows one shape can hold, and why it cannot hold the others."""
+    """The versions of a table in order: those whose rows one shape can hold, and why it cannot hold the others.
+
+    `unknown` are the added columns that are renamed ones at the source: nothing tells what older rows have in them.
+    """
 
     accepted: Sequence[TableSchema]
     refused: Mapping[TableSchema, str]
@@ -221,6 +226,7 @@ class _Line:
     again: Sequence[str]
     rekeyed: bool
     later: Sequence[TableSchema]
+    unknown: Set[str]
 
 
 @dataclass(frozen=True)
@@ -281,7 +287,7 @@ def _line(
     """
     accepted, refused = list(versions[:1]), dict[TableSchema, str]()
     moves, news, again = list[Move](), list[News](), list[str]()
-    kept = set(memory.kept)
+    kept, unknown = set(memory.kept), set[str]()
     before = memory.current(versions[0])
     shape = shape_of(before)
     room = widened(present or shape, shape).columns
@@ -312,14 +318,17 @@ def _line(
             news.append((None, f"{KEY_CHANGED} {key_text(old_key)} to {key_text(key)}"))
         if settled:
             news += _news(before, there, move)
-            again += sorted(kept & {c.name for c in there.columns} - {c.name for c in before.columns})
+            added = {c.name for c in there.columns} - {c.name for c in before.columns}
+            again += sorted(kept & added)
+            renamed = rules.renamed.get(version.version, {})
+            unknown |= {name for name in added - kept - {*dict(move.renamed)} if name.lower() in renamed}
         if move.changes_columns or move.kept:
             moves.append(move)
             kept |= {*move.kept}
         shape, before = widened(following(shape, [move]), shape_of(there)), there
         shape = replace(shape, key=key) if rekeyed else shape
         settled |= version == memory.newest
-    return _Line(accepted, refused, shape, tuple(moves), news, again, rekeyed, later)
+    return _Line(accepted, refused, shape, tuple(moves), news, again, rekeyed, later, unknown)
 
 
 def _news(before: TableSchema, version: TableSchema, move: Move) -> list[News]:
