@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidecast._csv_format import CsvFormat
-from tidecast.protocols.csv._fields import _by_arrow, _splitter, fields_of
+from tidecast.protocols.csv._fields import UNMARKED, _by_arrow, _splitter, fields_of
 
 pytestmark = pytest.mark.unit
 
@@ -108,3 +108,17 @@ def test_no_line_is_read_as_part_of_another() -> None:
     columns, counts = fields_of(_column(lines), _FORM, 2)
     assert counts.tolist() == [0, 2, 1, 3, 0, 0]
     assert np.array(columns[1].to_pylist(), object).tolist() == [None, b"b", None, None, None, None]
+
+
+@pytest.mark.parametrize("delimiter", [",", "||"])
+def test_a_text_without_quotation_marks_is_none(delimiter: str) -> None:
+    """It is NULL by another `null` than the one that is known, or what is no column's value at all."""
+    lines = ['"I",1,"a"', '"I",1,NULL', '"I",NULL,"a"', '"I",1,\\N', '"I",1,true', '"I",1,"a",NULL', '"I",1,']
+    told = [line.replace(",", delimiter).encode() for line in lines]
+    form = CsvFormat(delimiter=delimiter)
+    columns, counts = fields_of(_column(told), form, 3, [2])
+    assert counts.tolist() == [3, UNMARKED, 3, 3, UNMARKED, 4, UNMARKED]
+    assert columns[2].to_pylist() == [b"a", None, b"a", None, None, None, None]
+    assert fields_of(_column(told[:1]), form, 3, [2])[0][2].to_pylist() == [b"a"]
+    plain = CsvFormat(delimiter=delimiter, quote="")
+    assert fields_of(_column([told[4]]), plain, 3, [2])[1].tolist() == [3]

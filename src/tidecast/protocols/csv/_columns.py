@@ -14,7 +14,7 @@ from tidecast._csv_format import CsvFormat
 from tidecast.model import DataType, Kind, Op, Reason, TableSchema
 from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion, with_names
 from tidecast.protocols._schema_file import Tables
-from tidecast.protocols.csv._fields import fields_of
+from tidecast.protocols.csv._fields import UNMARKED, fields_of
 from tidecast.values import (
     BYTES,
     bytes_of_base64,
@@ -32,6 +32,9 @@ from tidecast.values import (
     whole,
 )
 
+_QUOTED = (Kind.TEXT, Kind.BINARY, Kind.ENUM, Kind.SET, Kind.JSON)
+"""What stands in quotation marks and could be any text, also that which is NULL by a setting that nobody told."""
+_UNMARKED_TEXT = "has a text without quotation marks, which is not the null of [sink.csv]"
 _OPS = {b"I": Op.CREATE, b"U": Op.UPDATE, b"D": Op.DELETE}
 
 
@@ -74,13 +77,15 @@ class CsvDecoder(Decoder):
         """Return the rows of a table version, and those lines that are none of it."""
         schema, meta = self.tables[key], self.form.meta
         expected = len(meta) + len(schema.columns)
-        fields, counts = fields_of(lines, self.form, expected)
+        texts = [n for n, c in enumerate(schema.columns, len(meta)) if c.data_type.kind in _QUOTED]
+        fields, counts = fields_of(lines, self.form, expected, texts)
         told = dict(zip(meta, fields, strict=False))
         rejected: list[Rejected] = []
         good = counts == expected
         if not good.all():
             what = f"where {expected} are expected: {', '.join(meta)}, and {len(schema.columns)} columns"
-            shown = (f"has {n} fields, {what}" if n else "cannot be split into fields" for n in counts[~good])
+            other = {0: "cannot be split into fields", UNMARKED: _UNMARKED_TEXT}
+            shown = (other.get(n, f"has {n} fields, {what}") for n in counts[~good].tolist())
             details = pa.array((f"the line {text}" for text in shown), TAG)
             rejected.append(Rejected.of(at[~good], Reason.BAD_MESSAGE, details))
         for wrong, detail in self._wrong(schema, told):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -14,32 +14,45 @@ from pyarrow import csv
 from tidecast._csv_format import CsvFormat
 from tidecast.values import BYTES
 
+UNMARKED = -1
+"""The number of fields of a line in which a text has no quotation marks."""
 _UNESCAPED = {b"r": b"\r", b"n": b"\n"}
 
 
-def fields_of(lines: pa.Array, form: CsvFormat, count: int) -> tuple[list[pa.Array], np.ndarray]:
-    """Return the fields of lines as `count` columns, and how many fields each line has, 0 for one that cannot be split.
+def fields_of(
+    lines: pa.Array, form: CsvFormat, count: int, texts: Collection[int] = ()
+) -> tuple[list[pa.Array], np.ndarray]:
+    """Return the fields of lines as `count` columns, and how many fields each line has.
 
-    In: large_binary, without line ends. Out: large_binary, null for NULL; a line with another number of fields has
-    nulls. Nothing in a line changes another one.
+    In: large_binary, without line ends; `texts` are the places of fields that stand in quotation marks where there are
+    such, unless they are NULL. Out: large_binary, null for NULL; a line with another number of fields has nulls. The
+    number is 0 for a line that cannot be split, and `UNMARKED` for one with such a text. Nothing in a line changes
+    another one.
     """
-    fast = _by_arrow(lines, form, count) if form.quote and len(form.delimiter) == 1 else None
+    pattern = _pattern_of(form, count, texts) if form.quote and texts else None
+    fast = _by_arrow(lines, form, count, pattern) if form.quote and len(form.delimiter) == 1 else None
     if fast is not None:
         return fast, np.full(len(lines), count)
     split = _splitter(form)
-    rows = [split(line) for line in lines.to_pylist()]
+    raw = lines.to_pylist()
+    rows = [split(line) for line in raw]
+    counts = np.array([len(row) for row in rows], np.int64)
+    if pattern is not None:
+        marked = re.compile(pattern.encode(), re.S)
+        counts[[n for n in np.flatnonzero(counts == count) if not marked.fullmatch(raw[n])]] = UNMARKED
     nothing = [None] * count
-    columns = zip(*(row if len(row) == count else nothing for row in rows), strict=True) if rows else [()] * count
-    return [pa.array(column, BYTES) for column in columns], np.array([len(row) for row in rows], np.int64)
+    kept = (row if n == count else nothing for row, n in zip(rows, counts, strict=True))
+    columns = zip(*kept, strict=True) if rows else [()] * count
+    return [pa.array(column, BYTES) for column in columns], counts
 
 
-def _by_arrow(lines: pa.Array, form: CsvFormat, count: int) -> list[pa.Array] | None:
-    """Return what Arrow's reader makes of the lines, None where a line is not as it should be.
+def _by_arrow(lines: pa.Array, form: CsvFormat, count: int, pattern: str | None = None) -> list[pa.Array] | None:
+    """Return what Arrow's reader makes of the lines, None where a line is not as it should be, as a pattern says.
 
     It would take text behind a closing quotation mark, and the next line for part of one where a mark is open. So lines
     are looked at first, and each gets its number, which shows that none is lost.
     """
-    if not len(lines) or not pc.all(pc.match_substring_regex(lines, f"^{_pattern(form)}$")).as_py():
+    if not len(lines) or not pc.all(pc.match_substring_regex(lines, f"^{pattern or _pattern(form)}$")).as_py():
         return None
     numbers = pa.array(np.arange(len(lines))).cast(pa.string()).cast(BYTES)
     numbered = pc.binary_join_element_wise(
@@ -123,10 +136,21 @@ def _field(form: CsvFormat) -> str:
     if not mark:
         return rf"(?:\\.|(?!{delimiter})[^\\])*"
     plain = rf"[^{mark}{delimiter}\r\n]" if len(form.delimiter) == 1 else rf"(?!{delimiter})[^{mark}\r\n]"
-    return rf"(?:{mark}[^{mark}]*(?:{mark}{mark}[^{mark}]*)*{mark}|(?:{plain})*)"
+    return rf"(?:{_marked(mark)}|(?:{plain})*)"
+
+
+def _marked(mark: str) -> str:
+    return rf"{mark}[^{mark}]*(?:{mark}{mark}[^{mark}]*)*{mark}"
 
 
 def _pattern(form: CsvFormat) -> str:
     """Return a regular expression of a line."""
     field = _field(form)
     return rf"{field}(?:{re.escape(form.delimiter)}{field})*"
+
+
+def _pattern_of(form: CsvFormat, count: int, texts: Collection[int]) -> str:
+    """Return a regular expression of a line with `count` fields, of which some stand in quotation marks or are NULL."""
+    text = rf"(?:{_marked(re.escape(form.quote))}|{re.escape(form.null)})"
+    field = _field(form)
+    return re.escape(form.delimiter).join(text if n in texts else field for n in range(count))
