@@ -187,46 +187,64 @@ def seen(
     if shown is None:
         form = _told(form, params, {"content_compatible": _WHOLE_TYPES.search(sample) is not None})
         return replace(form, quote="", output_field_header=False)
-    first, _, rest = sample.partition(form.terminator.encode())
-    row = rest if form.output_field_header else sample
-    mark = re.escape(form.quote.encode())
-    database, table = (re.escape(name.encode()) for name in (shown.database, shown.table))
-    fixed = mark + b"(?P=delimiter)" + mark
-    beginning = mark + b"[IUD]" + mark + b"(?P<delimiter>.{1,3}?)" + mark + table + fixed + database + mark
-    match = re.match(beginning + b"(?P=delimiter)", row, re.S)
+    match = re.search(_beginning(form, shown), sample, re.S)
     if match is None and not whole:
         raise TooShort
     if match is None:
         return form
     form = _told(form, params, {"delimiter": match["delimiter"].decode("ascii", "replace")})
     if form.output_field_header:
-        names = [name.strip(form.quote.encode() or None) for name in first.split(match["delimiter"])]
-        timed, updates = (b"ticdc-meta$" + name in names for name in (b"commit-ts", b"is-update"))
+        header = sample.partition(form.terminator.encode())[0]
+        timed, updates = (b"ticdc-meta$" + name in header for name in (b"commit-ts", b"is-update"))
     else:
-        timed, updates = _meta(row, match.end(), form, params, shown, whole=whole)
+        row = sample[match.start("row") :]
+        timed, updates = _meta(row, match.end() - match.start("row"), form, params, shown, whole=whole)
     return _told(form, params, {"include_commit_ts": timed, "output_old_value": updates})
+
+
+def _beginning(form: CsvFormat, shown: Shown) -> bytes:
+    """Return a regular expression of the first fields of a row, which one of a table's begins with alone."""
+    mark = re.escape(form.quote.encode())
+
+    def text(name: str) -> bytes:
+        if form.quote:
+            return mark + re.escape(name.replace(form.quote, form.quote * 2).encode()) + mark
+        return b"".join(rb"\\?%b" % re.escape(character.encode()) for character in name)
+
+    return rb"(?:\A|%b)(?P<row>%b[IUD]%b(?P<delimiter>.{1,3}?)%b(?P=delimiter)%b(?P=delimiter))" % (
+        re.escape(form.terminator.encode()),
+        *(mark, mark),
+        *(text(shown.table), text(shown.database)),
+    )
 
 
 def _meta(
     row: bytes, begins: int, form: CsvFormat, params: Mapping[str, str], shown: Shown, *, whole: bool
 ) -> tuple[bool, bool]:
-    """Return whether rows have a commit-ts and whether they tell updates, by how many fields the first one has."""
+    """Return whether rows have a commit-ts and whether they tell updates, by how many fields the first one has.
+
+    That can be less than with all columns, as some may be left out. So what may as well be the first column's value is
+    only believed where the number is right; among quotation marks nothing but the latter is an unquoted truth.
+    """
     starts, ends, _, ended = line_spans(row, replace(form, output_field_header=False))
     if len(starts) == 1 and not ended and not whole:
         raise TooShort
     extra = field_count(row[int(starts[0]) : int(ends[0])], form) - 3 - shown.columns
-    fields = row[begins : int(ends[0])].split(form.delimiter.encode(), 2)
+    fields = [*row[begins : int(ends[0])].split(form.delimiter.encode(), 2), b""]
     stamp = _COMMIT_TS.fullmatch(fields[0]) is not None
-    timed = extra in (1, 2) and stamp
-    if stamp and not timed and TOLD_BY["include_commit_ts"] not in params:
+    timed = form.include_commit_ts if TOLD_BY["include_commit_ts"] in params else stamp
+    updates = fields[timed] in _TRUTHS
+    maybe = {"include_commit_ts": timed, "output_old_value": updates}
+    doubtful = [name for name, there in maybe.items() if there and TOLD_BY[name] not in params]
+    if doubtful and extra < timed + updates and not (form.quote and updates):
+        said = {"include_commit_ts": "a commit-ts", "output_old_value": "whether they are half of an update"}
         raise ConfigError(
-            f"the rows of {shown.database}.{shown.table} may begin with a commit-ts or not: they have "
+            f"the rows of {shown.database}.{shown.table} may begin with {said[doubtful[0]]} or not: they have "
             f"{extra + shown.columns} fields, the table {shown.columns} columns",
             where="source",
-            hint="say it in the source's URI: csv-include-commit-ts=true or =false, as [sink.csv] has it",
+            hint=f"say it in the source's URI: {TOLD_BY[doubtful[0]]}=true or =false, as [sink.csv] has it",
         )
-    truth = fields[timed].strip(form.quote.encode() or None) if len(fields) > timed else b""
-    return timed, extra == 1 + timed and truth in _TRUTHS
+    return timed, updates
 
 
 def field_count(line: bytes, form: CsvFormat) -> int:
