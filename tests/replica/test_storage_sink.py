@@ -239,6 +239,37 @@ def test_canal_json_files_are_read_with_the_statements_of_their_schema_files(
     assert sink.rows() == []
 
 
+def test_rows_without_a_commit_ts_get_the_default_of_a_column_that_was_added(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sink = Sink(spark, tmp_path, kind="json")
+
+    def rows(second: int, *there: dict[str, str]) -> None:
+        folder = sink.folder.table("t") / str(tso(second)) / "2026-11-27"
+        (folder / "meta").mkdir(parents=True)
+        said = {"id": 0, "database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False, "type": "INSERT"}
+        said |= {"es": (tso(second) >> 18) + 1, "ts": 1, "sql": "", "old": None}
+        types = {"id": "int", "v": "varchar", "w": "varchar"}
+        lines = (
+            json.dumps(
+                said | {"sqlType": dict.fromkeys(row, 12), "mysqlType": {c: types[c] for c in row}, "data": [row]}
+            )
+            for row in there
+        )
+        (folder / f"CDC{1:020}.json").write_bytes("".join(f"{line}\r\n" for line in lines).encode())
+        (folder / "meta" / "CDC.index").write_text(f"CDC{1:020}.json\n")
+        sink.folder.checkpoint(second + 1)
+
+    sink.folder.schema(1, "t", _COLUMNS, _CREATE, 3)
+    rows(1, {"id": "1", "v": "one"})
+    sink.run()
+    wider = [*_COLUMNS, text("w") | {"ColumnDefault": "new"}]
+    sink.folder.schema(10, "t", wider, "ALTER TABLE `t` ADD COLUMN `w` VARCHAR(20) DEFAULT 'new'", 5)
+    rows(10, {"id": "2", "v": "two", "w": "2"})
+    sink.run()
+    assert sink.rows() == [(1, "one", "new"), (2, "two", "2")]
+
+
 def test_status_counts_files(sink: Sink) -> None:
     sink.run()
     sink.folder.rows(1, "t", 2, ("I", 4, (3, "three")))

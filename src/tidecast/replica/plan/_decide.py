@@ -208,7 +208,7 @@ class _Decision:
         knows = partial(self._memory.knows, has_commit_ts=self.rules.has_commit_ts)
         versions = [version for version, shows in of_rows if shows or knows(version)]
         # A table may have been dropped and re-created before its first row; that concerns no row.
-        known = [newest.version] if newest and self.facts.present and self.rules.has_commit_ts else []
+        known = [newest.version] if newest and self.facts.present else []
         first = min([*(v.version for v in versions), *known], default=None)
         by_ddl = [version for version in self._shown if not contents.clash([c.name for c in version.columns])]
         return versions + [v for v in (*told, *by_ddl) if first is not None and v.version >= first]
