@@ -12,6 +12,7 @@ import typer
 
 import tidecast
 from tidecast import OnDataLoss, OnDdl, OnError, OnMismatch, OnUnrepresentable, TableMode
+from tidecast._errors import ConfigError
 from tidecast.cli import _show
 from tidecast.cli._exit_codes import MISMATCH
 from tidecast.cli._hidden import HidingFormatter
@@ -39,14 +40,19 @@ def _print_version(wanted: bool) -> None:
 def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a command was given, of its parameters, which have the names of its function's.
 
-    What it was not given is the function's to choose. The source comes with what `--source-config` tells of it.
+    What it was not given is the function's to choose. The source comes with what `--source-config` tells of it, and so
+    does each side of a comparison that is one of such files.
     """
     given = {name: value for name, value in parameters.items() if value not in (None, []) and name != "as_json"}
     toml = given.pop("source_config", None)
-    if toml and "source" in given:
-        from tidecast.config import configured_source  # which no command needs to show its help
+    if toml:
+        from tidecast.config import configured_source, names_files  # which no command needs to show its help
 
-        given["source"] = configured_source(given["source"], toml)
+        sides = [name for name in ("a", "b") if name in given]
+        sources = [name for name in sides if names_files(given[name])] if sides else ["source"]
+        if sides and not sources:
+            raise ConfigError("--source-config is for the files of a storage sink, and neither side is such")
+        given |= {name: configured_source(given[name], toml) for name in sources if name in given}
     return given
 
 
@@ -371,6 +377,7 @@ def compare(
     ] = None,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="List at most N differing rows per table.")] = 20,
     schema_registry: Registry = None,
+    source_config: SourceConfig = None,
     tz: Zone = None,
     ddl: Annotated[
         list[str] | None,
@@ -469,6 +476,7 @@ def retry_dead_letters(
     to: To,
     checkpoint: Annotated[str, typer.Option(metavar="DIR", help="The replica's --checkpoint.")],
     schema_registry: Registry = None,
+    source_config: SourceConfig = None,
     tz: Zone = None,
     dead_letters: DeadLetters = None,
     on_mismatch: MismatchPolicy = OnMismatch.DEAD_LETTER,
