@@ -161,6 +161,18 @@ def test_a_table_gets_the_names_of_its_route(spark: SparkSession, tmp_path: Path
     assert journal == [("all_of_shop_10", "orders_shop_10", "applied")]
 
 
+def test_a_shard_that_is_renamed_within_its_table_goes_on(spark: SparkSession, tmp_path: Path, config: Path) -> None:
+    """In later batches, too, in which the others have rows."""
+    renamed = shard(9, 5, ID, _N, sql="RENAME TABLE `shop_2`.`orders` TO `shop_9`.`orders`")
+    replica = SmallReplica(spark, tmp_path, config=config, on_error="fail", checkpoint=str(tmp_path / "checkpoint"))
+    replica.topic.grow([shard(1, 1, ID, _N), shard(2, 2, ID, _N), order(1, 3, 1, id=1, n=1), order(2, 4, 2, id=2, n=2)])
+    replica.topic.grow([renamed, order(9, 6, 5, id=2, n=3)])
+    replica.run()
+    replica.topic.grow([order(1, 7, 1, id=4, n=4), order(9, 8, 5, id=5, n=5)])
+    replica.run()
+    assert replica.rows(table="shop/orders") == [(1, 1), (2, 3), (4, 4), (5, 5)]
+
+
 def test_a_truncation_of_one_shard_takes_no_row_of_another(spark: SparkSession, tmp_path: Path, config: Path) -> None:
     """Also where the other one comes later, with rows from before the statement."""
     words = ("lenient", "truncate-table=try_evolve")

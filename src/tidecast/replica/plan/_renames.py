@@ -123,8 +123,11 @@ class Renames:
         self.left = [*self.left, rename]
 
     def check_sources(self, sources: Callable[[Name], set[str]]) -> None:
-        """Raise ConfigError where another table comes to the name that a renamed one had in the target."""
-        for one in self._known:
+        """Raise ConfigError where another table comes to the name that a renamed one had in the target.
+
+        One that is called so in the target afterwards, too, is still one of those that become it.
+        """
+        for one in (known for known in self._known if known.old != known.new):
             others = {name for name in sources(one.old) if name.lower() != one.was.lower()}
             if one.was and others:
                 cause = f"{min(others)} comes to the same table as {one.was}, which was renamed"
