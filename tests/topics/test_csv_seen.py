@@ -23,6 +23,7 @@ _STAMP = b"450000000000000000"
         (b'"I","t","shop",%b,false,"a",1\r\n' % _STAMP, _BOTH),
         (b'"I","t","shop",%b,"false",1\r\n' % _STAMP, _TIMED),  # a text that looks like it
         (b'"I","t","shop","false",1\r\n', CsvFormat()),
+        (b'"I","t","shop",1790000000000000000,"a"\r\n', CsvFormat()),  # an id that is later than any commit-ts
         (b'"I","t","sh\r\n"I","t","shop",%b,"a",1\r\n' % _STAMP, _TIMED),  # the first line is damaged
         (
             b"$ticdc-meta$operation$;$ticdc-meta$table$;$ticdc-meta$schema$;$ticdc-meta$commit-ts$;$a$;$b$\n"

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tidecast._csv_format import TOLD_BY, CsvFormat
 from tidecast._errors import ConfigError
-from tidecast.model import Reason
+from tidecast.model import Reason, latest_tso
 from tidecast.topics._sink_layout import FILES_OF_SEGMENT, LINE_BITS, data_file, offset_of, writer_of
 
 HEADER = b"ticdc-meta$operation"
@@ -231,7 +231,8 @@ def _meta(
         raise TooShort
     extra = field_count(row[int(starts[0]) : int(ends[0])], form) - 3 - shown.columns
     fields = [*row[begins : int(ends[0])].split(form.delimiter.encode(), 2), b""]
-    stamp = _COMMIT_TS.fullmatch(fields[0]) is not None
+    # Ids of other services with as many digits are later than any commit-ts.
+    stamp = _COMMIT_TS.fullmatch(fields[0]) is not None and int(fields[0]) < latest_tso()
     timed = form.include_commit_ts if TOLD_BY["include_commit_ts"] in params else stamp
     updates = fields[timed] in _TRUTHS
     maybe = {"include_commit_ts": timed, "output_old_value": updates}
