@@ -57,5 +57,5 @@ def test_a_comparison_reads_its_sides_that_are_files(given: dict[str, Any], toml
 def test_a_comparison_without_files_takes_no_file(given: dict[str, Any], toml: str) -> None:
     kafka = "kafka://host:9092/topic?protocol=canal-json"
     done = CliRunner().invoke(app, ["compare", kafka, "./tables", "--source-config", toml])
-    assert "neither side" in str(done.exception)
+    assert "none are given" in str(done.exception)
     assert not given

@@ -48,11 +48,11 @@ def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if toml:
         from tidecast.config import configured_source, names_files  # which no command needs to show its help
 
-        sides = [name for name in ("a", "b") if name in given]
-        sources = [name for name in sides if names_files(given[name])] if sides else ["source"]
-        if sides and not sources:
-            raise ConfigError("--source-config is for the files of a storage sink, and neither side is such")
-        given |= {name: configured_source(given[name], toml) for name in sources if name in given}
+        sides = [name for name in ("a", "b") if names_files(given.get(name, ""))]
+        sources = ["source"] if "source" in given else sides
+        if not sources:
+            raise ConfigError("--source-config is for the files of a storage sink, and none are given")
+        given |= {name: configured_source(given[name], toml) for name in sources}
     return given
 
 
