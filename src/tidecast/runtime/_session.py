@@ -218,6 +218,8 @@ _SQL = {
     "spark.sql.inMemoryColumnarStorage.batchSize": "1000",
     # Nested rows, most of what is kept, are not made smaller, and to look for a way takes a tenth of `replicate`.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # Where a batch reads many files, Spark would start a task to look at each of them before it reads any.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     # A name such as `${env:HOME}` in a message is a name.
     "spark.sql.variable.substitute": "false",
 }
