@@ -13,6 +13,7 @@ from growing_topic import ID, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 from servers import KafkaBroker
 from small_topic import CHANGED_ROWS, write_topic
+from storage_sink import StorageSinkFolder, number
 
 import tidecast
 from tidecast import ConfigError
@@ -165,3 +166,27 @@ def test_messages_are_found_in_files(
     write_topic(tmp_path / "t.jsonl", [*CHANGED_ROWS, *CHANGED_ROWS[1:3]])
     assert next(coming).offset == 7
     assert "nobody answers; trying again in 1 s" in caplog.text
+
+
+@pytest.mark.timeout(300)
+def test_what_any_node_adds_to_a_storage_sink_is_followed(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows of a table that is spread over nodes lie in the order of the nodes, not of their coming."""
+    folder = StorageSinkFolder(tmp_path / "sink")
+    folder.schema(1, "t", [number("id", key=True)])
+    for node in ("CDC_a", "CDC_b"):
+        folder.rows(1, "t", 1, ("I", 2, [1 if node == "CDC_a" else 2]), prefix=node)
+    coming = tidecast.follow(f"{folder.root}?protocol=csv", last=1, spark=spark)
+    assert [c.new for c in next(coming).columns] == ["2"]
+    folder.rows(1, "t", 2, ("I", 3, [3]), ("I", 3, [4]), prefix="CDC_a")
+    folder.checkpoint(4)
+    assert [(m.type, [c.new for c in m.columns]) for m in (next(coming), next(coming), next(coming))] == [
+        ("INSERT", ["3"]),
+        ("INSERT", ["4"]),
+        ("WATERMARK", []),
+    ]
+    folder.rows(1, "t", 2, ("I", 5, [5]), prefix="CDC_b")
+    folder.checkpoint(6)
+    assert [(m.type, [c.new for c in m.columns]) for m in (next(coming), next(coming))] == [
+        ("INSERT", ["5"]),
+        ("WATERMARK", []),
+    ]

@@ -20,7 +20,7 @@ from tidecast.inspection._wanted import Wanted
 from tidecast.model import Events, SchemaHistory
 from tidecast.sources import open_source, read_records, source_errors
 from tidecast.spark import number_at
-from tidecast.topics import Offsets, ReadableTopics, Records
+from tidecast.topics import Offsets, ReadableTopics, Records, is_of_storage_sink
 
 _AT_ONCE = 100
 """The most messages of a partition that are read at once."""
@@ -46,7 +46,7 @@ class _Following:
     history: SchemaHistory | None = None
     searched: bool = False
     seen: dict[str, int] = field(default_factory=dict)
-    """Of files, which are read as a whole when they grow: by topic and partition the last offset that was read."""
+    """Of files of messages, which are read as a whole when they grow: by topic and partition the last offset read."""
 
     def messages(self) -> Iterator[Inspected]:
         """Yield the newest messages, if any are wanted, and then what comes.
@@ -55,7 +55,8 @@ class _Following:
         """
         with source_errors(self.new.source.uri):
             after = self.topics.end_offsets()
-            in_files = self.topics.spans() is None
+            in_sink = is_of_storage_sink(after.ends)
+            in_files = not in_sink and self.topics.spans() is None
             if in_files and after.ends:
                 _, self.seen = self._fresh(self.new.read())
             shown = self.newest.run() if self.newest.wanted.limit else []
@@ -77,7 +78,9 @@ class _Following:
             if not is_new:
                 time.sleep(_WAITING.idle)
                 continue
-            yield from (message for message in found if _place(message) not in places)
+            # Schema files that were read before come with every batch of a storage sink, at offset 0.
+            fresh = (message for message in found if message.offset or not in_sink)
+            yield from (message for message in fresh if _place(message) not in places)
             after = until
 
     def _between(self, after: Offsets, until: Offsets, *, in_files: bool) -> Sequence[Inspected]:
@@ -118,4 +121,5 @@ class _Following:
 
 
 def _place(message: Inspected) -> Sequence[object]:
-    return message.topic, message.partition, message.offset
+    """Return where a message lies, and its commit-ts: watermarks of a storage sink may lie at one offset."""
+    return message.topic, message.partition, message.offset, message.commit_ts
