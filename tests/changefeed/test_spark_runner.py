@@ -59,6 +59,13 @@ class Place:
         return [m["commitTs"] for m in self.messages() if m["type"] == "INSERT"]
 
 
+def shown_in(folder: Path) -> list[tuple[str, int]]:
+    """Return the inserts and watermarks of the only partition of a Simple topic, with their commit-ts."""
+    records = sorted((r for part in folder.glob("*/*.jsonl.gz") for r in lines(part)), key=lambda r: r["offset"])
+    messages = [json.loads(base64.b64decode(r["value"])) for r in records]
+    return [(m["type"], m["commitTs"]) for m in messages if m["type"] in ("INSERT", "WATERMARK")]
+
+
 @pytest.fixture
 def place(tmp_path: Path, spark: SparkSession) -> Place:
     return Place(tmp_path, spark)
@@ -81,7 +88,7 @@ def test_steps_go_on_where_the_last_one_ended(place: Place) -> None:
     kinds = [m["type"] for m in place.messages()]
     assert kinds[:2] == ["CREATE", "BOOTSTRAP"]
     assert kinds.count("ALTER") == kinds.count("BOOTSTRAP") == 1
-    assert [m["commitTs"] for m in place.messages() if m["type"] == "WATERMARK"] == [24, 44]
+    assert [m["commitTs"] for m in place.messages() if m["type"] == "WATERMARK"] == [23, 43]
     again.overwrite(job, 41)
     assert again.checkpoint_ts(job) == 41
     assert again.step(job).messages.total() == 3
@@ -232,13 +239,44 @@ def test_no_watermark_leaves_before_the_rows_that_it_covers(
     job = Job("feed", config, 1, 0, tmp_path / "feed")
     reached = [runner.step(job).checkpoint_ts for _ in range(4)]
     assert reached == [1, 1, 6000, 6000]
-    records = sorted(
-        (r for part in (tmp_path / "out").glob("*/*.jsonl.gz") for r in lines(part)), key=lambda r: r["offset"]
-    )
-    messages = [json.loads(base64.b64decode(r["value"])) for r in records]
-    shown = [(m["type"], m["commitTs"]) for m in messages if m["type"] in ("INSERT", "WATERMARK")]
     rows = [("INSERT", ts) for ts in (1000, *range(1500, 1505))]
-    assert shown == [*rows, ("WATERMARK", 5000), ("WATERMARK", 6000)]
+    assert shown_in(tmp_path / "out") == [*rows, ("WATERMARK", 5000), ("WATERMARK", 6000)]
+
+
+def test_a_source_that_will_tell_a_watermark_is_waited_for(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """The first rows of a partition may come later than those of others, and be no younger."""
+    topic = tmp_path.name
+    broker.create_topic(topic, 2)
+    create = ddl("CREATE TABLE `d`.`t`", 10, table(9, ID))
+    runner = SparkRunner(spark, f"kafka://{broker.bootstrap}/{topic}?protocol=simple", tmp_path / "look")
+    config = load_config(f"file://{tmp_path}/out/t?protocol=simple&format=jsonl&partition-num=1")
+    job = Job("feed", config, 1, 0, tmp_path / "feed")
+    broker.send(topic, 0, [json.dumps(m) for m in (create, row(1000, 9, id=1))])
+    reached = [runner.step(job).checkpoint_ts]
+    broker.send(topic, 1, [json.dumps(m) for m in (create, row(900, 9, id=2), row(1000, 9, id=3), watermark(2000))])
+    broker.send(topic, 0, [json.dumps(watermark(2000))])
+    reached.append(runner.step(job).checkpoint_ts)
+    assert reached == [1, 2000]
+    assert shown_in(tmp_path / "out") == [*(("INSERT", ts) for ts in (1000, 900, 1000)), ("WATERMARK", 2000)]
+
+
+def test_a_transaction_may_go_on_after_the_watermark_of_a_batch(
+    place: Place, spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """Debezium without the extension tells no watermarks, and so nothing tells that a commit-ts is over."""
+    topic = tmp_path.name
+    sink = load_config(f"kafka://{broker.bootstrap}/{topic}?protocol=debezium&partition-num=1")
+    before = Job("before", sink, 1, 0, place.base / "before")
+    config = load_config(f"file://{tmp_path}/out/t?protocol=simple&format=jsonl&partition-num=1")
+    runner = SparkRunner(spark, f"kafka://{broker.bootstrap}/{topic}?protocol=debezium", tmp_path / "look2")
+    job = Job("feed", config, 1, 0, tmp_path / "feed")
+    for messages in ([*FIRST[:1], row(1000, 9, id=1)], [row(1000, 9, id=2)]):
+        place.source.grow(messages)
+        place.runner.step(before)
+        assert runner.step(job).checkpoint_ts == 1000
+    assert shown_in(tmp_path / "out") == [("INSERT", 1000), ("WATERMARK", 999), ("INSERT", 1000)]
 
 
 def test_a_refused_schema_stops_what_comes_after_and_loses_nothing(place: Place) -> None:

@@ -148,7 +148,7 @@ class SparkRunner:
                 return StepResult(state.checkpoint_ts, caught_up=not waiting, rows_waiting=waiting)
             with batch.events as held:
                 read = with_commit_ts(held, state.highest)
-                tells, highest = bool(batch.progress.watermarks), dict[str, int]()
+                tells, highest = stream.tells_watermarks or bool(batch.progress.watermarks), dict[str, int]()
                 if tells and state.checkpoint_ts > state.from_ts and not job.target_ts:
                     events = read  # all that comes now is within the bounds: no need to look at it
                 else:
@@ -175,7 +175,8 @@ class SparkRunner:
                 state, checkpoint_ts=reached, highest=known, table_topics=table_topics, codec=done.codec.decode()
             )
             if reached > max(state.checkpoint_ts, done.watermark or 0):
-                self._announce(job, after, bootstraps, registry, watermark=reached)
+                # Where nothing tells that a transaction is over, the next batch may have more of the last one.
+                self._announce(job, after, bootstraps, registry, watermark=reached if tells else reached - 1)
         stream.commit(batch)
         self._save(job, replace(after, bootstraps=bootstraps.state().decode()))
         return StepResult(

@@ -32,6 +32,7 @@ from tidecast.model import (
     TableChanges,
     compose,
 )
+from tidecast.protocols import protocol_named
 from tidecast.registry import Registry
 from tidecast.sources._passes import chosen
 from tidecast.sources._progress import (
@@ -118,6 +119,11 @@ class TopicStream:
     def progress(self) -> Progress:
         """The point up to which the stream has been read and committed."""
         return self._progress
+
+    @property
+    def tells_watermarks(self) -> bool:
+        """Whether watermarks have come, or will: Kafka gives its partitions at their own pace, and some come first."""
+        return bool(self._progress.watermarks) or (self._place.is_kafka and protocol_named(self._protocol).watermarks)
 
     @property
     def history(self) -> SchemaHistory:

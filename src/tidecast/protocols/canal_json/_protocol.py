@@ -70,6 +70,7 @@ PROTOCOL = WireProtocol(
     codec=_codec,
     describe=describe,
     looks_like=looks_like,
+    watermarks=True,
     wrong_options=wrong_options,
     compressed=("value",),
     large_messages=lambda options: options.enable_tidb_extension,

@@ -54,6 +54,7 @@ PROTOCOL = WireProtocol(
     describe=describe,
     looks_like=looks_like,
     wrong_options=wrong_options,
+    watermarks=True,
     bootstraps=True,
     compressed=("value",),
     large_messages=lambda options: True,
