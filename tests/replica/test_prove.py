@@ -240,6 +240,20 @@ def test_a_table_that_no_checkpoint_made_is_not_proven(spark: SparkSession, tmp_
         tidecast.compare(replica.to, replica.to, on_unrepresentable="string", spark=spark)
 
 
+def test_a_comparison_tells_of_messages_that_nobody_can_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Their rows are on neither side, so that both look the same."""
+    replica = Replica(spark, tmp_path)
+    whole = row(40, 9, id=4)
+    short = {**whole, "handleKeyOnly": True}
+    replica.topic.grow([ddl("CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY)", 9, table(9, ID)), row(20, 9, id=1), short])
+    tidecast.replicate(replica.topic.uri, replica.to, spark=spark)
+    told = "1 message of the topic cannot be read, and is compared with nothing"
+    for sides in ((replica.topic.uri, replica.to), (replica.to, replica.topic.uri)):
+        found = tidecast.compare(*sides, spark=spark)
+        side = "A" if sides[0] == replica.topic.uri else "B"
+        assert (found.ok, found.warnings) == (True, (f"{side}: {told}",))
+
+
 def test_a_sum_tells_null_from_other_places_and_twice_from_never_as_python_does(session: SparkSession) -> None:
     chance = random.Random(7)
     lots: list[list[tuple[int | None, ...]]] = []

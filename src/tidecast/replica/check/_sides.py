@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pyspark.sql import SparkSession
 
+from tidecast._counted import counted
 from tidecast._errors import ConfigError, TableRefused, TidecastError
 from tidecast._progress import Progress, no_progress
 from tidecast._uri import redact_uri
@@ -47,6 +48,10 @@ class Side(Protocol):
         """Return the tables that are there."""
         ...
 
+    def unread(self) -> int:
+        """Return how many messages cannot be read, whose rows are in none of the tables."""
+        return 0
+
     def contents(self, name: Name) -> Contents | None:
         """Return what a table holds beside the source's columns, None where it has no form of its own."""
         return None
@@ -57,7 +62,7 @@ class Side(Protocol):
 
 
 @dataclass(frozen=True)
-class OneTable:
+class OneTable(Side):
     """A table by itself."""
 
     name: Name
@@ -119,6 +124,11 @@ class Topic(Side):
         """Return the tables that have row changes."""
         return self.tables.names()
 
+    def unread(self) -> int:
+        """Return how many messages cannot be read."""
+        with kafka_errors(redact_uri(self.uri)):
+            return self.tables.unread()
+
     @contextmanager
     def rows(self, name: Name, contents: Contents) -> Iterator[tuple[TableRows | None, int]]:
         """Give the rows of a table."""
@@ -175,6 +185,11 @@ def compare(
             tables.append(compared)
             warnings += [f"{label}: {n:,} row changes of the topic cannot be applied" for n in left_out if n]
         progress(label, done, len(pairs))
+    for label, side in (("A", a), ("B", b)):
+        if unread := side.unread():
+            cannot = "of the topic cannot be read, and"
+            said = counted(unread, f"message {cannot} is", f"messages {cannot} are")
+            warnings.append(f"{label}: {said} compared with nothing")
     return Compared(tuple(tables), tuple(warnings))
 
 

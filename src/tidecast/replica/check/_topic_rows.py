@@ -41,6 +41,10 @@ class TopicTables:
         """Return the tables that have row changes."""
         return by_table(self._ready.events)[0].keys()
 
+    def unread(self) -> int:
+        """Return how many messages belong to no table, as they cannot be read."""
+        return self.events.rejected.count()
+
     @cached_property
     def _ready(self) -> Prepared:
         ready = prepared(self.events, self.on_unrepresentable, self.settings)
