@@ -67,6 +67,21 @@ def test_files_are_applied_once_and_then_what_is_new(sink: Sink) -> None:
     assert {one.verdict for one in tidecast.prove(sink.to, spark=sink.spark).tables} == {"equal"}
 
 
+@pytest.mark.parametrize("mode", ["current", "log"])
+def test_rows_without_a_key_come_from_several_nodes(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    """A node's next file lies before what another one has written, and comes later."""
+    sink = Sink(spark, tmp_path)
+    sink.folder.schema(1, "t", [number("n")])
+    for node in (1, 2):
+        sink.folder.rows(1, "t", 1, ("I", 2, [node]), prefix=f"CDC_{node}")
+    sink.folder.checkpoint(3)
+    sink.run(mode=mode)
+    sink.folder.rows(1, "t", 2, ("I", 5, [3]), prefix="CDC_1")
+    sink.folder.checkpoint(6)
+    sink.run(mode=mode)
+    assert ([row[0] for row in sink.rows()], sink.dead_letters()) == ([1, 2, 3], [])
+
+
 def test_rows_that_come_again_in_a_new_file_change_nothing(sink: Sink) -> None:
     sink.run()
     sink.folder.rows(1, "t", 2, ("U", 5, (1, "newer")))

@@ -39,7 +39,7 @@ from tidecast.topics._packing import (
     store_claims,
 )
 from tidecast.topics._sink_listing import is_storage_sink
-from tidecast.topics._sink_positions import files_by_table, is_of_storage_sink
+from tidecast.topics._sink_positions import files_by_table, is_of_storage_sink, sequence_name
 from tidecast.topics._storage_sink import StorageSink
 from tidecast.topics._write_sink import DATE_SEPARATORS, SinkFiles
 from tidecast.topics._written import check_written, count_rows
@@ -86,6 +86,7 @@ __all__ = [
     "read_dead_letters",
     "refuse_dead_letters",
     "replace_dead_letters",
+    "sequence_name",
     "store_claims",
     "write_dead_letters",
 ]

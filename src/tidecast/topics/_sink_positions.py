@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
 from tidecast.storage import Entry
 from tidecast.topics._base import Offsets
-from tidecast.topics._sink_layout import FILES_OF_SEGMENT, LINE_BITS, METADATA, DataFile, Writer, place_of, rank_of
+from tidecast.topics._sink_layout import (
+    FILES_OF_SEGMENT,
+    LINE_BITS,
+    METADATA,
+    RANK_BITS,
+    DataFile,
+    Writer,
+    place_of,
+    rank_of,
+)
 from tidecast.topics._sink_listing import Known
 
 _BYTES_OF_ROW = 128
@@ -19,6 +31,16 @@ Item = tuple[tuple[object, ...], DataFile | str]
 def is_of_storage_sink(offsets: Mapping[str, int]) -> bool:
     """Tell whether a position is one in the folder of a storage sink, by the names of its places."""
     return METADATA in offsets or any(map(place_of, offsets))
+
+
+def sequence_name() -> Column:
+    """Return the sequence in which a message's offset tells what came before it: its topic and partition.
+
+    Of a storage sink's folder it has the number of its segment, too: files of other folders and nodes of the table may
+    come later and have lower offsets.
+    """
+    rank = F.shiftright("offset", RANK_BITS)
+    return F.concat_ws("/", "topic", F.col("partition").cast("string"), F.when(rank > 0, rank.cast("string")))
 
 
 def files_by_table(ends: Mapping[str, int]) -> dict[str, int]:

@@ -30,6 +30,7 @@ from tidecast.replica.state import (
 )
 from tidecast.replica.tables import OP
 from tidecast.spark import number_at
+from tidecast.topics import sequence_name
 
 _NOTE = '{"tidecast": '
 _DOUBTFUL = (
@@ -58,7 +59,7 @@ def append(
     if keys and keys.of.again:
         return _append_again(plan, set_aside, keys, keys.of.again, before, proof)
     applied, last, resolved = (before.get(name, {}) for name in ("tidecast", "messages", "resolved"))
-    line = F.concat_ws("/", "topic", F.col("partition").cast("string"))
+    line = sequence_name()
     end = number_at(applied, line)
     with ExitStack() as kept:
         changes = keep(changes_of(plan), kept)
