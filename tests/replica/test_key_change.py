@@ -184,6 +184,20 @@ def test_a_key_that_the_rows_do_not_have_is_refused(spark: SparkSession, tmp_pat
     assert [one.outcome for one in journal.where(f"commit_ts = {_T0 + 20}").collect()] == ["refused"]
 
 
+def test_a_key_that_was_refused_keeps_out_later_ones(spark: SparkSession, tmp_path: Path) -> None:
+    """What happened to rows by the refused key is not known, wherever a batch ends, and after late rows, too."""
+    replica = Replica(spark, tmp_path, ddl="lenient")
+    replica.run([_created("id"), _put(1, 0, 1, 10, 0), _put(2, 0, 2, 10, 0)], [_created("id")])
+    assert replica.run([_changed(20, "n"), _put(21, 20, 1, 20, 2)]).dead_letters == {"schema-change": 1}
+    assert replica.run([_changed(30, "id", "n"), _put(31, 30, 3, 30, 3)]).dead_letters == {"schema-change": 1}
+    assert replica.run([], [_put(11, 0, 4, 40, 4)]).dead_letters == {}
+    late = [_put(12, 0, 5, 50, 5), _changed(20, "n"), _changed(30, "id", "n"), _put(32, 30, 6, 60, 6)]
+    assert replica.run([], late).dead_letters == {"schema-change": 1}
+    assert replica.run([_changed(40, "id"), _put(41, 40, 7, 70, 7)]).dead_letters == {"schema-change": 1}
+    assert replica.rows("d/t") == [(1, 10, 0), (2, 10, 0), (4, 40, 4), (5, 50, 5)]
+    assert replica.proven() == {"d.t": "equal"}
+
+
 @pytest.mark.parametrize(
     ("options", "letters", "rows"),
     [

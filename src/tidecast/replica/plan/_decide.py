@@ -258,17 +258,19 @@ class _Decision:
             earlier=self._before_rows if alone else (),
             several=len(self._sources) > 1,
         )
+        if present is not None and not facts.waits and found.rekeyed is not None:
+            cause = objection(facts.place, present, found)
+            if cause is not None:
+                refused = dict.fromkeys(self._versions, cause)
+                found = Evolution(present, refused=refused, memory=self._memory, moved=present)
         if rules.has_commit_ts and (newest := found.memory.newest):
             # Of several source tables, one's refused version would keep out later ones of the others. That has to be
             # only where its rows look as if they fitted.
             told = [v for v in found.refused if (v.version > newest.version if alone else reused(v, renamed))]
+            # What was refused before, and waits now for rows by the old key, is decided after them.
+            told += [one.schema for one in self._told if one.schema in found.later]
             found = replace(found, memory=found.memory.told_of(told, renamed))
-        if present is None or facts.waits or found.rekeyed is None:
-            return found
-        cause = objection(facts.place, present, found)
-        if cause is None:
-            return found
-        return Evolution(present, {}, dict.fromkeys(self._versions, cause), self._memory, clash=cause)
+        return found
 
     @cached_property
     def _later(self) -> list[TableChanges]:
