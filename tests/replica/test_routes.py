@@ -138,6 +138,24 @@ def test_a_shard_whose_columns_exchange_their_names_is_not_followed(
     assert replica.rows("id", "n", "m", table="shop/orders") == [(key, 1, 2) for key in (1, 15, 16, 2)]
 
 
+def test_a_shard_that_gives_a_column_the_name_of_an_ignored_one_is_not_followed(
+    spark: SparkSession, tmp_path: Path, config: Path
+) -> None:
+    """Nor in a later batch, where its rows look as if they fitted."""
+    n, m = _N, {**_M, "default": None}
+    options = {"config": config, "ddl": "ignore", "checkpoint": str(tmp_path / "checkpoint")}
+    replica = SmallReplica(spark, tmp_path, **options)
+    replica.topic.grow([shard(1, 1, ID, n, m), shard(2, 2, ID, n, m), order(1, 3, 1, id=1, n=1, m=2)])
+    replica.topic.grow([order(2, 3, 2, id=2, n=1, m=2)])
+    replica.run()
+    dropped = shard(1, 4, ID, m, sql="ALTER TABLE orders DROP COLUMN n")
+    replica.topic.grow([dropped, shard(1, 5, ID, n, sql="ALTER TABLE orders RENAME COLUMN m TO n")])
+    for at in (6, 7):
+        replica.topic.grow([order(1, at, 5, id=at, n=2), order(2, 3, 2, id=10 + at, n=1, m=2)])
+        assert replica.run().dead_letters == {"schema-change": 1}
+    assert replica.rows("id", "n", "m", table="shop/orders") == [(key, 1, 2) for key in (1, 16, 17, 2)]
+
+
 def test_tables_that_do_not_fit_are_not_made_one(spark: SparkSession, tmp_path: Path, config: Path) -> None:
     replica = SmallReplica(spark, tmp_path, config=config)
     text = {**_N, "dataType": {"mysqlType": "varchar", "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 9}}

@@ -266,7 +266,8 @@ class _Decision:
         if rules.has_commit_ts and (newest := found.memory.newest):
             # Of several source tables, one's refused version would keep out later ones of the others. That has to be
             # only where its rows look as if they fitted.
-            told = [v for v in found.refused if (v.version > newest.version if alone else reused(v, renamed))]
+            kept = found.shape.columns if rules.on_ddl.ignores_columns else ()
+            told = [v for v in found.refused if (v.version > newest.version if alone else reused(v, renamed, kept))]
             # What was refused before, and waits now for rows by the old key, is decided after them.
             told += [one.schema for one in self._told if one.schema in found.later]
             found = replace(found, memory=found.memory.told_of(told, renamed))

@@ -124,10 +124,19 @@ def _reconciled(
     return evolution if moved is None else replace(evolution, shape=widened(moved, shape))
 
 
-def reused(version: TableSchema, renamed: Mapping[int, Mapping[str, str]]) -> Set[str]:
-    """Return the names that columns had before the statement of a version, and other columns have in it."""
+def reused(version: TableSchema, renamed: Mapping[int, Mapping[str, str]], kept: Iterable[str] = ()) -> Set[str]:
+    """Return the names that mean another column since the statement of a version.
+
+    Columns had them before it, and others have them in it; or a column got one that the table has `kept`.
+    """
+    former = renamed.get(version.version, {})
     names = {column.name.lower() for column in version.columns}
-    return {was for now, was in renamed.get(version.version, {}).items() if was != now and was in names}
+    return {was for now, was in former.items() if was != now and was in names} | _taken(former, kept)
+
+
+def _taken(former: Mapping[str, str], kept: Iterable[str]) -> Set[str]:
+    """Return the names that a statement gave to columns, and that a table has kept."""
+    return {name.lower() for name in kept} & set(former)
 
 
 def _fresh(given: Sequence[TableSchema], memory: AppliedVersions, *, has_commit_ts: bool) -> list[TableSchema]:
@@ -181,9 +190,9 @@ def _unevolved(
     """
     first = memory.newest or min(given, key=lambda v: v.version)
     shape = present or shape_of(first)
-    names = {name.lower() for name in shape.columns}
-    reused = [(number, sorted(names & set(former))) for number, former in renamed.items() if number > first.version]
-    until, taken = min(((number, found[0]) for number, found in reused if found), default=(None, ""))
+    later = ((number, former) for number, former in renamed.items() if number > first.version)
+    reused = ((number, name) for number, former in later for name in _taken(former, shape.columns))
+    until, taken = min(reused, default=(None, ""))
     refused = {
         v: cause
         for v in given
