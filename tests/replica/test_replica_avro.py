@@ -39,6 +39,18 @@ def test_a_delete_by_a_key_of_another_type_deletes_nothing(
     assert topic.dead_letters()[1] == (2, "schema-change", f"deletes by a key of another type: id is {type_name}")
 
 
+def test_deletes_alone_that_have_their_commit_ts(topic: AvroTopic, tmp_path: Path) -> None:
+    """They have no value of a schema, and yet one."""
+    topic.register(1, id=INT)
+    topic.register(2, id=INT, a=TEXT)
+    for n in range(3):
+        topic.put(1, 2, ts=n + 1, id=n, a="x")
+    topic.replicate(checkpoint=str(tmp_path / "checkpoint"))
+    topic.delete(1, ts=4, id=0)
+    topic.replicate(checkpoint=str(tmp_path / "checkpoint"))
+    assert topic.rows() == [(1, "x"), (2, "x")]
+
+
 def test_deletes_before_and_after_a_key_became_wider(topic: AvroTopic) -> None:
     topic.register(1, id=INT)
     topic.register(2, id=INT, a=TEXT)

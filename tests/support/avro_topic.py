@@ -66,9 +66,10 @@ class AvroTopic:
         members = {**row, "_tidb_op": "c", "_tidb_commit_ts": ts << 18, "_tidb_commit_physical_time": ts}
         self._send(topic, self._message(key, {"id": row["id"]}) if key else None, self._message(value, members))
 
-    def delete(self, key: int, topic: str = "t", **row: Any) -> None:
-        """Write a delete."""
-        self._send(topic, self._message(key, row), None)
+    def delete(self, key: int, topic: str = "t", *, ts: int = 0, **row: Any) -> None:
+        """Write a delete, with its commit-ts as `avro-enable-watermark` sends it, if one is given."""
+        timed = b"\3" + (ts << 18).to_bytes(8, "big")
+        self._send(topic, self._message(key, row), base64.b64encode(timed).decode() if ts else None)
 
     def repeat_last(self) -> None:
         """Write the last message once more, at its place."""

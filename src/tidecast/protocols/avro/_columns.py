@@ -249,7 +249,7 @@ def _version(key: _Known, value: _Known, framing: Framing) -> TableVersion | Pro
         of_key=not of_value,
         checksums=writer.checksums,
         key_begins=key_head,
-        value_begins=value_head,
+        value_begins=value_head or None,  # a delete may have its commit-ts there
     )
 
 
