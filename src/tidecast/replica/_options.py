@@ -56,5 +56,5 @@ class ApplyOptions:
 
     @cached_property
     def target(self) -> Target:
-        """Where the tables lie."""
+        """The place of the tables."""
         return parse_target(self.to)

@@ -48,7 +48,7 @@ def replicate(
     """Bring tables up to a batch of events; the same batch again, or a longer one of the same topic, is safe.
 
     Each table gets the newest row of each key; rows of tables without a key are appended. Messages that cannot be read
-    or applied go to the dead letters, with them all messages of a table that the target cannot take, for its name, its
+    or applied go to the dead letters. So do all messages of a table that the target cannot take, for its name, its
     columns or what lies there. The options are explained at `tidecast.replicate`.
 
     `applied` are the keys of the batches before of the same topic: a change that is older than the one that a key was

@@ -122,7 +122,7 @@ class TopicStream:
 
     @property
     def tells_watermarks(self) -> bool:
-        """Whether watermarks have come, or will: Kafka gives its partitions at their own pace, and some come first."""
+        """True if watermarks have come, or will: Kafka gives its partitions at their own pace, and some come first."""
         return bool(self._progress.watermarks) or (self._place.is_kafka and protocol_named(self._protocol).watermarks)
 
     @property

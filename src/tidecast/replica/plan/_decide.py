@@ -268,7 +268,7 @@ class _Decision:
             # only where its rows look as if they fitted.
             kept = found.shape.columns if rules.on_ddl.ignores_columns else ()
             told = [v for v in found.refused if (v.version > newest.version if alone else reused(v, renamed, kept))]
-            # What was refused before, and waits now for rows by the old key, is decided after them.
+            # A version that was refused before, and waits now for rows by the old key, is decided after them.
             told += [one.schema for one in self._told if one.schema in found.later]
             found = replace(found, memory=found.memory.told_of(told, renamed))
         return found
