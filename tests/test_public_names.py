@@ -94,8 +94,8 @@ PUBLIC = {
         check_storage check_written claim_folder claim_location compress count_rows dead_letters_folder
         dead_letters_in decompressed fetched_claims file_errors files_by_table first_dead_letters
         is_of_storage_sink is_storage_sink kafka_errors
-        open_sink_folder open_topics read_dead_letters refuse_dead_letters replace_dead_letters store_claims
-        write_dead_letters
+        open_sink_folder open_topics read_dead_letters refuse_dead_letters replace_dead_letters sequence_name
+        store_claims write_dead_letters
     """,
     "tidecast.sources": """
         Batch DATABASE_SCHEMES DEAD_LETTER Database Here Messages Progress TopicStream VERIFICATION batch_of
@@ -111,7 +111,7 @@ PUBLIC = {
     """,
     "tidecast.config": """
         ChangefeedConfig build_config checked_replica_config completed_replica_config configured_source
-        default_replica_config file_content filter_of load_config mask_replica_config merge_replica_configs
+        default_replica_config file_content filter_of load_config mask_replica_config merge_replica_configs names_files
         patched_replica_config read_replica_config replica_config_for secret_values unmask_replica_config
         without_effect
     """,

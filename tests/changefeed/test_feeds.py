@@ -408,11 +408,11 @@ def test_changefeeds_use_no_folder_but_those_that_are_allowed(tmp_path: Path) ->
             ChangefeedSpec("up", SINK, claims(storage))
             for storage in (
                 *(f"file://{outside}", f"{outside}", f"local://{outside}", "~/claims", f"file://{lake}/link"),
-                *("s3://other/claims?access-key=a&secret-access-key=b", "s3a://lake/feedsx", "s3://lake"),
+                *("s3://other/claims?access-key=a&secret-access-key=b", "s3a://ours/feedsx", "s3://ours"),
             )
         ),
     ]
-    folders = Folders([lake, storage_path("s3a://lake/feeds", "")], own=own)
+    folders = Folders([lake, storage_path("s3a://ours/feeds", "")], own=own)
     with running(own / "changefeeds", MemoryRunner(), folders=folders) as feeds:
         for spec in refused:
             for ask in (lambda w: feeds.create(w), lambda w: feeds.verify(w.sink_uri, w.config)):
@@ -420,7 +420,7 @@ def test_changefeeds_use_no_folder_but_those_that_are_allowed(tmp_path: Path) ->
                     ask(spec)
                 assert caught.value.code == "CDC:ErrAPIInvalidParam"
         feeds.create(replace(schemas(f"file://{lake}/schemas"), id="schemas"))
-        for name, storage in (("claims", f"file://{lake}/claims"), ("s3", "s3://lake/feeds/claims")):
+        for name, storage in (("claims", f"file://{lake}/claims"), ("s3", "s3://ours/feeds/claims")):
             feeds.create(ChangefeedSpec(name, SINK, claims(storage)))
         feeds.create(ChangefeedSpec("up", inside))
         feeds.pause("up")

@@ -10,12 +10,13 @@ from tidecast._csv_format import TOLD_BY
 from tidecast._errors import ConfigError
 from tidecast._uri import scheme_of
 from tidecast.config._build import NO_HANDLE_KEY, read_file, validate_file
+from tidecast.protocols import find_protocol
 
 
 def names_files(source: str) -> bool:
     """Tell whether a URI or a path may name what a storage sink writes: by its protocol."""
-    protocol = dict(parse_qsl(source.partition("?")[2])).get("protocol")
-    return protocol in ("csv", "canal-json") and scheme_of(source) != "kafka"
+    protocol = find_protocol(dict(parse_qsl(source.partition("?")[2])).get("protocol", ""))
+    return bool(protocol and protocol.files) and scheme_of(source) != "kafka"
 
 
 def configured_source(source: str, toml: str | os.PathLike[str]) -> str:

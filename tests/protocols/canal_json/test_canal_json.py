@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -218,7 +219,9 @@ _TYPES: dict[str, st.SearchStrategy[str]] = {
     "varchar(20)": texts,
     "enum('a','b''c','d,e')": st.integers(0, 3).map(str),
     "set('a','b''c','d')": st.integers(0, 7).map(str),
-    "timestamp(3)": st.datetimes().map(lambda m: m.replace(year=1971 + m.year % 60).strftime("%Y-%m-%d %H:%M:%S.123")),
+    "timestamp(3)": st.datetimes(dt.datetime(1971, 1, 1), dt.datetime(2030, 12, 31)).map(
+        lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S.123")
+    ),
 }
 _NAMES = {f"c{n}": mysql_type for n, mysql_type in enumerate(_TYPES)}
 _ROW = st.fixed_dictionaries({name: st.none() | _TYPES[mysql_type] for name, mysql_type in _NAMES.items()})
