@@ -193,16 +193,16 @@ def _retry(
         events, later, _, _ = split_at_commit_ts(events, resolved)
         if later is not None:
             again.keep([later], places, "its commit-ts is above the resolved-ts that the tables have come to")
-    settings, to = state.options.settings, state.options.to
-    batch = stream.batch_of(concerned(events, places, settings.routes, renamed_names(session, to, settings)))
+    options = state.options
+    batch = stream.batch_of(concerned(events, places, options.settings.routes, renamed_names(session, options)))
     state.begin(stream, batch)
     keys = state.keys(batch, batch.progress.covered, again)
     applied = replicate(
-        batch.events, replace(state.options, dead_letters=left_in), applied=keys, proofs=state.proofs, progress=progress
+        batch.events, replace(options, dead_letters=left_in), applied=keys, proofs=state.proofs, progress=progress
     )
     left = _left(session, left_in, places)
     counts = {row["reason"]: row["n"] for row in _by_reason(left).collect()}
-    write_ledger(session, to, state.ledger_row(stream, batch), replace(applied, dead_letters=counts))
+    write_ledger(session, options.to, state.ledger_row(stream, batch), replace(applied, dead_letters=counts))
     stream.commit(batch)
     _put_away(there, found.letters, left)
     again.end()

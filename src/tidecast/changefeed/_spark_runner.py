@@ -148,7 +148,7 @@ class SparkRunner:
                 return StepResult(state.checkpoint_ts, caught_up=not waiting, rows_waiting=waiting)
             with batch.events as held:
                 read = with_commit_ts(held, state.highest)
-                tells, highest = stream.tells_watermarks or bool(batch.progress.watermarks), dict[str, int]()
+                tells, highest = bool(batch.progress.watermarks) or stream.will_tell_watermarks, dict[str, int]()
                 if tells and state.checkpoint_ts > state.from_ts and not job.target_ts:
                     events = read  # all that comes now is within the bounds: no need to look at it
                 else:

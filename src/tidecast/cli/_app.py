@@ -40,8 +40,8 @@ def _print_version(wanted: bool) -> None:
 def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a command was given, of its parameters, which have the names of its function's.
 
-    What it was not given is the function's to choose. `--source-config` adds to the URI of the source, and
-    to each side of a comparison that is one of such files.
+    The function chooses the others. `--source-config` adds to the URI of the source, and to each side of a comparison
+    that is one of such files.
     """
     given = {name: value for name, value in parameters.items() if value not in (None, []) and name != "as_json"}
     toml = given.pop("source_config", None)

@@ -88,10 +88,8 @@ def explained(
     problem: str | None = None,
 ) -> list[Inspected]:
     """Return a message explained, from its rows if it has some, and else from its own members."""
-    if len(rows) <= 1:
-        return [_explained(place, key, value, protocol, rows[0] if rows else None, problem)]
-    each = [_explained(place, key, value, protocol, row, problem) for row in rows]
-    return [replace(shown, row=number) for number, shown in enumerate(each, 1)]
+    each = [_explained(place, key, value, protocol, row, problem) for row in (*rows,) or (None,)]
+    return [replace(shown, row=number) for number, shown in enumerate(each, 1)] if len(each) > 1 else each
 
 
 def _explained(

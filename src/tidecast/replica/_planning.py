@@ -118,19 +118,13 @@ class Planner:
         return replace(planned, plan=replace(refused, place=found.place, truncated=found.truncated))
 
     def _plan(self, part: Part, place: TargetTable) -> Plan:
-        run, renaming, name = self.run, self.settled.renaming, part.name
+        run, options, renaming, name = self.run, self.run.options, self.settled.renaming, part.name
         since = renaming.since.get(name)
         return plan(
             place,
             part.changes,
             part.ddl,
-            Rules(
-                run.options.contents,
-                self.settled.events.has_commit_ts,
-                run.options.policy,
-                run.options.on_ddl,
-                run.batch,
-            ),
+            Rules(options.contents, self.settled.events.has_commit_ts, options.policy, options.on_ddl, run.batch),
             origin=self.settled.ready.origin(name, renaming.former(name)),
             truncated=lambda there, waits: self._truncated(part, place, there, waits=waits),
             told=part.told,

@@ -30,8 +30,7 @@ from tidecast.replica._settling import Settled, parts_of, settle
 from tidecast.replica.plan import Action, Plan, RenameTable, not_carried_out, renamed_before, stop_at_schema_changes
 from tidecast.replica.settle import prepared
 from tidecast.replica.state import AppliedKeys, Proofs, journaled, write_journal
-from tidecast.replica.tables import Contents, Name, Settings
-from tidecast.replica.targets import parse_target
+from tidecast.replica.tables import Contents, Name
 from tidecast.spark import parallel_map
 from tidecast.topics import write_dead_letters
 
@@ -119,7 +118,8 @@ def _commit(
         tables += _gone(run, [one.old for one in renaming.of_batch if one.old not in plans])
     for one in done.values():
         dead_letters.update(one.dead_letters)
-    where = run.options.dead_letters if isinstance(run.options.dead_letters, Path) else str(run.options.dead_letters)
+    letters = run.options.dead_letters
+    where = letters if isinstance(letters, Path) else str(letters)
     return Replicated(
         tables,
         dict(dead_letters),
@@ -142,7 +142,7 @@ def _gone(run: Run, names: Sequence[Name]) -> tuple[TableReport, ...]:
     )
 
 
-def renamed_names(spark: SparkSession, to: str, settings: Settings) -> list[tuple[Name, Name]]:
-    """Return the old and the new name of each table that was renamed, as the journal of `to` tells."""
-    told = journaled(parse_target(to).journal(spark, make_database=False)).renames
-    return [(one.old, one.new) for one in renamed_before(told, settings.routes)]
+def renamed_names(spark: SparkSession, options: ApplyOptions) -> list[tuple[Name, Name]]:
+    """Return the old and the new name of each table that was renamed, as the target's journal tells."""
+    told = journaled(options.target.journal(spark, make_database=False)).renames
+    return [(one.old, one.new) for one in renamed_before(told, options.settings.routes)]

@@ -121,9 +121,9 @@ class TopicStream:
         return self._progress
 
     @property
-    def tells_watermarks(self) -> bool:
-        """True if watermarks have come, or will: Kafka gives its partitions at their own pace, and some come first."""
-        return bool(self._progress.watermarks) or (self._place.is_kafka and protocol_named(self._protocol).watermarks)
+    def will_tell_watermarks(self) -> bool:
+        """True if watermarks will come: Kafka gives its partitions at their own pace, and rows may come before any."""
+        return self._place.is_kafka and protocol_named(self._protocol).watermarks
 
     @property
     def history(self) -> SchemaHistory:

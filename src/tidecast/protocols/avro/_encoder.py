@@ -65,7 +65,7 @@ class AvroEncoder(Encoder):
         schema_id, deletes = self.ids.get(schema_key(table, "value")), pc.equal(rows.op, Op.DELETE.value)
         before = self.options.include_before_value
         if schema_id is None or (pc.all(deletes).as_py() and not before):
-            return self._deletes(rows)
+            return self._deletes(rows, deletes)
         types = _types(value_schema, table.selected, self.options)
         columns = value_columns(table.selected, self.options)
         pieces = self._written(types, columns, rows.image if before else rows.data)
@@ -75,15 +75,14 @@ class AvroEncoder(Encoder):
         for kind, value in zip(types[len(columns) + before :], self._extension(rows, deletes), strict=True):
             pieces += written(kind, value)
         message = joined([header(schema_id), *pieces])
-        return message if before else pc.if_else(deletes, self._deletes(rows), message)
+        return message if before else pc.if_else(deletes, self._deletes(rows, deletes), message)
 
-    def _deletes(self, rows: Rows) -> pa.Array:
+    def _deletes(self, rows: Rows, deletes: pa.Array) -> pa.Array:
         """Return the values of deletes: null, or their commit-ts where it is known and the options ask for it."""
         if not self.options.timed_deletes:
             return nulls(len(rows.at), BYTES)
         commit_ts = to_numpy(rows.commit_ts)
-        told = np.asarray(pc.equal(rows.op, Op.DELETE.value)) & (commit_ts > 0)
-        return null_where(encode_deletes(commit_ts), ~told)
+        return null_where(encode_deletes(commit_ts), ~(np.asarray(deletes) & (commit_ts > 0)))
 
     def _written(self, types: Sequence[Any], columns: Sequence[Column], row: pa.StructArray) -> list[pa.Array]:
         pieces = []

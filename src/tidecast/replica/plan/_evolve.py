@@ -191,8 +191,8 @@ def _unevolved(
     first = memory.newest or min(given, key=lambda v: v.version)
     shape = present or shape_of(first)
     later = ((number, former) for number, former in renamed.items() if number > first.version)
-    reused = ((number, name) for number, former in later for name in _taken(former, shape.columns))
-    until, taken = min(reused, default=(None, ""))
+    told = ((number, name) for number, former in later for name in _taken(former, shape.columns))
+    until, taken = min(told, default=(None, ""))
     refused = {
         v: cause
         for v in given
