@@ -24,7 +24,9 @@ _TYPES: dict[tuple[str, ...], str] = {
     **{("ADD", what): "CINDEX" for what in ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT")},
     **{("DROP", what): "DINDEX" for what in ("PRIMARY", "INDEX", "KEY", "FOREIGN")},
 }
-_TIDB_CLAUSE = re.compile(r"('(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`)|/\*T!?(?:\[\w+\])?(.*?)\*/", re.S)
+_QUOTED = r"""('(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`)"""
+_MYSQL_CLAUSE = re.compile(_QUOTED + r"|/\*!\d*(.*?)\*/", re.S)
+_TIDB_CLAUSE = re.compile(_QUOTED + r"|/\*T!?(?:\[\w+\])?(.*?)\*/", re.S)
 _REMEMBERED = 1_000
 _SUBJECTS = ("TABLE", "VIEW", "DATABASE", "SCHEMA", "INDEX", "TABLES", "SEQUENCE")
 
@@ -130,12 +132,13 @@ def read_tokens(sql: str, read: Callable[[list[Token]], Read]) -> tuple[Read, bo
 def read_statement(sql: str, *, tidb_clauses: bool = False) -> Statement | None:
     """Return what a statement says, None where it cannot be read at all.
 
-    Text in comments does not count; with `tidb_clauses`, TiDB's own clauses, which stand in comments, do.
+    Text in comments does not count, but for clauses that MySQL carries out (`/*! … */`), and with `tidb_clauses` TiDB's
+    own ones (`/*T! … */`).
     TiCDC prints the options of ENUM and SET as they are; one that ends with a backslash makes a statement that it
     cannot read itself.
     """
-    if tidb_clauses:
-        sql = _TIDB_CLAUSE.sub(lambda found: found[1] or f" {found[2]} ", sql)
+    for clause in (_MYSQL_CLAUSE, *([_TIDB_CLAUSE] if tidb_clauses else ())):
+        sql = clause.sub(lambda found: found[1] or f" {found[2]} ", sql)
     found = read_tokens(sql, lambda tokens: _Reader(tokens).statement())
     return found and replace(found[0], sound=found[1])
 

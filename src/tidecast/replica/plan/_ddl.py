@@ -18,7 +18,8 @@ Refused = Mapping[tuple[int, str], str]
 
 _NONE: Refused = {}
 _STOPS = (OnDdl.EXCEPTION, OnDdl.EVOLVE)
-_CLAUSES = {("RENAME",), ("DROP", "PARTITION"), ("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")}
+# FIRST PARTITION LESS THAN drops the partitions below a value.
+_CLAUSES = {("RENAME",), *((verb, "PARTITION") for verb in ("DROP", "FIRST", "TRUNCATE", "EXCHANGE"))}
 
 
 def moves_rows(change: Ddl) -> bool:
