@@ -106,7 +106,7 @@ class Applier:
             if plan.makes and not evolves:
                 place = plan.place.shown
                 return Done(plan, TableReport(*name, place, 0, warnings=(unmade(cause),)), {}, cause)
-            if run.options.policy.on_error is OnError.FAIL or evolves or not plan.accepted:
+            if run.options.policy.on_error is OnError.FAIL or evolves or not plan.rows.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
             report, refused = self._apply(refusing(planned.part.changes, cause), None)
             if run.proofs and plan.present:
@@ -119,7 +119,7 @@ class Applier:
         """Plan the changes by the key that a table gets after the others, None where the batch has nothing of it."""
         first = before.evolution.later[0].version
         ddl = [c for c in part.ddl if c.schema is None or c.schema.version >= first]
-        later = self.planner.plan(Part(part.name, before.later, ddl))
+        later = self.planner.plan(Part(part.name, before.rows.later, ddl))
         if later.plan is None:  # only a message of before, when the table had no row, told of that key
             return None
         stop_at_schema_changes((), {part.name: later.plan}, self.run.options.on_ddl, {})
@@ -146,7 +146,7 @@ def stop(events: Events, plans: Sequence[Plan], policy: Policy) -> None:
     """Raise for the first message that stops the run, if any may."""
     if not policy.stops:
         return
-    changes = [change for p in plans for change in (*p.all_changes, *(check(c, policy) for c in p.later))]
+    changes = [change for p in plans for change in (*p.all_changes, *(check(c, policy) for c in p.rows.later))]
     refused = [refused_rows(changes)] if changes else []
     with persisted(*refused):
         if policy.stops_at_mismatch and refused:

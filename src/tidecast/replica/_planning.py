@@ -109,13 +109,13 @@ class Planner:
     def allowed(self, planned: Planned) -> Planned:
         """Return the plan; if no table may be created, a plan that refuses the rows of a new one."""
         found, on_ddl = planned.plan, self.run.options.on_ddl
-        if found is None or found.present is not None or not found.accepted:
+        if found is None or found.present is not None or not found.rows.accepted:
             return planned
         if on_ddl.of(DdlKind.CREATE_TABLE) is not OnDdl.IGNORE:
             return planned
         refused = refusing(planned.part.changes, f"a new table, and {on_ddl.told(DdlKind.CREATE_TABLE)}")
         # A table that was dropped before goes even so.
-        return replace(planned, plan=replace(refused, place=found.place, truncated=found.truncated))
+        return replace(planned, plan=replace(refused, facts=found.facts))
 
     def _plan(self, part: Part, place: TargetTable) -> Plan:
         run, options, renaming, name = self.run, self.run.options, self.settled.renaming, part.name

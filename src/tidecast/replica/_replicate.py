@@ -72,7 +72,7 @@ def replicate(
     stop(settled.events, list(plans.values()), options.policy)
     rejected = Counter(write_dead_letters(settled.events.rejected, options.dead_letters))
     to_do = [one for one in planned if one.plan is not None]
-    done = {(one.plan.database, one.plan.table): one for one in Applier(run, planner).carry_out(to_do)}
+    done = {one.plan.name: one for one in Applier(run, planner).carry_out(to_do)}
     return _commit(run, settled, planned, {name: done[name] for name in plans}, rejected)
 
 

@@ -26,8 +26,8 @@ def keys_of_letters(plan: Plan, again: Again) -> DataFrame:
     no dead letter. Messages of before the table got its key are older than all that can be applied, and count for none.
     """
     changes = changes_of(plan).where("key IS NOT NULL")
-    refused = [refused_keys(change, plan.evolution) for change in plan.accepted]
-    others = [c for c, _, cause in plan.refused if cause != BY_FORMER_KEY]
+    refused = [refused_keys(change, plan.evolution) for change in plan.rows.accepted]
+    others = [c for c, _, cause in plan.rows.refused if cause != BY_FORMER_KEY]
     hidden = [c.frame.where(F.col("reason").isNotNull()) for c in others]
     unknown = [
         *(frame.where("key IS NULL").select(*_PLACE, "reason", "detail") for frame in refused),
@@ -51,5 +51,5 @@ def keys_of_letters(plan: Plan, again: Again) -> DataFrame:
     kept = letters.join(blocked, "key", "left_semi")
     if kept.isEmpty():
         return asked
-    again.keep([c.frame for c in plan.accepted], kept, _SET_BACK)
+    again.keep([c.frame for c in plan.rows.accepted], kept, _SET_BACK)
     return asked.join(blocked, "key", "left_anti")

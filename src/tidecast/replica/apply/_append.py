@@ -63,7 +63,7 @@ def append(
     end = number_at(applied, line)
     with ExitStack() as kept:
         changes = keep(changes_of(plan), kept)
-        checked = counted_in(changes) + count(plan.set_aside)
+        checked = counted_in(changes) + count(plan.rows.set_aside)
         set_aside(checked)
         changes = changes.where("fits")
         if keys and plan.is_new:
@@ -141,7 +141,7 @@ def _append_again(
     noted = before.get("again")
     with ExitStack() as kept:
         changes = keep(changes_of(plan), kept)
-        checked = counted_in(changes) + count(plan.set_aside)
+        checked = counted_in(changes) + count(plan.rows.set_aside)
         set_aside(checked)
         changes = changes.where("fits")
         letters, key = with_row_key(again.letters(changes)), F.col("key").alias("other")
@@ -153,7 +153,7 @@ def _append_again(
         rows = keep(with_row_key(once_each(plan, again.letters(changes))).join(shown, same, "left_anti"), kept)
         doubtful = letters.join(shown.where("doubtful"), same, "left_semi")
         if not doubtful.isEmpty():
-            again.keep([c.frame for c in plan.accepted], doubtful, _DOUBTFUL)
+            again.keep([c.frame for c in plan.rows.accepted], doubtful, _DOUBTFUL)
         asked = rows.agg(*keys.of.asked()).collect()[0]
         fresh = again.without_appended(rows, noted)
         if plan.present and (marked := keys.mark_repeated(fresh, asked)):

@@ -75,7 +75,7 @@ class Work:
     def forget(self) -> None:
         """Forget what keys were brought to."""
         if self.applied:
-            self.applied.forget(self.plan.database, self.plan.table)
+            self.applied.forget(*self.plan.name)
 
 
 def apply(work: Work) -> TableReport:
@@ -84,7 +84,7 @@ def apply(work: Work) -> TableReport:
     Applying the same changes again changes nothing, not even the table's version.
     """
     plan, applied = work.plan, work.applied
-    if applied and applied.again and plan.merges and plan.accepted:
+    if applied and applied.again and plan.merges and plan.rows.accepted:
         work.only = keys_of_letters(plan, applied.again)
     rows: Callable[[Work], TableReport] = _no_rows
     for action in plan.actions:
@@ -144,14 +144,14 @@ def _no_rows(work: Work) -> TableReport:
 
 def _merge(work: Work) -> TableReport:
     plan, timed = work.plan, work.has_commit_ts or work.ordered
-    keys = work.applied.of(plan.database, plan.table, key_type(plan)) if work.applied else None
+    keys = work.applied.of(*plan.name, key_type(plan)) if work.applied else None
     with _newest(work) as newest:
         return merge(plan, newest, work.set_aside, keys, work.proof, timed=timed)
 
 
 def _keep_versions(work: Work) -> TableReport:
     plan, applied = work.plan, work.applied
-    deletes = applied.deletes_of(plan.database, plan.table, key_type(plan)) if applied else None
+    deletes = applied.deletes_of(*plan.name, key_type(plan)) if applied else None
     with _newest(work) as newest:
         return keep_versions(plan, newest, work.set_aside, deletes, work.proof)
 
@@ -163,11 +163,11 @@ def _newest(work: Work) -> Iterator[NewestChanges]:
         yield work.newest
         return
     with newest_changes([work.plan], work.applied, has_commit_ts=work.has_commit_ts, only=work.only) as alone:
-        yield alone[work.plan.database, work.plan.table]
+        yield alone[work.plan.name]
 
 
 def _append(work: Work) -> TableReport:
-    keys = work.applied.of(work.plan.database, work.plan.table, SAME_ROW) if work.applied else None
+    keys = work.applied.of(*work.plan.name, SAME_ROW) if work.applied else None
     return append(work.plan, work.set_aside, keys, work.proof)
 
 
@@ -182,7 +182,7 @@ def _remember_deletes(plan: Plan, applied: AppliedKeys, *, has_commit_ts: bool) 
     if plan.contents.is_log:
         return
     alike: dict[frozenset[tuple[str, T.DataType]], tuple[Shape, list[TableChanges]]] = {}
-    for change in plan.accepted:
+    for change in plan.rows.accepted:
         key = change.schema.handle_key
         columns = {name: table_type(change.schema.column(name).data_type) for name in key}
         if columns:
@@ -190,11 +190,11 @@ def _remember_deletes(plan: Plan, applied: AppliedKeys, *, has_commit_ts: bool) 
     for shape, changes in alike.values():
         found = union([table_changes(change, Evolution(shape), (), plan.contents) for change in changes])
         if plan.contents.is_history:
-            keys = applied.deletes_of(plan.database, plan.table, shape.struct)
+            keys = applied.deletes_of(*plan.name, shape.struct)
             time = {"time": F.struct(F.col("at").alias("commit_ts"), F.lit(False).alias("later")), "timed": F.lit(True)}
             deletes = moments(found).withColumns(time)
         else:
-            keys = applied.of(plan.database, plan.table, shape.struct)
+            keys = applied.of(*plan.name, shape.struct)
             deletes = newest(found, has_commit_ts=has_commit_ts)
         (asked,) = deletes.agg(*keys.of.asked()).collect()
         keys.add(deletes, asked, named=True)

@@ -34,7 +34,7 @@ def changes_of(plan: Plan) -> DataFrame:
 
     Out: see `table_changes`; those that cannot be applied are among them, without a key.
     """
-    return union([table_changes(c, plan.evolution, plan.doubtful, plan.contents) for c in plan.accepted])
+    return union([table_changes(c, plan.evolution, plan.doubtful, plan.contents) for c in plan.rows.accepted])
 
 
 def table_changes(change: TableChanges, evolution: Evolution, doubtful: Sequence[str], contents: Contents) -> DataFrame:

@@ -69,7 +69,7 @@ def merge(
             done = {"upserted": come["alive"], "deleted": 0}
         if keys and (marked := keys.mark_repeated(actions, come)):
             actions, done = counted_once(_without_repeated(marked), counts, kept)
-        checked = Checked.of(come) + count(plan.set_aside)
+        checked = Checked.of(come) + count(plan.rows.set_aside)
         set_aside(checked)
         if keys:  # before they are applied: after a crash between, they must not be forgotten
             keys.add(actions, come)

@@ -74,10 +74,10 @@ class Newest:
         for n, (one, shape) in enumerate(zip(plans, shapes, strict=True)):
             key, row = keys.places(_types(key_type(one))), rows.places(shape.columns.values())
             slots = _InSlots(n, keys, key, rows, row)
-            doors = (at_the_door(c, one.evolution, one.doubtful, one.contents) for c in one.accepted)
+            doors = (at_the_door(c, one.evolution, one.doubtful, one.contents) for c in one.rows.accepted)
             parts += (slots.of(changes) for changes in doors)
             here = dict(zip(one.key, key, strict=True)), dict(zip(shape.columns, row, strict=True))
-            tables[one.database, one.table] = _Table(n, *here)
+            tables[one.name] = _Table(n, *here)
         keeps = DELETED in plans[0].contents.columns
         also = (F.bool_or(_NULLS).alias(_NULLS), *tallies())
         changes, by = in_one_pass(parts), (_TABLE, "key")
@@ -94,7 +94,7 @@ class Newest:
         Out: `key` and `after` (see `table_changes`), and of `newest` `deleted`, `time`, `timed`, `after_delete`, of
         `moments` `deleted` and `at`.
         """
-        table = self.tables[plan.database, plan.table]
+        table = self.tables[plan.name]
         metadata = "CAST('metadata' AS STRING), after.metadata, " if plan.contents.metadata else ""
         row = out_of_slots("after.row", table.row)
         found = self.rows.where(F.col(_TABLE) == table.number).selectExpr(
@@ -124,12 +124,11 @@ class Newest:
         )
         found = {row[_TABLE]: row.asDict() for row in counted.collect()}
         return {
-            (p.database, p.table): self._of_table(p, found.get(n, defaultdict(lambda: None, _NOTHING)))
-            for n, p in enumerate(plans)
+            p.name: self._of_table(p, found.get(n, defaultdict(lambda: None, _NOTHING))) for n, p in enumerate(plans)
         }
 
     def _of_table(self, plan: Plan, counts: Mapping[str, Any]) -> Mapping[str, Any]:
-        places = self.tables[plan.database, plan.table].key
+        places = self.tables[plan.name].key
         ranged = [(n, places[f.name]) for n, f in enumerate(key_type(plan).fields) if is_ranged(f.dataType)]
         here = {f"{end} {n}": counts[f"{end} {slot}"] for n, slot in ranged for end in ("least", "greatest")}
         return defaultdict(lambda: None, {**counts, **here})
@@ -147,7 +146,7 @@ def newest_changes(
         found = Newest.of(plans, has_commit_ts=has_commit_ts, only=only)
         found = replace(found, rows=keep(found.rows, kept))
         counts = found.counts(plans, applied)
-        yield {name: NewestChanges(found.changes(p), counts[name]) for p in plans for name in [(p.database, p.table)]}
+        yield {p.name: NewestChanges(found.changes(p), counts[p.name]) for p in plans}
 
 
 _NOTHING = {"keys": 0, "keys with nulls": 0, "alive": 0, "moments": 0, "scattered": 0, "topics": []}

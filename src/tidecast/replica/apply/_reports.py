@@ -17,7 +17,7 @@ def of_several_topics(plan: Plan, topics: Sequence[str]) -> list[str]:
     """Return a warning where tables with different names may have come together under one: Avro has no a-b."""
     if len(topics) < 2 or len(plan.sources) > 1:
         return []
-    name = f"{plan.database}.{plan.table}"
+    name = ".".join(plan.name)
     return [
         f"messages of several topics are named {name}: {', '.join(topics)}; if these are different tables, their rows "
         "are mixed now: remove this one, and replicate each topic to a place of its own"
@@ -55,11 +55,13 @@ def report_of(
     warnings: list[str] | None = None,
 ) -> TableReport:
     reported = [*_checksum_warnings(plan, checked), *(warnings or [])]
-    if plan.unfinished:
-        reported.append(f"{len(plan.unfinished)} files of a write that was not finished lie in the folder of the table")
+    if plan.facts.unfinished:
+        reported.append(
+            f"{len(plan.facts.unfinished)} files of a write that was not finished lie in the folder of the table"
+        )
     if len(plan.sources) > 1 and SOURCES in plan.notes:
         reported.append(f"{', '.join(plan.sources)} become one table: of rows with equal keys only the newest stays")
-    reported += [f"refused: {cause}" for cause in dict.fromkeys(cause for _, _, cause in plan.refused)]
+    reported += [f"refused: {cause}" for cause in dict.fromkeys(cause for _, _, cause in plan.rows.refused)]
     reported += [
         f"column {name}: null in rows that are older than it, as nothing tells their value" for name in plan.unfilled()
     ]
@@ -76,8 +78,7 @@ def report_of(
     ]
     reported += [f"column {name}: null, its values are computed when read and in no message" for name in plan.virtual()]
     return TableReport(
-        plan.database,
-        plan.table,
+        *plan.name,
         plan.place.shown,
         checked.total,
         upserted,

@@ -102,7 +102,7 @@ def _newer(plan: Plan, at: int, applied: AppliedKeys | None) -> DataFrame | None
     if applied is None or not plan.merges or plan.present is None:
         return None
     key = plan.present_key
-    keys = applied.of(plan.database, plan.table, key)
+    keys = applied.of(*plan.name, key)
     return keys.since(plan.place.spark, at) if keys.newest >= at else None
 
 

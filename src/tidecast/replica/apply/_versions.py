@@ -43,7 +43,7 @@ def keep_versions(
     """Put the versions that changes made among those of the table; `deletes` are what came before it was there."""
     changes, done = newest.changes, newest.counts
     with ExitStack() as kept:
-        checked = Checked.of(done) + count(plan.set_aside)
+        checked = Checked.of(done) + count(plan.rows.set_aside)
         set_aside(checked)
         before = deletes.times(plan.place.spark) if deletes and plan.is_new else None
         versions = laid_out(plan, changes, done["since"] or 0, before)

@@ -65,7 +65,7 @@ class TopicTables:
         changes, ddl = by_table(self._ready.events)
         made = self._plan(name, changes, ddl, contents)
         checked, rows = count(made.all_changes), None
-        if made.accepted and made.evolution.shape.columns:
+        if made.rows.accepted and made.evolution.shape.columns:
             made_of_it = rows_made(made, has_commit_ts=self.events.has_commit_ts)
             rows = TableRows(made_of_it, made.row_key if made.merges else ())
         yield rows, checked.total - checked.applicable

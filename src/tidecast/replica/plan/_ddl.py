@@ -77,13 +77,13 @@ def stop_at_schema_changes(
     hint = "{}; with {} the run goes on"
     for name, plan in plans.items():
         causes = [*plan.evolution.refused.values(), *([plan.evolution.clash] if plan.evolution.clash else [])]
-        causes += [cause for _, reason, cause in plan.refused if reason is Reason.SCHEMA_CHANGE]
+        causes += [cause for _, reason, cause in plan.rows.refused if reason is Reason.SCHEMA_CHANGE]
         stops = on_ddl.default in _STOPS
         said: list[tuple[DdlKind | None, str]] = [(None, cause) for cause in causes if stops]
         said += [(kind, what) for kind, what in plan.evolution.news if on_ddl.of(kind) is OnDdl.EXCEPTION]
         if (
             plan.present is None
-            and (plan.accepted or plan.makes)
+            and (plan.rows.accepted or plan.makes)
             and on_ddl.of(DdlKind.CREATE_TABLE) is OnDdl.EXCEPTION
         ):
             said.append((DdlKind.CREATE_TABLE, "it is new"))

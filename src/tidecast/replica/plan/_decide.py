@@ -34,7 +34,7 @@ from tidecast.replica.plan._notes import (
     check_texts,
     sources_of,
 )
-from tidecast.replica.plan._plan import Plan, Refused
+from tidecast.replica.plan._plan import Plan, PlannedRows, Refused
 from tidecast.replica.plan._refused import is_of_dropped, of_others, refusal, shows_rows, without_their_key
 from tidecast.replica.plan._shapes import OnNewKey
 from tidecast.replica.plan._truncated import NEVER, Truncations, kind_of
@@ -316,22 +316,21 @@ class _Decision:
         set_aside = [(check(c, rules.policy, (why, cause)), why, cause) for c, why, cause in (*self._unfit, *refused)]
         log = rules.contents.is_log
         rekeyed = self._rekeyed or evolution.rekeyed is not None
-        return Plan(
-            self._schema.database,
-            self._schema.table,
-            facts.place,
-            self._present,
-            evolution,
+        rows = PlannedRows(
             tuple(check(change, rules.policy, log=log) for change, cause in self._causes if not cause),
             tuple(set_aside),
+            tuple(check(change, rules.policy, log=log) for change in self._outdated),
+            tuple(self._later),
+        )
+        return Plan(
+            (self._schema.database, self._schema.table),
+            facts,
+            self._present,
+            evolution,
+            rows,
             self._notes(),
-            facts.unfinished,
             rules.contents,
             self._sources,
-            facts.truncated,
-            tuple(check(change, rules.policy, log=log) for change in self._outdated),
-            later=tuple(self._later),
             rekeyed=facts.state is not None and not self._still_waits and rekeyed,
             makes=bool(self._telling) and self._present is None,
-            waited=self._still_waits,
         )

@@ -22,9 +22,10 @@ from tidecast.replica.plan._actions import (
     alteration,
 )
 from tidecast.replica.plan._evolution import Evolution
+from tidecast.replica.plan._facts import Facts
 from tidecast.replica.plan._truncated import NEVER, Truncations
 from tidecast.replica.settle import doubtful_columns, refuse, refused_rows
-from tidecast.replica.tables import ROWS_ALONE, Contents, Shape, fills, fills_known
+from tidecast.replica.tables import ROWS_ALONE, Contents, Name, Shape, fills, fills_known
 from tidecast.replica.targets import TargetTable
 from tidecast.replica.targets.delta import DeltaTarget
 
@@ -34,36 +35,60 @@ Refused = tuple[TableChanges, Reason, str]
 
 
 @dataclass(frozen=True)
+class PlannedRows:
+    """A table's changes of a batch, by what becomes of them.
+
+    `accepted` are applied, `refused` go to the dead letters with the reason and the cause. `outdated` are changes of
+    the table that it was before it was dropped, and those that an earlier attempt at the batch applied before the table
+    got another key. `later` are changes by another key, which a plan of their own applies after this one.
+    """
+
+    accepted: tuple[TableChanges, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    outdated: tuple[TableChanges, ...] = ()
+    later: tuple[TableChanges, ...] = ()
+
+    @property
+    def set_aside(self) -> list[TableChanges]:
+        """Those that are not applied, whatever they are."""
+        return [*(change for change, _, _ in self.refused), *self.outdated]
+
+
+@dataclass(frozen=True)
 class Plan:
     """One table's part of a batch.
 
-    `present` is the table as it lies there, None where there is none. `accepted` are the changes to apply, `refused`
-    the others with the reason and the cause. `notes` is what the table shall remember, and does not yet. `unfinished`
-    are files where the table shall lie, of a write that was not finished. `contents` is what it holds, `sources`
-    are the tables at the source that become it. `outdated` are changes of the table that it was before the last one of
-    `truncated` that dropped it, and those that an earlier attempt at the batch applied before the table got another
-    key. `later` are changes by another key, which a plan of their own applies after this one; `rekeyed` tells that
-    the table has got its key with this batch. `makes` tells that the table, which is not there, is made without a row,
-    and `waited` that the one which is there has had none.
+    `present` is the table that `facts` tell of as this plan finds it, None where there is none, or it is made anew with
+    its first row. `notes` is what the table shall remember, and does not yet. `contents` is what it holds, `sources`
+    are the tables at the source that become it. `rekeyed` tells that the table has got its key with this batch, `makes`
+    that the table, which is not there, is made without a row.
     """
 
-    database: str
-    table: str
-    place: TargetTable
+    name: Name
+    facts: Facts
     present: Shape | None
     evolution: Evolution
-    accepted: tuple[TableChanges, ...]
-    refused: tuple[Refused, ...]
+    rows: PlannedRows
     notes: Mapping[str, str] = field(default_factory=dict)
-    unfinished: Sequence[str] = ()
     contents: Contents = ROWS_ALONE
     sources: Sequence[str] = ()
-    truncated: Truncations = NEVER
-    outdated: tuple[TableChanges, ...] = ()
-    later: tuple[TableChanges, ...] = ()
     rekeyed: bool = False
     makes: bool = False
-    waited: bool = False
+
+    @property
+    def place(self) -> TargetTable:
+        """The table."""
+        return self.facts.place
+
+    @property
+    def truncated(self) -> Truncations:
+        """When the source truncated it."""
+        return self.facts.truncated
+
+    @property
+    def waited(self) -> bool:
+        """Tell whether the table that is there has had no row."""
+        return self.present is not None and self.facts.waits
 
     @property
     def is_new(self) -> bool:
@@ -94,18 +119,13 @@ class Plan:
     @property
     def all_changes(self) -> list[TableChanges]:
         """All its changes, each row checked (see `check`)."""
-        return [*self.accepted, *self.set_aside]
-
-    @property
-    def set_aside(self) -> list[TableChanges]:
-        """Its changes that are not applied, whatever they are."""
-        return [*(c for c, _, _ in self.refused), *self.outdated]
+        return [*self.rows.accepted, *self.rows.set_aside]
 
     @property
     def actions(self) -> list[Action]:
         """Return the actions in their order. Only the last one may be about rows."""
         shape, key = self.evolution.shape, self.key
-        found: list[Action] = [SetAside(reason, cause, c.rows) for c, reason, cause in self.refused]
+        found: list[Action] = [SetAside(reason, cause, c.rows) for c, reason, cause in self.rows.refused]
         found += [DropTable()] if self.truncated.replaces else []
         found += [Truncate(self.truncated.due)] if self.truncated.due else []
         if self.present and self.waited:
@@ -113,7 +133,7 @@ class Plan:
             found += [RemakeTable(columns, key, self.notes)] if columns or self.notes else []
         elif self.present and (altered := alteration(self.present, self.evolution, self.notes)):
             found.append(altered)
-        rows = self.accepted if shape.columns else ()
+        rows = self.rows.accepted if shape.columns else ()
         if self.makes or (rows and self.present is None):
             found.append(CreateTable({**shape.columns, **self.contents.columns}, key, with_rows=not self.makes))
         if rows:
@@ -134,10 +154,13 @@ class Plan:
         return replace(
             later,
             evolution=both,
+            facts=self.facts,
             present=self.present,
-            truncated=self.truncated,
-            accepted=(*self.accepted, *later.accepted),
-            refused=(*self.refused, *later.refused),
+            rows=replace(
+                later.rows,
+                accepted=(*self.rows.accepted, *later.rows.accepted),
+                refused=(*self.rows.refused, *later.rows.refused),
+            ),
         )
 
     def dead_letters(self) -> DataFrame:
@@ -147,11 +170,11 @@ class Plan:
     @property
     def doubtful(self) -> list[str]:
         """The columns that may have values which the table cannot hold."""
-        return doubtful_columns(self.accepted)
+        return doubtful_columns(self.rows.accepted)
 
     def virtual(self) -> list[str]:
         """Return the columns whose values no message carries, because MySQL computes them when they are read."""
-        return list(dict.fromkeys(c.name for change in self.accepted for c in change.schema.columns if c.virtual))
+        return list(dict.fromkeys(c.name for change in self.rows.accepted for c in change.schema.columns if c.virtual))
 
     def unfilled(self) -> list[str]:
         """Return the columns that older rows lack and whose default is unknown."""
@@ -163,7 +186,7 @@ class Plan:
 
     def _lacked(self) -> list[str]:
         """Return the columns that rows of this batch, or those in the table, do not have yet."""
-        lacking, lineage = [c.schema for c in self.accepted if c.upserts_from is not None], self.evolution.lineage
+        lacking, lineage = [c.schema for c in self.rows.accepted if c.upserts_from is not None], self.evolution.lineage
         shapes = [{*lineage.names(s).values(), *lineage.gone(s)} for s in lacking]
         shapes += [set(self.evolution.moved.columns)] if self.evolution.moved else []
         defined = self.evolution.defined
@@ -174,4 +197,5 @@ def refusing(changes: Sequence[TableChanges], cause: str) -> Plan:
     """Return a plan by which all changes of a table, at least one, go to the dead letters; nothing else is done."""
     schema, nowhere = changes[0].schema, DeltaTarget(changes[0].frame.sparkSession, "")
     refused = tuple((refuse(change, cause), Reason.TABLE_REFUSED, cause) for change in changes)
-    return Plan(schema.database, schema.table, nowhere, None, Evolution(Shape()), (), refused)
+    facts = Facts(nowhere, None, None, NEVER)
+    return Plan((schema.database, schema.table), facts, None, Evolution(Shape()), PlannedRows(refused=refused))

@@ -143,7 +143,7 @@ class Proofs:
 
     def of(self, plan: Plan) -> Proof:
         """Return that of a plan's table."""
-        proof = Proof(self._file(plan.database, plan.table), plan)
+        proof = Proof(self._file(*plan.name), plan)
         proof.resume()
         return proof
 
