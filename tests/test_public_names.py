@@ -125,7 +125,7 @@ PUBLIC = {
     "tidecast.replica": """
         Again AllTables AppliedBatch AppliedKeys AppliedSource ApplyOptions Compared ComparedTable Contents OneTable
         ProofVerdict Proofs Proven ProvenTable ReplicaStatus Replicated Retried RowDifference Rows SchemaChange
-        Settings Side Snapshot SourceSnapshot Status Step TablePlan TableReport TableSnapshot TableStatus Topic
+        Settings Side Snapshot SourceSnapshot State Status Step TablePlan TableReport TableSnapshot TableStatus Topic
         TopicTables applied_sources at_places check_applied compare concerned is_table last_schema_changes
         maintain noted_in_commits parse_target place_of prove renamed_names replicate snapshot write_ledger
     """,

@@ -23,6 +23,7 @@ from tidecast.replica import (
     ApplyOptions,
     Proofs,
     Replicated,
+    State,
     check_applied,
     noted_in_commits,
     place_of,
@@ -80,15 +81,11 @@ class Checkpoint:
         """Return what tells the source from others that are applied to the same tables."""
         return source_named(parse_place(self.source.uri), stream.progress.source)
 
-    def keys(self, batch: Batch, passed: int, again: Again | None = None) -> AppliedKeys:
-        """Return the keys that the batches before one have applied; `passed` and `again` as in `AppliedKeys`."""
+    def state(self, batch: Batch, passed: int, again: Again | None = None) -> State:
+        """Return what the batches before one have applied; `passed` and `again` as in `AppliedKeys`."""
         now, watermark = batch.progress, batch.progress.watermark if self.resolved_only else None
-        return AppliedKeys(self.folder / _KEYS, now.batch, self.window, now.covered, watermark, passed, again)
-
-    @property
-    def proofs(self) -> Proofs:
-        """The row counts and hashes of the tables after the batches before."""
-        return Proofs(self.folder / _PROOF)
+        keys = AppliedKeys(self.folder / _KEYS, now.batch, self.window, now.covered, watermark, passed, again)
+        return State(keys, Proofs(self.folder / _PROOF))
 
     @cached_property
     def _check(self) -> Callable[[SparkSession, str, str], None]:
@@ -105,8 +102,8 @@ class Checkpoint:
         self.begin(stream, batch)
         session, of_batch = self.source.session, self.ledger_row(stream, batch)
         with noted_in_commits(session, of_batch):
-            keys = self.keys(batch, stream.progress.covered)
-            applied = replicate(batch.events, self.options, applied=keys, proofs=self.proofs, progress=progress)
+            state = self.state(batch, stream.progress.covered)
+            applied = replicate(batch.events, self.options, state=state, progress=progress)
             write_ledger(session, self.options.to, of_batch, applied)
         if not batch.lost:
             return applied
@@ -115,8 +112,8 @@ class Checkpoint:
 
     def plan(self, stream: TopicStream, batch: Batch, progress: Progress) -> Replicated:
         """Return what `apply` would do to each table."""
-        keys, proofs = self.keys(batch, stream.progress.covered), self.proofs
-        return replicate(batch.events, self.options, applied=keys, proofs=proofs, progress=progress, dry_run=True)
+        state = self.state(batch, stream.progress.covered)
+        return replicate(batch.events, self.options, state=state, progress=progress, dry_run=True)
 
     def ledger_row(self, stream: TopicStream, batch: Batch) -> AppliedBatch:
         """Return a batch as the ledger knows it."""

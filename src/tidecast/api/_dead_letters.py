@@ -123,9 +123,9 @@ def retry_dead_letters(
     check_exclusive(resume_from, "--checkpoint")
     options.target.check(checked.session)
     progress("reading", 0, 0)
-    state = Checkpoint(resume_from, checked, options, window)
+    kept = Checkpoint(resume_from, checked, options, window)
     with (
-        state.locked_stream("a run of the replica is at work: let it end first") as stream,
+        kept.locked_stream("a run of the replica is at work: let it end first") as stream,
         source_errors(checked.uri),
         ExitStack() as frames,
     ):
@@ -135,7 +135,7 @@ def retry_dead_letters(
         found = _letters_of(stream, there, frames, goes_on=data_loss is OnDataLoss.CONTINUE)
         if not found.count:
             return Retried(warnings=found.warnings)
-        return _retry(state, stream, there, found, frames, progress)
+        return _retry(kept, stream, there, found, frames, progress)
 
 
 @dataclass(frozen=True)
@@ -179,30 +179,33 @@ def _letters_of(stream: TopicStream, there: DeadLetters, frames: ExitStack, *, g
 
 
 def _retry(
-    state: Checkpoint, stream: TopicStream, there: DeadLetters, found: _Letters, frames: ExitStack, progress: Progress
+    checkpoint: Checkpoint,
+    stream: TopicStream,
+    there: DeadLetters,
+    found: _Letters,
+    frames: ExitStack,
+    progress: Progress,
 ) -> Retried:
     """Apply dead letters with all that the topic has of their keys, as a batch of the checkpoint."""
-    session, places, left_in = state.source.session, found.places, state.folder / _AGAIN / _LEFT
+    session, places, left_in = checkpoint.source.session, found.places, checkpoint.folder / _AGAIN / _LEFT
     remove_tree(left_in, ignore_errors=True)
     events = frames.enter_context(stream.decoded(found.records))
     if not found.goes_on:
         _refuse_unread(events, places)
-    again = Again(places, state.folder / _AGAIN, left_in, events)
+    again = Again(places, checkpoint.folder / _AGAIN, left_in, events)
     if stream.progress.rows_unresolved or stream.progress.ddl_unresolved:
         resolved = -1 if stream.progress.watermark is None else stream.progress.watermark
         events, later, _, _ = split_at_commit_ts(events, resolved)
         if later is not None:
             again.keep([later], places, "its commit-ts is above the resolved-ts that the tables have come to")
-    options = state.options
+    options = checkpoint.options
     batch = stream.batch_of(concerned(events, places, options.settings.routes, renamed_names(session, options)))
-    state.begin(stream, batch)
-    keys = state.keys(batch, batch.progress.covered, again)
-    applied = replicate(
-        batch.events, replace(options, dead_letters=left_in), applied=keys, proofs=state.proofs, progress=progress
-    )
+    checkpoint.begin(stream, batch)
+    state = checkpoint.state(batch, batch.progress.covered, again)
+    applied = replicate(batch.events, replace(options, dead_letters=left_in), state=state, progress=progress)
     left = _left(session, left_in, places)
     counts = {row["reason"]: row["n"] for row in _by_reason(left).collect()}
-    write_ledger(session, options.to, state.ledger_row(stream, batch), replace(applied, dead_letters=counts))
+    write_ledger(session, options.to, checkpoint.ledger_row(stream, batch), replace(applied, dead_letters=counts))
     stream.commit(batch)
     _put_away(there, found.letters, left)
     again.end()

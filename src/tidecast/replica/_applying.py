@@ -22,7 +22,6 @@ from tidecast.replica._settling import Part
 from tidecast.replica.apply import NewestChanges, Work, apply, newest_changes
 from tidecast.replica.plan import KeepVersions, Merge, Plan, refusing, stop_at_schema_changes
 from tidecast.replica.settle import Checked, Policy, check, refuse_mismatches, refused_rows
-from tidecast.replica.state import Proofs
 from tidecast.replica.tables import Name
 from tidecast.sources import DEAD_LETTER
 from tidecast.spark import inheriting, persisted, union
@@ -100,7 +99,7 @@ class Applier:
         try:
             if plan.makes:
                 run.table(planned.part.name, make_database=True)
-            done = Done(plan, *self._apply(plan, run.proofs, rows), planned.failure)
+            done = Done(plan, *self._apply(plan, rows), planned.failure)
         except Exception as error:
             cause, name = cause_of(error), planned.part.name
             if plan.makes and not evolves:
@@ -108,9 +107,9 @@ class Applier:
                 return Done(plan, TableReport(*name, place, 0, warnings=(unmade(cause),)), {}, cause)
             if run.options.policy.on_error is OnError.FAIL or evolves or not plan.rows.accepted:
                 raise TableRefused(cause, where=".".join(name)) from error
-            report, refused = self._apply(refusing(planned.part.changes, cause), None)
-            if run.proofs and plan.present:
-                report = run.proofs.of(plan).told(report)
+            report, refused = self._apply(refusing(planned.part.changes, cause), proves=False)
+            if run.state and plan.present:
+                report = run.state.proofs.of(plan).told(report)
             return Done(plan, report, refused, cause)
         later = self._later(planned.part, plan) if plan.evolution.later else None
         return done.then(self._carry_out(later)) if later else done
@@ -127,7 +126,7 @@ class Applier:
         return later
 
     def _apply(
-        self, plan: Plan, proofs: Proofs | None, rows: NewestChanges | None = None
+        self, plan: Plan, rows: NewestChanges | None = None, *, proves: bool = True
     ) -> tuple[TableReport, Mapping[str, int]]:
         refused: Counter[str] = Counter()
         run, events = self.run, self._events
@@ -138,7 +137,7 @@ class Applier:
                 with persisted(letters):
                     refused.update(write_dead_letters(letters, run.options.dead_letters))
 
-        work = Work(plan, rows, set_aside, events.has_commit_ts, events.ordered, run.applied, proofs)
+        work = Work(plan, rows, set_aside, events.has_commit_ts, events.ordered, run.state, proves)
         return apply(work), refused
 
 

@@ -154,9 +154,9 @@ class Planner:
             return replace(known, objection="several tables may become this one")
         if there is None or not has_rows:
             return found
-        keys = run.applied.of(*name, T.StructType()) if run.applied else None
-        whole = run.proofs is not None and run.proofs.follows(*name, place)
-        return placed(found, known, place, there.shape, run.options.contents, keys if whole else None)
+        whole = run.state is not None and run.state.proofs.follows(*name, place)
+        keys = run.state.keys.of(*name, T.StructType()) if run.state and whole else None
+        return placed(found, known, place, there.shape, run.options.contents, keys)
 
     def _ended(self, name: Name) -> int:
         """Return when a table ended last, as far as this batch and the journal tell."""

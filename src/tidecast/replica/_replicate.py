@@ -29,7 +29,7 @@ from tidecast.replica._run import Run
 from tidecast.replica._settling import Settled, parts_of, settle
 from tidecast.replica.plan import Action, Plan, RenameTable, not_carried_out, renamed_before, stop_at_schema_changes
 from tidecast.replica.settle import prepared
-from tidecast.replica.state import AppliedKeys, Proofs, journaled, write_journal
+from tidecast.replica.state import State, journaled, write_journal
 from tidecast.replica.tables import Contents, Name
 from tidecast.spark import parallel_map
 from tidecast.topics import write_dead_letters
@@ -39,8 +39,7 @@ def replicate(
     events: Events,
     options: ApplyOptions,
     *,
-    applied: AppliedKeys | None = None,
-    proofs: Proofs | None = None,
+    state: State | None = None,
     progress: Progress = no_progress,
     dry_run: bool = False,
 ) -> Replicated:
@@ -50,9 +49,9 @@ def replicate(
     or applied go to the dead letters. So do all messages of a table that the target cannot take, for its name, its
     columns or what lies there. The options are explained at `tidecast.replicate`.
 
-    `applied` are the keys of the batches before of the same topic: a change that is older than the one that a key was
-    brought to changes nothing. Without them that holds within the batch alone. `proofs` are what the tables' rows come
-    to by those batches. `progress` is told each table's name, and how many of how many tables are done.
+    `state` is what the batches before of the same topic have applied: a change that is older than the one that a key
+    was brought to changes nothing. Without it that holds within the batch alone. `progress` is told each table's name,
+    and how many of how many tables are done.
 
     With `dry_run` nothing is done, and `Replicated.plans` says what would be.
 
@@ -61,7 +60,7 @@ def replicate(
     Other documents, Flink CDC's schema evolution.
     """
     _check_contents(options.contents, events)
-    run = Run(events.rejected.sparkSession, options, applied, proofs, progress, dry_run)
+    run = Run(events.rejected.sparkSession, options, state, progress, dry_run)
     settled = settle(run, events, prepared(events, options.policy.on_unrepresentable, options.settings))
     planner = Planner(run, settled)
     planned = [planner.allowed(one) for one in parallel_map(planner.plan, parts_of(run, settled.events).values())]
@@ -114,7 +113,7 @@ def _commit(
         told, journal = settled.ready.events.ddl, run.options.target.journal(run.spark)
         write_journal(run.spark, journal, told, plans, failed, run.options.on_ddl, renaming.refused, renaming.now_of)
     tables = tuple(one.report for one in done.values() if _is_told(one))
-    if run.proofs:
+    if run.state:
         tables += _gone(run, [one.old for one in renaming.of_batch if one.old not in plans])
     for one in done.values():
         dead_letters.update(one.dead_letters)

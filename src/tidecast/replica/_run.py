@@ -10,24 +10,28 @@ from pyspark.sql import SparkSession
 from tidecast._policy import DdlKind, OnDdl
 from tidecast._progress import Progress
 from tidecast.replica._options import ApplyOptions
-from tidecast.replica.state import AppliedKeys, Journaled, Proofs, journaled
+from tidecast.replica.state import AppliedKeys, Journaled, State, journaled
 from tidecast.replica.tables import Name
 from tidecast.replica.targets import TargetTable
 
 
 @dataclass(frozen=True)
 class Run:
-    """One call of `replicate`; `applied` and `proofs` are what its checkpoint knows, None without one.
+    """One call of `replicate`; `state` is what its checkpoint knows, None without one.
 
     A `dry` run plans the batch, and changes nothing.
     """
 
     spark: SparkSession
     options: ApplyOptions
-    applied: AppliedKeys | None
-    proofs: Proofs | None
+    state: State | None
     progress: Progress
     dry: bool = False
+
+    @property
+    def applied(self) -> AppliedKeys | None:
+        """Return the keys that the checkpoint's batches have applied."""
+        return self.state.keys if self.state else None
 
     def table(self, name: Name, make_database: bool = False) -> TargetTable:
         """Return the table of a name, there or not; in a dry run nothing is done to it, nor is a database made."""

@@ -113,7 +113,7 @@ def _renames(run: Run, events: Events, ready: Prepared) -> Renames:
 
 def _carry_out(run: Run, renaming: Renames, ready: Prepared) -> None:
     removals = [(at, name) for at, _, name in run.before.removals]
-    known = Known(run.table, run.options.contents, run.applied, run.proofs, ready.sources, removals, run.dry)
+    known = Known(run.table, run.options.contents, run.state, ready.sources, removals, run.dry)
 
     def journal(rename: Rename) -> None:
         if run.dry:

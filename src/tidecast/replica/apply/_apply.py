@@ -38,13 +38,7 @@ from tidecast.replica.plan import (
     Truncate,
 )
 from tidecast.replica.settle import Checked, count, newest
-from tidecast.replica.state import (
-    SAME_ROW,
-    AppliedKeys,
-    Proof,
-    Proofs,
-    RowSum,
-)
+from tidecast.replica.state import SAME_ROW, AppliedKeys, Proof, RowSum, State
 from tidecast.replica.tables import Shape, table_type
 from tidecast.spark import union
 
@@ -63,14 +57,19 @@ class Work:
     set_aside: Callable[[Checked], None]
     has_commit_ts: bool
     ordered: bool
-    applied: AppliedKeys | None = None
-    proofs: Proofs | None = None
+    state: State | None = None
+    proves: bool = True
     only: DataFrame | None = None
+
+    @property
+    def applied(self) -> AppliedKeys | None:
+        """Return the keys that the batches before have applied, None without a checkpoint."""
+        return self.state.keys if self.state else None
 
     @cached_property
     def proof(self) -> Proof | None:
         """Return the table's proof, None without a checkpoint. A dropped table must be gone before."""
-        return self.proofs.of(self.plan) if self.proofs else None
+        return self.state.proofs.of(self.plan) if self.state and self.proves else None
 
     def forget(self) -> None:
         """Forget what keys were brought to."""

@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from tidecast._errors import TableRefused
 from tidecast.model import Events
 from tidecast.replica.plan import SAFE, SINCE, SOURCES, Rename, Renames, has_several_sources, tells_age, waiting_since
-from tidecast.replica.state import AppliedKeys, Proofs
+from tidecast.replica.state import State
 from tidecast.replica.tables import COMMIT_TS, VALID_FROM, VALID_TO, Contents, Name
 from tidecast.replica.targets import TableState, TargetTable
 from tidecast.storage import entries
@@ -33,8 +33,7 @@ class Known:
 
     table: Callable[..., TargetTable]
     contents: Contents
-    applied: AppliedKeys | None
-    proofs: Proofs | None
+    state: State | None
     sources: Callable[[Name], set[str]]
     removals: Iterable[tuple[int, Name]]
     dry: bool = False
@@ -75,7 +74,7 @@ def _move(rename: Rename, known: Known, check: Callable[[], None], since: Mappin
         check()
         if _is_spelled_otherwise(old):
             raise TableRefused("its statement spells the table's name in other letters")
-        if known.applied and (known.applied.any_of(*rename.old) or known.applied.any_of(*rename.new)):
+        if known.state and any(known.state.keys.any_of(*name) for name in (rename.old, rename.new)):
             raise TableRefused("deletes of these tables came, and no row")
         return
     else:
@@ -106,10 +105,8 @@ def _move(rename: Rename, known: Known, check: Callable[[], None], since: Mappin
 
 def _keep_up(rename: Rename, known: Known) -> None:
     """Move the checkpoint's state of a table."""
-    if known.applied:
-        known.applied.move(rename.old, rename.new)
-    if known.proofs:
-        known.proofs.move(rename.old, rename.new)
+    if known.state:
+        known.state.move(rename.old, rename.new)
 
 
 def _is_spelled_otherwise(table: TargetTable) -> bool:
@@ -125,10 +122,10 @@ def _check_age(rename: Rename, known: Known, old: TargetTable, state: TableState
     if has_several_sources(state.notes):
         raise TableRefused("several tables become this one")
     newer = TableRefused("newer rows of another table of the old name, or the new one, came already")
-    if applied := known.applied:
-        if applied.any_of(*rename.new):
+    if mine := known.state:
+        if mine.keys.any_of(*rename.new):
             raise newer
-        if applied.of(*rename.old, T.StructType()).newest >= rename.commit_ts:
+        if mine.keys.of(*rename.old, T.StructType()).newest >= rename.commit_ts:
             raise newer
     if waiting_since(old, state) is not None:
         return  # no row
@@ -137,10 +134,10 @@ def _check_age(rename: Rename, known: Known, old: TargetTable, state: TableState
         if not old.read().where(" OR ".join(f"{name} >= {rename.commit_ts}L" for name in ages)).isEmpty():
             raise newer
         return
-    if not (applied and known.proofs and known.proofs.follows(*rename.old, old)):
+    if not (mine and mine.proofs.follows(*rename.old, old)):
         cause = "nothing tells whether its rows are older: replicate with one --checkpoint, or with --metadata"
         raise TableRefused(f"{cause} {COMMIT_TS}")
-    if not applied.of(*rename.old, T.StructType()).remembers_since(rename.commit_ts):
+    if not mine.keys.of(*rename.old, T.StructType()).remembers_since(rename.commit_ts):
         raise TableRefused("it is so old that nothing tells any more which rows are older")
 
 

@@ -6,6 +6,7 @@ from tidecast.replica.state._commit_notes import noted_in_commits
 from tidecast.replica.state._journal import Journaled, journaled, write_journal
 from tidecast.replica.state._ledger import AppliedBatch, check_applied, place_of, read_ledger, write_ledger
 from tidecast.replica.state._proof import Proof, Proofs, RowSum, column_hash, measured, row_hash, row_sum
+from tidecast.replica.state._state import State
 
 __all__ = [
     "SAME_ROW",
@@ -17,6 +18,7 @@ __all__ = [
     "Proof",
     "Proofs",
     "RowSum",
+    "State",
     "TableKeys",
     "as_sent_again",
     "at_places",
