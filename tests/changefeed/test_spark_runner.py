@@ -189,6 +189,19 @@ def test_a_changefeed_begins_after_its_start_and_ends_with_its_target(place: Pla
     assert place.commits() == [23, 24, 40, 41]
 
 
+def test_files_can_be_read_where_a_filter_keeps_statements_back(place: Place, spark: SparkSession) -> None:
+    rules = '[filter]\nevent-filters = [{matcher = ["*.*"], ignore-event = ["all ddl"]}]\n'
+    sink = f"file://{place.base}/files/t?protocol=csv"
+    (place.base / "rules.toml").write_text(rules)
+    config = load_config(sink, place.base / "rules.toml")
+    place.source.grow([*FIRST, *SECOND, watermark(50)])
+    place.runner.step(Job("feed", config, 1, 0, place.base / "feed"))
+    tables = str(place.base / "tables")
+    tidecast.replicate(sink, tables, tz="UTC", spark=spark)
+    there = spark.read.format("delta").load(f"{tables}/d/t").collect()
+    assert {row["id"]: row["must"] for row in there} == {**dict.fromkeys(range(5), 0), **{10 + n: n for n in range(5)}}
+
+
 def test_what_schema_changes_said_is_known_after_a_restart(place: Place) -> None:
     job = place.job("protocol=debezium&debezium-disable-schema=true")
     create = "CREATE TABLE `d`.`t` (`id` INT AUTO_INCREMENT PRIMARY KEY COMMENT 'counts')"

@@ -54,8 +54,8 @@ class SinkCodec(Codec):
         return [self._file(schema, ddl.commit_ts, ddl.sql, ddl_action(ddl.sql).number)]
 
     def bootstrap(self, schema: TableSchema) -> Message | None:
-        """Return the schema file of a table version, None for one that a statement has told."""
-        return None if schema.key in self._made else self._file(schema, self._version(schema), "", 0)
+        """Return the schema file of a table version; it takes the place of none that is there."""
+        return self._file(schema, self._version(schema), "", 0)
 
     @property
     def watermark(self) -> Callable[[int], Message] | None:

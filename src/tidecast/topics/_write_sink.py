@@ -119,13 +119,14 @@ class StorageSinkWriter:
             remove_tree(staging, ignore_errors=True)
 
     def _whole_files(self, frame: DataFrame) -> Mapping[str, bytes]:
-        """Return the files that messages are, by path; of `metadata` the one with the highest checkpoint-ts."""
+        """Return the files that messages are, by path.
+
+        Of `metadata` that is the one with the highest checkpoint-ts, of a schema file the one with a statement.
+        """
         newest = F.get_json_object(F.col("value").cast("string"), "$.checkpoint-ts").cast("bigint")
-        once = frame.groupBy("key").agg(F.max_by("value", newest).alias("newest"), F.first("value").alias("first"))
-        return {
-            bytes(row["key"]).removeprefix(_FILE).decode(): bytes(row["newest"] or row["first"])
-            for row in once.collect()
-        }
+        order = F.struct(newest, F.octet_length("value"))
+        once = frame.groupBy("key").agg(F.max_by("value", order).alias("value"))
+        return {bytes(row["key"]).removeprefix(_FILE).decode(): bytes(row["value"]) for row in once.collect()}
 
     def _stage(self, placed: DataFrame, ranges: list[tuple[str, int, int]], staging: AnyPath) -> None:
         """Write the rows of each range to a folder of its own, and in it each file to one."""
