@@ -40,13 +40,22 @@ class Place:
         self.runner = SparkRunner(self._spark, self.source.uri, self.base / "look", zone="UTC")
         return self.runner
 
-    def job(self, parameters: str, start_ts: int = 1, target_ts: int = 0, rules: str | None = None) -> Job:
-        sink = f"file://{self.base}/out/t?{parameters}&format=jsonl&partition-num=1"
+    def job(
+        self,
+        parameters: str,
+        start_ts: int = 1,
+        target_ts: int = 0,
+        rules: str | None = None,
+        out: str = "out",
+        revision: int = 0,
+    ) -> Job:
+        topic = "" if "csv" in parameters else "&format=jsonl&partition-num=1"
+        sink = f"file://{self.base}/{out}/t?{parameters}{topic}"
         file = self.base / "rules.toml" if rules else None
         if file:
             file.write_text(rules or "")
         config = load_config(sink, file, f"file://{self.base}/registry" if "avro" in parameters else None)
-        return Job("feed", config, start_ts, target_ts, self.base / "feed")
+        return Job("feed", config, start_ts, target_ts, self.base / "feed", revision)
 
     def published(self) -> list[dict[str, Any]]:
         records = [r for part in (self.base / "out").glob("*/*.jsonl.gz") for r in lines(part)]
@@ -187,6 +196,48 @@ def test_a_changefeed_begins_after_its_start_and_ends_with_its_target(place: Pla
     moved = place.runner.step(place.job("protocol=simple", start_ts=22, target_ts=41))
     assert moved.checkpoint_ts == 41
     assert place.commits() == [23, 24, 40, 41]
+
+
+UPDATES = {
+    "a topic without what its readers were told": ("simple", "simple"),
+    "files without schema files": ("csv", "csv"),
+    "files behind another protocol": ("debezium&enable-tidb-extension=true", "csv"),
+    "another protocol behind files": ("csv", "debezium&enable-tidb-extension=true"),
+}
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_another_sink_gets_all_above_the_checkpoint(name: str, place: Place, spark: SparkSession) -> None:
+    """That is more than what comes from then on, and readers can read it."""
+    before, after = (f"protocol={protocol}" for protocol in UPDATES[name])
+    place.source.grow([*FIRST, watermark(22)])
+    place.source.grow([row(26, 9, id=8), row(27, 9, id=9)])
+    assert place.runner.step(place.job(before)).checkpoint_ts == 22
+    place.source.grow([row(28, 9, id=10), watermark(30)])
+    job = place.job(after, out="other", revision=1)
+    assert place.restarted().step(job).checkpoint_ts == 30
+    assert place.runner.step(job).messages.total() == 0
+    tables = str(place.base / "tables")
+    tidecast.replicate(f"file://{place.base}/other/t?{after}", tables, tz="UTC", spark=spark)
+    there = spark.read.format("delta").load(f"{tables}/d/t").collect()
+    assert {row["id"] for row in there} == {3, 4, 8, 9, 10}
+
+
+def test_a_later_target_loses_nothing_that_was_read_before(place: Place) -> None:
+    place.source.grow([*FIRST, watermark(28)])
+    assert place.runner.step(place.job("protocol=simple", target_ts=21)).checkpoint_ts == 21
+    place.source.grow([row(30, 9, id=9), watermark(31)])
+    assert place.runner.step(place.job("protocol=simple", target_ts=30, revision=1)).checkpoint_ts == 30
+    assert place.commits() == [20, 21, 22, 23, 24, 30]
+
+
+def test_an_update_leaves_out_no_row_that_comes_late(place: Place) -> None:
+    """Without watermarks the checkpoint does not tell that all up to it has come."""
+    place.source.grow(FIRST)
+    assert place.runner.step(place.job("protocol=simple", start_ts=12)).checkpoint_ts == 24
+    place.source.deliver([(1, row(11, 9, id=8)), (1, row(15, 9, id=9))])
+    place.runner.step(place.job("protocol=simple", start_ts=12, revision=1))
+    assert sorted(place.commits()) == [15, *2 * [20], *2 * [21], *2 * [22], *2 * [23], *2 * [24]]
 
 
 def test_files_can_be_read_where_a_filter_keeps_statements_back(place: Place, spark: SparkSession) -> None:

@@ -186,7 +186,7 @@ def test_pause_resume_and_remove(client: Client, feeds: Changefeeds, runner: Mem
     assert (gone.status, gone.text) == (200, "null")
 
 
-def test_update_takes_what_it_names_and_defaults_for_the_rest(client: Client) -> None:
+def test_update_takes_what_it_names_and_defaults_for_the_rest(client: Client, feeds: Changefeeds) -> None:
     before = created(client, replica_config={"filter": {"rules": ["a.*"]}, "mounter": {"worker_num": 5}})
     client("POST", f"{FEEDS}/up/pause")
     path = f"{FEEDS}/up?keyspace=default"
@@ -200,6 +200,8 @@ def test_update_takes_what_it_names_and_defaults_for_the_rest(client: Client) ->
     want = default_replica_config() | {"case_sensitive": True, "sink": {"protocol": "simple"}}
     assert json.dumps(new["config"]) == json.dumps(want)
     assert new["target_ts"] == 2**62
+    client("PUT", path, {"target_ts": 2**62})  # changes nothing
+    assert feeds.get("up").feed.revision == 3
 
 
 def test_secrets_are_shown_to_nobody_and_survive_an_update(client: Client, feeds: Changefeeds) -> None:

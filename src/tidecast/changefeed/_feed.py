@@ -59,6 +59,7 @@ class Feed:
 
     `config` is the replica config (see `checked_replica_config`); it and `sink_uri` hold secrets. `since` is when the
     present streak of `retries` errors began. `versions` has the newest schema version of each table that was published.
+    `revision` counts its updates.
     """
 
     id: str
@@ -73,6 +74,7 @@ class Feed:
     since: dt.datetime | None = None
     retries: int = 0
     versions: Mapping[str, int] = field(default_factory=dict)
+    revision: int = 0
 
 
 class FeedFolder:

@@ -171,8 +171,9 @@ class Changefeeds:
             live = self._feeds.find(feed_id)
             if live.feed is not feed:
                 raise _refused_update("it was changed by another request meanwhile")
-            live.job = None
-            self._feeds.save(live, changed)
+            if changed != feed:
+                live.job = None
+                self._feeds.save(live, replace(changed, revision=feed.revision + 1))
             return self._feeds.snapshot(live)
 
     def pause(self, feed_id: str) -> None:

@@ -90,7 +90,8 @@ class LiveFeeds:
         if live.job is None:
             feed = live.feed
             config = self._configured(feed)
-            live.job = Job(feed.id, config, feed.start_ts, feed.target_ts, self.folder.of(feed.id))
+            folder = self.folder.of(feed.id)
+            live.job = Job(feed.id, config, feed.start_ts, feed.target_ts, folder, feed.revision)
         return live.job
 
     def snapshot(self, live: LiveFeed) -> Snapshot:

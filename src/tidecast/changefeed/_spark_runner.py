@@ -22,7 +22,7 @@ from tidecast.model import TableSchema, compose, with_commit_ts
 from tidecast.protocols import protocol_named
 from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publishable, publish
 from tidecast.registry import Registry, open_registry
-from tidecast.sources import TopicStream, filter_commit_ts, source_errors
+from tidecast.sources import Progress, TopicStream, filter_commit_ts, source_errors
 from tidecast.storage import AnyPath, StateFile, remove_tree
 
 _STATE, _SOURCE = "checkpoint.json", "source"
@@ -35,7 +35,7 @@ class _Checkpoint:
 
     It publishes what is later than `from_ts`. `highest` is the highest commit-ts by partition, for a source without
     watermarks; `table_topics` are its tables: database, name, topic; `bootstraps` is what is known of repeated schemas,
-    and `codec` what the protocol's writer has learned from schema changes.
+    and `codec` what the writer of `protocol` has learned from schema changes. `revision` is that of the changefeed.
     """
 
     checkpoint_ts: int
@@ -44,6 +44,8 @@ class _Checkpoint:
     table_topics: list[tuple[str, str, str]] = field(default_factory=list)
     bootstraps: str = "[]"
     codec: str = ""
+    protocol: str = ""
+    revision: int = 0
 
 
 _CHECKPOINT = TypeAdapter(_Checkpoint)
@@ -130,13 +132,15 @@ class SparkRunner:
             self._stream(job.id, job.folder).restart()
         except TerminalError:  # its state is damaged, or of another source
             remove_tree(job.folder / _SOURCE, ignore_errors=True)
-        state = _Checkpoint(checkpoint_ts, checkpoint_ts, bootstraps=before.bootstraps, codec=before.codec)
-        self._save(job, state)
+        self._save(job, _begun_anew(before, checkpoint_ts))
 
     def step(self, job: Job) -> StepResult:
         """Publish what the source holds beyond the checkpoint, and save the new checkpoint."""
-        state = self._checkpoint(job)
-        stream = self._stream(job.id, job.folder)
+        stream, state = self._stream(job.id, job.folder), self._checkpoint(job)
+        if state.revision != job.revision:
+            with source_errors(self._source):
+                stream.check()
+            state = self._updated(job, state, stream)
         bootstraps = bootstraps_of(job.config, state.bootstraps.encode())
         with source_errors(self._source):
             registry = _registry_of(job.config)
@@ -148,7 +152,7 @@ class SparkRunner:
                 return StepResult(state.checkpoint_ts, caught_up=not waiting, rows_waiting=waiting)
             with batch.events as held:
                 read = with_commit_ts(held, state.highest)
-                tells, highest = bool(batch.progress.watermarks) or stream.will_tell_watermarks, dict[str, int]()
+                tells, highest = _tells(batch.progress, stream), dict[str, int]()
                 if tells and state.checkpoint_ts > state.from_ts and not job.target_ts:
                     events = read  # all that comes now is within the bounds: no need to look at it
                 else:
@@ -172,7 +176,12 @@ class SparkRunner:
             reached = min(reached, job.target_ts) if job.target_ts else reached
             table_topics = [(*table, topic) for table, topic in sorted(done.table_topics.items())]
             after = replace(
-                state, checkpoint_ts=reached, highest=known, table_topics=table_topics, codec=done.codec.decode()
+                state,
+                checkpoint_ts=reached,
+                highest=known,
+                table_topics=table_topics,
+                codec=done.codec.decode(),
+                protocol=job.config.protocol,
             )
             if reached > max(state.checkpoint_ts, done.watermark or 0):
                 # Where nothing tells that a transaction is over, the next batch may have more of the last one.
@@ -189,6 +198,23 @@ class SparkRunner:
             caught_up=not (batch.more or batch.progress.rows_waiting),
             rows_waiting=batch.progress.rows_waiting,
         )
+
+    def _updated(self, job: Job, state: _Checkpoint, stream: TopicStream) -> _Checkpoint:
+        """Let an updated changefeed read its source anew, as its sink may have nothing above the checkpoint."""
+        # Where nothing tells that all up to the checkpoint has come, older rows may be yet to be read.
+        from_ts = state.checkpoint_ts if _tells(stream.progress, stream) else state.from_ts
+        stream.restart()
+        bootstraps = bootstraps_of(job.config, state.bootstraps.encode())
+        bootstraps.forget_readers()
+        state = replace(
+            _begun_anew(state, from_ts),
+            checkpoint_ts=state.checkpoint_ts,
+            bootstraps=bootstraps.state().decode(),
+            codec=state.codec if state.protocol == job.config.protocol else "",
+            revision=job.revision,
+        )
+        self._save(job, state)
+        return state
 
     def forget(self, job_id: str) -> None:
         """Drop what is kept in memory of a changefeed."""
@@ -239,6 +265,16 @@ class SparkRunner:
 
     def _save(self, job: Job, state: _Checkpoint) -> None:
         self._state(job).write(_CHECKPOINT.dump_json(state))
+
+
+def _begun_anew(state: _Checkpoint, from_ts: int) -> _Checkpoint:
+    """Return the state of a changefeed that publishes what is later than a commit-ts, from its source's start."""
+    return replace(state, checkpoint_ts=from_ts, from_ts=from_ts, highest={}, table_topics=[])
+
+
+def _tells(progress: Progress, stream: TopicStream) -> bool:
+    """Tell whether a source tells watermarks."""
+    return bool(progress.watermarks) or stream.will_tell_watermarks
 
 
 def _registry_of(config: ChangefeedConfig) -> Registry | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter
 
@@ -18,8 +18,8 @@ _VERSIONS = 20
 class _TableState:
     """A table: its newest schema, the topic of its first row, when it was repeated last, and its rows since then.
 
-    `versions` are the last ones that its readers were told, by schemas that were repeated or by schema changes. `named`
-    is the table's name in messages.
+    `versions` are the last ones that its readers were told, by schemas that were repeated or by schema changes;
+    `highest` is the highest number that other readers were told. `named` is the table's name in messages.
     """
 
     schema: TableSchema
@@ -29,6 +29,7 @@ class _TableState:
     rows: int = 0
     versions: list[int] = field(default_factory=list)
     named: str = ""
+    highest: int = 0
 
 
 _STATE = TypeAdapter(list[_TableState])
@@ -66,6 +67,12 @@ class Bootstraps:
         """Return what is known as JSON, to be given to the next run."""
         return _STATE.dump_json(list(self._tables.values()))
 
+    def forget_readers(self) -> None:
+        """Take note that others read from now on, who were told nothing; the numbers of versions stay."""
+        for key, table in self._tables.items():
+            highest = self.highest(table.schema)
+            self._tables[key] = replace(table, topic="", row_ms=0, rows=0, versions=[], highest=highest)
+
     def due(self, now_ms: int | None = None) -> list[tuple[TableSchema, str]]:
         """Return schema and topic of the tables whose time has come, but for those that are quiet."""
         now = _now(now_ms)
@@ -94,7 +101,7 @@ class Bootstraps:
     def highest(self, schema: TableSchema) -> int:
         """Return the highest number that a version of the table had, 0 for none."""
         table = self._tables.get(table_key(schema))
-        return max([table.schema.version, *table.versions]) if table else 0
+        return max([table.schema.version, table.highest, *table.versions]) if table else 0
 
     def newest(self) -> Mapping[tuple[str, str], int]:
         """Return the version of the newest schema of each table, by database and name."""
@@ -131,7 +138,9 @@ class Bootstraps:
 
     def _known(self, schema: TableSchema, topic: str, now: int) -> _TableState:
         made = _TableState(schema, topic, now, now, named=self._name(schema))
-        return self._tables.setdefault(table_key(schema), made)
+        table = self._tables.setdefault(table_key(schema), made)
+        table.topic = table.topic or topic
+        return table
 
 
 def is_same(one: TableSchema, other: TableSchema) -> bool:

@@ -273,6 +273,10 @@ class TopicStream:
         if before and before != batch.progress.waiting:
             remove_tree(self._folder / before, ignore_errors=True)
 
+    def check(self) -> None:
+        """Raise SourceChanged where the topic no longer holds what follows the last commit."""
+        self._topics.end_offsets(self._progress.offsets)
+
     def restart(self) -> None:
         """Read from the beginning again; what has been shown of schemas stays known, as it may be gone from there."""
         before = self._progress.waiting
