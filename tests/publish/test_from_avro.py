@@ -87,6 +87,17 @@ def test_rows_without_any_commit_ts_keep_their_order(topic: AvroTopic, spark: Sp
     assert [warning.partition(",")[0] for warning in done.warnings] == ["6 rows have no commit-ts"]
 
 
+def test_deletes_keep_the_commit_ts_that_they_have(topic: AvroTopic, spark: SparkSession, tmp_path: Path) -> None:
+    topic.put(1, 2, ts=T0, id=1, a=10)
+    topic.put(1, 2, ts=T0, id=2, a=20)
+    topic.delete(1, ts=T0 + 5, id=1)
+    topic.delete(1, id=2)
+    topic.delete(1, ts=T0 + 9, id=3)
+    _, _, messages = published(topic, spark, tmp_path, "simple")
+    deletes = {message["old"]["id"]: message["commitTs"] for message in messages if message["type"] == "DELETE"}
+    assert deletes == {"1": T0 + 5 << 18, "2": T0 + 5 << 18, "3": T0 + 9 << 18}
+
+
 def test_a_delete_alone_has_the_next_commit_ts_of_its_partition(
     topic: AvroTopic, spark: SparkSession, tmp_path: Path
 ) -> None:

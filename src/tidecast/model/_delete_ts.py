@@ -38,7 +38,8 @@ def with_commit_ts(events: Events, before: Mapping[str, int] | None = None) -> E
         # A message may be there twice, and files name no partition.
         times = surrounded.groupBy(F.struct(*_PLACE).alias("place")).agg(F.max(F.coalesce("told", last)).alias("told"))
         joined = table.frame.join(times, F.struct(*_PLACE).eqNullSafe(F.col("place")), "left")
-        columns = [F.col("told").alias(name) if name == "commit_ts" else F.col(name) for name in table.frame.columns]
+        found = F.coalesce("commit_ts", "told").alias("commit_ts")
+        columns = [found if name == "commit_ts" else F.col(name) for name in table.frame.columns]
         return replace(table, source=joined.select(*columns))
 
     return replace(events, tables=tuple(map(timed, events.tables)))
