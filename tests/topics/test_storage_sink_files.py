@@ -171,6 +171,21 @@ def test_a_file_beyond_its_index_is_taken_once_the_checkpoint_ts_is_later(folder
     assert [Path(file).name[-5] for file in files_between(folder, done, later)] == ["2"]
 
 
+@pytest.mark.parametrize("half", ["", "CDC0000"])
+def test_an_index_that_is_half_written_lets_the_checkpoint_ts_wait(folder: StorageSinkFolder, half: str) -> None:
+    folder.rows(1, "t", 1, _ROW)
+    folder.checkpoint(3)
+    before = source(folder).end_offsets()
+    index = folder.rows(1, "t", 2, _ROW).parent / "meta" / "CDC.index"
+    whole = index.read_text()
+    index.write_text(half)
+    folder.checkpoint(5)
+    assert source(folder).end_offsets(before) == before
+    index.write_text(whole)
+    assert files(folder, before) == [f"shop/t/{tso(1)}/{DAY}/CDC{2:020}.csv"]
+    assert source(folder).end_offsets(before).ends["metadata"] == tso(5)
+
+
 def test_a_file_that_waits_is_found_behind_a_newer_version(folder: StorageSinkFolder) -> None:
     folder.rows(1, "t", 1, _ROW)
     late = folder.rows(1, "t", 2, _ROW, indexed=False)

@@ -25,6 +25,7 @@ from tidecast.topics._sink_layout import (
 
 _AT_ONCE = 16
 """How many questions a storage is asked at the same time."""
+_UNTOLD = -1
 _ONE_BY_ONE = 32
 """Up to how many files of a folder are looked at one by one; more are listed."""
 
@@ -69,7 +70,7 @@ class Found:
     """The files that are there to be read. `checkpoint_ts` is None where nothing tells it.
 
     `last` has the newest whole file of each writer; `unnamed` the writers whose index names an earlier one, and which.
-    `held` are data files that may be written yet: no index names them.
+    `held` are data files that may be written yet, as no index names them, and indexes that name none.
     """
 
     checkpoint_ts: int | None
@@ -188,6 +189,9 @@ class _Walk:
         for one in there:
             if is_version(one.name, path) and int(one.name) >= self.versions.get(path, 0):
                 for file in self._data(path, int(one.name), ()):
+                    if file.index == _UNTOLD:
+                        held.append(file.path)
+                        continue
                     newest, waits = self._complete(file)
                     whole += [newest] if newest.index else []
                     held += waits
@@ -196,7 +200,10 @@ class _Walk:
         return schema_files, whole, held, unnamed
 
     def _data(self, table: str, version: int, parts: tuple[str, ...]) -> Iterator[DataFile]:
-        """Yield for each writer in a folder, and in those in it, the file that its index names."""
+        """Yield for each writer in a folder, and in those in it, the file that its index names.
+
+        Of an index that names none, as it is being written, that is the index itself, with the number `_UNTOLD`.
+        """
         here = Writer(table, version, parts)
         folder = below(self.root, here.folder)
         leaf = here.dated or here.folder in self.folders
@@ -207,8 +214,8 @@ class _Walk:
         named = [one for one in entries(folder / META) if index_prefix(one.name)] if leaf or _has_meta(listed) else []
         for one in named:
             name = one.path.read_text(encoding="utf-8").strip().rpartition("/")[2]
-            if told := data_file(name):
-                yield DataFile(replace(here, prefix=told[0]), told[1], name)
+            told = data_file(name)
+            yield DataFile(replace(here, prefix=told[0]), told[1], name) if told else DataFile(here, _UNTOLD, one.name)
         if not named:  # writers that have no index yet
             files = [one.name for one in listed or entries(folder)]
             first = {told[0]: name for name in sorted(files, reverse=True) if (told := data_file(name))}
