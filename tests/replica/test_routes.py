@@ -138,6 +138,20 @@ def test_a_shard_whose_columns_exchange_their_names_is_not_followed(
     assert replica.rows("id", "n", "m", table="shop/orders") == [(key, 1, 2) for key in (1, 15, 16, 2)]
 
 
+def test_a_shard_that_gets_another_key_keeps_out_no_later_version_of_another(
+    spark: SparkSession, tmp_path: Path, config: Path
+) -> None:
+    """What comes after it in its own shard is kept out, as rows may be missing."""
+    replica = SmallReplica(spark, tmp_path, config=config, checkpoint=str(tmp_path / "checkpoint"))
+    replica.topic.grow([shard(1, 1, ID, _N), shard(2, 2, ID, _N), order(1, 3, 1, id=1, n=1)])
+    replica.run()
+    replica.topic.grow([shard(1, 4, ID, _N, key="n", sql="ALTER TABLE orders"), order(1, 5, 4, id=5, n=5)])
+    replica.topic.grow([shard(2, 6, ID, _N, _M, sql=_ADD), order(2, 7, 6, id=7, n=7, m=7)])
+    replica.topic.grow([shard(1, 8, ID, _N, sql="ALTER TABLE orders"), order(1, 9, 8, id=9, n=9)])
+    assert replica.run().dead_letters == {"schema-change": 2}
+    assert replica.rows("id", "n", "m", table="shop/orders") == [(1, 1, 9), (7, 7, 7)]
+
+
 def test_a_shard_that_gives_a_column_the_name_of_an_ignored_one_is_not_followed(
     spark: SparkSession, tmp_path: Path, config: Path
 ) -> None:

@@ -260,6 +260,10 @@ class _Rules:
             return None
         return f"column {min(taken)} was renamed, and is another column now, in one of several tables"
 
+    def are_apart(self, one: TableSchema, other: TableSchema) -> bool:
+        """Tell whether two versions are of two of several source tables; some sources tell no numbers of tables."""
+        return self.several and 0 != one.table_id != other.table_id != 0
+
     def move(self, before: TableSchema, version: TableSchema) -> Move:
         """Return the columns that the next version renames, drops or keeps."""
         old, now = [c.name for c in before.columns], {c.name for c in version.columns}
@@ -314,7 +318,8 @@ def _line(
                 later += versions[n:]
                 break
             on_new_key = OnNewKey.NO_KEY
-        cause = next(iter(refused.values()), None) or rules.mixes(version)
+        cause = next((why for one, why in refused.items() if not rules.are_apart(one, version)), None)
+        cause = cause or rules.mixes(version)
         cause = cause or objection(shape, before, there, move, kept, on_new_key)
         if settled and not cause and rules.on_ddl.of(DdlKind.ALTER_COLUMN_TYPE) is OnDdl.IGNORE:
             cause = wider(following(shape, [move]), shape_of(there))
