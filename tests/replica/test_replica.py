@@ -1086,7 +1086,7 @@ def test_versions_that_a_table_remembers() -> None:
     dropped = schema_of(3, id=INT)
     assert reconcile([dropped], made.shape, memory).kept == ["a"]
     # Numbers of schemas tell no time: nobody knows whether this is the old one.
-    assert reconcile([dropped], made.shape, memory, has_commit_ts=False).kept == []
+    assert reconcile([dropped], made.shape, memory, versions_by_time=False).kept == []
 
 
 def test_columns_keep_the_default_that_they_came_with() -> None:
@@ -1102,13 +1102,13 @@ def test_columns_keep_the_default_that_they_came_with() -> None:
 def test_versions_whose_numbers_tell_no_time() -> None:
     """A registry gives the number that a schema got when it came first, to whichever topic."""
     old, new, newest = schema_of(8, id=INT), schema_of(5, id=INT, a=INT), schema_of(3, id=INT, a=INT, b=INT)
-    done = reconcile([old, new], None, has_commit_ts=False)
+    done = reconcile([old, new], None, versions_by_time=False)
     assert (list(done.shape.columns), done.refused) == (["id", "a"], {})
-    done = reconcile([new, newest], done.shape, done.memory, has_commit_ts=False)
+    done = reconcile([new, newest], done.shape, done.memory, versions_by_time=False)
     assert (list(done.shape.columns), done.refused) == (["id", "a", "b"], {})
-    assert reconcile([new, old], None, has_commit_ts=True).kept == ["a"]
+    assert reconcile([new, old], None, versions_by_time=True).kept == ["a"]
     # What may be an older version drops no column.
-    done = reconcile([new, replace(old, version=4)], None, has_commit_ts=False, on_ddl=DdlPolicy(OnDdl.EVOLVE))
+    done = reconcile([new, replace(old, version=4)], None, versions_by_time=False, on_ddl=DdlPolicy(OnDdl.EVOLVE))
     assert list(done.shape.columns) == ["id", "a"]
 
 

@@ -13,7 +13,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from debezium_avro import COMMIT_TS, Subject, envelope, key, optional, row
-from growing_topic import ID, Said, ddl, table, watermark
+from growing_topic import ID, GrowingTopic, Said, ddl, table, watermark
 from growing_topic import row as simple_row
 from pyspark.sql import SparkSession
 from servers import KafkaBroker, SchemaRegistry
@@ -175,6 +175,27 @@ def test_a_column_that_was_dropped_and_added_is_another_one(spark: SparkSession,
     tidecast.replicate(written, to, schema_registry=registry, tz="UTC", spark=spark, ddl="try_evolve")
     rows = spark.read.format("delta").load(f"{to}/d/t").select("id", "b", "a").collect()
     assert sorted(map(tuple, rows)) == [(1, 2, None), (2, 8, 7)]
+
+
+@pytest.mark.parametrize("sink", ["avro&avro-include-before-value=true", "debezium-avro"])
+@pytest.mark.parametrize("first", [2, 3])
+def test_a_schema_that_returns_loses_no_values(first: int, sink: str, spark: SparkSession, tmp_path: Path) -> None:
+    """A column that was dropped has come again, and no schema change tells so: it stays in the table."""
+    a, b = ({**ID, "name": name, "nullable": True} for name in "ab")
+    versions = {COMMIT_TS: (ID, a, b), COMMIT_TS + 10: (ID, a), COMMIT_TS + 20: (ID, a, b)}
+    source = GrowingTopic(tmp_path / "source")
+    registry, to = f"file://{tmp_path}/schemas", str(tmp_path / "tables")
+    written = f"file://{tmp_path}/written?protocol={sink}&enable-tidb-extension=true"
+    options: Any = {"schema_registry": registry, "spark": spark}
+    for n, (since, columns) in enumerate(versions.items(), 1):
+        source.grow([ddl("ALTER TABLE `d`.`t`", since, table(since, *columns))])
+        values: Any = {column["name"]: n for column in columns}
+        source.grow([simple_row(since + 1, since, **values)])
+        if n in (first, len(versions)):
+            tidecast.convert(source.uri, written, **options)
+            tidecast.replicate(written, to, ddl="try_evolve", checkpoint=str(tmp_path / "checkpoint"), **options)
+    rows = spark.read.format("delta").load(f"{to}/d/t").select("id", "a", "b").collect()
+    assert sorted(map(tuple, rows)) == [(1, 1, 1), (2, 2, None), (3, 3, 3)]
 
 
 @pytest.mark.kafka

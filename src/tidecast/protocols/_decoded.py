@@ -295,6 +295,11 @@ class Reader(Protocol):
     history: SchemaHistory | None = None
 
     @property
+    def versions_by_time(self) -> bool:
+        """Whether table versions are numbered by the commit-ts of rows, so that a schema that returns is a new one."""
+        return True
+
+    @property
     def decoder(self) -> Decoder:
         """The decoder with all that is known of schemas."""
 

@@ -124,7 +124,7 @@ class Planner:
             place,
             part.changes,
             part.ddl,
-            Rules(options.contents, self.settled.events.has_commit_ts, options.policy, options.on_ddl, run.batch),
+            Rules(options.contents, self.settled.events.versions_by_time, options.policy, options.on_ddl, run.batch),
             origin=self.settled.ready.origin(name, renaming.former(name)),
             truncated=lambda there, waits: self._truncated(part, place, there, waits=waits),
             told=part.told,

@@ -121,7 +121,7 @@ def read_database(spark: SparkSession, database: Database) -> Events:
         described = server.described()
         tables = tuple(server.changes(schema, rows) for schema, rows in described)
     nothing = spark.createDataFrame([], RECORD).selectExpr("*", "'' AS reason", "'' AS detail")
-    return Events(tables, nothing, position="commit_ts", has_commit_ts=True)
+    return Events(tables, nothing, position="commit_ts", has_commit_ts=True, versions_by_time=True)
 
 
 @contextmanager

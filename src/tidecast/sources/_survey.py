@@ -159,6 +159,7 @@ class Messages:
             ordered=self._records.ordered,
             position=position,
             has_commit_ts=timed,
+            versions_by_time=timed and reader.versions_by_time,
             checksums=any(version.checksums or row["checksums"] for version, row in versions),
             history=reader.history,
             rows=Rereading(frame, reading),

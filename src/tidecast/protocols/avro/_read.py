@@ -42,6 +42,11 @@ class AvroReader(RegistryReader):
         self.head = None if timed else (framing.magic, framing.length)
 
     @property
+    def versions_by_time(self) -> bool:
+        """See `Reader.versions_by_time`: a schema that returns has its old number in the registry."""
+        return False
+
+    @property
     def decoder(self) -> AvroDecoder:
         """See `Reader.decoder`."""
         return AvroDecoder(self._registry.framing, self._schemas, self._zone)

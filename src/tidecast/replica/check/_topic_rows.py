@@ -86,7 +86,7 @@ class TopicTables:
             place,
             changes[name],
             schema_changes,
-            Rules(contents, timed, policy, self.on_ddl),
+            Rules(contents, self.events.versions_by_time, policy, self.on_ddl),
             origin=self._ready.origins[name],
             truncated=lambda *_: truncations(removing, NEVER, contents, present=False),
         )

@@ -57,15 +57,15 @@ class AppliedVersions:
     moves: tuple[Move, ...] = field(default_factory=tuple)
     told: tuple[Shown, ...] = field(default_factory=tuple)
 
-    def knows(self, version: TableSchema, *, has_commit_ts: bool) -> bool:
-        """Tell whether the table has taken this version. `has_commit_ts`: versions are numbered by time.
+    def knows(self, version: TableSchema, *, versions_by_time: bool) -> bool:
+        """Tell whether the table has taken this version. `versions_by_time`: versions are numbered by time.
 
         Then one that is younger than all of them is another one, although it may look as an old one did.
         """
         if self.newest is None:
             return False
         looks = fingerprint(version)
-        if has_commit_ts and version.version > self.newest.version:
+        if versions_by_time and version.version > self.newest.version:
             return looks == fingerprint(self.newest)
         return looks in self.known
 

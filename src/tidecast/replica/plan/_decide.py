@@ -205,7 +205,7 @@ class _Decision:
             return [*latest, *telling] if len(self._sources) > 1 else telling[-1:]
         # A group of deletes may show nothing of its table but the key; it is no version of its own.
         of_rows = [(change.schema, shows_rows(change, contents)) for change in self._fit]
-        knows = partial(self._memory.knows, has_commit_ts=self.rules.has_commit_ts)
+        knows = partial(self._memory.knows, versions_by_time=self.rules.versions_by_time)
         versions = [version for version, shows in of_rows if shows or knows(version)]
         # A table may have been dropped and re-created before its first row; that concerns no row.
         known = [newest.version] if newest and self.facts.present else []
@@ -242,7 +242,7 @@ class _Decision:
             keyless = present.key is None and self._changes
             shape = replace(present, key=self._schema.handle_key) if keyless else present
             return Evolution(shape, memory=self._memory, moved=present)
-        alone = rules.has_commit_ts and len(self._sources) < 2
+        alone = rules.versions_by_time and len(self._sources) < 2
         # TRUNCATE and RENAME TABLE may come with the version that a change of columns made.
         columns_told = [change for change in self.ddl if kind_of(change) is None]
         renamed = {one.schema.version: dict(one.former) for one in self._told}
@@ -251,7 +251,7 @@ class _Decision:
             self._versions,
             None if facts.waits else present,
             self._memory,
-            has_commit_ts=rules.has_commit_ts,
+            versions_by_time=rules.versions_by_time,
             renamed=renamed,
             on_ddl=rules.on_ddl,
             on_new_key=self._on_new_key,
@@ -263,7 +263,7 @@ class _Decision:
             if cause is not None:
                 refused = dict.fromkeys(self._versions, cause)
                 found = Evolution(present, refused=refused, memory=self._memory, moved=present)
-        if rules.has_commit_ts and (newest := found.memory.newest):
+        if rules.versions_by_time and (newest := found.memory.newest):
             # Of several source tables, one's refused version would keep out later ones of the others. That has to be
             # only where its rows look as if they fitted.
             kept = found.shape.columns if rules.on_ddl.ignores_columns else ()

@@ -40,7 +40,7 @@ def reconcile(
     present: Shape | None,
     memory: AppliedVersions = _NOTHING,
     *,
-    has_commit_ts: bool = True,
+    versions_by_time: bool = True,
     renamed: Mapping[int, Mapping[str, str]] = _NEVER,
     on_ddl: DdlPolicy = _LENIENT,
     on_new_key: OnNewKey = OnNewKey.REFUSE,
@@ -52,7 +52,7 @@ def reconcile(
     `versions`, in the order in which they came, may hold versions without rows: schema changes tell them, and only they
     show when a column was first there. `present` is the table as it lies there, None where there is none, and `memory`
     what it remembers. A version that it knows, or that lacks columns which come later in the batch, is an older one, so
-    that a topic may be applied again from its start. `has_commit_ts` tells that versions are numbered by time; else
+    that a topic may be applied again from its start. `versions_by_time` tells that versions are numbered by time; else
     they are so mostly, and the order in which they came counts where it fits better. `renamed` has the columns that
     statements rename, by the number of the version that they make, see `Statement.former_names`. `earlier` are versions
     of a new table from before its first row, whose rows may come late: the table needs no room for them. `several`
@@ -61,7 +61,7 @@ def reconcile(
     # A version may come with its columns' ids and without them: it is the same, and renames nothing once more.
     alike = dict[tuple[int, str], TableSchema]()
     same = {v: alike.setdefault((v.version, fingerprint(v)), v) for v in versions}
-    rules = _Rules(on_ddl, renamed if has_commit_ts else _NEVER, has_commit_ts, on_new_key, several)
+    rules = _Rules(on_ddl, renamed if versions_by_time else _NEVER, versions_by_time, on_new_key, several)
     found = _reconciled(list(alike.values()), present, memory, rules, renamed, earlier)
     return replace(found, refused={v: found.refused[one] for v, one in same.items() if one in found.refused})
 
@@ -74,16 +74,16 @@ def _reconciled(
     renamed: Mapping[int, Mapping[str, str]],
     earlier: Sequence[TableSchema],
 ) -> Evolution:
-    on_ddl, has_commit_ts, on_new_key = rules.on_ddl, rules.sure, rules.on_new_key
+    on_ddl, versions_by_time, on_new_key = rules.on_ddl, rules.sure, rules.on_new_key
     if on_ddl.ignores_columns:
         return _unevolved(given, present, memory, rules, renamed)
-    fresh = _fresh(given, memory, has_commit_ts=has_commit_ts)
+    fresh = _fresh(given, memory, versions_by_time=versions_by_time)
     lost = {v: cause for v in fresh if (cause := _renamed_since(v, memory, rules))}
     fresh = [v for v in fresh if v not in lost]
     last = [memory.newest] if memory.newest else []
     numbered = sorted([*last, *fresh], key=lambda v: v.version)
     after = numbered[numbered.index(last[0]) :] if last else numbered
-    orders = (numbered, after if has_commit_ts else [*last, *fresh])
+    orders = (numbered, after if versions_by_time else [*last, *fresh])
     lines = [_line(order, present, memory, rules, alone=fresh == given) for order in orders]
     line = max(lines, key=lambda one: (set(last) <= set(one.accepted), len(one.accepted), -len(one.moves)))
     refused = lost | {v: line.refused.get(v, _TOO_OLD) for v in fresh if v not in (*line.accepted, *line.later)}
@@ -139,13 +139,13 @@ def _taken(former: Mapping[str, str], kept: Iterable[str]) -> Set[str]:
     return {name.lower() for name in kept} & set(former)
 
 
-def _fresh(given: Sequence[TableSchema], memory: AppliedVersions, *, has_commit_ts: bool) -> list[TableSchema]:
+def _fresh(given: Sequence[TableSchema], memory: AppliedVersions, *, versions_by_time: bool) -> list[TableSchema]:
     """Return the versions that a table has not taken.
 
     One that looks like the newest is it once more, from another message, unless another version lies between them.
     """
-    unknown = [v for v in given if not memory.knows(v, has_commit_ts=has_commit_ts)]
-    if memory.newest is None or not has_commit_ts:
+    unknown = [v for v in given if not memory.knows(v, versions_by_time=versions_by_time)]
+    if memory.newest is None or not versions_by_time:
         return unknown
     next_one = min((v.version for v in unknown if v.version > memory.newest.version), default=None)
     return [v for v in given if v in unknown or (next_one is not None and v.version > next_one)]

@@ -17,11 +17,11 @@ from tidecast.replica.targets import TableState, TargetTable
 class Rules:
     """The rules for all tables of a batch.
 
-    `has_commit_ts`: see `Events`; `batch` names the batch among those of its checkpoint, None where there is none.
+    `versions_by_time`: see `Events`; `batch` names the batch among those of its checkpoint, None where there is none.
     """
 
     contents: Contents
-    has_commit_ts: bool
+    versions_by_time: bool
     policy: Policy
     on_ddl: DdlPolicy
     batch: str | None = None

@@ -24,6 +24,11 @@ class DebeziumAvroReader(RegistryReader):
         self.history = self._tables.history
 
     @property
+    def versions_by_time(self) -> bool:
+        """See `Reader.versions_by_time`: schema changes alone tell a schema that returns from what it was before."""
+        return bool(self._tables.known.versions)
+
+    @property
     def decoder(self) -> DebeziumAvroDecoder:
         """See `Reader.decoder`."""
         return DebeziumAvroDecoder(self._registry.framing, self._schemas, self._tables.known)
