@@ -125,7 +125,8 @@ class TableChanges:
     and of the first row that is not a delete, None where there is none. `keyspace` is that of the database, None where
     the protocol does not tell. `shows_before` says that an update may show the row before it, too, and so change a key.
     `of_key` says that these are deletes under the schema of their key, which is no version of the table. `source` gives
-    `frame`, and `name` tells the version from all others of its source.
+    `frame`, and `name` tells the version from all others of its source. `rows_to` is the commit-ts of the last row if
+    the version has the number of its first one, as nothing else tells when it began; else None.
     """
 
     schema: TableSchema
@@ -137,6 +138,7 @@ class TableChanges:
     shows_before: bool = True
     of_key: bool = False
     name: str = ""
+    rows_to: int | None = None
 
     @cached_property
     def frame(self) -> DataFrame:

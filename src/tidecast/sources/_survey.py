@@ -247,6 +247,7 @@ def _counts_of(decoded: Decoded, counting: _Counting, messages: pa.RecordBatch) 
             rows.version.name.encode(),
             **first,
             version=rows.version.schema.version,
+            highest=pc.max(rows.commit_ts).as_py(),
             untimed=rows.commit_ts.null_count > 0,
             updates=pc.any(pc.equal(rows.op, Op.UPDATE.value)).as_py(),
             checksums=rows.checksum.null_count < len(rows.at),
@@ -300,6 +301,7 @@ def _changes(frame: DataFrame, reading: Reading, version: TableVersion, row: Row
         version.shows_before and row["updates"],
         version.of_key,
         version.name,
+        row["highest"] if row["commit_ts"] == row["version"] else None,
     )
 
 

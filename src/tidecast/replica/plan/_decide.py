@@ -12,6 +12,7 @@ from tidecast._policy import DdlKind, OnDdl, OnUnrepresentable
 from tidecast.model import Ddl, Reason, TableChanges, TableSchema
 from tidecast.replica.plan._applied_versions import AppliedVersions, Shown
 from tidecast.replica.plan._deletes import with_wider_key
+from tidecast.replica.plan._eras import split_where_others_began
 from tidecast.replica.plan._evolution import Evolution
 from tidecast.replica.plan._evolve import reconcile, reused
 from tidecast.replica.plan._facts import Facts, Rules
@@ -182,7 +183,11 @@ class _Decision:
     @cached_property
     def _fit(self) -> list[TableChanges]:
         unfit = {id(change) for change, _, _ in self._unfit}
-        return [change for change in self._changes if id(change) not in unfit]
+        fit = [change for change in self._changes if id(change) not in unfit]
+        if not self.rules.versions_by_time or len(self._sources) > 1:
+            return fit
+        shown = [change.schema for change in fit if shows_rows(change, self.rules.contents)]
+        return split_where_others_began(fit, shown, self._remembered)
 
     @cached_property
     def _remembered(self) -> AppliedVersions:
