@@ -12,7 +12,6 @@ from tidecast._policy import DdlKind, OnDdl, OnUnrepresentable
 from tidecast.model import Ddl, Reason, TableChanges, TableSchema
 from tidecast.replica.plan._applied_versions import AppliedVersions, Shown
 from tidecast.replica.plan._deletes import with_wider_key
-from tidecast.replica.plan._eras import split_where_others_began
 from tidecast.replica.plan._evolution import Evolution
 from tidecast.replica.plan._evolve import reconcile, reused
 from tidecast.replica.plan._facts import Facts, Rules
@@ -37,6 +36,7 @@ from tidecast.replica.plan._notes import (
 )
 from tidecast.replica.plan._plan import Plan, PlannedRows, Refused
 from tidecast.replica.plan._refused import is_of_dropped, of_others, refusal, shows_rows, without_their_key
+from tidecast.replica.plan._returned_versions import split_where_others_began
 from tidecast.replica.plan._shapes import OnNewKey
 from tidecast.replica.plan._truncated import NEVER, Truncations, kind_of
 from tidecast.replica.plan._waiting import WAITING, Told, creates, ends, told_since
