@@ -29,6 +29,6 @@ def _parts(change: TableChanges, versions: Sequence[TableSchema], memory: Applie
     if last is None or not cuts or change.schema not in versions:
         yield change
         return
-    yield replace(change.within(first, min(cuts) - 1, untimed=False), rows_to=min(cuts) - 1)
+    yield replace(change.within(first, min(cuts) - 1, untimed=True), rows_to=min(cuts) - 1)
     again = replace(change.schema, version=max(cuts) + 1)
     yield replace(change.within(min(cuts), last, untimed=False), schema=again, rows=0)  # counted with the first
