@@ -138,7 +138,9 @@ def test_a_key_that_the_messages_name_is_checked() -> None:
 
 
 def test_a_key_of_columns_that_are_not_there_is_refused() -> None:
-    with pytest.raises(tidecast.ConfigError, match=r"d\.t: .*the table has no column x"):
+    with pytest.raises(
+        tidecast.ConfigError, match=r"d\.t: .*some messages of the table have no column x \(they have id, n, which is"
+    ):
         Keys([KeyedTable(matcher=("d.t",), key=("id", "x"))]).schema(_schema())
     with pytest.raises(tidecast.ConfigError, match="a key has no columns"):
         Keys([KeyedTable(matcher=("d.t",), key=())])

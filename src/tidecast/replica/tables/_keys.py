@@ -42,8 +42,9 @@ class Keys:
             return schema
         if lacking := [name for name in key if name not in {column.name for column in schema.columns}]:
             there = ", ".join(column.name for column in schema.columns)
-            cause = f"[[tables]]: the table has no column {', '.join(lacking)}"
-            raise ConfigError(cause, where=schema.name, hint=f"its columns are {there}")
+            cause = f"[[tables]]: some messages of the table have no column {', '.join(lacking)}"
+            hint = f"they have {there}, which is the key if they are deletes that show the handle key alone"
+            raise ConfigError(cause, where=schema.name, hint=hint)
         named = schema.handle_key
         if named and set(named) != set(key):
             cause = f"[[tables]]: the key is ({', '.join(key)}), and the messages name ({', '.join(named)})"
