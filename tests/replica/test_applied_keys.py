@@ -254,6 +254,31 @@ def test_a_row_without_a_key_that_comes_again_in_a_later_run_is_there_once(spark
     assert run() == [1, 1, 2, 2]
 
 
+def test_a_new_checkpoint_tells_that_rows_may_come_twice_whose_messages_are_gone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = GrowingTopic(storage_path(str(tmp_path / "topic"), ""))
+    schema = {**table(_T0, ID), "indexes": []}
+
+    def warnings_with(checkpoint: str) -> list[str]:
+        options: dict[str, Any] = {"checkpoint": str(tmp_path / checkpoint), "spark": spark}
+        return [
+            w for one in tidecast.replicate(topic.uri, str(tmp_path / "tables"), **options).tables for w in one.warnings
+        ]
+
+    topic.grow([ddl("CREATE TABLE t (id int)", _T0, schema)])
+    topic.grow([change(_T0 + 2, _T0, id=1)])
+    topic.grow([change(_T0 + 3, _T0, id=2)])
+    assert not warnings_with("one")
+    assert not warnings_with("two")  # the topic has the messages of all rows
+    (tmp_path / "topic" / f"{1:012}.jsonl").unlink()
+    topic.grow([change(_T0 + 4, _T0, id=3)])
+    assert not warnings_with("one")  # this one remembers them
+    (told,) = warnings_with("three")
+    assert told.startswith("the table has rows of messages of topic/0 that were not found")
+    assert not warnings_with("three")
+
+
 def test_rows_without_a_key_that_differ_in_where_they_are_null_are_two_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -99,6 +99,8 @@ def append(
     warnings = of_several_topics(plan, sorted({row["topic"] for row in lines}))
     deletes, updates = (0 if plan.contents.is_log else sum(row[n] for row in lines) for n in ("deletes", "updates"))
     warnings += _of_no_key(deletes, updates)
+    if keys is None or keys.of.batch <= 1:
+        warnings += _of_gone(before.get("first", {}), lines)
     if done["repeats"]:
         warnings.append(
             f"{done['repeats']} rows equal another of their commit-ts and were taken for repeats of it: without a key "
@@ -116,13 +118,28 @@ def _note_after(before: Mapping[str, Any], lines: Sequence[Row], bound: int | No
     """
     applied, last, resolved = (before.get(name, {}) for name in ("tidecast", "messages", "resolved"))
     ends = {row["line"]: row["end"] for row in lines}
+    first = {row["line"]: row["start"] for row in lines if row["line"] not in applied} | before.get("first", {})
     reached = {at: max(ends.get(at, -1), applied.get(at, -1)) for at in {**applied, **ends}}
     last = last | {row["line"]: row["last"] for row in lines if row["end"] == reached[row["line"]]}
     others = {at: ts for at, ts in resolved.items() if at not in ends}
     resolved = others if bound is None else {**others, **dict.fromkeys(ends, bound)}
     more = f', "resolved": {json.dumps(resolved)}' if resolved else ""
     more += f', "again": {json.dumps(before["again"])}' if "again" in before else ""
+    more += f', "first": {json.dumps(first)}' if first else ""
     return f'{_NOTE}{json.dumps(reached)}, "messages": {json.dumps(last)}{more}}}'
+
+
+def _of_gone(first: Mapping[str, int], lines: Sequence[Row]) -> Iterator[str]:
+    """Warn, with the first batch of a checkpoint, that the topic does not have all that was appended to a table.
+
+    `first` are the offsets of the table's first row of each partition.
+    """
+    starts = {row["line"]: row["start"] for row in lines}
+    if gone := sorted(line for line, offset in first.items() if line not in starts or offset < starts[line]):
+        yield (
+            f"the table has rows of messages of {', '.join(gone)} that were not found, and no checkpoint remembers "
+            "them: if they are sent again, the table gets them twice"
+        )
 
 
 def _append_again(
