@@ -17,6 +17,11 @@ Refused = Mapping[tuple[int, str], str]
 """The causes of renames that were refused, by their commit-ts and SQL."""
 
 _NONE: Refused = {}
+_APART = (
+    "the table of the new name lacks the rows of before, and a table has those of another one since then that an "
+    "earlier batch brought"
+)
+"""What is wrong with tables after a rename that is not carried out."""
 _STOPS = (OnDdl.EXCEPTION, OnDdl.EVOLVE)
 # FIRST PARTITION LESS THAN drops the partitions below a value.
 _CLAUSES = {("RENAME",), *((verb, "PARTITION") for verb in ("DROP", "FIRST", "TRUNCATE", "EXCHANGE"))}
@@ -50,7 +55,7 @@ def why_not_carried_out(
     if kind_of(change) is None:
         return "what moves or removes rows without a row change is not carried out"
     if not carries_out(change, on_ddl):
-        left = "" if removes_rows(change) else "; the table of the new name lacks the rows of before"
+        left = "" if removes_rows(change) else f"; {_APART}"
         return f"not carried out, as {on_ddl.told(kind_of(change))}{left}"
     if not name[0]:
         return "its message does not tell the table's database"
