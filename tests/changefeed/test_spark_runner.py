@@ -17,6 +17,7 @@ import tidecast
 from tidecast._errors import SourceChanged
 from tidecast.changefeed import Job, SparkRunner
 from tidecast.config import load_config
+from tidecast.sources import Batch, TopicStream
 
 NEW = {**ID, "name": "must"}
 
@@ -132,6 +133,25 @@ def test_a_source_has_the_tables_that_are_there(place: Place) -> None:
     (place.base / "look" / "source" / "tables.json").write_text("{")
     with pytest.raises(tidecast.TerminalError, match="no list of tables"):
         place.restarted().tables()
+
+
+def test_a_source_that_always_grows_is_looked_at_up_to_its_present_end(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TiCDC sends watermarks at all times: who creates a changefeed would wait for ever."""
+    commit, told = TopicStream.commit, list[int]()
+
+    def growing(stream: TopicStream, batch: Batch) -> None:
+        commit(stream, batch)
+        told.append(100 + len(told))
+        assert len(told) < 5, "the look has no end"
+        place.source.grow([watermark(told[-1])])
+
+    monkeypatch.setattr(TopicStream, "commit", growing)
+    place.source.grow(FIRST)
+    for _ in range(2):
+        assert [t.name for t in place.runner.tables()] == ["d.t"]
+    assert told == [100, 101]
 
 
 def test_who_waits_for_a_schema_has_not_caught_up(place: Place) -> None:

@@ -111,7 +111,7 @@ class SparkRunner:
         stream = self._stream("", self._folder)
         if self._tables is None:
             self._tables = SourceTables(self._folder / _SOURCE, stream.history)
-        while (batch := stream.next(self._step)) is not None:
+        for batch in stream.upto_now(self._step):
             with batch.events as events:
                 self._tables.take(events)
             stream.commit(batch)

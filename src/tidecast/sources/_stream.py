@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -183,6 +183,19 @@ class TopicStream:
         )
         more = limit is not None and bool(grown)
         return Batch(events, progress, more, moved, lost, self._begun_upto(progress.batch))
+
+    def upto_now(self, limit: int | None = None) -> Iterator[Batch]:
+        """Yield the batches up to the topic's present end, to be committed one by one; see `next`.
+
+        What comes meanwhile need not be among them: a topic that always grows would have no last one.
+        """
+        end = self._topics.end_offsets(self._progress.offsets)
+        while self._is_before(end) and (batch := self.next(limit)) is not None:
+            yield batch
+
+    def _is_before(self, end: Offsets) -> bool:
+        known = self._progress.offsets or Offsets()
+        return any(end.differs(known, place) and known.ends.get(place, 0) <= at for place, at in end.ends.items())
 
     def _ends(self, limit: int | None) -> tuple[Progress, Offsets, str | None]:
         """Return the progress to go on from, the position to go to, and what went before it was read."""
