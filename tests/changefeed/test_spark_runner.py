@@ -18,6 +18,7 @@ from tidecast._errors import SourceChanged
 from tidecast.changefeed import Job, SparkRunner
 from tidecast.config import load_config
 from tidecast.sources import Batch, TopicStream
+from tidecast.storage import StateFile
 
 NEW = {**ID, "name": "must"}
 
@@ -282,6 +283,28 @@ def test_what_schema_changes_said_is_known_after_a_restart(place: Place) -> None
     place.restarted().step(job)
     shown = [m["payload"]["tableChanges"][0]["table"]["columns"][0] for m in place.messages()]
     assert [(c["comment"], c["autoIncremented"]) for c in shown] == [(None, True), ("counts", True)]
+
+
+def test_what_a_batch_told_outlives_a_kill_at_its_end(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows go to the folder of the statement before them: in another one, a reader takes them for older than it."""
+    job = place.job("protocol=csv", start_ts=12)
+    write = StateFile.write
+
+    def last_write(file: StateFile, content: bytes) -> None:
+        write(file, content)
+        raise KeyboardInterrupt
+
+    for first in (FIRST[:1], [row(11, 9, id=7), row(20, 9, id=8), watermark(25)], SECOND[:1]):
+        place.source.grow(first)
+        with monkeypatch.context() as patch:
+            patch.setattr(StateFile, "write", last_write)
+            with pytest.raises(KeyboardInterrupt):
+                place.restarted().step(job)
+    place.source.grow(SECOND[1:2])
+    place.restarted().step(job)
+    files = (place.base / "out").rglob("*.csv")
+    rows = {(file.parts[-3], tuple(line.split(",")[3:])) for file in files for line in file.read_text().splitlines()}
+    assert rows == {("9", ("8",)), ("30", ("10", "0"))}
 
 
 def test_a_topic_gets_watermarks_while_its_table_is_there(place: Place) -> None:

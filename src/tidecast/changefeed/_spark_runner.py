@@ -153,7 +153,7 @@ class SparkRunner:
             with batch.events as held:
                 read = with_commit_ts(held, state.highest)
                 tells, highest = _tells(batch.progress, stream), dict[str, int]()
-                if tells and state.checkpoint_ts > state.from_ts and not job.target_ts:
+                if (stream.progress.watermark or 0) > state.from_ts and not job.target_ts:
                     events = read  # all that comes now is within the bounds: no need to look at it
                 else:
                     events, highest = filter_commit_ts(read, state.from_ts, job.target_ts)
@@ -186,8 +186,9 @@ class SparkRunner:
             if reached > max(state.checkpoint_ts, done.watermark or 0):
                 # Where nothing tells that a transaction is over, the next batch may have more of the last one.
                 self._announce(job, after, bootstraps, registry, watermark=reached if tells else reached - 1)
-        stream.commit(batch)
+        # In this order: what a batch told is not told again, while a batch may well come twice.
         self._save(job, replace(after, bootstraps=bootstraps.state().decode()))
+        stream.commit(batch)
         return StepResult(
             reached,
             messages=done.messages,
