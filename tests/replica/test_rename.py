@@ -91,7 +91,7 @@ def test_what_stays_where_a_rename_is_not_carried_out(spark: SparkSession, tmp_p
     replica.run(*_BEFORE)
     (warning,) = replica.run([_NAMED, _new(21, 1, 10)]).warnings
     assert "the table of the new name lacks the rows of before" in warning
-    assert "has those of another one since then that an earlier batch brought" in warning
+    assert "later rows that an earlier batch brought are in the table that had their name" in warning
     assert (replica.rows("e/t2"), len(replica.rows("x/t"))) == ([(1, 10)], 3)
     with pytest.raises(TableRefused, match="there is a table of the new name already"):
         replica.run([_NAMED], ddl="evolve")

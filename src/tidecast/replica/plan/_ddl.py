@@ -18,10 +18,10 @@ Refused = Mapping[tuple[int, str], str]
 
 _NONE: Refused = {}
 _APART = (
-    "the table of the new name lacks the rows of before, and a table has those of another one since then that an "
-    "earlier batch brought"
+    "the table of the new name lacks the rows of before, and later rows that an earlier batch brought are in the table "
+    "that had their name"
 )
-"""What is wrong with tables after a rename that is not carried out."""
+"""What may be wrong with tables after a rename that is not carried out."""
 _STOPS = (OnDdl.EXCEPTION, OnDdl.EVOLVE)
 # FIRST PARTITION LESS THAN drops the partitions below a value.
 _CLAUSES = {("RENAME",), *((verb, "PARTITION") for verb in ("DROP", "FIRST", "TRUNCATE", "EXCHANGE"))}
