@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -39,6 +40,7 @@ for arguments in json.loads(sys.argv[1]):
 print(json.dumps(ended))
 """
 
+JAVA = "spark.driver.extraJavaOptions"
 SHOP = f"file://{LOG.FILE}?protocol=simple"
 
 
@@ -146,8 +148,7 @@ def test_a_command_with_little_to_do_has_a_quick_session(tmp_path: Path) -> None
         asked.append((quick(here), quick(elsewhere)))
 
     def quick(settings: Mapping[str, str]) -> bool:
-        (java,) = (value for name, value in QUICK.items() if name.endswith("JavaOptions"))
-        found = java in settings["spark.driver.extraJavaOptions"]
+        found = QUICK[JAVA] in settings[JAVA]
         assert found == (settings.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN")
         return found
 
@@ -163,3 +164,24 @@ def test_a_command_with_little_to_do_has_a_quick_session(tmp_path: Path) -> None
     for source in sources[1:]:
         runs_spark(command)(source=source)
     assert asked == [(True, False)] * 4 + [(False, False)] * 6
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "collectors"),
+    [
+        ({}, "", []),
+        (QUICK, "", ["Serial"]),
+        ({JAVA: "-XX:+UseZGC"}, "", ["Z"]),
+        ({**QUICK, JAVA: f"{QUICK[JAVA]} -XX:+UseG1GC"}, "", ["G1"]),
+        (QUICK, "-Xmx2g -XX:+UseG1GC", []),
+        (QUICK, "-XX:+UseSerialGC", ["Serial"]),
+    ],
+)
+@pytest.mark.parametrize("variable", ["SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS"])
+def test_java_is_given_one_collector_at_most(
+    given: Mapping[str, str], environment: str, collectors: list[str], variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not start with two."""
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "")
+    monkeypatch.setenv(variable, environment)
+    assert re.findall(r"Use(\w+)GC\b", settings_of("tidecast", 2, {}, given)[JAVA]) == collectors

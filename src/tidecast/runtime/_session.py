@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import logging
 import os
 import re
@@ -118,8 +119,9 @@ def settings_of(
     if _is_local(chosen.get(MASTER, "local")):
         ours |= _local(cores or _usable_cores())
         if is_small():
-            ours = _merged(ours, _quick(chosen.get(_JAVA_OPTIONS, "")))
-    return _merged(_in_time(ours), outside, given)
+            ours = _merged(ours, QUICK)
+    merged = _merged(_in_time(ours), outside, given)
+    return merged | {name: _with_one_collector(merged[name]) for name in (_JAVA_OPTIONS,) if name in merged}
 
 
 def configure_spark(builder: SparkSession.Builder) -> SparkSession.Builder:
@@ -243,14 +245,17 @@ QUICK: Mapping[str, str] = {
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-def _quick(java_options: str) -> Mapping[str, str]:
-    """Return `QUICK` beside the options of Java that somebody else gave: Java takes one garbage collector."""
-    if not _COLLECTOR.search(java_options):
-        return QUICK
-    return {**QUICK, _JAVA_OPTIONS: QUICK[_JAVA_OPTIONS].replace(" -XX:+UseSerialGC", "")}
+def _with_one_collector(java_options: str) -> str:
+    """Return options without the collector of `QUICK` if they, or the environment, name another: Java takes no two."""
+    given = (java_options, *(os.environ.get(name, "") for name in _JAVA_VARIABLES))
+    if {*itertools.chain.from_iterable(map(_COLLECTOR.findall, given))} <= {_QUICK_COLLECTOR}:
+        return java_options
+    return java_options.replace(_QUICK_COLLECTOR, "")
 
 
-_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_COLLECTOR, _QUICK_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b"), "-XX:+UseSerialGC"
+_JAVA_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""Variables of the environment with more options of Java."""
 
 # Settings of the driver's Java when we start it, wherever its executors are.
 _DRIVER = {
