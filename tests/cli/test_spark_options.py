@@ -148,7 +148,7 @@ def test_a_command_with_little_to_do_has_a_quick_session(tmp_path: Path) -> None
         asked.append((quick(here), quick(elsewhere)))
 
     def quick(settings: Mapping[str, str]) -> bool:
-        found = QUICK[JAVA] in settings[JAVA]
+        found = "-XX:TieredStopAtLevel=1" in settings[JAVA]
         assert found == (settings.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN")
         return found
 
@@ -169,12 +169,13 @@ def test_a_command_with_little_to_do_has_a_quick_session(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("given", "environment", "collectors"),
     [
-        ({}, "", []),
+        ({}, "", ["Parallel"]),
         (QUICK, "", ["Serial"]),
         ({JAVA: "-XX:+UseZGC"}, "", ["Z"]),
         ({**QUICK, JAVA: f"{QUICK[JAVA]} -XX:+UseG1GC"}, "", ["G1"]),
         (QUICK, "-Xmx2g -XX:+UseG1GC", []),
-        (QUICK, "-XX:+UseSerialGC", ["Serial"]),
+        ({}, "-XX:+UseSerialGC", []),
+        ({MASTER: "spark://h:7077"}, "", []),
     ],
 )
 @pytest.mark.parametrize("variable", ["SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS"])

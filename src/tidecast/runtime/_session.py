@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import itertools
 import logging
 import os
 import re
@@ -118,8 +117,7 @@ def settings_of(
     ours = {"spark.app.name": app_name, **_CHOICES, **_SQL, **_STATIC, **_DRIVER, **_connectors(chosen)}
     if _is_local(chosen.get(MASTER, "local")):
         ours |= _local(cores or _usable_cores())
-        if is_small():
-            ours = _merged(ours, QUICK)
+        ours = _merged(ours, QUICK if is_small() else {_JAVA_OPTIONS: "-XX:+UseParallelGC"})
     merged = _merged(_in_time(ours), outside, given)
     return merged | {name: _with_one_collector(merged[name]) for name in (_JAVA_OPTIONS,) if name in merged}
 
@@ -246,14 +244,17 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def _with_one_collector(java_options: str) -> str:
-    """Return options without the collector of `QUICK` if they, or the environment, name another: Java takes no two."""
-    given = (java_options, *(os.environ.get(name, "") for name in _JAVA_VARIABLES))
-    if {*itertools.chain.from_iterable(map(_COLLECTOR.findall, given))} <= {_QUICK_COLLECTOR}:
-        return java_options
-    return java_options.replace(_QUICK_COLLECTOR, "")
+    """Return options with the last collector that they name alone, or none where the environment names one.
+
+    Java takes no two. Its own choice, G1, finds no place in the heap for a large file among many pieces of rows: with
+    1.8 GB it could not read files of 40 MB that ParallelGC had room for.
+    """
+    elsewhere = any(_COLLECTOR.search(os.environ.get(name, "")) for name in _JAVA_VARIABLES)
+    chosen = [] if elsewhere else _COLLECTOR.findall(java_options)[-1:]
+    return _COLLECTOR.sub(lambda named: named[0] if named[0] in chosen else "", java_options)
 
 
-_COLLECTOR, _QUICK_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b"), "-XX:+UseSerialGC"
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _JAVA_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Variables of the environment with more options of Java."""
 
