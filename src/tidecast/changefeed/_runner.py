@@ -20,8 +20,8 @@ class Job:
     """A changefeed as its runner sees it.
 
     Events with `start_ts` < commit-ts are published, and those up to `target_ts` where it is not 0. `folder` is the
-    changefeed's own, in which its runner keeps its checkpoint. `revision` counts updates: after one, what is later than
-    the checkpoint is published anew, as the sink may be another, and rules or target may let more pass.
+    changefeed's own, in which its runner keeps its checkpoint. `revision` counts updates. After one, all above the
+    checkpoint is published once more: the sink may be another, and rules or target may let more pass.
     """
 
     id: str

@@ -22,7 +22,7 @@ from tidecast.model import TableSchema, compose, with_commit_ts
 from tidecast.protocols import protocol_named
 from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publishable, publish
 from tidecast.registry import Registry, open_registry
-from tidecast.sources import Progress, TopicStream, filter_commit_ts, source_errors
+from tidecast.sources import TopicStream, filter_commit_ts, source_errors
 from tidecast.storage import AnyPath, StateFile, remove_tree
 
 _STATE, _SOURCE = "checkpoint.json", "source"
@@ -33,9 +33,9 @@ _STEP = 200_000
 class _Checkpoint:
     """How far a changefeed has come.
 
-    It publishes what is later than `from_ts`. `highest` is the highest commit-ts by partition, for a source without
-    watermarks; `table_topics` are its tables: database, name, topic; `bootstraps` is what is known of repeated schemas,
-    and `codec` what the writer of `protocol` has learned from schema changes. `revision` is that of the changefeed.
+    It publishes later changes than `from_ts`. `highest` is the highest commit-ts by partition, for a source without
+    watermarks. `table_topics` are its tables: database, name, topic. `bootstraps` is the state of repeated schemas.
+    `codec` is that of the writer of `protocol`, by the schema changes so far. `revision` is that of the changefeed.
     """
 
     checkpoint_ts: int
@@ -138,8 +138,6 @@ class SparkRunner:
         """Publish what the source holds beyond the checkpoint, and save the new checkpoint."""
         stream, state = self._stream(job.id, job.folder), self._checkpoint(job)
         if state.revision != job.revision:
-            with source_errors(self._source):
-                stream.check()
             state = self._updated(job, state, stream)
         bootstraps = bootstraps_of(job.config, state.bootstraps.encode())
         with source_errors(self._source):
@@ -152,7 +150,7 @@ class SparkRunner:
                 return StepResult(state.checkpoint_ts, caught_up=not waiting, rows_waiting=waiting)
             with batch.events as held:
                 read = with_commit_ts(held, state.highest)
-                tells, highest = _tells(batch.progress, stream), dict[str, int]()
+                tells, highest = stream.tells_watermarks(batch.progress), dict[str, int]()
                 if (stream.progress.watermark or 0) > state.from_ts and not job.target_ts:
                     events = read  # all that comes now is within the bounds: no need to look at it
                 else:
@@ -202,8 +200,10 @@ class SparkRunner:
 
     def _updated(self, job: Job, state: _Checkpoint, stream: TopicStream) -> _Checkpoint:
         """Let an updated changefeed read its source anew, as its sink may have nothing above the checkpoint."""
+        with source_errors(self._source):
+            stream.check()
         # Where nothing tells that all up to the checkpoint has come, older rows may be yet to be read.
-        from_ts = state.checkpoint_ts if _tells(stream.progress, stream) else state.from_ts
+        from_ts = state.checkpoint_ts if stream.tells_watermarks(stream.progress) else state.from_ts
         stream.restart()
         bootstraps = bootstraps_of(job.config, state.bootstraps.encode())
         bootstraps.forget_readers()
@@ -271,11 +271,6 @@ class SparkRunner:
 def _begun_anew(state: _Checkpoint, from_ts: int) -> _Checkpoint:
     """Return the state of a changefeed that publishes what is later than a commit-ts, from its source's start."""
     return replace(state, checkpoint_ts=from_ts, from_ts=from_ts, highest={}, table_topics=[])
-
-
-def _tells(progress: Progress, stream: TopicStream) -> bool:
-    """Tell whether a source tells watermarks."""
-    return bool(progress.watermarks) or stream.will_tell_watermarks
 
 
 def _registry_of(config: ChangefeedConfig) -> Registry | None:

@@ -26,7 +26,7 @@ _TYPES: dict[tuple[str, ...], str] = {
 }
 _QUOTED = r"""('(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`)"""
 _MYSQL_CLAUSE = re.compile(_QUOTED + r"|/\*!\d*(.*?)\*/", re.S)
-_TIDB_CLAUSE = re.compile(_QUOTED + r"|/\*T!?(?:\[\w+\])?(.*?)\*/", re.S)
+_TIDB_CLAUSE = re.compile(_QUOTED + r"|/\*(?:!\d*|T!?(?:\[\w+\])?)(.*?)\*/", re.S)
 _REMEMBERED = 1_000
 _SUBJECTS = ("TABLE", "VIEW", "DATABASE", "SCHEMA", "INDEX", "TABLES", "SEQUENCE")
 
@@ -137,8 +137,8 @@ def read_statement(sql: str, *, tidb_clauses: bool = False) -> Statement | None:
     TiCDC prints the options of ENUM and SET as they are; one that ends with a backslash makes a statement that it
     cannot read itself.
     """
-    for clause in (_MYSQL_CLAUSE, *([_TIDB_CLAUSE] if tidb_clauses else ())):
-        sql = clause.sub(lambda found: found[1] or f" {found[2]} ", sql)
+    clause = _TIDB_CLAUSE if tidb_clauses else _MYSQL_CLAUSE
+    sql = clause.sub(lambda found: found[1] or f" {found[2]} ", sql)
     found = read_tokens(sql, lambda tokens: _Reader(tokens).statement())
     return found and replace(found[0], sound=found[1])
 

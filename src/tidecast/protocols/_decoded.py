@@ -296,7 +296,7 @@ class Reader(Protocol):
 
     @property
     def versions_by_time(self) -> bool:
-        """Whether table versions are numbered by the commit-ts of rows, so that a schema that returns is a new one."""
+        """Tell whether table versions are numbered by commit-ts, so that a schema that returns is a new one."""
         return True
 
     @property

@@ -68,7 +68,7 @@ class Bootstraps:
         return _STATE.dump_json(list(self._tables.values()))
 
     def forget_readers(self) -> None:
-        """Take note that others read from now on, who were told nothing; the numbers of versions stay."""
+        """Take note that others read from now on, who know no schema; the numbers of versions stay."""
         for key, table in self._tables.items():
             highest = self.highest(table.schema)
             self._tables[key] = replace(table, topic="", row_ms=0, rows=0, versions=[], highest=highest)

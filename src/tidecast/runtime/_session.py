@@ -117,9 +117,11 @@ def settings_of(
     ours = {"spark.app.name": app_name, **_CHOICES, **_SQL, **_STATIC, **_DRIVER, **_connectors(chosen)}
     if _is_local(chosen.get(MASTER, "local")):
         ours |= _local(cores or _usable_cores())
-        ours = _merged(ours, QUICK if is_small() else {_JAVA_OPTIONS: "-XX:+UseParallelGC"})
-    merged = _merged(_in_time(ours), outside, given)
-    return merged | {name: _with_one_collector(merged[name]) for name in (_JAVA_OPTIONS,) if name in merged}
+        ours = _merged(ours, QUICK if is_small() else _THOROUGH)
+    settings = _merged(_in_time(ours), outside, given)
+    if _JAVA_OPTIONS in settings:
+        settings[_JAVA_OPTIONS] = _with_one_collector(settings[_JAVA_OPTIONS])
+    return settings
 
 
 def configure_spark(builder: SparkSession.Builder) -> SparkSession.Builder:
@@ -241,13 +243,17 @@ QUICK: Mapping[str, str] = {
 """What makes a session quick for some thousand rows, and slow for more: code, and code well compiled, pays late."""
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_THOROUGH = {_JAVA_OPTIONS: "-XX:+UseParallelGC"}
+"""What any other session has. G1, Java's own choice, finds no place for a large file among many pieces of rows.
+
+In a heap of 1.8 GB it could not read files of 40 MB, and ParallelGC could.
+"""
 
 
 def _with_one_collector(java_options: str) -> str:
     """Return options with the last collector that they name alone, or none where the environment names one.
 
-    Java takes no two. Its own choice, G1, finds no place in the heap for a large file among many pieces of rows: with
-    1.8 GB it could not read files of 40 MB that ParallelGC had room for.
+    Java does not start with two.
     """
     elsewhere = any(_COLLECTOR.search(os.environ.get(name, "")) for name in _JAVA_VARIABLES)
     chosen = [] if elsewhere else _COLLECTOR.findall(java_options)[-1:]

@@ -120,10 +120,12 @@ class TopicStream:
         """The point up to which the stream has been read and committed."""
         return self._progress
 
-    @property
-    def will_tell_watermarks(self) -> bool:
-        """True if watermarks will come: Kafka gives its partitions at their own pace, and rows may come before any."""
-        return self._place.is_kafka and protocol_named(self._protocol).watermarks
+    def tells_watermarks(self, progress: Progress) -> bool:
+        """Tell whether watermarks have come by some progress, or will.
+
+        Kafka gives its partitions at their own pace, and rows may come before any watermark.
+        """
+        return bool(progress.watermarks) or (self._place.is_kafka and protocol_named(self._protocol).watermarks)
 
     @property
     def history(self) -> SchemaHistory:
@@ -187,7 +189,7 @@ class TopicStream:
     def upto_now(self, limit: int | None = None) -> Iterator[Batch]:
         """Yield the batches up to the topic's present end, to be committed one by one; see `next`.
 
-        What comes meanwhile need not be among them: a topic that always grows would have no last one.
+        Later messages need not be among them: a topic that always grows would have no last batch.
         """
         end = self._topics.end_offsets(self._progress.offsets)
         while self._is_before(end) and (batch := self.next(limit)) is not None:

@@ -25,7 +25,6 @@ from tidecast.topics._sink_layout import (
 
 _AT_ONCE = 16
 """How many questions a storage is asked at the same time."""
-_UNTOLD = -1
 _ONE_BY_ONE = 32
 """Up to how many files of a folder are looked at one by one; more are listed."""
 
@@ -189,8 +188,8 @@ class _Walk:
         for one in there:
             if is_version(one.name, path) and int(one.name) >= self.versions.get(path, 0):
                 for file in self._data(path, int(one.name), ()):
-                    if file.index == _UNTOLD:
-                        held.append(file.path)
+                    if isinstance(file, str):
+                        held.append(file)
                         continue
                     newest, waits = self._complete(file)
                     whole += [newest] if newest.index else []
@@ -199,10 +198,10 @@ class _Walk:
                         unnamed[file.writer] = file.index
         return schema_files, whole, held, unnamed
 
-    def _data(self, table: str, version: int, parts: tuple[str, ...]) -> Iterator[DataFile]:
+    def _data(self, table: str, version: int, parts: tuple[str, ...]) -> Iterator[DataFile | str]:
         """Yield for each writer in a folder, and in those in it, the file that its index names.
 
-        Of an index that names none, as it is being written, that is the index itself, with the number `_UNTOLD`.
+        An index that names none, as it is being written, comes itself: its path.
         """
         here = Writer(table, version, parts)
         folder = below(self.root, here.folder)
@@ -214,8 +213,10 @@ class _Walk:
         named = [one for one in entries(folder / META) if index_prefix(one.name)] if leaf or _has_meta(listed) else []
         for one in named:
             name = one.path.read_text(encoding="utf-8").strip().rpartition("/")[2]
-            told = data_file(name)
-            yield DataFile(replace(here, prefix=told[0]), told[1], name) if told else DataFile(here, _UNTOLD, one.name)
+            if told := data_file(name):
+                yield DataFile(replace(here, prefix=told[0]), told[1], name)
+            else:
+                yield f"{here.folder}/{META}/{one.name}"
         if not named:  # writers that have no index yet
             files = [one.name for one in listed or entries(folder)]
             first = {told[0]: name for name in sorted(files, reverse=True) if (told := data_file(name))}

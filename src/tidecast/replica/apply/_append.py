@@ -116,9 +116,9 @@ def _note_after(before: Mapping[str, Any], lines: Sequence[Row], bound: int | No
 
     `before` is what it remembered, and `bound` the resolved-ts above which rows wait.
     """
-    applied, last, resolved = (before.get(name, {}) for name in ("tidecast", "messages", "resolved"))
+    applied, last, resolved, first = (before.get(name, {}) for name in ("tidecast", "messages", "resolved", "first"))
     ends = {row["line"]: row["end"] for row in lines}
-    first = {row["line"]: row["start"] for row in lines if row["line"] not in applied} | before.get("first", {})
+    first = {row["line"]: row["start"] for row in lines if row["line"] not in applied} | first
     reached = {at: max(ends.get(at, -1), applied.get(at, -1)) for at in {**applied, **ends}}
     last = last | {row["line"]: row["last"] for row in lines if row["end"] == reached[row["line"]]}
     others = {at: ts for at, ts in resolved.items() if at not in ends}

@@ -36,7 +36,7 @@ Refused = tuple[TableChanges, Reason, str]
 
 @dataclass(frozen=True)
 class PlannedRows:
-    """A table's changes of a batch, by what becomes of them.
+    """A table's changes of a batch: those that are applied now, later, or not at all.
 
     `accepted` are applied, `refused` go to the dead letters with the reason and the cause. `outdated` are changes of
     the table that it was before it was dropped, and those that an earlier attempt at the batch applied before the table
@@ -82,7 +82,7 @@ class Plan:
 
     @property
     def truncated(self) -> Truncations:
-        """When the source truncated it."""
+        """The times at which the source truncated it."""
         return self.facts.truncated
 
     @property

@@ -1,4 +1,4 @@
-"""What a checkpoint knows of its tables between batches."""
+"""The state of a checkpoint between batches."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tidecast.replica.tables import Name
 
 @dataclass(frozen=True)
 class State:
-    """The keys that a checkpoint's batches have applied, and what its tables' rows come to by them.
+    """The keys that a checkpoint's batches have applied, and the proofs of its tables.
 
-    The rest of what a replica knows lies with its tables: their notes, the journal and the ledger.
+    The rest of a replica's state lies with its tables: their notes, the journal and the ledger.
     """
 
     keys: AppliedKeys
