@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import and_
@@ -48,11 +50,24 @@ class Reading:
     def read(self, messages: pa.RecordBatch, *, values: bool = True) -> Decoded:
         """Return what messages say. Those that have a `reason` already, as they could not be unpacked, are rejected."""
         packed = _packed(messages)
-        if packed is None:
-            decoded = self.decoder.decode(messages, values=values)
-        else:
-            decoded = _around(self.decoder, messages, packed, values=values)
+        with _without_collector():
+            if packed is None:
+                decoded = self.decoder.decode(messages, values=values)
+            else:
+                decoded = _around(self.decoder, messages, packed, values=values)
         return _with_details(decoded, messages)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Let Python look for no garbage meanwhile: it would look at all objects of a batch's JSON again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _with_details(decoded: Decoded, messages: pa.RecordBatch) -> Decoded:
