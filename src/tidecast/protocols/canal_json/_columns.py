@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import astuple, dataclass, field, replace
 from functools import lru_cache
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 import orjson
@@ -92,8 +91,7 @@ class CanalDecoder(Decoder):
             if not there.any():
                 continue
             columns = []
-            for column in schema.columns:
-                raw = _texts([row.get(column.name) for row in texts])
+            for column, raw in zip(schema.columns, _texts(names, texts), strict=True):
                 value = self._value(column.data_type, raw)
                 if (lost := refused(raw, value)) is not None:
                     bad.append((f"{side} {column.name}", lost))
@@ -117,11 +115,13 @@ class CanalDecoder(Decoder):
         return read(data_type, text) if read else from_text(data_type, text)
 
 
-def _texts(values: Sequence[Any]) -> pa.Array:
+def _texts(names: Sequence[str], rows: Sequence[Texts]) -> Sequence[pa.Array]:
+    """Return the columns of rows as text, null where a row has none."""
+    columns = pa.struct([(name, TEXT) for name in names])
     try:
-        return pa.array(values, TEXT)
+        return pa.array(rows, columns).flatten()  # type: ignore[no-any-return]
     except pa.ArrowTypeError:  # some are no texts
-        return pa.array(map(text_of, values), TEXT)
+        return _texts(names, [{name: text_of(value) for name, value in row.items()} for row in rows])
 
 
 def _new(op: str, row: Texts, old: Texts | None) -> Texts:

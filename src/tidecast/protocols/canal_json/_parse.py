@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -36,6 +37,9 @@ _MEMBERS: Mapping[str, type] = {
 }
 _TIDB: Mapping[str, type] = {"commitTs": int, "watermarkTs": int, "onlyHandleKey": bool, "claimCheckLocation": str}
 _TEXTS, _OBJECTS = {str, NoneType}, {dict, NoneType}
+_TIMES = re.compile(rb',"es":[0-9]+,"ts":[0-9]+')
+_OWN = {"es", "ts", "old", "data", "_tidb"}
+"""The members by which rows of one kind and table version differ."""
 
 
 @dataclass(frozen=True)
@@ -78,20 +82,55 @@ class Said(NamedTuple):
 
 def parse(value: bytes | None) -> Said | Problem:
     """Return what a message says, or why it cannot be used."""
-    members = _members(value or b"")
-    if members is None:
+    value = value or b""
+    found = _in_parts(value) or _whole(value)
+    if found is None:
         return Reason.BAD_JSON, "no JSON object of Canal's form"
-    said = _said(members)
-    return next(_problems(members, said), said)
+    return next(_problems(*found), found[1])
+
+
+def _whole(value: bytes) -> tuple[Mapping[str, Any], Said] | None:
+    """Return the members of a message and what they say, None where it has not Canal's form."""
+    members = _members(value)
+    return None if members is None else (members, _said(members))
+
+
+def _in_parts(value: bytes) -> tuple[Mapping[str, Any], Said] | None:
+    """Return the own members of a row and what it says, None where its members do not come in TiCDC's order.
+
+    What it shares with other rows is parsed once for all. Its parts are whole members, each for itself: so together
+    they are the message, as long as none names a member of another one.
+    """
+    times = value.find(b',"es":')
+    sql = value.find(b',"sql":', times)
+    old = value.find(b',"old":', sql)
+    if times < 0 or sql < 0 or old < 0 or not _TIMES.fullmatch(value, times, sql):
+        return None
+    shared = _shared(value[:times], value[sql:old])
+    own = None if shared is None else _members(b"{" + value[times + 1 : sql] + value[old:])
+    if shared is None or own is None or not own.keys() <= _OWN:
+        return None
+    return own, Said(
+        shared.kind, shared.op, *_times(shared.kind, own), shared.sql, shared.shape, *_rows(shared.kind, own)
+    )
+
+
+@lru_cache(1024)
+def _shared(begin: bytes, types: bytes) -> Said | None:
+    """Return what the members say that begin a message, and those of its types, None where they may say less."""
+    first, both = _members(begin + b"}"), _members(begin + types + b"}")
+    if first is None or both is None or both.get("sqlType") is None or not _OWN.isdisjoint(both):
+        return None
+    return _said(both)
 
 
 def _members(value: bytes) -> dict[str, Any] | None:
     """Return the members of a message, None where it is not one JSON object of Canal's form."""
     try:
         members = orjson.loads(value)
-        if type(members) is not dict or not _fits(members, _MEMBERS):
+        if type(members) is not dict or not _fits(members):
             return None
-        if (tidb := members.get("_tidb")) and not _fits(tidb, _TIDB):
+        if (tidb := members.get("_tidb")) and not _fits(tidb, inside=True):
             return None
         rows = [*(members.get("data") or ()), *(members.get("old") or ())]
         if not (_TEXTS.issuperset(map(type, members.get("pkNames") or ())) and _OBJECTS.issuperset(map(type, rows))):
@@ -101,20 +140,22 @@ def _members(value: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _fits(members: Mapping[str, Any], kinds: Mapping[str, type]) -> bool:
-    return _are((*map(type, map(members.get, kinds)),), (*kinds.values(),))
+def _fits(members: Mapping[str, Any], *, inside: bool = False) -> bool:
+    """Tell whether members are of their types: those of a message, or those `inside` of its `_tidb`."""
+    return _are((*members,), (*map(type, members.values()),), inside)
 
 
 @lru_cache(1024)
-def _are(found: Sequence[type], wanted: Sequence[type]) -> bool:
-    return all(kind in (one, NoneType) for kind, one in zip(found, wanted, strict=True))
+def _are(names: Sequence[str], found: Sequence[type], inside: bool) -> bool:
+    kinds = _TIDB if inside else _MEMBERS
+    return all(kind in (kinds.get(name, kind), NoneType) for name, kind in zip(names, found, strict=True))
 
 
 def _shown_exactly(value: bytes, members: dict[str, Any], rows: Sequence[Texts]) -> dict[str, Any]:
     """Return members with rows as they are written: numbers with all their digits, and no column twice."""
-    objects = (members, members.get("sqlType"), members.get("mysqlType"), members.get("_tidb"), *rows)
+    shown = sum(map(len, rows)) + sum(len(members.get(name) or ()) for name in ("sqlType", "mysqlType", "_tidb"))
     texts = all(_TEXTS.issuperset(map(type, row.values())) for row in rows)
-    if texts and value.count(b'":') == sum(map(len, filter(None, objects))):
+    if texts and value.count(b'":') == shown + len(members):
         return members
     read: dict[str, Any] = json.loads(value, parse_float=_Number, parse_int=_Number, object_pairs_hook=_object)
     return members | {name: read[name] for name in ("data", "old", "sqlType", "mysqlType") if name in read}
@@ -149,19 +190,16 @@ def text_of(value: Any) -> str | None:
 
 
 def _said(members: Mapping[str, Any]) -> Said:
-    kind, tidb = members.get("type") or "", members.get("_tidb") or {}
+    kind = members.get("type") or ""
     change = bool(members.get("isDdl")) or kind in DDL_TYPES
-    commit_ts, es = tidb.get("watermarkTs" if kind == WATERMARK else "commitTs"), members.get("es")
-    since = commit_ts if commit_ts is not None else es * compose(1) if es is not None and 0 <= es <= _LAST_MS else -1
-    data = members.get("data") or []
+    rows, old = _rows(kind, members)
     shown = members.get("sqlType")
-    columns = shown if shown is not None else (data[0] if data else None) or {}
+    columns = shown if shown is not None else (rows[0] if rows else None) or {}
     types = members.get("mysqlType") or {}
     return Said(
         kind,
         None if change else ROW_OPS.get(kind),
-        commit_ts,
-        since,
+        *_times(kind, members),
         members.get("sql") or "" if change else None,
         _shape(
             members.get("database") or "",
@@ -171,9 +209,23 @@ def _said(members: Mapping[str, Any]) -> Said:
             (*types,),
             (*(types.values() if _TEXTS.issuperset(map(type, types.values())) else map(text_of, types.values())),),
         ),
-        data,
-        members.get("old") or [] if kind == "UPDATE" else [],
+        rows,
+        old,
     )
+
+
+def _times(kind: str, members: Mapping[str, Any]) -> tuple[int | None, int]:
+    """Return the commit-ts of a message, and since when it holds; see `Said`."""
+    tidb, es = members.get("_tidb") or {}, members.get("es")
+    commit_ts = tidb.get("watermarkTs" if kind == WATERMARK else "commitTs")
+    if commit_ts is not None:
+        return commit_ts, commit_ts
+    return None, es * compose(1) if es is not None and 0 <= es <= _LAST_MS else -1
+
+
+def _rows(kind: str, members: Mapping[str, Any]) -> tuple[Sequence[Texts | None], Sequence[Texts | None]]:
+    """Return the rows of a message, and what it shows of them before."""
+    return members.get("data") or [], members.get("old") or [] if kind == "UPDATE" else []
 
 
 @lru_cache(4096)
