@@ -13,7 +13,7 @@ from tidecast.model import Ddl, Reason, TableChanges, TableSchema
 from tidecast.replica.plan._applied_versions import AppliedVersions, Shown
 from tidecast.replica.plan._deletes import with_wider_key
 from tidecast.replica.plan._evolution import Evolution
-from tidecast.replica.plan._evolve import reconcile, reused
+from tidecast.replica.plan._evolve import reconcile
 from tidecast.replica.plan._facts import Facts, Rules
 from tidecast.replica.plan._key_change import (
     BY_FORMER_KEY,
@@ -39,6 +39,7 @@ from tidecast.replica.plan._refused import is_of_dropped, of_others, refusal, sh
 from tidecast.replica.plan._returned_versions import split_where_others_began
 from tidecast.replica.plan._shapes import OnNewKey
 from tidecast.replica.plan._truncated import NEVER, Truncations, kind_of
+from tidecast.replica.plan._version_rules import reused
 from tidecast.replica.plan._waiting import WAITING, Told, creates, ends, told_since
 from tidecast.replica.settle import Origin, check
 from tidecast.replica.tables import NOTE as MASKS

@@ -18,7 +18,6 @@ from tidecast.replica.plan._evolution import Evolution, News
 from tidecast.replica.plan._shapes import (
     KEY_CHANGED,
     OnNewKey,
-    alters,
     clash,
     following,
     key_text,
@@ -27,6 +26,8 @@ from tidecast.replica.plan._shapes import (
     widened,
     wider,
 )
+from tidecast.replica.plan._unevolved import unevolved
+from tidecast.replica.plan._version_rules import VersionRules
 from tidecast.replica.tables import Shape, table_type
 
 _NOTHING = AppliedVersions()
@@ -61,8 +62,8 @@ def reconcile(
     # A version may come with its columns' ids and without them: it is the same, and renames nothing once more.
     alike = dict[tuple[int, str], TableSchema]()
     same = {v: alike.setdefault((v.version, fingerprint(v)), v) for v in versions}
-    rules = _Rules(on_ddl, renamed if versions_by_time else _NEVER, versions_by_time, on_new_key, several)
-    found = _reconciled(list(alike.values()), present, memory, rules, renamed, earlier)
+    rules = VersionRules(on_ddl, renamed, versions_by_time, on_new_key, several)
+    found = _reconciled(list(alike.values()), present, memory, rules, earlier)
     return replace(found, refused={v: found.refused[one] for v, one in same.items() if one in found.refused})
 
 
@@ -70,13 +71,12 @@ def _reconciled(
     given: Sequence[TableSchema],
     present: Shape | None,
     memory: AppliedVersions,
-    rules: _Rules,
-    renamed: Mapping[int, Mapping[str, str]],
+    rules: VersionRules,
     earlier: Sequence[TableSchema],
 ) -> Evolution:
-    on_ddl, versions_by_time, on_new_key = rules.on_ddl, rules.sure, rules.on_new_key
+    on_ddl, versions_by_time = rules.on_ddl, rules.sure
     if on_ddl.ignores_columns:
-        return _unevolved(given, present, memory, rules, renamed)
+        return unevolved(given, present, memory, rules)
     fresh = _fresh(given, memory, versions_by_time=versions_by_time)
     lost = {v: cause for v in fresh if (cause := _renamed_since(v, memory, rules))}
     fresh = [v for v in fresh if v not in lost]
@@ -96,7 +96,7 @@ def _reconciled(
     if present is not None:
         moved = following(present, line.moves)
         moved = replace(moved, key=line.shape.key) if line.rekeyed else moved
-        if cause := clash(moved, line.shape, taken.kept, on_new_key):
+        if cause := clash(moved, line.shape, taken.kept, rules.on_new_key):
             return Evolution(present, {}, dict.fromkeys(given, cause), memory, clash=cause)
     first = first_columns(line.accepted, taken, line.unknown)
     # Columns may be added FIRST or AFTER others: the newest version has the order.
@@ -124,21 +124,6 @@ def _reconciled(
     return evolution if moved is None else replace(evolution, shape=widened(moved, shape))
 
 
-def reused(version: TableSchema, renamed: Mapping[int, Mapping[str, str]], kept: Iterable[str] = ()) -> Set[str]:
-    """Return the names that mean another column since the statement of a version.
-
-    Columns had them before it, and others have them in it; or a column got one that the table has `kept`.
-    """
-    former = renamed.get(version.version, {})
-    names = {column.name.lower() for column in version.columns}
-    return {was for now, was in former.items() if was != now and was in names} | _taken(former, kept)
-
-
-def _taken(former: Mapping[str, str], kept: Iterable[str]) -> Set[str]:
-    """Return the names that a statement gave to columns, and that a table has kept."""
-    return {name.lower() for name in kept} & set(former)
-
-
 def _fresh(given: Sequence[TableSchema], memory: AppliedVersions, *, versions_by_time: bool) -> list[TableSchema]:
     """Return the versions that a table has not taken.
 
@@ -151,7 +136,7 @@ def _fresh(given: Sequence[TableSchema], memory: AppliedVersions, *, versions_by
     return [v for v in given if v in unknown or (next_one is not None and v.version > next_one)]
 
 
-def _renamed_since(version: TableSchema, memory: AppliedVersions, rules: _Rules) -> str | None:
+def _renamed_since(version: TableSchema, memory: AppliedVersions, rules: VersionRules) -> str | None:
     """Return why rows of a version that a table has not taken would get under other columns' names, else None.
 
     That is one from before the newest, since when a statement renamed a column, which the table did not follow.
@@ -160,12 +145,12 @@ def _renamed_since(version: TableSchema, memory: AppliedVersions, rules: _Rules)
         return None
     moved = {move.version for move in memory.moves}
     names = {column.name.lower() for column in version.columns}
-    since = ((n, set(former.values())) for n, former in rules.renamed.items() if n not in moved)
+    since = ((n, set(former.values())) for n, former in rules.surely_renamed.items() if n not in moved)
     renamed = (names & was for n, was in since if version.version < n <= memory.newest.version)
     return next((f"{_TOO_OLD}: {min(was)} was renamed since" for was in renamed if was), None)
 
 
-def _moves_to(first: TableSchema, earlier: Sequence[TableSchema], rules: _Rules) -> tuple[Move, ...]:
+def _moves_to(first: TableSchema, earlier: Sequence[TableSchema], rules: VersionRules) -> tuple[Move, ...]:
     """Return the renames and drops in versions before the first that a table takes, as far back as they fit."""
     moves, after = list[Move](), first
     for version in sorted({v for v in earlier if v.version < first.version}, key=lambda v: v.version, reverse=True):
@@ -174,50 +159,6 @@ def _moves_to(first: TableSchema, earlier: Sequence[TableSchema], rules: _Rules)
             break
         moves, after = [move, *moves], version
     return tuple(move for move in moves if move.changes_columns)
-
-
-def _unevolved(
-    given: Sequence[TableSchema],
-    present: Shape | None,
-    memory: AppliedVersions,
-    rules: _Rules,
-    renamed: Mapping[int, Mapping[str, str]],
-) -> Evolution:
-    """Return an evolution that changes nothing: rows lose the columns that the table lacks, and lack those it has.
-
-    From a statement on that gives a column a name which the table has, that name means another column. What comes
-    after a version that does not fit is refused, too: that one may have altered values, and rows may be missing.
-    """
-    first = memory.newest or min(given, key=lambda v: v.version)
-    shape = present or shape_of(first)
-    later = ((number, former) for number, former in renamed.items() if number > first.version)
-    told = ((number, name) for number, former in later for name in _taken(former, shape.columns))
-    until, taken = min(told, default=(None, ""))
-    refused = {
-        v: cause
-        for v in given
-        if (cause := _unfit(shape, memory.current(v), memory.current(first), rules.on_new_key))
-        or (cause := f"{taken} is another column now" if until is not None and v.version >= until else None)
-    }
-    if rules.sure and not rules.several:
-        since = min((v for v in refused if v.version > first.version), key=lambda v: v.version, default=None)
-        refused |= {v: refused[since] for v in given if since and v.version > since.version and v not in refused}
-    lacking = [(v, tuple(set(shape.columns) - set(memory.names(v).values()))) for v in given]
-    gone = tuple(Move(v.version, kept=names) for v, names in lacking if names and v.version > first.version)
-    remembered = memory if memory.newest or present else memory.after([first])
-    defined = {c.name: c for c in first.columns}
-    return Evolution(
-        shape, defined, refused, remembered, moved=present, read_by=replace(memory, moves=(*memory.moves, *gone))
-    )
-
-
-def _unfit(shape: Shape, version: TableSchema, first: TableSchema, on_new_key: OnNewKey) -> str | None:
-    by = shape_of(version)
-    types = {c.name: c.data_type for c in first.columns if c.name in shape.columns}
-    altered = ((c.name, alters(types[c.name], c.data_type)) for c in version.columns if c.name in types)
-    if found := next(((name, how) for name, how in altered if how), None):
-        return f"column {found[0]} {found[1]}, in rows too that no message shows"
-    return clash(replace(shape, columns={}), by, on_new_key=on_new_key) or wider(shape, by)
 
 
 @dataclass(frozen=True)
@@ -238,59 +179,8 @@ class _Line:
     unknown: Set[str]
 
 
-@dataclass(frozen=True)
-class _Rules:
-    """The policy for columns that a version lacks."""
-
-    on_ddl: DdlPolicy
-    renamed: Mapping[int, Mapping[str, str]]
-    sure: bool
-    """Whether a version that lacks a column is surely a later one."""
-    on_new_key: OnNewKey
-    several: bool = False
-    """Whether several tables at the source become this one."""
-
-    @property
-    def _renames(self) -> bool:
-        return self.on_ddl.of(DdlKind.RENAME_COLUMN).moves_columns
-
-    def mixes(self, version: TableSchema) -> str | None:
-        """Return why one of several source tables cannot be followed: a name means another column to it alone."""
-        if not self.several or self._renames or not (taken := reused(version, self.renamed)):
-            return None
-        return f"column {min(taken)} was renamed, and is another column now, in one of several tables"
-
-    def are_apart(self, one: TableSchema, other: TableSchema) -> bool:
-        """Tell whether two versions are of two of several source tables; some sources tell no numbers of tables."""
-        return self.several and 0 != one.table_id != other.table_id != 0
-
-    def move(self, before: TableSchema, version: TableSchema) -> Move:
-        """Return the columns that the next version renames, drops or keeps."""
-        old, now = [c.name for c in before.columns], {c.name for c in version.columns}
-        by_lower = {name.lower(): name for name in old}
-        former = self.renamed.get(version.version, {}) if self.sure else {}
-        pairs = {name: by_lower[was] for name in now if (was := former.get(name.lower())) and was in by_lower}
-        if self.sure:  # one that is only spelled in another way needs no statement: tables have room for one of them
-            spelled = {name: by_lower[name.lower()] for name in now - {*old, *pairs} if name.lower() in by_lower}
-            pairs |= {name: was for name, was in spelled.items() if was not in now}
-        if not self._renames:
-            # Its old name stays as a column, unless the source uses it again, and always for other source tables.
-            again = set() if self.several else now
-            pairs = {n: was for n, was in pairs.items() if was in again or was.lower() == n.lower()}
-        gone = () if self.several else tuple(name for name in old if name not in {*now, *pairs.values()})
-        # Without a statement, a column that is gone may have got the name of a new one.
-        told = version.version in self.renamed or now <= {*old, *pairs}
-        drops = self.sure and told and self.on_ddl.of(DdlKind.DROP_COLUMN).moves_columns
-        return Move(
-            version.version,
-            tuple((c.name, pairs[c.name]) for c in version.columns if c.name in pairs),
-            dropped=gone if drops else (),
-            kept=() if drops else gone,
-        )
-
-
 def _line(
-    versions: Sequence[TableSchema], present: Shape | None, memory: AppliedVersions, rules: _Rules, *, alone: bool
+    versions: Sequence[TableSchema], present: Shape | None, memory: AppliedVersions, rules: VersionRules, *, alone: bool
 ) -> _Line:
     """Follow versions in their order. Columns that are gone before the newest one that is known are not followed.
 
@@ -334,7 +224,7 @@ def _line(
             news += _news(before, there, move)
             added = {c.name for c in there.columns} - {c.name for c in before.columns}
             again += sorted(kept & added)
-            renamed = rules.renamed.get(version.version, {})
+            renamed = rules.surely_renamed.get(version.version, {})
             unknown |= {name for name in added - kept - {*dict(move.renamed)} if name.lower() in renamed}
         if move.changes_columns or move.kept:
             moves.append(move)
