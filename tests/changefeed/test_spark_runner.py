@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 from golden_data import lines
 from growing_topic import ID, GrowingTopic, ddl, row, table, watermark
 from pyspark.sql import SparkSession
@@ -367,6 +369,22 @@ def test_a_source_that_will_tell_a_watermark_is_waited_for(
     reached.append(runner.step(job).checkpoint_ts)
     assert reached == [1, 2000]
     assert shown_in(tmp_path / "out") == [*(("INSERT", ts) for ts in (1000, 900, 1000)), ("WATERMARK", 2000)]
+
+
+def test_the_log_tells_that_changes_after_the_start_may_have_expired(
+    place: Place, spark: SparkSession, broker: KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = tmp_path.name
+    broker.create_topic(topic, 1)
+    broker.send(topic, 0, [json.dumps(m) for m in FIRST])
+    client, gone = AdminClient({"bootstrap.servers": broker.bootstrap}), TopicPartition(topic, 0, 1)
+    runner = SparkRunner(spark, f"kafka://{broker.bootstrap}/{topic}?protocol=simple", tmp_path / "look")
+    client.delete_records([gone])[gone].result(30)
+    for _ in range(2):
+        runner.step(place.job("protocol=simple"))
+    assert [m for m in caplog.messages if "expired" in m] == [
+        f"changefeed feed: changes after 1 may be missing: topic {topic} partition 0 up to offset 0 expired"
+    ]
 
 
 def test_a_transaction_may_go_on_after_the_watermark_of_a_batch(

@@ -10,6 +10,7 @@ import ssl
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,21 @@ class TestWriteAndRead:
             frame.collect()
         assert "\n" not in str(error.value)
         assert here.read(spark).frame.collect() == []
+
+    def test_what_expired_may_have_been_after_a_start(self, broker: KafkaBroker) -> None:
+        topic, noon = fresh(), 1_700_000_000_000
+        broker.create_topic(topic, 3)
+        sent = [(0, 1), (0, 2), (0, 3), (1, 9), (2, 9)]  # partition 1 keeps its only message, partition 2 none
+        send(broker, topic, *({"value": b"", "partition": at, "timestamp": noon + ms} for at, ms in sent))
+        here = topics(broker, topic)
+        assert here.expired_since(compose(noon)) is None
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        for deleted in admin.delete_records([TopicPartition(topic, 0, 1), TopicPartition(topic, 2, 1)]).values():
+            deleted.result(30)
+        for start in (1, compose(noon), compose(noon + 2)):
+            assert here.expired_since(start) == f"topic {topic} partition 0 up to offset 0"
+        assert here.expired_since(compose(noon + 3)) is None
+        assert replace(here, start="latest").expired_since(1) is None
 
     def test_a_broker_that_is_too_slow_may_be_asked_again(self, spark: SparkSession, broker: KafkaBroker) -> None:
         topic = fresh()

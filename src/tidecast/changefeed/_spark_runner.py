@@ -6,6 +6,7 @@ end each, and no thread, no listener and no job.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publisha
 from tidecast.registry import Registry, open_registry
 from tidecast.sources import TopicStream, filter_commit_ts, source_errors
 from tidecast.storage import AnyPath, StateFile, remove_tree
+
+_log = logging.getLogger(__name__)
 
 _STATE, _SOURCE = "checkpoint.json", "source"
 _STEP = 200_000
@@ -148,6 +151,10 @@ class SparkRunner:
                     self._save(job, replace(state, bootstraps=bootstraps.state().decode()))
                 waiting = stream.progress.rows_waiting
                 return StepResult(state.checkpoint_ts, caught_up=not waiting, rows_waiting=waiting)
+            if stream.progress.offsets is None and (expired := stream.expired_since(state.from_ts)):
+                _log.warning(
+                    "changefeed %s: changes after %d may be missing: %s expired", job.id, state.from_ts, expired
+                )
             with batch.events as held:
                 read = with_commit_ts(held, state.highest)
                 tells, highest = stream.tells_watermarks(batch.progress), dict[str, int]()

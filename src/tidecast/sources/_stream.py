@@ -288,6 +288,10 @@ class TopicStream:
         if before and before != batch.progress.waiting:
             remove_tree(self._folder / before, ignore_errors=True)
 
+    def expired_since(self, start_ts: int) -> str | None:
+        """Return which messages expired that changes after a TSO may have been in, None where none can be told."""
+        return self._topics.expired_since(start_ts)
+
     def check(self) -> None:
         """Raise SourceChanged where the topic no longer holds what follows the last commit."""
         self._topics.end_offsets(self._progress.offsets)

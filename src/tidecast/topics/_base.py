@@ -163,6 +163,9 @@ class ReadableTopics(_Place, Protocol):
         `waiting` are topics some of whose records were read before, and are to be understood now.
         """
 
+    def expired_since(self, start_ts: int) -> str | None:
+        """Return which messages expired that changes after a TSO may have been in; None where none can be told."""
+
     def spans(self) -> Spans | None:
         """Return what a read from the start to the present end goes over; None where only the records tell it."""
 

@@ -159,6 +159,9 @@ class FileTopics:
         tables = [part for part in parts if part is not None]
         return RecordsHere.of(tables, ordered=not numbered and len(files) == 1) if len(tables) == len(files) else None
 
+    def expired_since(self, start_ts: int) -> None:
+        """Return None: no name of a file tells that others have gone; see `Topics.expired_since`."""
+
     def spans(self) -> None:
         """Return None: what files hold, their records tell; see `Topics.spans`."""
 

@@ -19,6 +19,7 @@ from tidecast.topics._kafka_offsets import (
     Bounds,
     between,
     check_follows,
+    expired_since,
     for_spark,
     matching,
     partition_name,
@@ -114,6 +115,16 @@ class KafkaTopics:
         )
         few = sum(end - begin for partitions in bounds.values() for begin, end in partitions.values()) <= _FEW
         return Records.of(frame.select([F.col(f.name).cast(f.dataType).alias(f.name) for f in RECORD.fields]), few=few)
+
+    def expired_since(self, start_ts: int) -> str | None:
+        """Return the partitions whose oldest message is not older than a TSO, and not the first that they had.
+
+        None where there are none, or where `start` chose what to read. Raises as `read`.
+        """
+        if self.start != "earliest":
+            return None
+        cluster = self._cluster()
+        return expired_since(cluster, self._bounds(cluster, None), start_ts)
 
     def spans(self) -> Spans:
         """Return what a read from `start` to the present end goes over; see `Topics.spans`. Raises as `read`."""

@@ -112,6 +112,17 @@ def check_follows(cluster: KafkaCluster, after: Offsets, bounds: Bounds, ids: Ma
             raise SourceChanged(words, where=where, hint=ANEW, remaining=remaining)
 
 
+def expired_since(cluster: KafkaCluster, bounds: Bounds, start_ts: int) -> str | None:
+    """Return which messages expired that may be younger than a TSO, None for none; see `Topics.expired_since`."""
+    places = [(topic, partition) for topic, known in bounds.items() for partition in known]
+    since = cluster.offsets(places, start_spec(str(start_ts)))
+    starts = ((place, bounds[place[0]][place[1]][0]) for place in places)
+    expired = [
+        f"topic {place[0]} partition {place[1]} up to offset {at - 1}" for place, at in starts if 0 < at == since[place]
+    ]
+    return _some(expired) if expired else None
+
+
 def for_spark(bounds: Bounds, side: int) -> str:
     """Return one side of bounds, 0 the starts or 1 the ends, as the option of Spark's Kafka source wants it."""
     return json.dumps({topic: {str(p): ends[side] for p, ends in places.items()} for topic, places in bounds.items()})

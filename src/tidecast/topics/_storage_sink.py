@@ -293,6 +293,9 @@ class StorageSink:
                 there = files_of(self.path, writer, range(last, last + 1))
                 yield from ((DataFile(writer, index, one.name), one) for index, one in there.items())
 
+    def expired_since(self, start_ts: int) -> None:
+        """Return None: no name of a file tells that others have gone; see `Topics.expired_since`."""
+
     def spans(self) -> None:
         """Return None: what files hold, their records tell; see `Topics.spans`."""
 
