@@ -342,6 +342,16 @@ def test_a_hundred_waiting_changefeeds_cost_next_to_nothing(tmp_path: Path) -> N
         assert (time.process_time() - cpu) / seconds < 0.2
 
 
+def test_the_log_tells_once_what_a_user_should_know(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    runner = MemoryRunner(warnings=["rows lack something", "rows lack something"])
+    with running(tmp_path, runner) as feeds:
+        for name in ("one", "other"):
+            feeds.create(ChangefeedSpec(name, SINK, None))
+        until(lambda: min(runner.steps["one"], runner.steps["other"]) > 3)
+    told = [record.getMessage() for record in caplog.records if "lack" in record.getMessage()]
+    assert sorted(told) == [f"changefeed {name}: rows lack something" for name in ("one", "other")]
+
+
 def test_secrets_stay_in_the_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sink = "kafka://127.0.0.1:9092/topic?protocol=simple&sasl-user=ann&sasl-password=pa55word&sasl-mechanism=PLAIN"
     runner = MemoryRunner(errors={"up": [RuntimeError(f"cannot open {sink} with pa55word and s3cret")]})

@@ -38,7 +38,7 @@ class MemoryRunner:
 
     `events` are commit-ts and table. `errors` has, by changefeed, what its next steps raise; `held` keeps steps from
     ending until it is set; `refuses` is what checking a sink raises; `dead` tells that no step can succeed any more;
-    `end` is the commit-ts with which the source ends, 0 for one that goes on.
+    `end` is the commit-ts with which the source ends, 0 for one that goes on; `warnings` are those of each step.
     """
 
     known: Sequence[TableSchema] = (table("test.user"), table("shop.orders"))
@@ -47,6 +47,7 @@ class MemoryRunner:
     refuses: TidecastError | None = None
     dead: bool = False
     end: int = 0
+    warnings: Sequence[str] = ()
     held: threading.Event = field(default_factory=threading.Event)
     entered: threading.Event = field(default_factory=threading.Event)
     steps: Counter[str] = field(default_factory=Counter)
@@ -112,6 +113,5 @@ class MemoryRunner:
             self.published += [(job.id, ts, name) for ts, name in sent]
         self.overwrite(job, end)
         versions = {t.name: t.version for t in self.known if t.name in {name for _, name in sent}}
-        return StepResult(
-            end, Counter((name, job.config.default_topic) for _, name in sent), versions, more=more, caught_up=not more
-        )
+        messages = Counter((name, job.config.default_topic) for _, name in sent)
+        return StepResult(end, messages, versions, more=more, caught_up=not more, warnings=self.warnings)

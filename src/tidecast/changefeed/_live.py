@@ -23,7 +23,10 @@ _REMOVAL_S = 50.0
 
 @dataclass
 class LiveFeed:
-    """A changefeed in memory. `busy` tells that a worker makes a step, `due` when the next one is."""
+    """A changefeed in memory.
+
+    `busy` tells that a worker makes a step, `due` when the next one is, `warned` what the log has said of it already.
+    """
 
     feed: Feed
     checkpoint_ts: int
@@ -38,6 +41,7 @@ class LiveFeed:
     skipped: Counter[str] = field(default_factory=Counter)
     dead_letters: int = 0
     rows_waiting: int = 0
+    warned: set[str] = field(default_factory=set)
     recent: deque[tuple[float, int]] = field(default_factory=deque)
 
     def rate(self, now: float) -> float:

@@ -37,7 +37,7 @@ class StepResult:
     """The result of a step: the checkpoint-ts reached, messages by table and topic, schema versions by table.
 
     `more` tells that the source holds more already, `caught_up` that all it holds has been published. `rows_waiting`
-    are rows whose schemas the source has not shown.
+    are rows whose schemas the source has not shown; `warnings` what else a user should know.
     """
 
     checkpoint_ts: int
@@ -48,6 +48,7 @@ class StepResult:
     more: bool = False
     caught_up: bool = False
     rows_waiting: int = 0
+    warnings: Sequence[str] = ()
 
 
 class Runner(Protocol):

@@ -203,6 +203,7 @@ class SparkRunner:
             more=batch.more,
             caught_up=not (batch.more or batch.progress.rows_waiting),
             rows_waiting=batch.progress.rows_waiting,
+            warnings=done.warnings,
         )
 
     def _updated(self, job: Job, state: _Checkpoint, stream: TopicStream) -> _Checkpoint:

@@ -16,7 +16,6 @@ from itertools import chain
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast._counted import counted
 from tidecast._errors import ConfigError
 from tidecast._policy import OnError
 from tidecast.config import ChangefeedConfig
@@ -155,6 +154,10 @@ def bootstraps_of(config: ChangefeedConfig, state: bytes = b"[]") -> Bootstraps:
 
 _NEVER = 1 << 40
 _NO_ROWS = BatchStats()
+_UNTIMED = (
+    "rows without a commit-ts leave with 0 in its place: whoever goes by it may keep an older row, "
+    "or lose newer ones to a TRUNCATE or DROP TABLE"
+)
 _CHECKSUMS_LEFT_OUT = (
     "rows of the source carry checksums, and the messages carry none: "
     'integrity-check-level = "correctness" under [integrity] sends them, as Avro or Simple'
@@ -199,10 +202,7 @@ class _Run:
                 report.messages[outgoing.source.name, outgoing.table.topic] += rows
             report.claims = stats.claims
             if stats.untimed and protocol_named(batch.config.protocol).needs_commit_ts:
-                untimed = counted(stats.untimed, "row has", "rows have")
-                report.warnings.append(
-                    f"{untimed} no commit-ts, and 0 in its place: whoever goes by it may keep an older row"
-                )
+                report.warnings.append(_UNTIMED)
             controls = list(self._schemas.bootstraps(tables, stats.rows, fitted, moved=stats.moved))
             report.bootstraps += len(controls)
         stop = self._send(fitted, controls, stop, stats, tables)
