@@ -138,6 +138,18 @@ def test_a_source_has_the_tables_that_are_there(place: Place) -> None:
         place.restarted().tables()
 
 
+def test_a_table_that_is_renamed_without_a_schema_is_no_longer_there(place: Place, spark: SparkSession) -> None:
+    """As in Canal-JSON, whose rows alone show their table."""
+    head: dict[str, object] = {"id": 0, "database": "d", "isDdl": False, "es": 1, "sql": "", "old": None}
+    shown = {"pkNames": ["id"], "sqlType": {"id": 4}, "mysqlType": {"id": "int"}, "data": [{"id": "1"}]}
+    row = {**head, "table": "t", "type": "INSERT", **shown, "_tidb": {"commitTs": 20}}
+    sql = "RENAME TABLE `d`.`t` TO `d`.`now`"
+    renamed = {**head, "table": "now", "isDdl": True, "type": "RENAME", "sql": sql, "_tidb": {"commitTs": 30}}
+    place.source.grow([row, renamed])
+    runner = SparkRunner(spark, place.source.uri.replace("simple", "canal-json"), place.base / "canal")
+    assert [(t.name, t.handle_key) for t in runner.tables()] == [("d.now", ("id",))]
+
+
 def test_a_source_that_always_grows_is_looked_at_up_to_its_present_end(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from debezium_avro import fastavro_reads
-from growing_topic import ID, Said, ddl, row, table
+from growing_topic import ID, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 
 import tidecast
+from tidecast.changefeed import Job, SparkRunner
+from tidecast.config import load_config
 from tidecast.registry import open_registry
 
 TS = 1_700_000_000_000 << 18
@@ -82,6 +84,42 @@ def test_schema_changes_and_types_come_back_whole(spark: SparkSession, tmp_path:
     (inserted,) = (m for m in by_topic["d_t"] if m["type"] == "INSERT")
     assert inserted["data"]["micro"] == moment["data"]["micro"]
     assert by_topic["d_parts"][-1]["tableSchema"]["table"] == "parts"
+
+
+def test_schema_changes_of_a_table_with_a_unique_key_alone_leave_with_its_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Debezium's schema changes show primary keys alone; the key of a row's message tells the other ones."""
+    unique = {"name": "u", "unique": True, "primary": False, "nullable": False, "columns": ["id"]}
+    of = {name: {**table(TS, ID, name=name), "indexes": [unique]} for name in ("t", "now")}
+    messages = [
+        ddl("CREATE TABLE `d`.`t` (`id` INT NOT NULL, UNIQUE KEY `u` (`id`))", TS, of["t"]),
+        row(TS + 1, TS, id=1),
+        {**ddl("TRUNCATE TABLE `d`.`t`", TS + 2, of["t"])},
+        {**ddl("RENAME TABLE `d`.`t` TO `d`.`now`", TS + 3, of["now"]), "preTableSchema": of["t"]},
+        row(TS + 4, TS, name="now", id=2),
+        watermark(TS + 5),
+    ]
+    source = tmp_path / "source" / "top"
+    source.mkdir(parents=True)
+    lines = [json.dumps({"value": base64.b64encode(json.dumps(m).encode()).decode()}) + "\n" for m in messages]
+    (source / "0.jsonl").write_text("".join(lines))
+    debezium = f"file://{tmp_path}/debezium/top?protocol=debezium&enable-tidb-extension=true"
+    tidecast.convert(f"file://{source}?protocol=simple", f"{debezium}&partition-num=1", tz="UTC", spark=spark)
+    runner = SparkRunner(spark, debezium, tmp_path / "look")
+    assert [(t.name, t.handle_key) for t in runner.tables()] == [("d.now", ("id",))]
+    rules = tmp_path / "feed.toml"
+    rules.write_text('[sink]\ndispatchers = [{ matcher = ["*.*"], topic = "{schema}_{table}" }]\n')
+    sink = f"file://{tmp_path}/simple/top?protocol=simple&partition-num=1&format=jsonl"
+    runner.step(Job("feed", load_config(sink, rules), 1, 0, tmp_path / "feed"))
+    found = spark.read.text(f"{tmp_path}/simple/d_*").selectExpr("value", "_metadata.file_path AS file").collect()
+    lines_found = [(r.file.split("/")[-2], json.loads(r.value)) for r in found]
+    records = sorted(lines_found, key=lambda line: (line[0], int(line[1]["offset"])))
+    told = [(topic, kind) for topic, record in records if (kind := message(record)["type"]) != "BOOTSTRAP"]
+    assert told == [
+        *(("d_now", kind) for kind in ("INSERT", "WATERMARK")),
+        *(("d_t", kind) for kind in ("CREATE", "INSERT", "TRUNCATE", "RENAME")),
+    ]
 
 
 def native(shape: dict[str, str], number: int, **values: Any) -> Said:

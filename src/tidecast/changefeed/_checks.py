@@ -54,7 +54,7 @@ class ConfigChecks:
             matcher = TableFilter(chosen.rules, case_sensitive=case_sensitive)
             every = [table for table in tables if matcher.matches_schema(table.database)]
             passing = [table for table in every if matcher.matches(table.database, table.table)]
-        eligible = [t for t in passing if t.handle_key or t.view]
+        eligible = [t for t in passing if t.may_have_key or t.view]
         return TableEligibility(every, eligible, [t for t in passing if t not in eligible])
 
     def check(self, feed_id: str, sink_uri: str, config: Mapping[str, Any]) -> None:

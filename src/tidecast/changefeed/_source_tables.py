@@ -54,15 +54,23 @@ class SourceTables:
                 hint="remove its folder to read the source from its start",
             ) from None
 
-    def _add(self, schema: TableSchema) -> None:
-        self._known[schema.database, schema.table] = schema
+    def _add(self, schema: TableSchema, before: TableSchema | None = None) -> None:
+        """Take a schema, with the keys that the table had before where it does not show them."""
+        name = (schema.database, schema.table)
+        before = before or self._known.get(name)
+        if before and not schema.keys_known and {c.name for c in schema.columns}.issuperset(before.handle_key):
+            schema = replace(schema, indexes=before.indexes, keys_known=before.keys_known)
+        self._known[name] = schema
 
     def _change(self, change: Ddl) -> None:
+        name = (change.database, change.table)
         match ddl_action(change.sql).event:
             case "drop schema":
                 self._known = {name: s for name, s in self._known.items() if name[0] != change.database}
             case "drop table" | "drop view":
-                self._known.pop((change.database, change.table), None)
-            case _ if change.schema:
-                self._known.pop(change.renamed_from or ("", ""), None)
-                self._add(replace(change.schema, view=change.is_view))
+                self._known.pop(name, None)
+            case _:
+                before = self._known.pop(change.renamed_from, None) if change.renamed_from else None
+                schema = change.schema or self._known.get(name) or before
+                if schema:
+                    self._add(replace(schema, database=name[0], table=name[1], view=change.is_view), before)

@@ -46,7 +46,8 @@ class Index:
 class TableSchema:
     """One version of one table. `version` orders the versions of a table; it is a TSO where TiDB gave it.
 
-    `view` tells a view, where a source says so: it has schema changes and no rows.
+    `view` tells a view, where a source says so: it has schema changes and no rows. `keys_known` is False where the
+    source shows no unique index, which may be what identifies a row.
     """
 
     database: str
@@ -56,6 +57,7 @@ class TableSchema:
     columns: tuple[Column, ...]
     indexes: tuple[Index, ...] = ()
     view: bool = False
+    keys_known: bool = True
 
     @property
     def name(self) -> str:
@@ -82,6 +84,11 @@ class TableSchema:
         chosen = primary or min(usable, key=lambda i: len(i.columns), default=None)
         names = set(chosen.columns) if chosen else set()
         return tuple(c.name for c in self.columns if c.name in names)
+
+    @property
+    def may_have_key(self) -> bool:
+        """Tell whether something identifies a row, or may do so where the source does not show it."""
+        return bool(self.handle_key) or not self.keys_known
 
     @cached_property
     def primary_key(self) -> tuple[str, ...]:

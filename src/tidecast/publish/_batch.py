@@ -50,8 +50,8 @@ class Rules:
         return self.tables.matches(schema.database, schema.table)
 
     def eligible(self, schema: TableSchema) -> bool:
-        """Tell whether a table has a key, or needs none."""
-        return bool(schema.handle_key) or self.config.force_replicate
+        """Tell whether a table may have a key, or needs none."""
+        return schema.may_have_key or self.config.force_replicate
 
     def passes(self, schema: TableSchema) -> bool:
         """Tell whether the rules let a table through and it is eligible."""

@@ -137,6 +137,7 @@ def _found(group: _Group, versions: Sequence[TableSchema], begun: int) -> _Found
         told, fields = block
     schema = told.schema or TableSchema(group.database, group.table, 0, 0, tuple(f.column for f in fields))
     reason = Reason.FOREIGN_SCHEMA if group.shape else Reason.UNKNOWN_TABLE
+    schema = replace(schema, keys_known=True)
     if {*(group.keys or ())} != {*schema.handle_key}:
         key = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=group.keys or ())
         schema = replace(schema, indexes=(key,) if group.keys else ())

@@ -52,6 +52,7 @@ class _Kind:
         """
         since = self.registered if commit_ts is None else commit_ts
         schema = told.schema or TableSchema(database, table, 0, since, tuple(f.column for f in fields))
+        schema = replace(schema, keys_known=True)
         if not told.of_rows and commit_ts is not None:
             schema = replace(schema, version=commit_ts)
         if {*self.keys} != {*schema.handle_key}:
