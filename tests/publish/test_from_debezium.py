@@ -174,3 +174,27 @@ def test_shapes_of_a_table_without_versions_stay_apart(spark: SparkSession, tmp_
         ("2", b'"I","t","d",2,"two",22\r\n'),
         ("3", b'"I","t","d",3,33,"three"\r\n'),
     ]
+
+
+def test_a_changefeed_sends_schema_changes_without_a_commit_ts_before_the_rows_of_their_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    truncated = {"source": {"connector": "mysql", "db": "d", "table": "t"}, "op": "t"}
+    messages = [
+        native({"v": "string"}, 1, v="one"),
+        {"key": None, "value": base64.b64encode(json.dumps(truncated).encode()).decode()},
+        native({"v": "string"}, 2, v="two"),
+    ]
+    source = tmp_path / "source" / "top"
+    source.mkdir(parents=True)
+    places = [{"partition": 0, "offset": n} for n in range(len(messages))]
+    lines = [json.dumps(place | m) + "\n" for place, m in zip(places, messages, strict=True)]
+    (source / "0.jsonl").write_text("".join(lines))
+    runner = SparkRunner(spark, f"file://{source}?protocol=debezium", tmp_path / "look")
+    config = load_config(f"file://{tmp_path}/simple/top?protocol=simple&partition-num=1&format=jsonl")
+    done = runner.step(Job("feed", config, 1, 0, tmp_path / "feed"))
+    found = spark.read.text(f"{tmp_path}/simple/top").collect()
+    records = sorted((json.loads(line.value) for line in found), key=lambda record: int(record["offset"]))
+    assert [message(record)["type"] for record in records] == ["BOOTSTRAP", "TRUNCATE", "INSERT", "INSERT"]
+    (warning,) = done.warnings
+    assert warning.startswith("rows without a commit-ts leave with 0 in its place")

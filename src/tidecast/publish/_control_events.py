@@ -46,7 +46,7 @@ def control_frame(spark: SparkSession, controls: Iterable[Control], events: Even
             c.topic,
             partition,
             *c.message,
-            c.position if events.position else 0,
+            c.position if events.position else _FIRST,
             not c.ahead,
             _FIRST if c.ahead else last,
             number,

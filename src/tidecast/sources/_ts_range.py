@@ -23,7 +23,8 @@ _LAST = (1 << 63) - 1
 def filter_commit_ts(events: Events, start_ts: int, target_ts: int) -> tuple[Events, dict[str, int]]:
     """Return the events after one commit-ts and up to another, 0 for no end, and each partition's highest commit-ts.
 
-    Rows without a commit-ts, which plain Avro has, all pass. The rows are read once for that.
+    Rows and schema changes without a commit-ts, as plain Avro and Debezium's own connector have them, all pass. The
+    rows are read once for that.
     """
     selected, counts = _within(events, start_ts, min(target_ts or _LAST, _LAST))
     highest: dict[str, int] = {}
@@ -64,7 +65,7 @@ def _within(events: Events, start: int, end: int) -> tuple[Events, list[Row]]:
     selected = replace(
         events,
         tables=tuple(tables),
-        ddl=tuple(d for d in events.ddl if start < d.commit_ts <= end),
+        ddl=tuple(d for d in events.ddl if not d.commit_ts or start < d.commit_ts <= end),
         watermarks=watermarks.where(within(F.col("commit_ts"))) if watermarks is not None else None,
     )
     return selected, counts

@@ -11,7 +11,7 @@ from tidecast.protocols.debezium._columns import DebeziumDecoder
 from tidecast.protocols.debezium._controls import Tables
 from tidecast.protocols.debezium._parse import parse
 
-_LETTERS = tuple(b"\\u00%d" % n for n in (6, 4))
+_LETTERS = tuple(b"\\u00%d" % n for n in (7, 6, 4))
 """What a message holds instead where its writer escapes letters."""
 
 
@@ -19,7 +19,7 @@ class DebeziumReader(Reader):
     """Knows the tables that schema changes have shown."""
 
     history: SchemaHistory
-    marks = Marks(holds=(b'"ddl"', *_LETTERS))
+    marks = Marks(holds=(b'"ddl"', b'"t"', *_LETTERS))  # t is the `op` of a TRUNCATE TABLE
 
     def __init__(self, options: DecodeOptions) -> None:
         self._tables = Tables(options)
