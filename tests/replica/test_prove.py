@@ -13,12 +13,13 @@ import pytest
 from crash_points import CrashPoints, Killed
 from full import full
 from growing_topic import ID, GrowingTopic, Said, ddl, row, table, watermark
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import tidecast
 from tidecast import ComparedTable, ProofVerdict, ProvenTable
 from tidecast.model import compose
+from tidecast.replica.check import _compare
 from tidecast.replica.state._proof import RowSum, row_hash, row_sum
 
 _T0 = compose(1_700_000_000_000)
@@ -252,6 +253,24 @@ def test_a_comparison_tells_of_messages_that_nobody_can_read(spark: SparkSession
         found = tidecast.compare(*sides, spark=spark)
         side = "A" if sides[0] == replica.topic.uri else "B"
         assert (found.ok, found.warnings) == (True, (f"{side}: {told}",))
+
+
+def test_a_table_that_changes_while_it_is_compared_is_compared_as_it_was(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What differed at first may be equal when its rows are looked at, and another row differ by then."""
+    replica, other = Replica(spark, tmp_path / "a"), Replica(spark, tmp_path / "b")
+    replica.run(_FIRST)
+    other.run([*_FIRST, row(_T0 + 21, _T0, id=9, n=9)])
+    look = _compare._different
+
+    def meanwhile(*asked: Any) -> DataFrame:
+        replica.run([row(_T0 + 21, _T0, id=9, n=9), row(_T0 + 22, _T0, kind="UPDATE", id=1, n=100)])
+        return look(*asked)
+
+    monkeypatch.setattr(_compare, "_different", meanwhile)
+    found = replica.compared(replica.to, other.to)["d.t"]
+    assert (found.rows_a, found.rows_b, found.only_a, found.only_b, found.changed) == (8, 9, 0, 1, 0)
 
 
 def test_a_sum_tells_null_from_other_places_and_twice_from_never_as_python_does(session: SparkSession) -> None:

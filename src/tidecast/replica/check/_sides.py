@@ -82,7 +82,7 @@ class OneTable(Side):
         """Give its rows; those of a log have no key."""
         state = self.place.seen()
         contents = _contents_of(state)
-        yield TableRows(self.place.read(), () if contents.is_log else contents.row_key(state.shape.key or ())), 0
+        yield TableRows(self.place.read_now(), () if contents.is_log else contents.row_key(state.shape.key or ())), 0
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,10 @@ class TargetTable(ABC):
         """Return the table's rows."""
         return self.spark.table(self.name)
 
+    def read_now(self) -> DataFrame:
+        """Return the table's rows as they are now, however often they are read, and whoever changes them meanwhile."""
+        return self.read()
+
     @abstractmethod
     def location(self) -> str:
         """Return where the table's files lie, as Spark names it."""

@@ -117,6 +117,10 @@ class DeltaTarget(TargetTable):
         row = self.spark.sql(f"DESCRIBE HISTORY {self.name} LIMIT 1").select("version").first()
         return row[0] if row else None
 
+    def read_now(self) -> DataFrame:
+        # Delta looks for the newest version with each action on a frame that names none.
+        return self.spark.sql(f"SELECT * FROM {self.name} VERSION AS OF {self.version()}")
+
     def written_since(self, version: int) -> bool:
         history = self.spark.sql(f"DESCRIBE HISTORY {self.name}").where(F.col("version") > version)
         return history.where(F.col("operation").isin(*_WRITES)).first() is not None
