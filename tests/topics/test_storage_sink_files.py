@@ -186,6 +186,30 @@ def test_an_index_that_is_half_written_lets_the_checkpoint_ts_wait(folder: Stora
     assert source(folder).end_offsets(before).ends["metadata"] == tso(5)
 
 
+def test_a_read_tells_what_it_leaves_out(folder: StorageSinkFolder, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever reads a folder once, as `compare` does, has no watermark that waits."""
+    for index in (1, 2, 3, 4):
+        made = folder.rows(1, "t", index, _ROW, indexed=index < 4)
+    at = made.parent.relative_to(folder.root)
+    assert left_out(folder, caplog) == f"{at}/{made.name}"
+    made.with_name(f"CDC{2:020}.csv").unlink()
+    assert left_out(folder, caplog) == f"{at}/{made.name} and 1 more"
+    made.unlink()
+    assert left_out(folder, caplog) == f"{at}/CDC{2:020}.csv"
+    (made.parent / "meta" / "CDC.index").write_text("")
+    assert left_out(folder, caplog) == f"{at}/meta/CDC.index"
+    folder.rows(1, "t", 3, _ROW)
+    folder.rows(1, "t", 2, _ROW, indexed=False)
+    assert left_out(folder, caplog) == ""
+
+
+def left_out(folder: StorageSinkFolder, caplog: pytest.LogCaptureFixture) -> str:
+    """Return what a warning of a read says that is left out."""
+    caplog.clear()
+    source(folder)._present_end(None)
+    return caplog.text.partition("not whole yet: ")[2].strip()
+
+
 def test_a_file_that_waits_is_found_behind_a_newer_version(folder: StorageSinkFolder) -> None:
     folder.rows(1, "t", 1, _ROW)
     late = folder.rows(1, "t", 2, _ROW, indexed=False)

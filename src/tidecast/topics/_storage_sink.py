@@ -6,6 +6,7 @@ Source: Storage sink.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -31,11 +32,14 @@ from tidecast.topics._sink_layout import (
     offset_of,
     place_of,
     rank_of,
+    renamed,
     schema_version,
 )
 from tidecast.topics._sink_lines import Shown, Splitting, TooShort, seen
 from tidecast.topics._sink_listing import Found, Known, at_once, below, files_of, look
 from tidecast.topics._sink_positions import Item, bounded, highest_rank, known_files, last_of, order_of, place_of_item
+
+_log = logging.getLogger(__name__)
 
 _FEW_BYTES = 1 << 18
 _SAMPLE = 1 << 16
@@ -65,6 +69,8 @@ class StorageSink:
     csv: bool
     params: Mapping[str, str]
     _listed: dict[Writer, dict[int, Entry]] = field(default_factory=dict)
+    _left: list[str] = field(default_factory=list)
+    """What the last look at the end did not take: files that may be written yet, and those that are missing."""
 
     @property
     def where(self) -> str:
@@ -89,7 +95,8 @@ class StorageSink:
                 hint="name the folder that the changefeed's sink URI names",
             )
         self._check_indexes(found, before)
-        items, cut = self._new_items(found, known, before)
+        items, missing = self._new_items(found, known, before)
+        self._left, cut = [*found.held, *missing], bool(missing)
         if limit is not None:
             first = bounded(items, self._listed, limit)
             items, cut = first, cut or len(first) < len(items)
@@ -108,6 +115,14 @@ class StorageSink:
         if found.checkpoint_ts is not None and not cut and not found.held:
             ends[METADATA] = max(found.checkpoint_ts, ends.get(METADATA, 0))
         return Offsets(ends, ids)
+
+    def _present_end(self, after: Offsets | None) -> Offsets:
+        """Return the end that a read goes to where none is named; what it leaves out is told, as no watermark waits."""
+        end = self.end_offsets(after)
+        if self._left:
+            others = f" and {len(self._left) - 1} more" if self._left[1:] else ""
+            _log.warning("files are left out that are missing, or not whole yet: %s%s", self._left[0], others)
+        return end
 
     def _rewound(self, before: Offsets) -> set[str]:
         """Return the places whose last file was taken before an index named it, and was written anew since."""
@@ -130,8 +145,8 @@ class StorageSink:
                 what = f"{writer.folder} has been written anew: its last file is {file.name}, and {last} had been read"
                 raise SourceChanged(what, where=self.where, hint=ANEW, remaining=left)
 
-    def _new_items(self, found: Found, known: Known, before: Offsets) -> tuple[list[Item], bool]:
-        """Return the files to be read, in order, up to one that is missing; and whether there was such a one."""
+    def _new_items(self, found: Found, known: Known, before: Offsets) -> tuple[list[Item], list[str]]:
+        """Return the files to be read, in order, up to the first that is missing; and those that are."""
         items: list[Item] = [
             ((schema_version(path.rpartition("/")[2]) or 0, 0, [], "", path, 0), path)
             for path in found.schema_files
@@ -139,22 +154,21 @@ class StorageSink:
         ]
         ahead = [(w, f, range(known.last.get(w, 0) + 1, f.index + 1)) for w, f in found.last.items()]
         ahead = [one for one in ahead if one[2]]
-        gap: tuple[object, ...] | None = None
+        gaps: list[tuple[tuple[object, ...], str]] = []
         listed = at_once(lambda one: files_of(self.path, one[0], one[2], one[1].name), ahead)
-        for (writer, _, indexes), there in zip(ahead, listed, strict=True):
+        for (writer, last, indexes), there in zip(ahead, listed, strict=True):
             first = min(there, default=indexes.stop)
             if first > indexes.start and writer in known.last:
                 self._refuse_gap(writer, indexes.start, first, before)
             for index in range(first, indexes.stop):
                 if index not in there:
-                    at = order_of(writer, index)
-                    gap = at if gap is None or at < gap else gap
+                    gaps.append((order_of(writer, index), f"{writer.folder}/{renamed(last.name, index)}"))
                     break
                 file = DataFile(writer, index, there[index].name)
                 self._listed.setdefault(writer, {})[index] = there[index]
                 items.append((order_of(writer, index), file))
         items.sort(key=lambda item: item[0])
-        return [item for item in items if gap is None or item[0] < gap], gap is not None
+        return [item for item in items if all(item[0] < at for at, _ in gaps)], [path for _, path in sorted(gaps)]
 
     def _refuse_gap(self, writer: Writer, wanted: int, first: int, before: Offsets) -> None:
         place = writer.place((first - 1) // FILES_OF_SEGMENT)
@@ -181,7 +195,7 @@ class StorageSink:
         Raises SourceChanged where a file went meanwhile, ConfigError where the files may be of two formats.
         """
         before = after or Offsets()
-        until = until or self.end_offsets(after)
+        until = until or self._present_end(after)
         files = self._files(before, until, anew=self._rewound(before), all_there=after is not None)
         told = self._control_records(before, until, {*waiting, *(file.writer.table for file, _ in files)})
         form = self._format(files, told, until, waiting)
