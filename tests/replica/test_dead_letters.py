@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 import tidecast
 from tidecast.model import compose
+from tidecast.replica.state import AppliedKeys
 from tidecast.storage import locked
 
 _T0 = compose(1_700_000_000_000)
@@ -161,6 +162,33 @@ def test_tables_of_every_mode_take_them(spark: SparkSession, tmp_path: Path, mod
     assert replica.retry().applied == 7
     assert replica.verdicts() == {"d.t": "equal", "d.plain": "equal"}
     assert replica.is_what_the_topic_comes_to()
+
+
+def _killed(*_: object) -> None:
+    raise Killed
+
+
+def test_a_run_that_was_killed_goes_on_before_a_retry(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table may have its new name already, and no journal tell it: the retry would make one under the old name."""
+    replica = Replica(spark, tmp_path, mode="log")
+    wrong = {"checksum": {"version": 0, "corrupted": False, "current": 1, "previous": 1}}
+    replica.run([_FIRST[0], row(_T0 + 1, _T0, id=1, n=1), row(_T0 + 2, _T0, id=2, n=2) | wrong, watermark(_T0 + 3)])
+    renamed = ddl("RENAME TABLE d.t TO d.t2", _T0 + 10, table(_T0 + 10, ID, _N, name="t2"))
+    replica.topic.grow([renamed | {"preTableSchema": _KEYED}, row(_T0 + 11, _T0 + 10, name="t2", id=3, n=3)])
+    with monkeypatch.context() as patch:
+        patch.setattr(AppliedKeys, "move", _killed)
+        with pytest.raises(Killed):
+            replica.run([])
+    assert not (replica.to / "d" / "t").exists()
+    with pytest.raises(tidecast.TerminalError, match="a run of the replica ended within a batch"):
+        replica.retry(on_mismatch="apply")
+    replica.run([])
+    assert replica.retry(on_mismatch="apply").applied == 1
+    assert replica.rows("t2", "id", "n") == [(1, 1), (2, 2), (3, 3)]
+    assert not (replica.to / "d" / "t").exists()
+    assert replica.verdicts() == {"d.t2": "equal"}
 
 
 @full

@@ -13,7 +13,7 @@ from operator import and_
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidecast._errors import ConfigError
+from tidecast._errors import ConfigError, TerminalError
 from tidecast._policy import DdlWords, OnDataLoss
 from tidecast._progress import Progress, no_progress
 from tidecast.api._checkpoint import Checkpoint, replay_window_of
@@ -102,8 +102,9 @@ def retry_dead_letters(
     With `on_data_loss="continue"` it is applied, and may set a key back. The same holds if another message, which is
     no dead letter, cannot be read now; without that option this is an error.
 
-    Raises TerminalError if a run of the replica is at work, and SourceChanged if the topic was re-created. Raises
-    ConfigError for an option, if the checkpoint has applied nothing, or if another message cannot be read.
+    Raises TerminalError if a run of the replica is at work, or ended within a batch, and SourceChanged if the topic was
+    re-created. Raises ConfigError for an option, if the checkpoint has applied nothing, or if another message cannot be
+    read.
     Source: Changefeeds, delivery.
     """
     options = ApplyOptions.of(
@@ -129,6 +130,9 @@ def retry_dead_letters(
         source_errors(checked.uri),
         ExitStack() as frames,
     ):
+        if stream.is_within:
+            hint = "let `replicate` end that batch first: its tables are of after what is read again"
+            raise TerminalError("a run of the replica ended within a batch", where=str(resume_from), hint=hint)
         there = read_dead_letters(checked.session, options.dead_letters)
         if there is None:
             return Retried()

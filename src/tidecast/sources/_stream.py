@@ -250,12 +250,24 @@ class TopicStream:
     def begin(self, batch: Batch) -> None:
         """Take note that what a batch holds is about to be applied, as a next one need not have the same."""
         upto = batch.progress.watermark if self._resolved_only else compose(time.time_ns() // 1_000_000)
-        if upto is not None and upto > (-1 if batch.begun is None else batch.begun):
-            # Messages of before move no offsets, and leave alone those that wait.
-            before = self._attempt(batch.progress.batch)
-            waits = (self._resolved_only or not batch.moved) and before.get("waits", not before)
-            begun = {"batch": batch.progress.batch, "upto": upto, "waits": waits}
+        if upto is None:
+            return
+        # Messages of before move no offsets, and leave alone those that wait.
+        before, again = self._attempt(batch.progress.batch), not batch.moved
+        begun = {
+            "batch": batch.progress.batch,
+            "upto": max(upto, before.get("upto", upto)),
+            "waits": (self._resolved_only or again) and before.get("waits", not before),
+            "again": again and before.get("again", not before),
+        }
+        if begun != before:
             self._begun.write(json.dumps(begun).encode())
+
+    @property
+    def is_within(self) -> bool:
+        """Tell whether a run ended within a batch of new messages: some of it may be applied, and is not committed."""
+        attempt = self._attempt(self._progress.batch + 1)
+        return bool(attempt) and not attempt.get("again", False)
 
     def _begun_upto(self, batch: int) -> int | None:
         """Return the commit-ts that nothing of earlier attempts at a batch lies above, None where there were none."""
