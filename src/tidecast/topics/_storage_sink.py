@@ -168,7 +168,8 @@ class StorageSink:
                 self._listed.setdefault(writer, {})[index] = there[index]
                 items.append((order_of(writer, index), file))
         items.sort(key=lambda item: item[0])
-        return [item for item in items if all(item[0] < at for at, _ in gaps)], [path for _, path in sorted(gaps)]
+        gaps.sort(key=lambda gap: gap[0])
+        return [item for item in items if not gaps or item[0] < gaps[0][0]], [path for _, path in gaps]
 
     def _refuse_gap(self, writer: Writer, wanted: int, first: int, before: Offsets) -> None:
         place = writer.place((first - 1) // FILES_OF_SEGMENT)
