@@ -95,7 +95,7 @@ def test_schema_changes_of_a_table_with_a_unique_key_alone_leave_with_its_rows(
     messages = [
         ddl("CREATE TABLE `d`.`t` (`id` INT NOT NULL, UNIQUE KEY `u` (`id`))", TS, of["t"]),
         row(TS + 1, TS, id=1),
-        {**ddl("TRUNCATE TABLE `d`.`t`", TS + 2, of["t"])},
+        ddl("TRUNCATE TABLE `d`.`t`", TS + 2, of["t"]),
         {**ddl("RENAME TABLE `d`.`t` TO `d`.`now`", TS + 3, of["now"]), "preTableSchema": of["t"]},
         row(TS + 4, TS, name="now", id=2),
         watermark(TS + 5),

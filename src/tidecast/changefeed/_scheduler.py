@@ -141,10 +141,10 @@ class Scheduler:
             rows = counted(result.rows_waiting, "row waits", "rows wait")
             _log.warning("changefeed %s: %s for the schemas of their tables", live.feed.id, rows)
         live.rows_waiting = result.rows_waiting
-        for warning in dict.fromkeys(result.warnings):
+        for warning in result.warnings:
             if warning not in live.warned:
+                live.warned.add(warning)
                 _log.warning("changefeed %s: %s", live.feed.id, warning)
-        live.warned.update(result.warnings)
         if count:
             live.recent.append((now, count))
             live.synced_ts = result.checkpoint_ts

@@ -1,12 +1,11 @@
 """Changefeeds on Spark: each reads the source batch by batch, at its own pace, and publishes what it reads.
 
-A step is a plain batch, not a standing query of Spark: a hundred idle changefeeds then cost one look at the source's
-end each, and no thread, no listener and no job.
+A step is a plain batch, not a standing query of Spark. So a hundred idle changefeeds cost one look at the source's end
+each, and no thread, no listener and no job.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -25,8 +24,6 @@ from tidecast.publish import Bootstraps, announce, bootstraps_of, check_publisha
 from tidecast.registry import Registry, open_registry
 from tidecast.sources import TopicStream, filter_commit_ts, source_errors
 from tidecast.storage import AnyPath, StateFile, remove_tree
-
-_log = logging.getLogger(__name__)
 
 _STATE, _SOURCE = "checkpoint.json", "source"
 _STEP = 200_000
@@ -151,10 +148,7 @@ class SparkRunner:
                     self._save(job, replace(state, bootstraps=bootstraps.state().decode()))
                 waiting = stream.progress.rows_waiting
                 return StepResult(state.checkpoint_ts, caught_up=not waiting, rows_waiting=waiting)
-            if stream.progress.offsets is None and (expired := stream.expired_since(state.from_ts)):
-                _log.warning(
-                    "changefeed %s: changes after %d may be missing: %s expired", job.id, state.from_ts, expired
-                )
+            expired = stream.expired_since(state.from_ts) if stream.progress.offsets is None else None
             with batch.events as held:
                 read = with_commit_ts(held, state.highest)
                 tells, highest = stream.tells_watermarks(batch.progress), dict[str, int]()
@@ -194,6 +188,7 @@ class SparkRunner:
         # In this order: what a batch told is not told again, while a batch may well come twice.
         self._save(job, replace(after, bootstraps=bootstraps.state().decode()))
         stream.commit(batch)
+        missing = [f"changes after {state.from_ts} may be missing: {expired} expired"] if expired else []
         return StepResult(
             reached,
             messages=done.messages,
@@ -203,7 +198,7 @@ class SparkRunner:
             more=batch.more,
             caught_up=not (batch.more or batch.progress.rows_waiting),
             rows_waiting=batch.progress.rows_waiting,
-            warnings=done.warnings,
+            warnings=[*done.warnings, *missing],
         )
 
     def _updated(self, job: Job, state: _Checkpoint, stream: TopicStream) -> _Checkpoint:

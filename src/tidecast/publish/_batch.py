@@ -36,7 +36,7 @@ class SinkTopics:
 
 @dataclass(frozen=True)
 class Rules:
-    """What decides which rows leave, where they go, and in which form."""
+    """The rules by which rows leave: which of them, where to, and in which form."""
 
     config: ChangefeedConfig
     topics: SinkTopics

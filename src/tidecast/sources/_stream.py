@@ -301,7 +301,7 @@ class TopicStream:
             remove_tree(self._folder / before, ignore_errors=True)
 
     def expired_since(self, start_ts: int) -> str | None:
-        """Return which messages expired that changes after a TSO may have been in, None where none can be told."""
+        """Return which messages expired that may have been younger than a TSO; see `Topics.expired_since`."""
         return self._topics.expired_since(start_ts)
 
     def check(self) -> None:

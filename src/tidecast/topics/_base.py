@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
@@ -124,6 +124,12 @@ class Records:
         return cls(records, ordered, few, kept, told, csv, Unsplit(frame, split, records) if split else None)
 
 
+def first_of(count: int, places: Sequence[str]) -> str:
+    """Return the first of some places, and how many there are beside these."""
+    more = f" and {len(places) - count} more" if len(places) > count else ""
+    return "; ".join(places[:count]) + more
+
+
 @dataclass(frozen=True)
 class TopicInfo:
     """A topic that can be written to, how many partitions it has, and the largest message it takes, if any is."""
@@ -164,7 +170,7 @@ class ReadableTopics(_Place, Protocol):
         """
 
     def expired_since(self, start_ts: int) -> str | None:
-        """Return which messages expired that changes after a TSO may have been in; None where none can be told."""
+        """Return which messages expired that may have been younger than a TSO, None for none that are known."""
 
     def spans(self) -> Spans | None:
         """Return what a read from the start to the present end goes over; None where only the records tell it."""

@@ -11,7 +11,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from tidecast._errors import ConfigError, SourceChanged
 from tidecast._tso import physical_ms, read_tso
-from tidecast.topics._base import ANEW, Offsets
+from tidecast.topics._base import ANEW, Offsets, first_of
 from tidecast.topics._kafka_cluster import KafkaCluster
 
 Bounds = dict[str, dict[int, tuple[int, int]]]
@@ -105,8 +105,11 @@ def check_follows(cluster: KafkaCluster, after: Offsets, bounds: Bounds, ids: Ma
     remaining = {place: end for place, end in remaining.items() if place.rpartition("/")[0] not in anew}
     for found, words in (
         (anew, f"made anew since the checkpoint, so that its offsets mean other messages: topic {', '.join(anew)}"),
-        (shorter, f"messages that had been read are gone: {_some(shorter)}: was the topic made anew?"),
-        (expired, f"messages expired before they were read: {_some(expired)}: the topic's retention is too short"),
+        (shorter, f"messages that had been read are gone: {first_of(_SHOWN, shorter)}: was the topic made anew?"),
+        (
+            expired,
+            f"messages expired before they were read: {first_of(_SHOWN, expired)}: the topic's retention is too short",
+        ),
     ):
         if found:
             raise SourceChanged(words, where=where, hint=ANEW, remaining=remaining)
@@ -120,14 +123,9 @@ def expired_since(cluster: KafkaCluster, bounds: Bounds, start_ts: int) -> str |
     expired = [
         f"topic {place[0]} partition {place[1]} up to offset {at - 1}" for place, at in starts if 0 < at == since[place]
     ]
-    return _some(expired) if expired else None
+    return first_of(_SHOWN, expired) if expired else None
 
 
 def for_spark(bounds: Bounds, side: int) -> str:
     """Return one side of bounds, 0 the starts or 1 the ends, as the option of Spark's Kafka source wants it."""
     return json.dumps({topic: {str(p): ends[side] for p, ends in places.items()} for topic, places in bounds.items()})
-
-
-def _some(places: list[str]) -> str:
-    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
-    return "; ".join(places[:_SHOWN]) + more

@@ -20,7 +20,7 @@ from tidecast._errors import ConfigError, SourceChanged
 from tidecast.model import RECORD, read_statement
 from tidecast.spark import mapped, small_table
 from tidecast.storage import AnyPath, Entry, entry, path_uri, spark_inputs, spark_output
-from tidecast.topics._base import ANEW, Offsets, Records
+from tidecast.topics._base import ANEW, Offsets, Records, first_of
 from tidecast.topics._sink_layout import (
     FILES_OF_SEGMENT,
     LINE_BITS,
@@ -69,8 +69,6 @@ class StorageSink:
     csv: bool
     params: Mapping[str, str]
     _listed: dict[Writer, dict[int, Entry]] = field(default_factory=dict)
-    _left: list[str] = field(default_factory=list)
-    """What the last look at the end did not take: files that may be written yet, and those that are missing."""
 
     @property
     def where(self) -> str:
@@ -84,6 +82,10 @@ class StorageSink:
         checkpoint-ts, as `metadata`, moves when all files are taken, and none waits for its index. Raises SourceChanged
         where an index names an earlier file than one that was read, or a file is gone that was to come next.
         """
+        return self._end(after, limit)[0]
+
+    def _end(self, after: Offsets | None, limit: int | None = None) -> tuple[Offsets, list[str]]:
+        """Return the end, and the files that it leaves out: they may be written yet, or are missing."""
         before = after or Offsets()
         self._listed.clear()
         known = known_files(before, rewound := self._rewound(before))
@@ -96,7 +98,7 @@ class StorageSink:
             )
         self._check_indexes(found, before)
         items, missing = self._new_items(found, known, before)
-        self._left, cut = [*found.held, *missing], bool(missing)
+        cut = bool(missing)
         if limit is not None:
             first = bounded(items, self._listed, limit)
             items, cut = first, cut or len(first) < len(items)
@@ -114,14 +116,13 @@ class StorageSink:
                     ids[place] = f"{item.name} {self._listed[item.writer][item.index].version}"
         if found.checkpoint_ts is not None and not cut and not found.held:
             ends[METADATA] = max(found.checkpoint_ts, ends.get(METADATA, 0))
-        return Offsets(ends, ids)
+        return Offsets(ends, ids), [*found.held, *missing]
 
     def _present_end(self, after: Offsets | None) -> Offsets:
-        """Return the end that a read goes to where none is named; what it leaves out is told, as no watermark waits."""
-        end = self.end_offsets(after)
-        if self._left:
-            others = f" and {len(self._left) - 1} more" if self._left[1:] else ""
-            _log.warning("files are left out that are missing, or not whole yet: %s%s", self._left[0], others)
+        """Return the end for a read that names none, and warn of the files that it leaves out."""
+        end, left_out = self._end(after)
+        if left_out:
+            _log.warning("files are left out that are missing, or not whole yet: %s", first_of(1, left_out))
         return end
 
     def _rewound(self, before: Offsets) -> set[str]:
@@ -191,8 +192,8 @@ class StorageSink:
 
         Beside the columns of `RECORD` they have `reason` and `detail`: of a line that has no end. Tasks split the files
         themselves, each time that these are read: to keep their lines takes as long, and room for all of them. Lines of
-        several tables are kept, as some modes read each table's rows alone, and would read all files for each of them;
-        and so are those of large files, as Java holds a file once more for each step on the way to a task's Python.
+        several tables are kept, as some modes read each table's rows alone, and would read all files for each of them.
+        So are those of large files, as Java holds a file once more for each step on the way to a task's Python.
         Raises SourceChanged where a file went meanwhile, ConfigError where the files may be of two formats.
         """
         before = after or Offsets()
