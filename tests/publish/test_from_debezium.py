@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from debezium_avro import fastavro_reads
 from growing_topic import ID, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
@@ -198,3 +199,30 @@ def test_a_changefeed_sends_schema_changes_without_a_commit_ts_before_the_rows_o
     assert [message(record)["type"] for record in records] == ["BOOTSTRAP", "TRUNCATE", "INSERT", "INSERT"]
     (warning,) = done.warnings
     assert warning.startswith("rows without a commit-ts leave with 0 in its place")
+
+
+@pytest.mark.parametrize(
+    "sink",
+    [
+        "/top?protocol=simple",
+        "/top?protocol=simple&encoding-format=avro",
+        "/top?protocol=canal-json&layout=topics&enable-tidb-extension=true",
+        "/top?protocol=debezium",
+        "/top?protocol=debezium-avro",
+        "/top?protocol=avro&enable-tidb-extension=true",
+        "?protocol=csv&csv-include-commit-ts=true",
+    ],
+)
+def test_rows_that_left_without_a_commit_ts_are_read_without_one(
+    spark: SparkSession, tmp_path: Path, sink: str
+) -> None:
+    source, registry = tmp_path / "source.jsonl", f"file://{tmp_path}/registry"
+    source.write_text(json.dumps(native({"v": "string"}, 1, v="one")) + "\n")
+    to, config = f"file://{tmp_path}/sink{sink}", tmp_path / "feed.toml"
+    config.write_text("[sink.csv]\ninclude-commit-ts = true\n")
+    debezium = f"file://{source}?protocol=debezium"
+    tidecast.convert(debezium, to, config=config, schema_registry=registry, tz="UTC", spark=spark)
+    with tidecast.read(spark, to, schema_registry=registry, tz="UTC") as events:
+        (changes,) = events.tables
+        assert [(r["data"]["id"], r["commit_ts"]) for r in changes.frame.collect()] == [(1, None)]
+        assert not events.has_commit_ts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -190,6 +192,39 @@ def test_what_is_kept_and_what_is_refused(spark: SparkSession, tmp_path: Path) -
     log = str(tmp_path / "log")
     replica.run(to=log, checkpoint=None, ddl="evolve", mode="log")
     assert len(replica.rows("plain", log)) == 4
+
+
+@pytest.mark.parametrize("at", [0, _CUT])
+def test_a_truncation_is_refused_where_rows_have_no_commit_ts(spark: SparkSession, tmp_path: Path, at: int) -> None:
+    rows = [row(0, _T0, id=number, n=number) for number in (1, 2, 3)]
+    truncated = ddl("TRUNCATE TABLE `d`.`t`", at, _T)
+    replica = Replica(spark, tmp_path)
+    replica.run(_in(0, ddl("CREATE TABLE `d`.`t` (`id` INT)", _T0, _T), rows[0]))
+    with pytest.raises(TableRefused, match="not every message has a commit-ts"):
+        replica.run(_in(0, rows[1], truncated, rows[2]))
+    (warning,) = replica.run(ddl="lenient").warnings
+    assert warning.startswith("not carried out on the tables: TRUNCATE TABLE")
+    assert replica.rows() == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_truncation_without_a_commit_ts_is_refused_alone_too(spark: SparkSession, tmp_path: Path) -> None:
+    topic, tables = tmp_path / "topic", f"file://{tmp_path}/tables"
+    named = {"database": "d", "table": "t", "es": 7, "ts": 8}
+    shape = {"pkNames": ["id"], "sqlType": {"id": 4}, "mysqlType": {"id": "int"}}
+    put = {**named, **shape, "isDdl": False, "type": "INSERT", "sql": "", "data": [{"id": "1"}], "old": None}
+    batches = [put, {**named, "isDdl": True, "type": "TRUNCATE", "sql": "TRUNCATE TABLE t"}]
+    topic.mkdir()
+
+    def run(number: int) -> tidecast.Replicated:
+        value = base64.b64encode(json.dumps(batches[number]).encode()).decode()
+        record = {"partition": number, "offset": 0, "key": None, "value": value}
+        (topic / f"{number}.jsonl").write_text(json.dumps(record) + "\n")
+        source, checkpoint = f"file://{topic}?protocol=canal-json", str(tmp_path / "checkpoint")
+        return tidecast.replicate(source, to=tables, checkpoint=checkpoint, ddl="evolve", spark=spark)
+
+    run(0)
+    with pytest.raises(TableRefused, match="not every message has a commit-ts"):
+        run(1)
 
 
 @full

@@ -13,7 +13,8 @@ class Ddl:
     """A schema change: TiCDC's type (`CREATE`, `ALTER` …), its SQL, and the table before and after.
 
     `position` is where it stands among the rows, see `Events.position`. `named` are the database and the table where no
-    schema tells them, as a message names them beside its SQL, or what they become.
+    schema tells them, as a message names them beside its SQL, or what they become. `estimated` says that its message
+    has no commit-ts, and that `commit_ts` was made of another time.
     """
 
     type: str
@@ -23,6 +24,12 @@ class Ddl:
     before: TableSchema | None = None
     position: int | None = None
     named: tuple[str, str] | None = None
+    estimated: bool = False
+
+    @property
+    def has_commit_ts(self) -> bool:
+        """Tell whether its message has a commit-ts. 0 is none: it stands where a message needs a number."""
+        return self.commit_ts > 0 and not self.estimated
 
     @property
     def statement(self) -> Statement | None:

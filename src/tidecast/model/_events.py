@@ -191,7 +191,7 @@ class Events:
     `TableChanges.rows_from` speaks: `offset`, `commit_ts`, or None where a source has no such column.
     `watermarks` has the source's watermark messages, None where it has none: the columns of `RECORD` and `commit_ts`
     bigint, a row for each partition that got one; `watermark` is the highest of them.
-    `has_commit_ts` says that every row, deletes included, has its commit-ts; `versions_by_time` that table versions are
+    `has_commit_ts` says that every row and schema change has its commit-ts; `versions_by_time` that table versions are
     numbered by these, so that one which lacks a column is surely from after its drop.
     `checksums` says that the source knows row checksums, so that a row without one stays without.
     `history` is what the source has shown of schemas so far, to be given to the reading of its next batch; None where

@@ -65,12 +65,17 @@ class TableVersion:
         return cls(name, schema, value_holds=(*quoted, *holds))
 
 
+def without_zero(commit_ts: pa.Array) -> pa.Array:
+    """Return the commit-ts of rows, null for 0: it is no moment, and stands where a message needs a number."""
+    return pc.if_else(pc.equal(commit_ts, 0), pa.scalar(None, pa.int64()), commit_ts)
+
+
 @dataclass(frozen=True)
 class Rows:
     """The row changes of one table version in a batch of messages, each column with a value per row.
 
     `at` is where a row's message stands in the batch, ascending. `op` is `c`, `u` or `d`. `commit_ts` and `table_id`
-    (int64) are null where the protocol does not tell. `old` and `data` are structs (see `tidecast.values.row_type`):
+    (int64) are null where the message does not tell. `old` and `data` are structs (see `tidecast.values.row_type`):
     the row before and after, null where there is none. `checksum` is a struct (see `CHECKSUM`), null where the row
     carried none. `reason` and `detail` say why a row cannot be read, both null for a good row; what a bad row holds
     means nothing.
@@ -116,7 +121,7 @@ class Rows:
             version,
             at,
             op,
-            number if commit_ts is None else commit_ts,
+            number if commit_ts is None else without_zero(commit_ts),
             number if table_id is None else table_id,
             row,
             row,

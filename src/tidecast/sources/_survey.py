@@ -138,7 +138,7 @@ class Messages:
                 found = self._twice(lambda rows: _grouped(rows, counting), _seen(frame, reader), _unknown)
         reading = self._reading
         versions = [(_version(reader.decoder, row), row) for row in found if row["kind"] == _ROWS]
-        timed = not any(row["untimed"] for _, row in versions)
+        timed = not any(row["untimed"] for _, row in versions) and all(c.has_commit_ts for _, c in controls.ddl)
         position = "offset" if self._records.ordered else reader.position if timed else None
         tables = [_changes(frame, reading, version, row, position or "offset") for version, row in versions]
         unread = []

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tidecast.model import InvalidSchema, Op, Reason, checked, latest_tso
 from tidecast.protocols._avro_fields import branches, read_field
 from tidecast.protocols._avro_reader import Reader
-from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._decoded import CHECKSUM, TAG, Decoded, Rejected, Rows, TableVersion, with_names, without_zero
 from tidecast.protocols._registered import RegisteredDecoder, framed
 from tidecast.protocols.avro._control import DDL, DELETE, TIMED_LENGTH, WATERMARK, schema_change, times_of
 from tidecast.protocols.avro._read_columns import column_of
@@ -135,7 +135,7 @@ class AvroDecoder(RegisteredDecoder):
             version,
             at,
             op,
-            commit_ts,
+            without_zero(commit_ts),
             nulls(len(at), pa.int64()),
             old,
             data,

@@ -41,7 +41,8 @@ class CanalReader(Reader):
                 self._changed[name] = sorted({*self._changed.get(name, ()), said.commit_ts})
             named = name if said.shape.database else None
             position = offsets[place] if self._ordered else said.commit_ts
-            change = Ddl(said.kind, said.sql, said.since, position=position, named=named)
+            estimated = said.commit_ts is None
+            change = Ddl(said.kind, said.sql, said.since, position=position, named=named, estimated=estimated)
             key = (said.kind, said.sql, said.since, named)
             if key not in found or (offsets[place], place) < found[key][:2]:
                 found[key] = (offsets[place], place, change)
