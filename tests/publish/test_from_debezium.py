@@ -221,7 +221,7 @@ def test_rows_that_left_without_a_commit_ts_are_read_without_one(
     to, config = f"file://{tmp_path}/sink{sink}", tmp_path / "feed.toml"
     config.write_text("[sink.csv]\ninclude-commit-ts = true\n")
     debezium = f"file://{source}?protocol=debezium"
-    tidecast.convert(debezium, to, config=config, schema_registry=registry, tz="UTC", spark=spark)
+    tidecast.convert(debezium, to, config=str(config), schema_registry=registry, tz="UTC", spark=spark)
     with tidecast.read(spark, to, schema_registry=registry, tz="UTC") as events:
         (changes,) = events.tables
         assert [(r["data"]["id"], r["commit_ts"]) for r in changes.frame.collect()] == [(1, None)]

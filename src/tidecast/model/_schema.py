@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -40,6 +41,12 @@ class Index:
     primary: bool
     nullable: bool
     columns: tuple[str, ...]
+
+    @classmethod
+    def of_key(cls, columns: Iterable[str]) -> tuple[Index, ...]:
+        """Return the indexes of a table of which a source shows no more than the columns of its key, none for none."""
+        key = tuple(columns)
+        return (cls("PRIMARY", unique=True, primary=True, nullable=False, columns=key),) if key else ()
 
 
 @dataclass(frozen=True)

@@ -131,9 +131,8 @@ def _checksum(members: Mapping[str, Any]) -> int:
 
 def _table(database: str, table: str, version: int, columns: Iterable[Mapping[str, str]]) -> TableSchema:
     made = tuple(map(_column, columns))
-    keys = tuple(column["ColumnName"] for column in columns if column.get("ColumnIsPk") == "true")
-    primary = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=keys)
-    return TableSchema(database, table, 0, version, made, (primary,) if keys else ())
+    keys = (column["ColumnName"] for column in columns if column.get("ColumnIsPk") == "true")
+    return TableSchema(database, table, 0, version, made, Index.of_key(keys))
 
 
 def _column(members: Mapping[str, str]) -> Column:

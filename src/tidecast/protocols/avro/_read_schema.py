@@ -69,8 +69,7 @@ class WriterSchema:
     def table_schema(self, version: int, keys: Sequence[str]) -> TableSchema:
         """Return the model's table, `keys` naming the columns of its key."""
         columns = tuple(replace(c, nullable=c.nullable and c.name not in keys) for c in self.columns)
-        primary = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=tuple(keys)),)
-        return TableSchema(self.database, self.table, 0, version, columns, primary if keys else ())
+        return TableSchema(self.database, self.table, 0, version, columns, Index.of_key(keys))
 
 
 @lru_cache(1024)

@@ -41,8 +41,7 @@ def table_schema(
     """
     whole = any("(" in (text or "") for text in types.values())
     made = (Column(c, _data_type(c, types[c], whole), c not in keys, default_known=False) for c in columns)
-    primary = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=tuple(keys))
-    return checked(TableSchema(*name, 0, version, tuple(made), (primary,) if keys else ()))
+    return checked(TableSchema(*name, 0, version, tuple(made), Index.of_key(keys)))
 
 
 def as_shown(schema: TableSchema, *, whole: bool) -> TableSchema:

@@ -139,8 +139,7 @@ def _found(group: _Group, versions: Sequence[TableSchema], begun: int) -> _Found
     reason = Reason.FOREIGN_SCHEMA if group.shape else Reason.UNKNOWN_TABLE
     schema = replace(schema, keys_known=True)
     if {*(group.keys or ())} != {*schema.handle_key}:
-        key = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=group.keys or ())
-        schema = replace(schema, indexes=(key,) if group.keys else ())
+        schema = replace(schema, indexes=Index.of_key(group.keys or ()))
     try:
         checked(schema)
     except InvalidSchema as invalid:

@@ -240,11 +240,10 @@ def read_table(
     It shows the primary key alone; what other key a table has, the keys of rows' messages tell. Raises KeyError,
     TypeError or ValueError where it is not of that form, InvalidSchema for a type that MySQL lacks.
     """
-    keys = tuple(table["primaryKeyColumnNames"] or ())
+    keys = table["primaryKeyColumnNames"] or ()
     literals = {d.name: d.default for d in statement.definitions.values()} if statement else {}
     columns = tuple(_changed_column(c, literals.get(c["name"]), zone) for c in table["columns"])
-    primary = (Index("PRIMARY", unique=True, primary=True, nullable=False, columns=keys),) if keys else ()
-    return TableSchema(*name, 0, version, columns, primary, keys_known=bool(keys))
+    return TableSchema(*name, 0, version, columns, Index.of_key(keys), keys_known=bool(keys))
 
 
 def _changed_column(column: dict[str, Any], literal: str | None, zone: str) -> Column:

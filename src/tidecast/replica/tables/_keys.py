@@ -49,5 +49,4 @@ class Keys:
         if named and set(named) != set(key):
             cause = f"[[tables]]: the key is ({', '.join(key)}), and the messages name ({', '.join(named)})"
             raise ConfigError(cause, where=schema.name, hint="leave the table out: the messages' key is used")
-        primary = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=key)
-        return schema if named else replace(schema, indexes=(*schema.indexes, primary))
+        return schema if named else replace(schema, indexes=(*schema.indexes, *Index.of_key(key)))

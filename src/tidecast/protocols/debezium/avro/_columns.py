@@ -56,9 +56,8 @@ class _Kind:
         if not told.of_rows and commit_ts is not None:
             schema = replace(schema, version=commit_ts)
         if {*self.keys} != {*schema.handle_key}:
-            key = Index("PRIMARY", unique=True, primary=True, nullable=False, columns=self.keys)
             columns = tuple(replace(c, nullable=c.nullable and c.name not in self.keys) for c in schema.columns)
-            schema = replace(schema, columns=columns, indexes=(key,) if self.keys else ())
+            schema = replace(schema, columns=columns, indexes=Index.of_key(self.keys))
         try:
             checked(schema)
         except InvalidSchema as invalid:
