@@ -144,3 +144,13 @@ def test_a_key_of_columns_that_are_not_there_is_refused() -> None:
         Keys([KeyedTable(matcher=("d.t",), key=("id", "x"))]).schema(_schema())
     with pytest.raises(tidecast.ConfigError, match="a key has no columns"):
         Keys([KeyedTable(matcher=("d.t",), key=())])
+
+
+def test_a_message_of_several_rows_is_one_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
+    topic, to = GrowingTopic(tmp_path / "topic"), tmp_path / "tables"
+    topic.grow([_several("INSERT", 1, {"id": "1", "n": "1"}, {"id": "2", "n": "2"})])
+    (to / "d" / "t").mkdir(parents=True)
+    (to / "d" / "t" / "notes.txt").write_text("mine")
+    report = tidecast.replicate(topic.uri.replace("simple", "canal-json"), str(to), spark=spark)
+    assert report.dead_letters == {"table-refused": 1}
+    assert [one.count for one in tidecast.list_dead_letters(str(to))] == [1]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.model import RECORD, Reason, TableChanges
@@ -28,8 +29,6 @@ from tidecast.replica.settle import doubtful_columns, refuse, refused_rows
 from tidecast.replica.tables import ROWS_ALONE, Contents, Name, Shape, fills, fills_known
 from tidecast.replica.targets import TargetTable
 from tidecast.replica.targets.delta import DeltaTarget
-
-_LETTER = [*RECORD.fieldNames(), "reason", "detail"]
 
 Refused = tuple[TableChanges, Reason, str]
 
@@ -164,8 +163,10 @@ class Plan:
         )
 
     def dead_letters(self) -> DataFrame:
-        """Return the messages that are not applied: `RECORD`, `reason`, `detail`."""
-        return refused_rows(self.all_changes).select(_LETTER)
+        """Return the messages that are not applied, one of several rows once: `RECORD`, `reason`, `detail`."""
+        cause = F.min(F.struct("reason", "detail")).alias("cause")
+        rows = refused_rows(self.all_changes).groupBy(*RECORD.fieldNames()).agg(cause)
+        return rows.select(*RECORD.fieldNames(), "cause.*")
 
     @property
     def doubtful(self) -> list[str]:
