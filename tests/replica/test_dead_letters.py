@@ -242,3 +242,19 @@ def test_a_crash_anywhere_leaves_nothing_undone_and_nothing_twice(refused: Repli
     assert refused.retry().letters == 0
     refused.run([row(_T0 + 31, _T0, id=7, n=7), row(_T0 + 31, _T0, name="plain", n=8), watermark(_T0 + 40)])
     assert refused.verdicts() == {"d.t": "equal", "d.plain": "equal"}, crash.points[-1]
+
+
+@full
+def test_messages_at_one_place_stay_dead_letters_each(spark: SparkSession, tmp_path: Path) -> None:
+    """Where lines tell no offset, their number in their file is one: each file has a message at it."""
+    replica, wrong = Replica(spark, tmp_path), {"version": 0, "corrupted": False, "current": 1, "previous": 1}
+    for n, file in enumerate("ab"):
+        said = [_FIRST[0], row(_T0 + 1 + n, _T0, id=n, n=n) | {"checksum": wrong}, row(_T0 + 3 + n, _T0, id=n + 4, n=n)]
+        values = [*(json.dumps(one).encode() for one in said), f"bad {file}".encode()]
+        lines = (json.dumps({"value": base64.b64encode(value).decode()}) for value in values)
+        (tmp_path / "topic" / f"{file}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    assert replica.run([]).dead_letters == {"bad-json": 2, "checksum-mismatch": 2}
+    done = replica.retry(on_mismatch="apply")
+    assert (done.letters, done.applied, done.dead_letters) == (4, 2, {"bad-json": 2})
+    assert replica.rows("t", "id", "n") == [(0, 0), (1, 1), (4, 0), (5, 1)]
+    assert sorted(base64.b64decode(one["value"]) for one in replica.lines()) == [b"bad a", b"bad b"]

@@ -35,6 +35,8 @@ from tidecast.topics import (
 
 _AGAIN, _LEFT = "again", "left"
 _PLACE = ("topic", "partition", "offset")
+_MESSAGE = RECORD.fieldNames()
+"""What tells messages apart: several have one place where lines of files tell no offsets."""
 
 
 @dataclass(frozen=True)
@@ -175,11 +177,11 @@ def _letters_of(stream: TopicStream, there: DeadLetters, frames: ExitStack, *, g
         warnings += (f"the topic no longer holds the messages of {gone:,} dead letters, {told}",)
         if goes_on:
             mine = mine.unionByName(lost)
-            anew = lost.select(*RECORD.fieldNames()).dropDuplicates(list(_PLACE))
+            anew = lost.select(_MESSAGE).distinct()
             records = replace(records, frame=records.frame.unionByName(anew, allowMissingColumns=True))
     places = mine.select(*_PLACE).distinct().persist()
     frames.callback(places.unpersist)
-    return _Letters(mine, places, places.count(), records, goes_on, warnings)
+    return _Letters(mine, places, mine.select(_MESSAGE).distinct().count(), records, goes_on, warnings)
 
 
 def _retry(
@@ -255,7 +257,7 @@ def _left(spark: SparkSession, folder: AnyPath, places: DataFrame) -> DataFrame:
     columns = [*_PLACE, "reason", "line"]
     if there is None:
         return places.where("false").selectExpr(*_PLACE, "'' AS reason", "'' AS line")
-    return at_places(there.frame, places).dropDuplicates(list(_PLACE)).select(columns)
+    return at_places(there.frame, places).dropDuplicates(_MESSAGE).select(columns)
 
 
 def _by_reason(left: DataFrame) -> DataFrame:

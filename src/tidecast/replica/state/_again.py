@@ -48,7 +48,7 @@ class Again:
         """Let those of some messages, which have the columns of `RECORD`, that are at some places stay dead letters."""
         why = {"reason": F.lit(str(Reason.TABLE_REFUSED)), "detail": F.lit(cause)}
         found = at_places(union([one.select(*RECORD.fieldNames()) for one in messages]), places)
-        write_dead_letters(found.withColumns(why).dropDuplicates([*_PLACE]), self.left)
+        write_dead_letters(found.distinct().withColumns(why), self.left)
 
     def with_doubt(self, rows: DataFrame) -> DataFrame:
         """Add `doubtful` to rows of other messages: a batch left it out if the watermarks before it came in others.
