@@ -168,6 +168,15 @@ def test_messages_are_found_in_files(
     assert "nobody answers; trying again in 1 s" in caplog.text
 
 
+def test_rows_at_one_place_in_two_files_are_each_shown(spark: SparkSession, tmp_path: Path) -> None:
+    for file, n in (("a", 3), ("b", 5)):
+        write_topic(tmp_path / f"{file}.jsonl", [CHANGED_ROWS[0], CHANGED_ROWS[n]])
+    source = f"{tmp_path}?protocol=simple"
+    for session in (spark, None):
+        found = shown(tidecast.inspect(source, table="shop.t", spark=session))
+        assert sorted(new for _, _, _, new in found) == [["1", "new"], ["3", "three"]]
+
+
 @pytest.mark.timeout(300)
 def test_what_any_node_adds_to_a_storage_sink_is_followed(spark: SparkSession, tmp_path: Path) -> None:
     """Rows of a table that is spread over nodes lie in the order of the nodes, not of their coming."""

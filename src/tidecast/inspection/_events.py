@@ -156,7 +156,7 @@ class Search:
         """Return the messages whose rows are wanted, and the events of the tables that have some."""
         tables = [(t, is_wanted) for t in events.tables if (is_wanted := _is_wanted(t, self.wanted)) is not None]
         rows = [t.frame.where(is_wanted).select(_SHOWN) for t, is_wanted in tables]
-        found = union(rows).dropDuplicates(_SHOWN[:3]) if rows else None  # a message may have several such rows
+        found = union(rows).distinct() if rows else None  # a message may have several such rows
         chosen = self._chosen(found, ordered=ordered) if found is not None else []
         return replace(events, tables=tuple(t for t, _ in tables)), chosen
 
