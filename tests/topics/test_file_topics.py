@@ -160,3 +160,16 @@ def test_dead_letters_are_told_from_those_that_lie_there_by_their_text_alone(
     for _ in range(2):
         assert write_dead_letters(letters, tmp_path) == {Reason.BAD_VALUE: 2}
     assert first_dead_letters(tmp_path, 9, lambda letter: letter.detail == "odd")[1] == 2
+
+
+def test_lines_of_several_files_without_offsets_are_a_warning(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their numbers do not tell which is newer: in Canal-JSON without a commit-ts nothing does."""
+    topics, before = FileTopics(tmp_path, "t"), None
+    for n, named in enumerate(['"offset": 0, ', '"offset": 1, ', ""]):
+        (tmp_path / f"{n}.jsonl").write_text(f'{{{named}"value": "YQ=="}}\n')
+        offsets = topics.end_offsets(before)
+        assert topics.read(spark, before, offsets).frame.count() == 1
+        assert caplog.text.count("lines without an offset") == (n == 2)
+        before = offsets

@@ -123,15 +123,21 @@ class FileTopics:
         A file that has grown is read from its start. Raises ConfigError where there is none to read.
         """
         files = self._files()
+        several = len(files) > 1
         if until is not None:
             fresh = {name for name in until.ends if until.differs(after or Offsets(), name)}
             files = [f for f in files if self._name(f.path) in fresh]
         lines = [f.path for f in files if f.name.endswith(_LINES)]
+        numbered = all(_has_offset(f) for f in lines)
+        if several and not numbered:
+            _warn_once(
+                f"{self.where}: there are several files, and lines without an offset, which only have the number in "
+                "their file: if messages have no commit-ts, nothing tells which of two is newer"
+            )
         # Few lines are read here, which takes Spark some plans and a job.
         if lines and (here := self._here(files, 4 * _FEW_BYTES)):
             return Records.of(here.frame(spark), ordered=here.ordered, few=True, kept=False)
         parquet = [f.path for f in files if f.name.endswith(_PARQUET)]
-        numbered = all(_has_offset(f) for f in lines)
         parts = []
         if parquet:
             parts.append(spark.read.schema(RECORD).parquet(*spark_inputs(parquet)))
