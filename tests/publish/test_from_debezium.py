@@ -123,6 +123,52 @@ def test_schema_changes_of_a_table_with_a_unique_key_alone_leave_with_its_rows(
     ]
 
 
+@pytest.mark.parametrize(
+    "batches",
+    [[["CREATE"], ["old"], ["ALTER"], ["new"]], [["old"], ["ALTER"], ["new", "TRUNCATE"], ["last"]]],
+    ids=["all is there", "begun after CREATE"],
+)
+def test_a_table_keeps_its_unique_key_over_schema_changes_that_do_not_show_it(
+    batches: list[list[str]], spark: SparkSession, tmp_path: Path
+) -> None:
+    """In batches of their own, too: as a table without a key it would keep each row that it ever had."""
+    unique = {"name": "u", "unique": True, "primary": False, "nullable": False, "columns": ["id"]}
+    more = column("more", "int", 11)
+    was, now = ({**table(ts, ID, *columns), "indexes": [unique]} for ts, columns in ((TS, ()), (TS + 10, (more,))))
+    updated = {"type": "UPDATE", "old": {"id": "1", "more": None}}
+    said = {
+        "CREATE": [ddl("CREATE TABLE `d`.`t` (`id` INT NOT NULL, UNIQUE KEY `u` (`id`))", TS, was)],
+        "old": [row(TS + 1, TS, id=1), row(TS + 2, TS, id=2)],
+        "ALTER": [ddl("ALTER TABLE `d`.`t` ADD COLUMN `more` INT", TS + 10, now)],
+        "new": [row(TS + 11, TS + 10, id=1, more=5) | updated, row(TS + 12, TS + 10, kind="DELETE", id=2, more=0)],
+        "TRUNCATE": [ddl("TRUNCATE TABLE `d`.`t`", TS + 20, now)],
+        "last": [row(TS + 21, TS + 10, id=1, more=4), row(TS + 22, TS + 10, id=1, more=5) | updated],
+    }
+    shown = {"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1, "tableSchema": was}
+    messages = [shown, *(m for batch in batches for name in batch for m in said[name])]
+    lines = [json.dumps({"value": base64.b64encode(json.dumps(m).encode()).decode()}) + "\n" for m in messages]
+    (tmp_path / "source.jsonl").write_text("".join(lines))
+    debezium = "protocol=debezium&enable-tidb-extension=true&partition-num=1"
+    whole = f"file://{tmp_path}/whole/top?{debezium}&format=jsonl"
+    tidecast.convert(f"file://{tmp_path}/source.jsonl?protocol=simple", whole, tz="UTC", spark=spark)
+    found = [line.value for line in spark.read.text(f"{tmp_path}/whole/top").collect()]
+    records = iter(sorted(found, key=lambda line: int(json.loads(line)["offset"])))
+    growing = tmp_path / "growing" / "top"
+    growing.mkdir(parents=True)
+    source = f"file://{growing}?{debezium}"
+    sink = f"file://{tmp_path}/simple/top?protocol=simple&partition-num=1"
+    for n, batch in enumerate(batches):
+        (growing / f"{n}.jsonl").write_text("".join(next(records) + "\n" for name in batch for _ in said[name]))
+        runner = SparkRunner(spark, source, tmp_path / "look")
+        runner.step(Job("feed", load_config(sink), 1, 0, tmp_path / "feed"))
+        direct: Any = {"checkpoint": f"{tmp_path}/checkpoint", "ddl": "evolve", "tz": "UTC", "spark": spark}
+        assert not tidecast.replicate(source, f"{tmp_path}/direct", **direct).dead_letters
+    assert not tidecast.replicate(sink, f"{tmp_path}/sent", ddl="evolve", tz="UTC", spark=spark).dead_letters
+    for tables in ("direct", "sent"):
+        there = spark.read.format("delta").load(f"{tmp_path}/{tables}/d/t").select("id", "more").collect()
+        assert [tuple(one) for one in there] == [(1, 5)]
+
+
 def native(shape: dict[str, str], number: int, **values: Any) -> Said:
     """Return a message of Debezium's own connector, which tells no commit-ts."""
     fields = [{"type": "int32", "optional": False, "field": "id"}]

@@ -57,10 +57,7 @@ class SourceTables:
     def _add(self, schema: TableSchema, before: TableSchema | None = None) -> None:
         """Take a schema, with the keys that the table had before where it does not show them."""
         name = (schema.database, schema.table)
-        before = before or self._known.get(name)
-        if before and not schema.keys_known and {c.name for c in schema.columns}.issuperset(before.handle_key):
-            schema = replace(schema, indexes=before.indexes, keys_known=before.keys_known)
-        self._known[name] = schema
+        self._known[name] = schema.keyed_like(before or self._known.get(name))
 
     def _change(self, change: Ddl) -> None:
         name = (change.database, change.table)

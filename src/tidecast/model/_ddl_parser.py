@@ -24,6 +24,7 @@ _TYPES: dict[tuple[str, ...], str] = {
     **{("ADD", what): "CINDEX" for what in ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT")},
     **{("DROP", what): "DINDEX" for what in ("PRIMARY", "INDEX", "KEY", "FOREIGN")},
 }
+_CHANGING_KEYS = {("ADD", "UNIQUE"), *(("DROP", what) for what in ("PRIMARY", "INDEX", "KEY", "CONSTRAINT"))}
 _QUOTED = r"""('(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`)"""
 _MYSQL_CLAUSE = re.compile(_QUOTED + r"|/\*!\d*(.*?)\*/", re.S)
 _TIDB_CLAUSE = re.compile(_QUOTED + r"|/\*(?:!\d*|T!?(?:\[\w+\])?)(.*?)\*/", re.S)
@@ -60,7 +61,8 @@ class Statement:
     `verb` and `subject` are its first words, such as `ALTER` and `TABLE`, `modifiers` those between; `actions` the
     words that its clauses begin with. `renamed` is the table's new name, or the one that a partition is exchanged with;
     `like` the table whose copy it makes. `renamed_columns` are those that get a new name and no definition: the new
-    name, and the old one. `sound` tells that TiCDC can read it, too.
+    name, and the old one. `unique` are the unique keys that CREATE TABLE makes, by name: each one's columns,
+    where these are whole. `sound` tells that TiCDC can read it, too.
     """
 
     verb: str
@@ -73,8 +75,16 @@ class Statement:
     actions: tuple[tuple[str, ...], ...] = ()
     definitions: dict[str, Definition] = field(default_factory=dict)
     renamed_columns: dict[str, str] = field(default_factory=dict)
+    unique: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sound: bool = True
     modifiers: tuple[str, ...] = ()
+
+    @property
+    def may_change_keys(self) -> bool:
+        """Tell whether a table that is not new may have other keys afterwards."""
+        on_index = {(self.verb, self.subject)} if self.subject == "INDEX" else set(self.actions)
+        added = ("CREATE", "INDEX") in on_index and "UNIQUE" in self.modifiers
+        return added or not on_index.isdisjoint(_CHANGING_KEYS)
 
     @property
     def former_names(self) -> dict[str, str]:
@@ -174,12 +184,37 @@ class _Reader(Cursor):
     def _create(self, name: Name) -> Statement:
         if self.skip("LIKE"):
             return Statement("CREATE", "TABLE", name, like=self._name())
-        definitions = []
+        definitions, unique = list[Definition](), dict[str, tuple[str, ...]]()
         if self.skip("("):
-            for part in self._parts():
-                if part and part[0].word not in _NO_COLUMN:
+            for part in filter(None, self._parts()):
+                if part[0].word not in _NO_COLUMN:
                     definitions.append(_definition(part))
-        return Statement("CREATE", "TABLE", name, charset=self._charset(), definitions={d.name: d for d in definitions})
+                    if any(token.word == "UNIQUE" for token in part[2:]):
+                        unique[part[0].text] = (part[0].text,)
+                else:
+                    unique |= _Reader(part)._unique()
+        return Statement(
+            "CREATE",
+            "TABLE",
+            name,
+            charset=self._charset(),
+            definitions={d.name: d for d in definitions},
+            unique=unique,
+        )
+
+    def _unique(self) -> dict[str, tuple[str, ...]]:
+        """Return the name of a unique key and its columns; nothing of another key, or of one with parts of columns."""
+        name = self._text() if self.skip("CONSTRAINT") and self.peek() != "UNIQUE" else ""
+        if not self.skip("UNIQUE"):
+            return {}
+        self.skip("KEY", "INDEX")
+        while not self.skip("("):
+            other = self._text()
+            name = name or other
+        columns = [part for part in self._parts() if part]
+        if any(len(part) > 1 and part[1].word not in ("ASC", "DESC") for part in columns):
+            return {}
+        return {name or columns[0][0].text: tuple(part[0].text for part in columns)}
 
     def _alter(self, name: Name) -> Statement:
         definitions: list[Definition] = []

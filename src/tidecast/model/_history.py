@@ -133,6 +133,26 @@ class SchemaHistory:
         self._take(schema, max(self._last(before), *(c.id or 0 for c in schema.columns), 0))
         return schema
 
+    def take_keys(self, rows: Iterable[TableSchema], told: Iterable[Ddl]) -> None:
+        """Give versions that do not show their keys those of rows, whose schemas these are.
+
+        The rows are of the version itself, or of the nearest one to it where it was `told` with them, by a schema
+        change that leaves keys as they are.
+        """
+        by_name: dict[tuple[str, str], list[TableSchema]] = {}
+        for schema in sorted(rows, key=lambda s: s.version):
+            by_name.setdefault((schema.database, schema.table), []).append(schema)
+        alike = {d.schema.key for d in told if d.schema and d.statement and not d.statement.may_change_keys}
+        for key, known in self._versions.items():
+            if known.keys_known or not (found := by_name.get(key[:2])):
+                continue
+            before = [schema for schema in found if schema.version <= known.version]
+            nearest = (before or found[:1])[-1]
+            if nearest.version == known.version or key in alike:
+                self._versions[key] = known.keyed_like(nearest)
+                if self._by_name[key[:2]] is known:
+                    self._by_name[key[:2]] = self._versions[key]
+
     def _last(self, before: TableSchema | None) -> int:
         return self._last_id[before.table_id] if before else 0
 

@@ -97,6 +97,12 @@ class TableSchema:
         """Tell whether something identifies a row, or may do so where the source does not show it."""
         return bool(self.handle_key) or not self.keys_known
 
+    def keyed_like(self, other: TableSchema | None) -> TableSchema:
+        """Return this table, with the keys of another version where it does not show its own and has their columns."""
+        if other is None or self.keys_known or not {c.name for c in self.columns}.issuperset(other.handle_key):
+            return self
+        return replace(self, indexes=other.indexes, keys_known=other.keys_known)
+
     @cached_property
     def primary_key(self) -> tuple[str, ...]:
         """The columns of the primary key, in table order; empty where there is none."""

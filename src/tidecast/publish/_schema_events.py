@@ -190,7 +190,9 @@ class SchemaEvents:
         named = tables.matches(*(ddl.renamed_from or (ddl.database, ddl.table)))
         # Without its schema nobody knows whether a table is eligible.
         eligible = ddl.schema is None or ddl.is_view or self._batch.eligible(ddl.schema)
-        return named and eligible and not filters.drops_ddl(ddl)
+        # Readers would take the table for one without a key; before its first row they are told the whole.
+        misleads = self._rules.enabled and ddl.schema is not None and not (ddl.schema.keys_known or ddl.is_view)
+        return named and eligible and not misleads and not filters.drops_ddl(ddl)
 
     def renamed_in(self) -> Stop | None:
         """Return the stop before a RENAME that brings a table under the rules: the sink lacks what it had before."""

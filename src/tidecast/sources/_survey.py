@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidecast.model import RECORD, Events, Op, TableChanges
-from tidecast.protocols import Decoded, Decoder, Marks, Reader, Rejected, TableVersion
+from tidecast.model import RECORD, Ddl, Events, Op, TableChanges
+from tidecast.protocols import Controls, Decoded, Decoder, Marks, Reader, Rejected, TableVersion
 from tidecast.sources._bootstraps import Starts, between, bootstraps_of, placed
 from tidecast.sources._passes import (
     DEAD_LETTER,
@@ -152,7 +152,9 @@ class Messages:
             tables=tuple(sorted(tables, key=lambda t: (t.rows_from is not None, t.rows_from or 0))),
             # Without a row at all, which Spark finds before it starts a job.
             rejected=union(unread) if unread else frame.sparkSession.createDataFrame([], DEAD_LETTER).limit(0),
-            ddl=tuple(change if position else replace(change, position=None) for _, change in controls.ddl),
+            ddl=tuple(
+                change if position else replace(change, position=None) for change in self._keyed(controls, tables)
+            ),
             bootstraps=placed(told, controls, starts, before),
             watermarks=watermark_messages(frame, reading) if highest and reader.position else None,
             watermark=max(highest, default=None),
@@ -164,6 +166,18 @@ class Messages:
             history=reader.history,
             rows=Rereading(frame, reading),
         )
+
+    def _keyed(self, controls: Controls, tables: Sequence[TableChanges]) -> Iterator[Ddl]:
+        """Yield the schema changes, with the keys that rows show where these do not."""
+        history, changes = self._reader.history, [change for _, change in controls.ddl]
+        if history is not None:
+            history.take_keys((table.schema for table in tables if not table.of_key), changes)
+        for change in changes:
+            schema = change.schema
+            if history is not None and schema and schema.key in history:
+                yield replace(change, schema=schema.keyed_like(history[schema.key]))
+            else:
+                yield change
 
 
 def _seen(frame: DataFrame, reader: Reader) -> DataFrame:

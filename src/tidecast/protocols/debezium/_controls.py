@@ -132,6 +132,9 @@ def _read_changes(changes: Sequence[Change], known: Known, zone: str) -> tuple[C
         kind = ddl_type(statement) if statement else "ALTER" if schema else "QUERY"
         change = Ddl(kind, sql, said.commit_ts or 0, schema)
         if schema:
+            if statement and not statement.may_change_keys:
+                was = statement.renamed_from(schema.database) or (schema.database, schema.table)
+                schema = schema.keyed_like(next(reversed(known.of(was)), None))
             number = numbers.of(schema, statement)
             # The history tells virtual columns, and tells tables apart by numbers, which Debezium does not carry.
             whole = history.add(replace(schema, table_id=number), change)

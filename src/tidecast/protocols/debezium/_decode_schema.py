@@ -237,13 +237,20 @@ def read_table(
 ) -> TableSchema:
     """Return the table that a schema change shows. `zone` is that of TIMESTAMP defaults which its statement gives.
 
-    It shows the primary key alone; what other key a table has, the keys of rows' messages tell. Raises KeyError,
-    TypeError or ValueError where it is not of that form, InvalidSchema for a type that MySQL lacks.
+    It shows the primary key alone; what other key a table has, CREATE TABLE and the keys of rows' messages tell. Raises
+    KeyError, TypeError or ValueError where it is not of that form, InvalidSchema for a type that MySQL lacks.
     """
     keys = table["primaryKeyColumnNames"] or ()
     literals = {d.name: d.default for d in statement.definitions.values()} if statement else {}
     columns = tuple(_changed_column(c, literals.get(c["name"]), zone) for c in table["columns"])
-    return TableSchema(*name, 0, version, columns, Index.of_key(keys), keys_known=bool(keys))
+    there = {c.name.lower(): c for c in columns}
+    told = statement.unique.items() if statement else ()
+    unique = ((index, [there[name.lower()] for name in names]) for index, names in told)
+    indexes = Index.of_key(keys) or tuple(
+        Index(index, True, False, any(c.nullable for c in of), tuple(c.name for c in of)) for index, of in unique
+    )
+    schema = TableSchema(*name, 0, version, columns, indexes)
+    return replace(schema, keys_known=bool(schema.handle_key))
 
 
 def _changed_column(column: dict[str, Any], literal: str | None, zone: str) -> Column:

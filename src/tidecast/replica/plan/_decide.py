@@ -68,7 +68,9 @@ def plan(
     the rules say, or under other masks, and TableRefused where a column of the source has the name of one of those.
     """
     facts = Facts.of(place, truncated)
-    decision = _Decision(facts, changes, schema_changes, rules, origin, told, ended, born or {})
+    former = AppliedVersions.from_text((facts.notes or {}).get(VERSIONS, "")).newest
+    keyed = [replace(one, schema=one.schema and one.schema.keyed_like(former)) for one in schema_changes]
+    decision = _Decision(facts, changes, keyed, rules, origin, told, ended, born or {})
     decision.check()
     return decision.plan()
 

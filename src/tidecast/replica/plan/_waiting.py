@@ -40,7 +40,7 @@ class Told:
         if isinstance(said, Bootstrap):
             return cls(said.schema.version, said.schema) if said.schema.columns else None
         schema, statement = said.schema, said.statement
-        if schema is None or statement is None or not (schema.columns and said.commit_ts):
+        if schema is None or statement is None or not (schema.columns and schema.keys_known and said.commit_ts):
             return None
         if statement.subject not in ("TABLE", "INDEX") or "TEMPORARY" in statement.modifiers:
             return None
