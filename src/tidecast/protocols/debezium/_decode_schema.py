@@ -245,7 +245,8 @@ def read_table(
     columns = tuple(_changed_column(c, literals.get(c["name"]), zone) for c in table["columns"])
     there = {c.name.lower(): c for c in columns}
     told = statement.unique.items() if statement else ()
-    unique = ((index, [there[name.lower()] for name in names]) for index, names in told)
+    keyed = ((index, [*map(str.lower, names)]) for index, names in told)
+    unique = ((index, [there[name] for name in names]) for index, names in keyed if there.keys() >= {*names})
     indexes = Index.of_key(keys) or tuple(
         Index(index, True, False, any(c.nullable for c in of), tuple(c.name for c in of)) for index, of in unique
     )
