@@ -416,6 +416,21 @@ def test_a_transaction_may_go_on_after_the_watermark_of_a_batch(
     assert shown_in(tmp_path / "out") == [("INSERT", 1000), ("WATERMARK", 999), ("INSERT", 1000)]
 
 
+def test_a_transaction_at_the_target_leaves_whole(
+    place: Place, spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """A step may end within it, and no watermark tells that."""
+    topic = f"kafka://{broker.bootstrap}/{tmp_path.name}?protocol=debezium"
+    place.source.grow([*FIRST[:1], *(row(1000, 9, id=n) for n in range(3))])
+    place.runner.step(Job("before", load_config(f"{topic}&partition-num=1"), 1, 0, place.base / "before"))
+    runner, job = SparkRunner(spark, topic, tmp_path / "look2", step=2), place.job("protocol=simple", target_ts=1000)
+    reached = [runner.step(job).checkpoint_ts]
+    while reached[-1] < 1000:
+        reached.append(runner.step(job).checkpoint_ts)
+    assert place.commits() == [1000, 1000, 1000]
+    assert reached[0] == 999
+
+
 def test_a_refused_schema_stops_what_comes_after_and_loses_nothing(place: Place) -> None:
     job = place.job("protocol=avro")
     place.source.grow(FIRST + SECOND)

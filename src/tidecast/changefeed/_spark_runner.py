@@ -172,7 +172,9 @@ class SparkRunner:
             known = {**state.highest, **{k: max(v, state.highest.get(k, 0)) for k, v in highest.items()}}
             passed = batch.progress.watermark if tells else min(known.values(), default=None)
             reached = max(state.checkpoint_ts, passed or 0)  # a checkpoint never falls, and stops at the target
-            reached = min(reached, job.target_ts) if job.target_ts else reached
+            if job.target_ts:
+                # Where nothing tells that its transaction is over, the next step may have more of it.
+                reached = min(reached, job.target_ts - (batch.more and not tells))
             table_topics = [(*table, topic) for table, topic in sorted(done.table_topics.items())]
             after = replace(
                 state,
