@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -111,3 +112,16 @@ def test_a_row_as_ticdc_writes_it_is_taken_apart() -> None:
     said = _parse._in_parts(f"{{{','.join(_IN_ORDER)}}}".encode())
     assert said is not None
     assert said.rows == [{"id": "1", "n": "a"}]
+
+
+def test_a_long_value_of_escapes_needs_little_memory() -> None:
+    value = f"{{{','.join(_IN_ORDER)}}}".replace('"a"', json.dumps("\n" * 500_000)).encode()
+    tracemalloc.start()
+    try:
+        said = _parse.parse(value)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(said, _parse.Said)
+    assert said.rows == [{"id": "1", "n": "\n" * 500_000}]
+    assert peak < 30 * len(value)
