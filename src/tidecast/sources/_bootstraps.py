@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from tidecast.model import Bootstrap
 from tidecast.protocols import Controls, Decoded
+from tidecast.values import to_numpy
 
 Partition = tuple[str, int | None]
 Starts = Mapping[Partition, np.ndarray]
@@ -38,7 +39,7 @@ def between(starts: Starts, decoded: Decoded, messages: pa.RecordBatch) -> Itera
     """
     times = np.full(messages.num_rows, -1)
     for rows in decoded.rows:
-        times[rows.at] = np.asarray(rows.commit_ts)
+        times[rows.at] = to_numpy(rows.commit_ts)
     at, watermarks = decoded.watermarks
     times[at] = watermarks
     offsets = np.asarray(messages.column("offset"))
