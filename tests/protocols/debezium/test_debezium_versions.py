@@ -152,6 +152,15 @@ def test_without_commit_ts_the_order_of_messages_decides() -> None:
     assert [(r.version.schema.table_id, r.at.tolist()) for r in reader.decode(whole).rows] == [(0, [0]), (2, [1])]
 
 
+@pytest.mark.parametrize("write", [by_json, by_avro])
+def test_a_commit_ts_of_0_is_none(write: Write) -> None:
+    some = [Row(0, "iba"), Row(0, "iba")]
+    reader, messages = write(known(*DROPPED_AND_ADDED), some)
+    whole = batch(messages).append_column("offset", pa.array([5, 25]))
+    found = [(r.version.schema.version, r.at.tolist(), r.commit_ts.to_pylist()) for r in reader.decode(whole).rows]
+    assert found == [(10, [0], [None]), (30, [1], [None])]
+
+
 @pytest.mark.parametrize(("names", "chosen"), [("iab", 0), ("iba", 1), ("bai", 1)])
 def test_without_any_order_that_of_columns_decides(names: str, chosen: int) -> None:
     """Else the last version that would give the schema does."""

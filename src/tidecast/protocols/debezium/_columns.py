@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import Index, InvalidSchema, Op, Reason, TableSchema, checked
-from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion
+from tidecast.protocols._decoded import TAG, Decoded, Decoder, Rejected, Rows, TableVersion, without_zero
 from tidecast.protocols.debezium._decode_schema import Field, MoreAfterEnd, fields_of, read_block
 from tidecast.protocols.debezium._field_columns import read_column
 from tidecast.protocols.debezium._known import UNPLACED, Chosen, Known
@@ -90,7 +90,7 @@ class DebeziumDecoder(Decoder):
         """Yield how rows of a group are read, or why they cannot be, and these rows."""
         name = (group.database, group.table)
         versions = self.known.of(name)
-        commit_ts = pa.array([said.commit_ts for _, said in rows], pa.int64())
+        commit_ts = without_zero(pa.array([said.commit_ts for _, said in rows], pa.int64()))
         at = None if offsets is None else offsets.take(pa.array([place for place, _ in rows]))
         begun = self.known.begun(name, commit_ts, at)
         found = {number: _found(group, versions, number) for number in np.unique(begun).tolist()}
@@ -152,7 +152,7 @@ def _reading(group: _Group, found: _Found | _Unreadable, rows: Sequence[_Placed]
     """Return how rows are read. A table of which no version is known to be theirs begins with the first of them."""
     if not isinstance(found, _Found):
         return found
-    since = min((said.commit_ts for _, said in rows if said.commit_ts is not None), default=None)
+    since = min((said.commit_ts for _, said in rows if said.commit_ts), default=None)
     schema = found.schema if found.of_rows or since is None else replace(found.schema, version=since)
     shape = None if group.shape is None else _digest(group.shape)
     name = orjson.dumps([group.database, group.table, group.keys, shape, *found.mark]).decode()

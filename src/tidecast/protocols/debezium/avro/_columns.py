@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tidecast.model import Index, InvalidSchema, Op, Reason, TableSchema, checked, latest_tso
 from tidecast.protocols._avro_reader import Reader
-from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion, with_names
+from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion, with_names, without_zero
 from tidecast.protocols._registered import RegisteredDecoder, framed, groups
 from tidecast.protocols.debezium._decode_schema import Field
 from tidecast.protocols.debezium._encode import CONNECTOR
@@ -188,7 +188,7 @@ class _Found:
         names = (envelopes.database.cast(BYTES), envelopes.table.cast(BYTES))
         for database, table, places in groups(*names, np.flatnonzero(rows)):
             named = (database.decode(), table.decode())
-            commit_ts, known = envelopes.commit_ts.take(pa.array(places)), decoder.known.of(named)
+            known, commit_ts = decoder.known.of(named), without_zero(envelopes.commit_ts.take(pa.array(places)))
             offsets = None if self.offsets is None else self.offsets.take(pa.array(at[places]))
             begun = decoder.known.begun(named, commit_ts, offsets)
             found = {number: fitting(known, number, kind.layout) for number in np.unique(begun).tolist()}
