@@ -92,7 +92,7 @@ def parse(value: bytes | None) -> Said | Problem:
 
 
 def _in_parts(value: bytes) -> Said | None:
-    """Return what a sound row without escapes says that is written just as TiCDC writes it, but for the first ones.
+    """Return what a sound row says that is written just as TiCDC writes it, but for the first ones of its kind.
 
     What it shares with other rows is parsed once for all, and a pattern takes the rest of it apart.
     """
@@ -105,7 +105,8 @@ def _in_parts(value: bytes) -> Said | None:
     return shared.said_by(value[times:sql] + value[old:]) if shared else None
 
 
-_TEXT = r'(?:"([^"\\\x00-\x1f]*)"|null)'
+_TEXT = r'(?:"([^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+)"|null)'
+"""Whose repetitions are possessive: else each escape would keep a place to come back to."""
 _NUMBER = "(?:0|[1-9][0-9]{0,18})"
 _FREQUENT = 100
 """How many rows take as long as a pattern takes to be made."""
@@ -121,16 +122,15 @@ class _Shared:
     def said_by(self, own: bytes) -> Said | None:
         """Return what a row with these members of its own says, None where their form does not show that."""
         self.met += 1
-        # A pattern of escapes needs far more memory and time than a parser where there are many, or many columns.
-        if self.met <= _FREQUENT or b"\\" in own:
+        if self.met <= _FREQUENT:
             return None
         try:
             found = self._form.fullmatch(own.decode())
-        except UnicodeDecodeError:
+            if found is None:
+                return None
+            texts = tuple(map(_unescaped, found.groups())) if b"\\" in own else found.groups()
+        except ValueError:  # no UTF-8, or an escape that JSON lacks
             return None
-        if found is None:
-            return None
-        texts = found.groups()
         kind, op, _, _, sql, shape, _, _ = self.said
         es, shows_old, commit_ts, columns = texts[0], texts[1] is not None, texts[-1], shape.columns
         at, since = _times(None if commit_ts is None else int(commit_ts), int(es))
@@ -147,6 +147,10 @@ class _Shared:
         row = rf"\[\{{{','.join(f'{name}:{_TEXT}' for name in names)}\}}\]"
         tidb = rf',"_tidb":\{{"commitTs":({_NUMBER})\}}'
         return re.compile(rf',"es":({_NUMBER}),"ts":{_NUMBER},"old":(?:null|(){row}),"data":{row}(?:{tidb})?\}}')
+
+
+def _unescaped(text: Any) -> Any:
+    return orjson.loads(f'"{text}"') if text and "\\" in text else text
 
 
 @lru_cache(1024)
