@@ -55,6 +55,7 @@ from tidecast.registry import header, open_registry
     ("content", "reason", "detail"),
     [
         (row("x", None, WRITTEN), Reason.BAD_MESSAGE, "unknown op 'x'"),
+        (row("t", WRITTEN, None), Reason.BAD_MESSAGE, "op 't' with a row"),
         (row("c", None, WRITTEN, commit_ts=-1), Reason.BAD_VALUE, "commit_ts is no time"),
         (row("c", None, WRITTEN, commit_ts=2**62), Reason.BAD_VALUE, "commit_ts is no time"),
     ],

@@ -181,6 +181,8 @@ def test_messages_of_debezium_that_are_no_rows_are_no_dead_letters(wrapped: bool
         ({"source": SOURCE}, "neither op nor ddl"),
         ({"op": "c", "source": {"db": "d"}}, "source without table"),
         ({"op": "t", "source": {"db": "d"}}, "unknown op 't'"),
+        ({"op": "t", "source": SOURCE, "before": {"id": 1}, "after": None}, "op 't' with a row"),
+        ({"op": "m", "source": SOURCE | {"commit_ts": 5}, "before": None, "after": {"id": 1}}, "op 'm' with a row"),
         ({"op": "m", "source": SOURCE}, "a watermark without commit_ts"),
         ({"op": "c", "source": SOURCE | {"connector": "TiCDC"}}, "of TiCDC, and without commit_ts"),
         ({"op": "c", "source": SOURCE | {"commit_ts": 1.5}}, "commit_ts is no whole number of 64 bits"),

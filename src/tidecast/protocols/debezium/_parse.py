@@ -80,6 +80,8 @@ def said_of(payload: Json, keys: tuple[str, ...] | None, shape: bytes | None = N
     if commit_ts is not None and (type(commit_ts) is not int or not -_INT64 <= commit_ts < _INT64):
         return Reason.BAD_JSON, "commit_ts is no whole number of 64 bits"
     database, table, connector = map(origin.get, _SOURCE)
+    if op in (_TRUNCATE, WATERMARK) and not (payload.get("before") is None and payload.get("after") is None):
+        return Reason.BAD_MESSAGE, f"op {op!r} with a row"  # whose op was damaged: t is one bit from d
     if op == _TRUNCATE and database and table:
         op, ddl = None, f"TRUNCATE TABLE {_quoted(database)}.{_quoted(table)}"
         payload = {**payload, "ddl": ddl}

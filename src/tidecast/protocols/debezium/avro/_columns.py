@@ -228,7 +228,7 @@ def _said(layout: Layout, record: bytes, no_record: Problem) -> Said | Problem |
 
 
 def _payload(envelopes: Envelopes, place: int, layout: Layout) -> dict[str, Any]:
-    """Return what a message says beside its rows, as JSON has it."""
+    """Return what a message says beside its rows, as JSON has it, and which of these it has."""
     told = {
         "db": envelopes.database,
         "table": envelopes.table,
@@ -238,7 +238,8 @@ def _payload(envelopes: Envelopes, place: int, layout: Layout) -> dict[str, Any]
     source = {name: column[place].as_py() for name, column in told.items()}
     if not layout.tells_commit_ts:
         del source["connector"]  # for which a TiCDC of that form would be one that lost its commit-ts
-    return {"op": envelopes.op[place].as_py(), "source": source}
+    sides: dict[str, Any] = {side: {} for side, part in envelopes.sides.items() if place in part.rows}
+    return {"op": envelopes.op[place].as_py(), "source": source, **sides}
 
 
 def _are_rows(envelopes: Envelopes, layout: Layout) -> np.ndarray:
