@@ -18,6 +18,7 @@ from tidecast.config import load_config
 from tidecast.registry import open_registry
 
 TS = 1_700_000_000_000 << 18
+_LEFT_WITH_0 = "rows without a commit-ts leave with 0 in its place"
 
 
 def column(name: str, mysql_type: str, length: int, **more: Any) -> Said:
@@ -244,7 +245,7 @@ def test_a_changefeed_sends_schema_changes_without_a_commit_ts_before_the_rows_o
     records = sorted((json.loads(line.value) for line in found), key=lambda record: int(record["offset"]))
     assert [message(record)["type"] for record in records] == ["BOOTSTRAP", "TRUNCATE", "INSERT", "INSERT"]
     (warning,) = done.warnings
-    assert warning.startswith("rows without a commit-ts leave with 0 in its place")
+    assert warning.startswith(_LEFT_WITH_0)
 
 
 @pytest.mark.parametrize(
@@ -267,8 +268,33 @@ def test_rows_that_left_without_a_commit_ts_are_read_without_one(
     to, config = f"file://{tmp_path}/sink{sink}", tmp_path / "feed.toml"
     config.write_text("[sink.csv]\ninclude-commit-ts = true\n")
     debezium = f"file://{source}?protocol=debezium"
-    tidecast.convert(debezium, to, config=str(config), schema_registry=registry, tz="UTC", spark=spark)
+    done = tidecast.convert(debezium, to, config=str(config), schema_registry=registry, tz="UTC", spark=spark)
+    assert [warning.partition(":")[0] for warning in done.warnings] == [_LEFT_WITH_0]
     with tidecast.read(spark, to, schema_registry=registry, tz="UTC") as events:
         (changes,) = events.tables
         assert [(r["data"]["id"], r["commit_ts"]) for r in changes.frame.collect()] == [(1, None)]
         assert not events.has_commit_ts
+
+
+@pytest.mark.parametrize("sink", ["/top?protocol=avro", "?protocol=csv"])
+def test_who_sends_no_commit_ts_is_not_warned_of_one(spark: SparkSession, tmp_path: Path, sink: str) -> None:
+    source, registry = tmp_path / "source.jsonl", f"file://{tmp_path}/registry"
+    source.write_text(json.dumps(native({"v": "string"}, 1, v="one")) + "\n")
+    debezium, to = f"file://{source}?protocol=debezium", f"file://{tmp_path}/sink{sink}"
+    done = tidecast.convert(debezium, to, schema_registry=registry, tz="UTC", spark=spark)
+    assert (done.messages.total(), done.warnings) == (1, [])
+
+
+@pytest.mark.parametrize(("sink", "left"), [("/top?protocol=simple", False), ("?protocol=csv", True)])
+def test_a_schema_change_of_a_table_whose_key_nothing_tells_is_a_warning(
+    spark: SparkSession, tmp_path: Path, sink: str, left: bool
+) -> None:
+    unique = {"name": "u", "unique": True, "primary": False, "nullable": False, "columns": ["id"]}
+    said = ddl("ALTER TABLE `d`.`t` COMMENT = 'x'", TS, {**table(TS, ID), "indexes": [unique]})
+    source = tmp_path / "source.jsonl"
+    source.write_text(json.dumps({"value": base64.b64encode(json.dumps(said).encode()).decode()}) + "\n")
+    debezium = f"file://{tmp_path}/debezium/top?protocol=debezium"
+    tidecast.convert(f"file://{source}?protocol=simple", f"{debezium}&partition-num=1", tz="UTC", spark=spark)
+    done = tidecast.convert(debezium, f"file://{tmp_path}/sink{sink}", tz="UTC", spark=spark)
+    warning = "d.t: nothing has told its key yet, and a schema change does not leave: ALTER TABLE `d`.`t` COMMENT = 'x'"
+    assert (done.ddl, done.warnings) == ((1, []) if left else (0, [warning]))

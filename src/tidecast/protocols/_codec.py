@@ -103,6 +103,8 @@ class Codec(Protocol):
 
     checksums: bool = False
     """Whether messages carry the row's checksum."""
+    needs_commit_ts: bool = True
+    """Whether 0 stands in every row whose commit-ts is not known."""
 
     @property
     def schemas(self) -> int:

@@ -201,7 +201,7 @@ class _Run:
                 outgoing = tables[number]
                 report.messages[outgoing.source.name, outgoing.table.topic] += rows
             report.claims = stats.claims
-            if stats.untimed and protocol_named(batch.config.protocol).needs_commit_ts:
+            if stats.untimed and batch.codec.needs_commit_ts:
                 report.warnings.append(_UNTIMED)
             controls = list(self._schemas.bootstraps(tables, stats.rows, fitted, moved=stats.moved))
             report.bootstraps += len(controls)
@@ -210,6 +210,7 @@ class _Run:
         report.codec = batch.codec.state()
         if batch.events.checksums and not batch.codec.checksums:
             report.warnings.append(_CHECKSUMS_LEFT_OUT)
+        report.warnings += self._schemas.kept_back()
         if stop:
             raise stop.error
         return report

@@ -19,6 +19,8 @@ from tidecast.publish._control_events import Control, TableTopics, ddl_topic, ta
 from tidecast.publish._fit import Fitting
 from tidecast.publish._order import row_sequence
 
+_KEPT_BACK = "{}.{}: nothing has told its key yet, and a schema change does not leave: {}"
+
 
 def _version(schema: TableSchema) -> tuple[str, int]:
     return table_key(schema), schema.version
@@ -183,16 +185,31 @@ class SchemaEvents:
                 return first_stop(stop, Stop(change.position, conflict))
         return stop
 
+    def kept_back(self) -> list[str]:
+        """Return warnings of the schema changes that do not leave as nothing has told the key of their table yet.
+
+        That of a CREATE is none: readers are told the whole table before its first row.
+        """
+        kept = [ddl for ddl in self._batch.events.ddl if ddl.type != "CREATE" and self._misleads(ddl)]
+        return [_KEPT_BACK.format(ddl.database, ddl.table, ddl.sql) for ddl in kept if self._passes(ddl)]
+
     def _leaves(self, ddl: Ddl) -> bool:
+        return self._passes(ddl) and not self._misleads(ddl)
+
+    def _misleads(self, ddl: Ddl) -> bool:
+        """Tell whether readers would take a table for one without a key."""
+        if ddl.schema is None or ddl.is_view or ddl.schema.keys_known:
+            return False
+        return protocol_named(self._batch.config.protocol).bootstraps
+
+    def _passes(self, ddl: Ddl) -> bool:
         tables, filters = self._batch.tables, self._batch.filters
         if not ddl.table:
             return tables.matches_schema(ddl.database) and not filters.drops_ddl(ddl)
         named = tables.matches(*(ddl.renamed_from or (ddl.database, ddl.table)))
         # Without its schema nobody knows whether a table is eligible.
         eligible = ddl.schema is None or ddl.is_view or self._batch.eligible(ddl.schema)
-        # Readers would take the table for one without a key; before its first row they are told the whole.
-        misleads = self._rules.enabled and ddl.schema is not None and not (ddl.schema.keys_known or ddl.is_view)
-        return named and eligible and not misleads and not filters.drops_ddl(ddl)
+        return named and eligible and not filters.drops_ddl(ddl)
 
     def renamed_in(self) -> Stop | None:
         """Return the stop before a RENAME that brings a table under the rules: the sink lacks what it had before."""

@@ -24,7 +24,7 @@ class AvroCodec(RegisteringCodec):
 
     def __init__(self, options: CodecOptions, registry: Registry | None, state: bytes) -> None:
         super().__init__(options, registry)
-        self.checksums = options.checksums
+        self.checksums, self.needs_commit_ts = options.checksums, options.enable_tidb_extension
         self._options = AvroOptions(
             enable_tidb_extension=options.enable_tidb_extension,
             decimal_handling_mode=self._decimals,

@@ -38,7 +38,6 @@ PROTOCOL = WireProtocol(
     looks_like=looks_like,
     wrong_options=wrong_options,
     needs_registry=True,
-    needs_commit_ts=False,
     one_table_per_topic=True,
     zoned_checksums=True,
 )

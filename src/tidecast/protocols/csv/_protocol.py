@@ -18,8 +18,10 @@ def _reader(options: DecodeOptions) -> SinkReader:
 
 
 def _codec(options: CodecOptions, registry: object, state: bytes) -> SinkCodec:
-    encoder = CsvEncoder(options.csv or CsvFormat(), options.zone)
-    return SinkCodec(encoder, options, state)
+    form = options.csv or CsvFormat()
+    codec = SinkCodec(CsvEncoder(form, options.zone), options, state)
+    codec.needs_commit_ts = form.include_commit_ts
+    return codec
 
 
 def describe(key: bytes | None, value: bytes | None) -> Description:
