@@ -409,11 +409,15 @@ def test_a_transaction_may_go_on_after_the_watermark_of_a_batch(
     config = load_config(f"file://{tmp_path}/out/t?protocol=simple&format=jsonl&partition-num=1")
     runner = SparkRunner(spark, f"kafka://{broker.bootstrap}/{topic}?protocol=debezium", tmp_path / "look2")
     job = Job("feed", config, 1, 0, tmp_path / "feed")
+    warned: list[str] = []
     for messages in ([*FIRST[:1], row(1000, 9, id=1)], [row(1000, 9, id=2)]):
         place.source.grow(messages)
         place.runner.step(before)
-        assert runner.step(job).checkpoint_ts == 1000
+        done = runner.step(job)
+        assert done.checkpoint_ts == 1000
+        warned += [warning.partition(":")[0] for warning in done.warnings]
     assert shown_in(tmp_path / "out") == [("INSERT", 1000), ("WATERMARK", 999), ("INSERT", 1000)]
+    assert warned == ["the source tells no watermarks"]
 
 
 def test_a_transaction_at_the_target_leaves_whole(

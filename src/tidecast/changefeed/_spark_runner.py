@@ -26,6 +26,10 @@ from tidecast.sources import TopicStream, filter_commit_ts, source_errors
 from tidecast.storage import AnyPath, StateFile, remove_tree
 
 _STATE, _SOURCE = "checkpoint.json", "source"
+_GUESSED = (
+    "the source tells no watermarks: those that leave are made of the rows so far, "
+    "and readers may leave out older rows that come later"
+)
 _STEP = 200_000
 
 
@@ -184,9 +188,11 @@ class SparkRunner:
                 codec=done.codec.decode(),
                 protocol=job.config.protocol,
             )
+            guessed = False
             if reached > max(state.checkpoint_ts, done.watermark or 0):
                 # Where nothing tells that a transaction is over, the next batch may have more of the last one.
-                self._announce(job, after, bootstraps, registry, watermark=reached if tells else reached - 1)
+                sent = self._announce(job, after, bootstraps, registry, watermark=reached if tells else reached - 1)
+                guessed = sent and not tells
         # In this order: what a batch told is not told again, while a batch may well come twice.
         self._save(job, replace(after, bootstraps=bootstraps.state().decode()))
         stream.commit(batch)
@@ -200,7 +206,7 @@ class SparkRunner:
             more=batch.more,
             caught_up=not (batch.more or batch.progress.rows_waiting),
             rows_waiting=batch.progress.rows_waiting,
-            warnings=[*done.warnings, *missing],
+            warnings=[*done.warnings, *missing, *([_GUESSED] if guessed else [])],
         )
 
     def _updated(self, job: Job, state: _Checkpoint, stream: TopicStream) -> _Checkpoint:
