@@ -188,7 +188,7 @@ class SchemaEvents:
     def kept_back(self) -> list[str]:
         """Return warnings of the schema changes that do not leave as nothing has told the key of their table yet.
 
-        That of a CREATE is none: readers are told the whole table before its first row.
+        There is none of a CREATE: the whole table leaves before its first row.
         """
         kept = [ddl for ddl in self._batch.events.ddl if ddl.type != "CREATE" and self._misleads(ddl)]
         return [_KEPT_BACK.format(ddl.database, ddl.table, ddl.sql) for ddl in kept if self._passes(ddl)]

@@ -94,7 +94,7 @@ def parse(value: bytes | None) -> Said | Problem:
 def _in_parts(value: bytes) -> Said | None:
     """Return what a sound row says that is written just as TiCDC writes it, but for the first ones of its kind.
 
-    What it shares with other rows is parsed once for all, and a pattern takes the rest of it apart.
+    The members that rows share are parsed once for all, and a pattern takes a row's own apart.
     """
     times = value.find(b',"es":')
     sql = value.find(b',"sql":', times)
