@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -208,23 +206,17 @@ def test_a_truncation_is_refused_where_rows_have_no_commit_ts(spark: SparkSessio
 
 
 def test_a_truncation_without_a_commit_ts_is_refused_alone_too(spark: SparkSession, tmp_path: Path) -> None:
-    topic, tables = tmp_path / "topic", f"file://{tmp_path}/tables"
+    replica = Replica(spark, tmp_path)
+    source = replica.topic.uri.replace("simple", "canal-json")
     named = {"database": "d", "table": "t", "es": 7, "ts": 8}
     shape = {"pkNames": ["id"], "sqlType": {"id": 4}, "mysqlType": {"id": "int"}}
     put = {**named, **shape, "isDdl": False, "type": "INSERT", "sql": "", "data": [{"id": "1"}], "old": None}
-    batches = [put, {**named, "isDdl": True, "type": "TRUNCATE", "sql": "TRUNCATE TABLE t"}]
-    topic.mkdir()
-
-    def run(number: int) -> tidecast.Replicated:
-        value = base64.b64encode(json.dumps(batches[number]).encode()).decode()
-        record = {"partition": number, "offset": 0, "key": None, "value": value}
-        (topic / f"{number}.jsonl").write_text(json.dumps(record) + "\n")
-        source, checkpoint = f"file://{topic}?protocol=canal-json", str(tmp_path / "checkpoint")
-        return tidecast.replicate(source, to=tables, checkpoint=checkpoint, ddl="evolve", spark=spark)
-
-    run(0)
+    options: Any = {"to": replica.to, "checkpoint": str(tmp_path / "checkpoint"), "ddl": "evolve", "spark": spark}
+    replica.topic.deliver([(0, put)])
+    tidecast.replicate(source, **options)
+    replica.topic.deliver([(1, {**named, "isDdl": True, "type": "TRUNCATE", "sql": "TRUNCATE TABLE t"})])
     with pytest.raises(TableRefused, match="not every message has a commit-ts"):
-        run(1)
+        tidecast.replicate(source, **options)
 
 
 @full

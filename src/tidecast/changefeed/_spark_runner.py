@@ -178,7 +178,8 @@ class SparkRunner:
             reached = max(state.checkpoint_ts, passed or 0)  # a checkpoint never falls, and stops at the target
             if job.target_ts:
                 # Where nothing tells that its transaction is over, the next step may have more of it.
-                reached = min(reached, job.target_ts - (batch.more and not tells))
+                over = tells or not batch.more
+                reached = min(reached, job.target_ts if over else job.target_ts - 1)
             table_topics = [(*table, topic) for table, topic in sorted(done.table_topics.items())]
             after = replace(
                 state,
@@ -188,15 +189,17 @@ class SparkRunner:
                 codec=done.codec.decode(),
                 protocol=job.config.protocol,
             )
-            guessed = False
+            warnings = list(done.warnings)
+            if expired:
+                warnings.append(f"changes after {state.from_ts} may be missing: {expired} expired")
             if reached > max(state.checkpoint_ts, done.watermark or 0):
                 # Where nothing tells that a transaction is over, the next batch may have more of the last one.
                 sent = self._announce(job, after, bootstraps, registry, watermark=reached if tells else reached - 1)
-                guessed = sent and not tells
+                if sent and not tells:
+                    warnings.append(_GUESSED)
         # In this order: what a batch told is not told again, while a batch may well come twice.
         self._save(job, replace(after, bootstraps=bootstraps.state().decode()))
         stream.commit(batch)
-        missing = [f"changes after {state.from_ts} may be missing: {expired} expired"] if expired else []
         return StepResult(
             reached,
             messages=done.messages,
@@ -206,7 +209,7 @@ class SparkRunner:
             more=batch.more,
             caught_up=not (batch.more or batch.progress.rows_waiting),
             rows_waiting=batch.progress.rows_waiting,
-            warnings=[*done.warnings, *missing, *([_GUESSED] if guessed else [])],
+            warnings=warnings,
         )
 
     def _updated(self, job: Job, state: _Checkpoint, stream: TopicStream) -> _Checkpoint:

@@ -64,9 +64,9 @@ class WireProtocol:
     `describe` explains one message by its key and value; `looks_like` tells whether a value is one of this protocol's.
     `wrong_options` are TiCDC's objections to a changefeed's options, in its words.
 
-    Its abilities are `needs_registry`; `one_table_per_topic`; `watermarks`, if TiCDC sends them wherever it sends a
-    commit-ts; `bootstraps`, if messages repeat a table's schema; `ddl_partitions`, how many of a topic's partitions get
-    a schema change, None for all. With `zoned_checksums` they depend on a time zone that messages do not name.
+    Its abilities are `needs_registry` and `one_table_per_topic`. With `watermarks` TiCDC sends these wherever it sends
+    a commit-ts, with `bootstraps` messages repeat a table's schema. So many of a topic's partitions get a schema change
+    as `ddl_partitions` says, None for all. With `zoned_checksums` they depend on a time zone that messages do not name.
     `compressed` are the parts that `large-message-handle-compression` packs, key or value. With `large_messages`,
     `large-message-handle-option` may be set. `claim_check_locations` takes values (binary), and returns where each says
     that its whole message lies (string), null for a whole one.

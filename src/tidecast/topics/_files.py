@@ -135,7 +135,7 @@ class FileTopics:
                 "their file: if messages have no commit-ts, nothing tells which of two is newer"
             )
         # Few lines are read here, which takes Spark some plans and a job.
-        if lines and (here := self._here(files, 4 * _FEW_BYTES)):
+        if lines and (here := self._here(files, 4 * _FEW_BYTES, numbered)):
             return Records.of(here.frame(spark), ordered=here.ordered, few=True, kept=False)
         parquet = [f.path for f in files if f.name.endswith(_PARQUET)]
         parts = []
@@ -155,12 +155,12 @@ class FileTopics:
         """
         return self._here(self._files(), most)
 
-    def _here(self, files: Sequence[Entry], most: int) -> RecordsHere | None:
+    def _here(self, files: Sequence[Entry], most: int, numbered: bool | None = None) -> RecordsHere | None:
         paths = [f.path for f in files if isinstance(f.path, Path)]
         if len(paths) < len(files) or sum(file.size for file in files) > most:
             return None
         lines = [path for path in paths if path.name.endswith(_LINES)]
-        numbered = all(_has_offset(path) for path in lines)
+        numbered = all(_has_offset(path) for path in lines) if numbered is None else numbered
         parts = [read_lines(path, self.topic, numbered) if path in lines else read_parquet(path) for path in paths]
         tables = [part for part in parts if part is not None]
         return RecordsHere.of(tables, ordered=not numbered and len(files) == 1) if len(tables) == len(files) else None

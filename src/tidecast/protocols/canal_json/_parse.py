@@ -237,14 +237,15 @@ def text_of(value: Any) -> str | None:
 def _said(members: Mapping[str, Any]) -> Said:
     kind = members.get("type") or ""
     change = bool(members.get("isDdl")) or kind in DDL_TYPES
-    rows, old = _rows(kind, members)
+    commit_ts = (members.get("_tidb") or {}).get("watermarkTs" if kind == WATERMARK else "commitTs")
+    rows = members.get("data") or []
     shown = members.get("sqlType")
     columns = shown if shown is not None else (rows[0] if rows else None) or {}
     types = members.get("mysqlType") or {}
     return Said(
         kind,
         None if change else ROW_OPS.get(kind),
-        *_times(_commit_ts(kind, members), members.get("es")),
+        *_times(commit_ts, members.get("es")),
         members.get("sql") or "" if change else None,
         _shape(
             members.get("database") or "",
@@ -255,13 +256,8 @@ def _said(members: Mapping[str, Any]) -> Said:
             (*(types.values() if _TEXTS.issuperset(map(type, types.values())) else map(text_of, types.values())),),
         ),
         rows,
-        old,
+        members.get("old") or [] if kind == "UPDATE" else [],
     )
-
-
-def _commit_ts(kind: str, members: Mapping[str, Any]) -> int | None:
-    commit_ts: int | None = (members.get("_tidb") or {}).get("watermarkTs" if kind == WATERMARK else "commitTs")
-    return commit_ts
 
 
 def _times(commit_ts: int | None, es: int | None) -> tuple[int | None, int]:
@@ -269,11 +265,6 @@ def _times(commit_ts: int | None, es: int | None) -> tuple[int | None, int]:
     if commit_ts is not None:
         return commit_ts, commit_ts
     return None, es * compose(1) if es is not None and 0 <= es <= _LAST_MS else -1
-
-
-def _rows(kind: str, members: Mapping[str, Any]) -> tuple[Sequence[Texts | None], Sequence[Texts | None]]:
-    """Return the rows of a message, and what it shows of them before."""
-    return members.get("data") or [], members.get("old") or [] if kind == "UPDATE" else []
 
 
 @lru_cache(4096)

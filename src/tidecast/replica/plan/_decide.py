@@ -68,9 +68,7 @@ def plan(
     the rules say, or under other masks, and TableRefused where a column of the source has the name of one of those.
     """
     facts = Facts.of(place, truncated)
-    former = AppliedVersions.from_text((facts.notes or {}).get(VERSIONS, "")).newest
-    keyed = [replace(one, schema=one.schema and one.schema.keyed_like(former)) for one in schema_changes]
-    decision = _Decision(facts, changes, keyed, rules, origin, told, ended, born or {})
+    decision = _Decision(facts, changes, schema_changes, rules, origin, told, ended, born or {})
     decision.check()
     return decision.plan()
 
@@ -81,7 +79,7 @@ class _Decision:
 
     facts: Facts
     given: Sequence[TableChanges]
-    ddl: Sequence[Ddl]
+    sent: Sequence[Ddl]
     rules: Rules
     origin: Origin
     told: Sequence[Told]
@@ -191,6 +189,12 @@ class _Decision:
             return fit
         shown = [change.schema for change in fit if shows_rows(change, self.rules.contents)]
         return split_where_others_began(fit, shown, self._remembered)
+
+    @cached_property
+    def ddl(self) -> list[Ddl]:
+        """The schema changes, with the key that the table had where they show none."""
+        former = self._remembered.newest
+        return [replace(one, schema=one.schema and one.schema.keyed_like(former)) for one in self.sent]
 
     @cached_property
     def _remembered(self) -> AppliedVersions:
