@@ -26,10 +26,6 @@ from tidecast.sources import TopicStream, filter_commit_ts, source_errors
 from tidecast.storage import AnyPath, StateFile, remove_tree
 
 _STATE, _SOURCE = "checkpoint.json", "source"
-_GUESSED = (
-    "the source tells no watermarks: those that leave are made of the rows so far, "
-    "and readers may leave out older rows that come later"
-)
 _STEP = 200_000
 
 
@@ -192,11 +188,8 @@ class SparkRunner:
             warnings = list(done.warnings)
             if expired:
                 warnings.append(f"changes after {state.from_ts} may be missing: {expired} expired")
-            if reached > max(state.checkpoint_ts, done.watermark or 0):
-                # Where nothing tells that a transaction is over, the next batch may have more of the last one.
-                sent = self._announce(job, after, bootstraps, registry, watermark=reached if tells else reached - 1)
-                if sent and not tells:
-                    warnings.append(_GUESSED)
+            if tells and reached > max(state.checkpoint_ts, done.watermark or 0):
+                self._announce(job, after, bootstraps, registry, watermark=reached)
         # In this order: what a batch told is not told again, while a batch may well come twice.
         self._save(job, replace(after, bootstraps=bootstraps.state().decode()))
         stream.commit(batch)
@@ -244,7 +237,7 @@ class SparkRunner:
         registry: Registry | None,
         watermark: int | None = None,
     ) -> bool:
-        """Send the schemas whose time has come, and a watermark that the source did not tell."""
+        """Send the schemas whose time has come, and a watermark that no message of the batch told."""
         return announce(
             self._spark,
             job.config,
