@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from growing_topic import ID, Said, ddl, row, table, watermark
+from growing_topic import ID, GrowingTopic, Said, ddl, row, table, watermark
 from pyspark.sql import SparkSession
 from servers import KafkaBroker
 from small_topic import CHANGED_ROWS, write_topic
@@ -199,3 +199,20 @@ def test_what_any_node_adds_to_a_storage_sink_is_followed(spark: SparkSession, t
         ("INSERT", ["5"]),
         ("WATERMARK", []),
     ]
+
+
+def test_schemas_tell_what_is_no_row(spark: SparkSession, tmp_path: Path) -> None:
+    """Schema changes and watermarks of Debezium as Avro: their bytes alone tell no more than the ids of schemas."""
+    registry = f"file://{tmp_path}/schemas"
+    source = GrowingTopic(tmp_path / "simple")
+    source.grow([ddl("CREATE TABLE `d`.`t`", _T0, table(_T0, ID)), row(_T0 + 1, _T0, id=1), watermark(_T0 + 2)])
+    topic = f"file://{tmp_path}/out/t?protocol=debezium-avro&enable-tidb-extension=true&avro-enable-watermark=true"
+    tidecast.convert(source.uri, f"{topic}&partition-num=1", schema_registry=registry, tz="UTC", spark=spark)
+    for session in (None, spark):
+        found = tidecast.inspect(topic, schema_registry=registry, tz="UTC", spark=session)
+        assert [(m.type, m.table, m.commit_ts, m.sql, m.problem) for m in found] == [
+            ("DDL", "d.t", _T0, "CREATE TABLE `d`.`t`", None),
+            ("INSERT", "d.t", _T0 + 1, None, None),
+            ("WATERMARK", "", _T0 + 2, None, None),
+        ]
+        assert all(m.value_schema_id for m in found)

@@ -38,7 +38,8 @@ def inspect_by(reader: Reader, value: bytes, protocol: str) -> list[Inspected]:
     problem = problems([*decoded.rejected, *decoded.rows]).get(0)
     if decoded.control.size and (wrong := reader.controls(message).rejected):
         problem = problem_text(wrong[0].reason[0].as_py(), wrong[0].detail[0].as_py())
-    return explained(Place(), None, value, protocol, [] if problem else rows, problem)
+    own = reader.decoder.describe(None, value)
+    return explained(Place(), None, value, protocol, [] if problem else rows, problem, own)
 
 
 def shown_by_place(decoded: Decoded) -> defaultdict[int, list[RowShown]]:

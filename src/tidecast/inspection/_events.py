@@ -227,14 +227,15 @@ def _explain_all(chosen: Sequence[Row], events: Events, protocol: str) -> list[I
     wrong = problems([*decoded.rejected, *decoded.rows])
     if decoded.control.size:  # one of these may be broken, which the driver found out
         offsets = [row["offset"] for row in chosen]
-        found = events.rejected.where(F.col("offset").isin(offsets)).collect()
-        causes = {_place(row): problem_text(row["reason"], row["detail"]) for row in found}
+        broken = events.rejected.where(F.col("offset").isin(offsets)).collect()
+        causes = {_place(row): problem_text(row["reason"], row["detail"]) for row in broken}
         wrong |= {n: causes[place] for n, row in enumerate(chosen) if (place := _place(row)) in causes}
-    return [
-        shown
-        for n, row in enumerate(chosen)
-        for shown in explained(_place(row), _bytes(row["key"]), _bytes(row["value"]), protocol, rows[n], wrong.get(n))
-    ]
+    found = []
+    for n, row in enumerate(chosen):
+        key, value = _bytes(row["key"]), _bytes(row["value"])
+        own = events.rows.describe(key, value)
+        found += explained(_place(row), key, value, protocol, rows[n], wrong.get(n), own)
+    return found
 
 
 def _place(row: Row) -> Place:

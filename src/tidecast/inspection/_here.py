@@ -36,7 +36,9 @@ def _explained(here: Here, place: int, protocol: str, broken: Mapping[int, str])
     shown_columns = here.messages.slice(place, 1).select(["topic", "partition", "offset", "key", "value"])
     (shown,) = shown_columns.to_pylist()
     where = Place(shown["topic"], shown["partition"], shown["offset"])
-    return explained(where, shown["key"], shown["value"], protocol, shown_by_place(alone)[place], problem)
+    key, value = shown["key"], shown["value"]
+    own = here.reader.decoder.describe(key, value)
+    return explained(where, key, value, protocol, shown_by_place(alone)[place], problem, own)
 
 
 def _only(decoded: Decoded, place: int) -> Decoded:

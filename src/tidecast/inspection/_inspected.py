@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tidecast.model import Op, Reason, to_datetime
-from tidecast.protocols import protocol_named
+from tidecast.protocols import Description, protocol_named
 
 _OPS = {Op.CREATE: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _MUTE = (Reason.BAD_JSON, Reason.BAD_MESSAGE, Reason.BAD_MAGIC)
@@ -86,17 +86,21 @@ def explained(
     protocol: str,
     rows: Sequence[RowShown] = (),
     problem: str | None = None,
+    own: Description | None = None,
 ) -> list[Inspected]:
-    """Return a message explained, from its rows if it has some, and else from its own members."""
-    each = [_explained(place, key, value, protocol, row, problem) for row in (*rows,) or (None,)]
+    """Return a message explained, from its rows if it has some, and else from its own members.
+
+    `own` is what schemas tell of these; without it the message alone does.
+    """
+    own = own or protocol_named(protocol).describe(key, value)
+    each = [_explained(place, value, protocol, row, problem, own) for row in (*rows,) or (None,)]
     return [replace(shown, row=number) for number, shown in enumerate(each, 1)] if len(each) > 1 else each
 
 
 def _explained(
-    place: Place, key: bytes | None, value: bytes | None, protocol: str, row: RowShown | None, problem: str | None
+    place: Place, value: bytes | None, protocol: str, row: RowShown | None, problem: str | None, own: Description
 ) -> Inspected:
     shown = Inspected(place.topic, place.partition, place.offset, protocol, problem=problem)
-    own = protocol_named(protocol).describe(key, value)
     shown.key_schema_id, shown.value_schema_id = own.key_schema_id, own.value_schema_id
     if row is not None:
         shown.type, shown.table, shown.commit_ts = _OPS[Op(row.op)], row.table, row.commit_ts

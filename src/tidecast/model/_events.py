@@ -180,6 +180,9 @@ class RowSource(Protocol):
     def read(self, messages: pa.RecordBatch) -> Any:
         """Return what some of the messages say, a `tidecast.protocols.Decoded`, read in this process."""
 
+    def describe(self, key: bytes | None, value: bytes | None) -> Any:
+        """Return a `tidecast.protocols.Description` of one message, None where schemas tell nothing of it."""
+
 
 @dataclass(frozen=True)
 class Events:

@@ -12,7 +12,8 @@ from tidecast.protocols._decoded import (
     Rows,
     TableVersion,
 )
-from tidecast.protocols._protocol import DecodeOptions, Description, WireProtocol
+from tidecast.protocols._description import Description
+from tidecast.protocols._protocol import DecodeOptions, WireProtocol
 from tidecast.protocols._register import (
     all_protocols,
     check_readable,

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidecast.model import Bootstrap, Ddl, Op, Reason, SchemaHistory, TableSchema
+from tidecast.protocols._description import Description
 from tidecast.values import from_spark, row_type
 
 CHECKSUM = pa.struct({"version": pa.int32(), "corrupted": pa.bool_(), "current": pa.int64(), "previous": pa.int64()})
@@ -248,6 +249,10 @@ class Decoder(Protocol):
         nothing.
         """
         return self
+
+    def describe(self, key: bytes | None, value: bytes | None) -> Description | None:
+        """Return the description of a message by what the decoder knows of schemas; None where these tell no more."""
+        return None
 
     def only(self, names: frozenset[bytes]) -> Decoder:
         """Return a decoder that passes over all messages but the rows which were unknown by one of these names.

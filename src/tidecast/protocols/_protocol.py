@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from tidecast._errors import ConfigError
 from tidecast.model import SchemaHistory, TableSchema
 from tidecast.protocols._codec import Codec, CodecOptions
 from tidecast.protocols._decoded import Reader
+from tidecast.protocols._description import Description
 from tidecast.registry import Registry
 
 
@@ -33,22 +34,6 @@ class DecodeOptions:
     subjects: Callable[[str], bool] = lambda subject: True
     csv: CsvFormat | None = None
     select: Callable[[TableSchema], TableSchema] = lambda schema: schema
-
-
-@dataclass(frozen=True)
-class Description:
-    """The description of one message, for people: empty or None where the message does not have it.
-
-    `columns` are names and types. The ids are those of schemas in a registry.
-    """
-
-    type: str = ""
-    table: str = ""
-    commit_ts: int | None = None
-    sql: str | None = None
-    columns: Sequence[tuple[str, str]] = ()
-    key_schema_id: int | str | None = None
-    value_schema_id: int | str | None = None
 
 
 CodecFactory = Callable[[CodecOptions, Registry | None, bytes], Codec]

@@ -19,7 +19,8 @@ from tidecast._errors import EncodeError
 from tidecast.model import Column, Kind, Reason, TableSchema, sanitize
 from tidecast.protocols._codec import Codec, CodecOptions, RoutedTable
 from tidecast.protocols._decoded import TAG, Decoder, Reader, Rejected, TableVersion
-from tidecast.protocols._protocol import DecodeOptions, Description, missing_registry
+from tidecast.protocols._description import Description
+from tidecast.protocols._protocol import DecodeOptions, missing_registry
 from tidecast.registry import FRAMINGS, Framing, RegisteredSchema, Registry, SchemaId, header, subject_for
 
 Part = Literal["key", "value"]
@@ -191,9 +192,11 @@ class RegisteredDecoder(Decoder):
                 yield key, value, places, b"".join(h for h in (key, value) if h and h not in self.schemas)
 
 
-def describe_ids(key: bytes | None, value: bytes | None) -> Description:
-    """Return the schema ids of a message."""
-    return Description(key_schema_id=_schema_id(key or b""), value_schema_id=_schema_id(value or b""))
+def describe_ids(key: bytes | None, value: bytes | None, known: Description | None = None) -> Description:
+    """Return the description of a message with its schema ids, beside what is known."""
+    return replace(
+        known or Description(), key_schema_id=_schema_id(key or b""), value_schema_id=_schema_id(value or b"")
+    )
 
 
 def _schema_id(message: bytes) -> int | str | None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tidecast.model import Ddl, InvalidSchema, Reason, TableSchema
 from tidecast.protocols._decoded import Controls, Decoded, Decoder, Reader, Rejected, Rows, TableVersion
-from tidecast.protocols._protocol import Description
+from tidecast.protocols._description import Description
 from tidecast.protocols._schema_file import Tables, change_of, read_schema_file, schema_files
 from tidecast.values import BYTES
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidecast.model import CHECKSUM, RECORD, TableChanges, TableSchema, row_type
-from tidecast.protocols import Decoded, Decoder, Rejected, Rows, TableVersion
+from tidecast.protocols import Decoded, Decoder, Description, Rejected, Rows, TableVersion
 from tidecast.spark import handed_over, mapped, union
 from tidecast.topics import Split
 from tidecast.values import for_spark, from_spark, valid
@@ -120,6 +120,10 @@ class Rereading:
     def read(self, messages: pa.RecordBatch) -> Decoded:
         """Return what some of the messages say, read in this process."""
         return self.reading.read(messages)
+
+    def describe(self, key: bytes | None, value: bytes | None) -> Description | None:
+        """Return the description of one message, where schemas tell it."""
+        return self.reading.decoder.describe(key, value)
 
 
 Begin = Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]]

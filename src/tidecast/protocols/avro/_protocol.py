@@ -5,7 +5,8 @@ Source: Avro protocol, wire format, DDL and watermark messages.
 
 from __future__ import annotations
 
-from tidecast.protocols._protocol import Description, WireProtocol
+from tidecast.protocols._description import Description
+from tidecast.protocols._protocol import WireProtocol
 from tidecast.protocols._registered import describe_ids
 from tidecast.protocols.avro._codec import AvroCodec, wrong_options
 from tidecast.protocols.avro._control import DDL, TIMED_LENGTH, WATERMARK

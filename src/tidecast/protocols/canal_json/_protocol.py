@@ -8,7 +8,8 @@ from functools import partial
 from tidecast.protocols._claim import locations_in_json
 from tidecast.protocols._codec import Codec, CodecOptions
 from tidecast.protocols._decoded import Reader
-from tidecast.protocols._protocol import DecodeOptions, Description, WireProtocol
+from tidecast.protocols._description import Description
+from tidecast.protocols._protocol import DecodeOptions, WireProtocol
 from tidecast.protocols._schema_file import Tables
 from tidecast.protocols._sink_codec import SinkCodec
 from tidecast.protocols._sink_files import SinkReader, describe_file

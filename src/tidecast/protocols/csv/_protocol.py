@@ -6,7 +6,8 @@ from functools import partial
 
 from tidecast._csv_format import CsvFormat
 from tidecast.protocols._codec import CodecOptions
-from tidecast.protocols._protocol import DecodeOptions, Description, WireProtocol
+from tidecast.protocols._description import Description
+from tidecast.protocols._protocol import DecodeOptions, WireProtocol
 from tidecast.protocols._sink_codec import SinkCodec
 from tidecast.protocols._sink_files import SinkReader, describe_file
 from tidecast.protocols.csv._columns import CsvDecoder

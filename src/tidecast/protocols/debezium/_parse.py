@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tidecast.model import Op, Reason, latest_tso
+from tidecast.protocols._description import Description
 from tidecast.protocols.debezium._encode import CONNECTOR, WATERMARK
 
 SNAPSHOT = "r"
@@ -104,6 +105,23 @@ def said_of(payload: Json, keys: tuple[str, ...] | None, shape: bytes | None = N
 
 
 _TIMELESS: Problem = (Reason.BAD_VALUE, "commit_ts is no time")
+
+
+_TYPES = {WATERMARK: "WATERMARK", Op.CREATE: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
+
+
+def describe_payload(payload: Json) -> Description:
+    """Return the description of a message: a schema change, a watermark, or a row. In: its payload, of any form."""
+    source = payload.get("source") or {}
+    try:
+        return Description(
+            "DDL" if "ddl" in payload else _TYPES.get(str(payload.get("op")), ""),
+            ".".join(filter(None, (source.get("db"), source.get("table")))),
+            source.get("commit_ts"),
+            payload.get("ddl"),
+        )
+    except (TypeError, AttributeError):
+        return Description()
 
 
 def _quoted(name: str) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from tidecast.model import Op
 from tidecast.protocols._codec import CodecOptions
-from tidecast.protocols._protocol import Description, WireProtocol
+from tidecast.protocols._description import Description
+from tidecast.protocols._protocol import WireProtocol
 from tidecast.protocols.debezium._codec import DebeziumCodec
-from tidecast.protocols.debezium._encode import WATERMARK
+from tidecast.protocols.debezium._parse import describe_payload
 from tidecast.protocols.debezium._read import DebeziumReader
 
 
@@ -18,22 +18,14 @@ def _wrong_options(options: CodecOptions) -> Iterator[str]:
         yield "debezium-include-start-ts cannot be applied: no source tells a transaction's start-ts"
 
 
-_TYPES = {WATERMARK: "WATERMARK", Op.CREATE: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _BEGINNINGS = (b'{"payload"', b'{"schema"')
 
 
 def describe(key: bytes | None, value: bytes | None) -> Description:
     """Return what a message says: a schema change, a watermark, or a row."""
     try:
-        payload = json.loads(value or b"").get("payload") or {}
-        source = payload.get("source") or {}
-        return Description(
-            "DDL" if "ddl" in payload else _TYPES.get(str(payload.get("op")), ""),
-            ".".join(filter(None, (source.get("db"), source.get("table")))),
-            source.get("commit_ts"),
-            payload.get("ddl"),
-        )
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        return describe_payload(json.loads(value or b"").get("payload") or {})
+    except (ValueError, AttributeError, RecursionError):
         return Description()
 
 

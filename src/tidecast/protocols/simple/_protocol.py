@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tidecast.protocols._protocol import Description, WireProtocol
+from tidecast.protocols._description import Description
+from tidecast.protocols._protocol import WireProtocol
 from tidecast.protocols.simple._avro import MARK, read_message
 from tidecast.protocols.simple._claim import claim_check_locations
 from tidecast.protocols.simple._codec import SimpleCodec, wrong_options

@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 from tidecast.model import Index, InvalidSchema, Op, Reason, TableSchema, checked, latest_tso
 from tidecast.protocols._avro_reader import Reader
 from tidecast.protocols._decoded import TAG, Decoded, Rejected, Rows, TableVersion, with_names, without_zero
-from tidecast.protocols._registered import RegisteredDecoder, framed, groups
+from tidecast.protocols._description import Description
+from tidecast.protocols._registered import RegisteredDecoder, describe_ids, framed, groups
 from tidecast.protocols.debezium._decode_schema import Field
 from tidecast.protocols.debezium._encode import CONNECTOR
 from tidecast.protocols.debezium._known import Chosen, Known
-from tidecast.protocols.debezium._parse import OPS, SNAPSHOT, Problem, Said, said_of
+from tidecast.protocols.debezium._parse import OPS, SNAPSHOT, Problem, Said, describe_payload, said_of
 from tidecast.protocols.debezium.avro._control import read_message
 from tidecast.protocols.debezium.avro._fitting import fitting
 from tidecast.protocols.debezium.avro._layout import Layout, key_names, layout_of
@@ -110,6 +111,15 @@ class DebeziumAvroDecoder(RegisteredDecoder):
             else:
                 found.rejected.append(Rejected.of(at, *kind))
         return found.decoded()
+
+    def describe(self, key: bytes | None, value: bytes | None) -> Description | None:
+        """See `Decoder.describe`."""
+        head = (value or b"")[: self.framing.length]
+        layout = self._layout(head) if head in self.schemas else None
+        payload = read_message(layout, (value or b"")[len(head) :]) if isinstance(layout, Layout) else None
+        if payload is None:
+            return None
+        return describe_ids(key, value, describe_payload(payload))
 
     def said(self, value: bytes) -> Said | Problem | None:
         """Return what one message says, of a schema that is known. In: a value."""
