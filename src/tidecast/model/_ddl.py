@@ -67,6 +67,15 @@ class Ddl:
         return was if was and was[0] else None
 
     @property
+    def shown_as(self) -> tuple[str, str]:
+        """Database and table that a message names it by: of EXCHANGE PARTITION the table without partitions."""
+        statement = self.statement
+        if statement is None or statement.exchanged is None:
+            return self.database, self.table
+        database, table = statement.exchanged
+        return database or self.database, table
+
+    @property
     def is_view(self) -> bool:
         """Tell whether it is about a view."""
         return self.statement is not None and self.statement.subject == "VIEW"

@@ -40,6 +40,13 @@ def test_the_number_of_an_action_that_no_golden_message_has() -> None:
     assert json.loads(message[1:])["type"] == 67
 
 
+@pytest.mark.parametrize(("named", "shown"), [("`e`.`n`", ("e", "n")), ("`n`", ("d", "n"))])
+def test_an_exchange_of_partitions_is_about_the_other_table(named: str, shown: tuple[str, str]) -> None:
+    sql = f"ALTER TABLE `d`.`t` EXCHANGE PARTITION `p` WITH TABLE {named}"
+    said = json.loads(encode_ddl(Ddl("ALTER", sql, 1, _T))[1:])
+    assert (said["schema"], said["table"], said["type"]) == (*shown, 42)
+
+
 _TSO = 464041517479886883
 _T = TableSchema(
     "d",

@@ -13,7 +13,7 @@ from encoding import encoded
 from golden_data import ONE_OF_EACH, Line, lines
 from golden_events import ZONE, GoldenEvents
 
-from tidecast.model import LOGICAL_BITS, DataType, physical_ms
+from tidecast.model import LOGICAL_BITS, DataType, Ddl, physical_ms
 from tidecast.protocols import Rows
 from tidecast.protocols.canal_json import CanalEncoder, CanalOptions, encode_ddl, encode_watermark
 from tidecast.protocols.canal_json._column_types import mysql_type
@@ -107,3 +107,9 @@ def test_a_row_of_which_no_column_leaves_is_json_still(decoded: GoldenEvents) ->
 )
 def test_a_whole_type_has_the_digits_that_are_known(data_type: DataType, shown: str) -> None:
     assert mysql_type(data_type, whole=True) == shown
+
+
+def test_an_exchange_of_partitions_is_about_the_other_table() -> None:
+    sql = "ALTER TABLE `d`.`t` EXCHANGE PARTITION `p` WITH TABLE `e`.`n`"
+    said = json.loads(encode_ddl(Ddl("QUERY", sql, 1), CanalOptions(), 1))
+    assert (said["database"], said["table"]) == ("e", "n")

@@ -26,11 +26,12 @@ def encode_ddl(ddl: Ddl) -> bytes:
 
     Its `type` is the number of TiDB's action, as far as the statement tells it, else 0.
     """
+    database, table = ddl.shown_as
     message: Json = {
         "query": ddl.sql,
         "type": ddl_action(ddl.sql).number,
-        "schema": ddl.database,
-        "table": ddl.table,
+        "schema": database,
+        "table": table,
         "commitTs": ddl.commit_ts,
     }
     return DDL + dumps(message).encode()

@@ -16,7 +16,7 @@ _OTHER = "QUERY"
 def encode_ddl(ddl: Ddl, options: CanalOptions, build_ts: int) -> bytes:
     """Return the message of a schema change; `build_ts` are milliseconds since the epoch."""
     kind = ddl.type if ddl.type in DDL_TYPES else _OTHER
-    message = _message(kind, ddl.commit_ts, build_ts, ddl.database, ddl.table, ddl.sql)
+    message = _message(kind, ddl.commit_ts, build_ts, *ddl.shown_as, ddl.sql)
     return to_json(message | _tidb("commitTs", ddl.commit_ts, options)).encode()
 
 

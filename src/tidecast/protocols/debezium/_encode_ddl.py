@@ -150,7 +150,7 @@ def encode_ddl(ddl: Ddl, options: DebeziumOptions, history: DdlHistory, *, build
     names = [_full(name, said_database) for name in (statement.name, statement.renamed) if name]
     if schema:
         names[-1] = (schema.database, schema.table)
-    shown = _full(statement.exchanged, said_database) if statement.exchanged else names[-1]
+    shown = ddl.shown_as if statement.exchanged else names[-1]
     payload: JsonObject = {
         "databaseName": shown[0],
         "schemaName": None,
