@@ -20,6 +20,11 @@ from tidecast.model import ddl_action, read_statement
         ("ALTER TABLE t DROP PARTITION p", "drop table partition"),
         ("ALTER TABLE t FIRST PARTITION LESS THAN (10)", "drop table partition"),
         ("ALTER TABLE t LAST PARTITION LESS THAN (10)", "add table partition"),
+        ("ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (10))", "add table partition"),
+        ("ALTER TABLE t ADD PARTITION (PARTITION p DEFAULT)", "add table partition"),
+        ("ALTER TABLE t ADD PARTITION PARTITIONS 2", "reorganize table partition"),
+        ("ALTER TABLE t ADD PARTITION IF NOT EXISTS (PARTITION `values`)", "reorganize table partition"),
+        ("ALTER TABLE t COALESCE PARTITION 2", "reorganize table partition"),
         ("ALTER TABLE t /*!50100 DROP PARTITION p */", "drop table partition"),
         ("ALTER TABLE t /*! TRUNCATE PARTITION p */", "truncate table partition"),
         ("ALTER TABLE t COMMENT = '/*! DROP PARTITION p */'", "modify table comment"),
@@ -36,6 +41,12 @@ from tidecast.model import ddl_action, read_statement
 )
 def test_the_event_of_a_statement(sql: str, event: str) -> None:
     assert ddl_action(sql).event == event
+
+
+@pytest.mark.parametrize(("ddl_type", "number"), [("", 61), ("ALTER", 61), ("CINDEX", 9)])
+def test_the_type_tells_whether_a_foreign_key_makes_an_index(ddl_type: str, number: int) -> None:
+    sql = "ALTER TABLE `d`.`t` ADD CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `d`.`u`(`id`)"
+    assert ddl_action(sql, ddl_type).number == number
 
 
 def test_a_truncate_names_its_table() -> None:

@@ -18,7 +18,9 @@ UNKNOWN = Action(0, "")
 MULTI_SCHEMA_CHANGE = Action(61, "multi schema change")
 
 _CREATE_INDEX, _DROP_INDEX = Action(7, "create index"), Action(8, "drop index")
+_ADD_FOREIGN_KEY = Action(9, "add foreign key")
 _MODIFY_COLUMN = Action(12, "modify column")
+_REORGANIZE = Action(64, "reorganize table partition")
 _CHARSET = Action(22, "modify table charset and collate")
 _RENAME_TABLE, _RECOVER_TABLE = Action(14, "rename table"), Action(25, "recover table")
 
@@ -49,7 +51,7 @@ _CLAUSES: dict[tuple[str, ...], Action] = {
     **{(verb, "PARTITION"): Action(19, "add table partition") for verb in ("ADD", "LAST")},
     **{(verb, "PARTITION"): Action(20, "drop table partition") for verb in ("DROP", "FIRST")},
     ("TRUNCATE", "PARTITION"): Action(23, "truncate table partition"),
-    ("REORGANIZE", "PARTITION"): Action(64, "reorganize table partition"),
+    **dict.fromkeys((("REORGANIZE", "PARTITION"), ("COALESCE", "PARTITION"), ("ADD", "PARTITIONS")), _REORGANIZE),
     ("EXCHANGE", "PARTITION"): Action(42, "exchange table partition"),
     ("REMOVE", "PARTITIONING"): Action(72, "remove table partitioning"),
     ("PARTITION", "BY"): Action(71, "alter table partitioning"),
@@ -75,8 +77,12 @@ _SPECIFICATIONS = ("ADD", "DROP", "MODIFY", "CHANGE", "RENAME", "ALTER", "CONVER
 """What a further clause of ALTER TABLE begins with; another word is the next name of a list."""
 
 
-def ddl_action(sql: str) -> Action:
-    """Return what a statement does, as far as its text tells it; the text is one that TiCDC has printed."""
+def ddl_action(sql: str, ddl_type: str = "") -> Action:
+    """Return what a statement does, as far as its text tells it; the text is one that TiCDC has printed.
+
+    `ddl_type` is TiCDC's type of it, where a source tells it: the text of a foreign key does not say whether that makes
+    an index.
+    """
     statement = read_statement(sql, tidb_clauses=True)
     if statement is None:
         return UNKNOWN
@@ -86,6 +92,8 @@ def ddl_action(sql: str) -> Action:
         return _STATEMENTS.get((statement.verb, statement.subject), UNKNOWN)
     if _is_multi(statement):
         return MULTI_SCHEMA_CHANGE
+    if statement.actions == (("ADD", "FOREIGN"),) and ddl_type == "CINDEX":
+        return _ADD_FOREIGN_KEY
     first = statement.actions[0] if statement.actions else ()
     return _CLAUSES.get(first) or _CLAUSES.get(first[:1], UNKNOWN)
 

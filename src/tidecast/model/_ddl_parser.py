@@ -19,6 +19,8 @@ Name = tuple[str | None, str]
 """Database, where the statement has it, and table."""
 
 _NO_COLUMN = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "CONSTRAINT", "FULLTEXT", "FOREIGN", "CHECK", "PARTITION", "SPATIAL")
+_VALUES = frozenset(["VALUES", "DEFAULT"])
+"""Each partition of RANGE or LIST is defined with one of these."""
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 _TYPES: dict[tuple[str, ...], str] = {
     **{("ADD", what): "CINDEX" for what in ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT")},
@@ -276,6 +278,8 @@ class _Reader(Cursor):
             self.skip("COLUMN", "IF", "EXISTS")
             return (first, "COLUMN")
         self.skip(second)
+        if (first, second) == ("ADD", "PARTITION") and _VALUES.isdisjoint(token.word for token in self.tokens):
+            return (first, "PARTITIONS")  # of HASH or KEY, which moves rows
         return (first, second)
 
     def _defined(self, action: tuple[str, ...]) -> Iterator[Definition]:

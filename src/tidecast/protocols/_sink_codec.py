@@ -51,7 +51,7 @@ class SinkCodec(Codec):
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
         """Return the schema file of a statement."""
         schema = ddl.schema or TableSchema(ddl.database, ddl.table, 0, ddl.commit_ts, ())
-        return [self._file(schema, ddl.commit_ts, ddl.sql, ddl_action(ddl.sql).number)]
+        return [self._file(schema, ddl.commit_ts, ddl.sql, ddl_action(ddl.sql, ddl.type).number)]
 
     def bootstrap(self, schema: TableSchema) -> Message | None:
         """Return the schema file of a table version; it takes the place of none that is there."""

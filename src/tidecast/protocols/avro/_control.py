@@ -29,7 +29,7 @@ def encode_ddl(ddl: Ddl) -> bytes:
     database, table = ddl.shown_as
     message: Json = {
         "query": ddl.sql,
-        "type": ddl_action(ddl.sql).number,
+        "type": ddl_action(ddl.sql, ddl.type).number,
         "schema": database,
         "table": table,
         "commitTs": ddl.commit_ts,
