@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import zip_longest
 from typing import TypeVar
 
 from tidecast.model._ddl_cursor import Cursor, Token
@@ -38,8 +39,8 @@ _SUBJECTS = ("TABLE", "VIEW", "DATABASE", "SCHEMA", "INDEX", "TABLES", "SEQUENCE
 class Definition:
     """A column as a statement defines it.
 
-    `arguments` are the numbers of its type; `default` is the text of a literal, which bits are as a number, or of the
-    current time.
+    `arguments` are the numbers of its type; `default` is the text of a literal, which bits are as a number, of the
+    current time, or the name of a function.
     `had_name` is the column's name before, where it has a new one. A definition that is not `whole` changes the default
     alone.
     """
@@ -367,18 +368,20 @@ def _generated(tokens: Sequence[Token]) -> str:
 
 
 def _literal(tokens: Sequence[Token]) -> str | None:
-    """Return the literal or the current time that tokens begin with, None for NULL and other expressions."""
-    sign = ""
-    for token in tokens:
+    """Return the literal, the current time or the function that tokens begin with, None for NULL and others.
+
+    A number with a sign is an expression to TiDB.
+    """
+    for token, follows in zip_longest(tokens, tokens[1:]):
         match token.type:
             case "INTRODUCER" | "L_PAREN":
                 continue
-            case "DASH":
-                sign = "-"
             case "STRING" | "NUMBER":
-                return sign + token.text
+                return token.text
             case "BIT_STRING" | "HEX_STRING":
                 return str(int(token.text, 2 if token.type == "BIT_STRING" else 16))
+            case _ if token.word in _NOW:
+                return "CURRENT_TIMESTAMP"
             case _:
-                return "CURRENT_TIMESTAMP" if token.word in _NOW else None
+                return token.word if token.word and follows and follows.word == "(" else None
     return None

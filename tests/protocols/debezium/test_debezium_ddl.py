@@ -97,6 +97,23 @@ def test_a_text_that_is_the_word_for_now_alone_is_taken_for_it(default: str, exp
     assert columns(message, "defaultValueExpression")["a"] == expression
 
 
+@pytest.mark.parametrize(
+    ("default", "expression"),
+    [
+        ("10.5", "10.5"),
+        ("_UTF8MB4'-10'", "-10"),
+        ("-10", "stored"),
+        ("+10", "stored"),
+        ("(DATE_FORMAT(NOW(), _UTF8MB4'%H'))", "DATE_FORMAT"),
+        ("CURRENT_TIMESTAMP()", "1970-01-01 00:00:00"),
+    ],
+)
+def test_a_time_has_the_default_that_its_statement_begins_with(default: str, expression: str) -> None:
+    time = Column("a", DataType("time", length=10), default="stored")
+    message = payload(DdlHistory(), f"ALTER TABLE `d`.`t` ADD COLUMN `a` TIME DEFAULT {default}", table(time))
+    assert columns(message, "defaultValueExpression")["a"] == expression
+
+
 def test_names_are_spelled_as_the_table_has_them() -> None:
     history = with_comments("a")
     message = payload(history, "ALTER TABLE `D`.`T` COMMENT = 'x'", table(text("a")))
