@@ -114,6 +114,15 @@ def test_a_time_has_the_default_that_its_statement_begins_with(default: str, exp
     assert columns(message, "defaultValueExpression")["a"] == expression
 
 
+def test_a_new_default_of_a_column_shows_as_it_is_stored() -> None:
+    """The statement defines no type, so TiCDC takes nothing from its text, and shows a TIMESTAMP in UTC."""
+    sql = "ALTER TABLE `d`.`t` ALTER COLUMN `c` SET DEFAULT _UTF8MB4'2020-1-2 8:00'"
+    stored = Column("c", DataType("timestamp", length=19), default="2020-01-02 00:00:00")
+    (_, said) = payload(DdlHistory(), sql, table(stored))["tableChanges"][0]["table"]["columns"]
+    assert (said["defaultValueExpression"], said["length"]) == (stored.default, 0)
+    assert column(said, sql, "Asia/Shanghai").default == stored.default
+
+
 def test_names_are_spelled_as_the_table_has_them() -> None:
     history = with_comments("a")
     message = payload(history, "ALTER TABLE `D`.`T` COMMENT = 'x'", table(text("a")))

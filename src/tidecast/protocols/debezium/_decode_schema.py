@@ -14,7 +14,17 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from typing import Any
 
-from tidecast.model import Column, DataType, Index, InvalidSchema, Kind, Statement, TableSchema, usual_length
+from tidecast.model import (
+    Column,
+    DataType,
+    Definition,
+    Index,
+    InvalidSchema,
+    Kind,
+    Statement,
+    TableSchema,
+    usual_length,
+)
 from tidecast.protocols._allowed import split_options
 from tidecast.protocols.debezium._ddl_literals import datetime_text, time_text
 from tidecast.protocols.debezium._defaults import EPOCH_TEXT, in_milliseconds, zone_of
@@ -241,8 +251,8 @@ def read_table(
     KeyError, TypeError or ValueError where it is not of that form, InvalidSchema for a type that MySQL lacks.
     """
     keys = table["primaryKeyColumnNames"] or ()
-    literals = {d.name: d.default for d in statement.definitions.values()} if statement else {}
-    columns = tuple(_changed_column(c, literals.get(c["name"]), zone) for c in table["columns"])
+    definitions = statement.definitions if statement else {}
+    columns = tuple(_changed_column(c, definitions.get(c["name"]), zone) for c in table["columns"])
     there = {c.name.lower(): c for c in columns}
     told = statement.unique.items() if statement else ()
     keyed = ((index, [*map(str.lower, names)]) for index, names in told)
@@ -254,8 +264,8 @@ def read_table(
     return replace(schema, keys_known=bool(schema.handle_key))
 
 
-def _changed_column(column: dict[str, Any], literal: str | None, zone: str) -> Column:
-    """Return a column; `literal` is its default where the statement defines it."""
+def _changed_column(column: dict[str, Any], definition: Definition | None, zone: str) -> Column:
+    """Return a column, and `definition` is what the statement says of it."""
     name, *flags = column["typeName"].lower().removeprefix("national ").split()
     name = _SYNONYMS.get(name, name) if "varying" not in flags else "varchar"
     length, scale = column["length"], column["scale"]
@@ -286,7 +296,7 @@ def _changed_column(column: dict[str, Any], literal: str | None, zone: str) -> C
         column["name"],
         data_type,
         column["optional"],
-        None if default is None else _stored(data_type, default, literal, zone),
+        None if default is None else _stored(data_type, default, definition, zone),
     )
 
 
@@ -332,8 +342,9 @@ _HIDDEN_LENGTHS = {
 """The lengths that a schema change does not show."""
 
 
-def _stored(data_type: DataType, default: str, literal: str | None, zone: str) -> str | int | None:
-    """Return a default as TiDB keeps it; a statement may write a time in other forms."""
+def _stored(data_type: DataType, default: str, definition: Definition | None, zone: str) -> str | int | None:
+    """Return a default as TiDB keeps it; a statement that defines a time may write it in other forms."""
+    literal = definition.default if definition else None
     match data_type.kind:
         case Kind.BIT:
             # TiCDC spoils bytes from 0x80 on; what comes of them has too many digits.
@@ -346,7 +357,8 @@ def _stored(data_type: DataType, default: str, literal: str | None, zone: str) -
             if default == _EPOCH_DEFAULT:
                 return NOW
             moment = datetime_text(default, data_type.decimal) or default
-            return _in_utc(moment, zone) if literal and kind is Kind.TIMESTAMP else moment
+            written = definition is not None and definition.whole and literal is not None
+            return _in_utc(moment, zone) if written and kind is Kind.TIMESTAMP else moment
     return default
 
 

@@ -292,7 +292,7 @@ def _default(column: Column, definition: Definition | None) -> str | None:
     """Return a default as text: that of the statement for times which it defines, else the stored one."""
     kind = column.data_type.kind
     default = column.default
-    if definition and kind in _TIMES and definition.default is not None:
+    if definition and definition.whole and kind in _TIMES and definition.default is not None:
         default = definition.default
     if default is None:
         return None
