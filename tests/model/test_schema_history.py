@@ -150,7 +150,7 @@ def history_of(steps: list[tuple[str, str, bool]]) -> Iterator[tuple[TableSchema
         elif step == "drop" and len(tidb.tables[name].columns) > 1:
             yield tidb.drop_column(name)
         else:
-            yield tidb.add(name, name if flag and n == len(steps) - 1 else f"c{n}")
+            yield tidb.add(name, name if flag and n == len(steps) - 1 else f"c{n}_")
 
 
 @given(STEPS)
