@@ -7,17 +7,18 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from differences import assert_messages_equal
 from encoding import encoded
 from golden_data import ONE_OF_EACH, Line, lines
 from golden_events import ZONE, GoldenEvents
 
-from tidecast.model import LOGICAL_BITS, DataType, Ddl, physical_ms
-from tidecast.protocols import Rows
+from tidecast.model import LOGICAL_BITS, Column, DataType, Ddl, Index, TableSchema, physical_ms
+from tidecast.protocols import RoutedTable, Rows
 from tidecast.protocols.canal_json import CanalEncoder, CanalOptions, encode_ddl, encode_watermark
 from tidecast.protocols.canal_json._column_types import mysql_type
-from tidecast.values import to_numpy
+from tidecast.values import row_type, to_numpy
 
 BUILT_AFTER_MS = 250  # the golden messages were built that long after their commit
 OPTIONS = {
@@ -113,3 +114,33 @@ def test_an_exchange_of_partitions_is_about_the_other_table() -> None:
     sql = "ALTER TABLE `d`.`t` EXCHANGE PARTITION `p` WITH TABLE `e`.`n`"
     said = json.loads(encode_ddl(Ddl("QUERY", sql, 1), CanalOptions(), 1))
     assert (said["database"], said["table"]) == ("e", "n")
+
+
+def test_all_texts_have_the_escapes_of_values() -> None:
+    """Also names, types and statements: TiCDC writes the short forms of three control characters alone."""
+    odd, shown = "<\b\f\n\x7f>", "\\u003c\\u0008\\u000c\\n\x7f\\u003e"
+    options = CanalOptions(content_compatible=True, only_output_updated_columns=True)
+    columns = (Column(odd, DataType("enum", elements=(odd.replace("\n", ""),)), nullable=False),)
+    table = TableSchema(odd, odd, 1, 2, columns, Index.of_key((odd,)))
+    rows = Rows.of_changes(
+        table,
+        pa.RecordBatch.from_arrays(
+            [
+                pa.array(["u"]),
+                pa.array([{odd: odd.replace("\n", "")}], row_type(table)),
+                pa.array([{odd: ""}], row_type(table)),
+                pa.array([1 << 18]),
+            ],
+            ["op", "old", "data", "commit_ts"],
+        ),
+    )
+    (value,) = CanalEncoder(options, 3).value(RoutedTable(table, table, ""), rows).to_pylist()
+    element = shown.replace(r"\n", "")
+    assert value.decode() == (
+        f'{{"id":0,"database":"{shown}","table":"{shown}","pkNames":["{shown}"],"isDdl":false,"type":"UPDATE","es":1,'
+        f'"ts":3,"sql":"","sqlType":{{"{shown}":4}},"mysqlType":{{"{shown}":"enum(\'{element}\')"}},'
+        f'"old":[{{"{shown}":"1"}}],"data":[{{"{shown}":"0"}}]}}'
+    )
+    ddl = Ddl("QUERY", odd, 1 << 18, named=(odd, odd))
+    assert f'"database":"{shown}","table":"{shown}",' in encode_ddl(ddl, options, 3).decode()
+    assert f'"sql":"{shown}",' in encode_ddl(ddl, options, 3).decode()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidecast._go import to_json
 from tidecast.model import Ddl, physical_ms
 from tidecast.protocols._codec import Message
+from tidecast.protocols.canal_json._json import dumps
 from tidecast.protocols.canal_json._message import DDL_TYPES, WATERMARK
 from tidecast.protocols.canal_json._options import CanalOptions
 
@@ -17,13 +17,13 @@ def encode_ddl(ddl: Ddl, options: CanalOptions, build_ts: int) -> bytes:
     """Return the message of a schema change; `build_ts` are milliseconds since the epoch."""
     kind = ddl.type if ddl.type in DDL_TYPES else _OTHER
     message = _message(kind, ddl.commit_ts, build_ts, *ddl.shown_as, ddl.sql)
-    return to_json(message | _tidb("commitTs", ddl.commit_ts, options)).encode()
+    return dumps(message | _tidb("commitTs", ddl.commit_ts, options)).encode()
 
 
 def encode_watermark(commit_ts: int, options: CanalOptions, build_ts: int) -> Message:
     """Return the message of a watermark, from its TSO and the milliseconds since the epoch."""
     message = _message(WATERMARK, commit_ts, build_ts)
-    return None, to_json(message | _tidb("watermarkTs", commit_ts, options)).encode()
+    return None, dumps(message | _tidb("watermarkTs", commit_ts, options)).encode()
 
 
 def _message(

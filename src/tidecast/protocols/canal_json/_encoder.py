@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidecast._go import MARKUP, to_json
 from tidecast.model import LOGICAL_BITS, Column, Kind, Op
 from tidecast.protocols._codec import Encoder, RoutedTable
 from tidecast.protocols._decoded import Rows
-from tidecast.protocols._json_text import ESCAPES, Pieces, members, quoting
+from tidecast.protocols._json_text import Json, Pieces, members
 from tidecast.protocols._unencodable import without_digits
 from tidecast.protocols.canal_json._column_types import mysql_type, sql_type
+from tidecast.protocols.canal_json._json import QUOTING, dumps
 from tidecast.protocols.canal_json._message import ROW_OPS
 from tidecast.protocols.canal_json._options import CanalOptions
 from tidecast.values import (
@@ -31,9 +31,6 @@ from tidecast.values import (
     to_numpy,
     valid,
 )
-
-_GO = quoting(ESCAPES | MARKUP)
-"""How values become strings."""
 
 
 @dataclass(frozen=True)
@@ -83,19 +80,26 @@ class CanalEncoder(Encoder):
         self, table: RoutedTable, kind: str, rows: Rows, made_at: int | np.ndarray, columns: Sequence[Column]
     ) -> Pieces:
         schema, whole = table.schema, self.options.content_compatible
-        head = {"id": 0, "database": schema.database, "table": schema.table, "pkNames": [*schema.primary_key]}
+        head: dict[str, Json] = {
+            "id": 0,
+            "database": schema.database,
+            "table": schema.table,
+            "pkNames": schema.primary_key,
+            "isDdl": False,
+            "type": kind,
+        }
         types = {c.name: mysql_type(c.data_type, whole=whole) for c in sorted(columns, key=lambda c: c.name.encode())}
         row = rows.image
         numbers: dict[str, Pieces] = {c.name: [sql_type(c.data_type, field(row, c.name))] for c in columns}
         return [
-            to_json({**head, "isDdl": False, "type": kind})[:-1],
+            dumps(head)[:-1],
             ',"es":',
             pa.array(to_numpy(rows.commit_ts) >> LOGICAL_BITS).cast(TEXT),
             ',"ts":',
             str(made_at) if isinstance(made_at, int) else pa.array(made_at).cast(TEXT),
             ',"sql":"","sqlType":',
-            *members(numbers.items(), to_json),
-            f',"mysqlType":{to_json(types)}',
+            *members(numbers.items(), dumps),
+            f',"mysqlType":{dumps(types)}',
         ]
 
     def _sides(self, op: Op, rows: Rows, columns: Sequence[Column]) -> Pieces:
@@ -117,7 +121,7 @@ class CanalEncoder(Encoder):
             return []
         pieces: Pieces = [',"_tidb":{"commitTs":', pa.array(to_numpy(rows.commit_ts)).cast(TEXT)]
         if location is not None:
-            pieces += [',"claimCheckLocation":', json_string(location, _GO)]
+            pieces += [',"claimCheckLocation":', json_string(location, QUOTING)]
         elif reduced:
             pieces.append(',"onlyHandleKey":true')
         return [*pieces, "}"]
@@ -129,12 +133,12 @@ class CanalEncoder(Encoder):
             text = null_where(joined(['"', write(column.data_type, value).cast(TEXT), '"'], TEXT), ~valid(value))
         else:
             shown = shift_zone(value, "UTC", self.options.zone) if kind is Kind.TIMESTAMP else value
-            text = json_string(_latin(value) if kind is Kind.BINARY else shown, _GO)
+            text = json_string(_latin(value) if kind is Kind.BINARY else shown, QUOTING)
         return pc.fill_null(text, "null")
 
 
 def _object(texts: dict[str, pa.Array]) -> Pieces:
-    return members(((name, [text]) for name, text in texts.items()), to_json)
+    return members(((name, [text]) for name, text in texts.items()), dumps)
 
 
 def _changed(columns: Sequence[Column], before: dict[str, pa.Array], after: dict[str, pa.Array]) -> Pieces:
@@ -144,7 +148,7 @@ def _changed(columns: Sequence[Column], before: dict[str, pa.Array], after: dict
     for column in columns:
         changed = np.asarray(pc.not_equal(before[column.name], after[column.name]))
         comma = pa.array(np.where(written, ",", ""), TEXT)
-        member = joined([comma, f"{to_json(column.name)}:", before[column.name]], TEXT)
+        member = joined([comma, f"{dumps(column.name)}:", before[column.name]], TEXT)
         pieces.append(null_where(member, ~changed))
         written |= changed
     return ["{", *pieces, "}"]
