@@ -104,6 +104,7 @@ def test_a_row_of_which_no_column_leaves_is_json_still(decoded: GoldenEvents) ->
         (DataType("decimal", unsigned=True), "decimal unsigned"),  # of a source that does not tell its digits
         (DataType("time", length=10), "time"),
         (DataType("time"), "time(6)"),
+        (DataType("enum", elements=("it's", "a\\b", "\0\r\n\t")), "enum('it''s','a\\b','\\0\\r\\n\t')"),
     ],
 )
 def test_a_whole_type_has_the_digits_that_are_known(data_type: DataType, shown: str) -> None:

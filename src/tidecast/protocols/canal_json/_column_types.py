@@ -35,6 +35,8 @@ _USUAL_DIGITS = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "in
 """Display widths, signed and unsigned."""
 _YEAR_WIDTH = 4
 _TIMED = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_ELEMENT = str.maketrans({"'": "''", "\0": "\\0", "\n": "\\n", "\r": "\\r"})
+"""How TiDB shows what an element holds; a backslash stays as it is."""
 
 
 def sql_type(data_type: DataType, value: pa.Array) -> pa.Array | str:
@@ -72,7 +74,7 @@ def _arguments(data_type: DataType, name: str) -> str:
         case Kind.FLOAT | Kind.DOUBLE if digits:
             return f"({length},{digits})"
         case Kind.ENUM | Kind.SET:
-            return "(" + ",".join("'" + e.replace("'", "''") + "'" for e in data_type.elements) + ")"
+            return "(" + ",".join(f"'{e.translate(_ELEMENT)}'" for e in data_type.elements) + ")"
         case Kind.YEAR:
             return f"({length or _YEAR_WIDTH})"
         case Kind.BIT:
