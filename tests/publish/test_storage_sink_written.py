@@ -106,7 +106,7 @@ def test_files_are_as_large_as_they_may_be(spark: SparkSession, tmp_path: Path) 
     files = sorted((tmp_path / "copy" / "shop" / "t" / str(tso(1))).glob("CDC*.csv"))
     lines = [file.read_bytes().decode().split("\r\n")[:-1] for file in files]
     assert [len(part) for part in lines] == [53, 53, 25]  # a MiB, which is the least, has 52 rows
-    assert {part[0].partition(",")[0] for part in lines} == {'"ticdc-meta$operation"'}
+    assert {part[0].partition(",")[0] for part in lines} == {"ticdc-meta$operation"}
     assert [line.split(",")[4] for part in lines for line in part[1:]] == [str(n) for n in range(2, 130)]
     assert len([*(tmp_path / "copy" / "shop" / "short").glob("*/CDC*.csv")]) == 1
 

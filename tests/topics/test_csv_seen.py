@@ -26,14 +26,18 @@ _STAMP = b"450000000000000000"
         (b'"I","t","shop",1790000000000000000,"a"\r\n', CsvFormat()),  # an id that is later than any commit-ts
         (b'"I","t","sh\r\n"I","t","shop",%b,"a",1\r\n' % _STAMP, _TIMED),  # the first line is damaged
         (
-            b"$ticdc-meta$operation$;$ticdc-meta$table$;$ticdc-meta$schema$;$ticdc-meta$commit-ts$;$a$;$b$\n"
+            b"ticdc-meta$operation;ticdc-meta$table;ticdc-meta$schema;ticdc-meta$commit-ts;a;b\n"
             b"$I$;$t$;$shop$;%b;$a$;1\n" % _STAMP,
             CsvFormat(";", "$", include_commit_ts=True, output_field_header=True, terminator="\n"),
         ),
         (
-            b'"ticdc-meta$operation"$"ticdc-meta$table"$"ticdc-meta$schema"$"ticdc-meta$commit-ts"$"a"\n'
+            b'ticdc-meta$operation$ticdc-meta$table$ticdc-meta$schema$ticdc-meta$commit-ts$a"\n'
             b'"I"$"t"$"shop"$%b$"a"\n' % _STAMP,
             CsvFormat("$", include_commit_ts=True, output_field_header=True, terminator="\n"),
+        ),
+        (
+            b'ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema,a"b,c\r\n"I","t","shop","a\r\n",1\r\n',
+            CsvFormat(output_field_header=True),
         ),
     ],
 )

@@ -177,10 +177,14 @@ def seen(
     `shown` is None for files of another kind than CSV, `whole` tells that the sample is all of the file. Raises
     ConfigError where rows may or may not have a commit-ts, TooShort where the sample ends before the first row does.
     """
-    plain = shown is None or sample.startswith(HEADER) or sample[:1] in (b"I", b"U", b"D")
-    quote = "" if plain else sample[:1].decode("ascii", "replace")
-    form = _told(form, params, {"quote": quote, "output_field_header": HEADER in sample[: len(HEADER) + 1]})
-    ending = _LINE_END.search(re.sub(_quoted(form), b"", sample, flags=re.S) if shown else sample)
+    headed = HEADER in sample[: len(HEADER) + 1]
+    first = (_LINE_END.split(sample, 1)[1:] or [b""])[0] if headed else sample
+    plain = shown is None or first[:1] in (b"I", b"U", b"D")
+    quote = "" if plain else first[:1].decode("ascii", "replace") or form.quote
+    form = _told(form, params, {"quote": quote, "output_field_header": headed})
+    # No name has a line end, and marks in names have no meaning.
+    text = sample if headed or not shown else re.sub(_quoted(form), b"", sample, flags=re.S)
+    ending = _LINE_END.search(text)
     if not whole and (ending is None or (ending[0] == b"\r" and sample.endswith(b"\r"))):
         raise TooShort
     form = _told(form, params, {"terminator": ending[0].decode() if ending else form.terminator})

@@ -164,3 +164,15 @@ def test_a_header_names_the_fields() -> None:
             assert csv_header(RoutedTable(schema, schema, ""), FORMATS["header"]) + "\n" == b64decode(header).decode()
             compared += 1
     assert compared
+
+
+def test_a_header_has_no_marks_where_rows_have_them() -> None:
+    form = CsvFormat(output_field_header=True)
+    for table, (_, content, times) in _csv("default").items():
+        names = b64decode(_csv("header")[table][0]).rstrip(b"\n").replace(b"$^", b",")
+        content = names + b"\r\n" + content
+        schema = _tables()[_key(table)]
+        assert seen(CsvFormat(), {}, content, Shown(schema.database, table, len(schema.columns))) == form, table
+        assert len(line_spans(content, form)[0]) == len(times), table
+        if csv_header(RoutedTable(schema, schema, ""), FORMATS["header"]) == names.replace(b",", b"$^").decode():
+            assert csv_header(RoutedTable(schema, schema, ""), form) == names.decode()

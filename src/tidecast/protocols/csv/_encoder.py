@@ -118,9 +118,9 @@ class CsvEncoder(Encoder):
 
 
 def csv_header(table: RoutedTable, form: CsvFormat) -> str:
-    """Return the line that names a file's fields, without a terminator."""
-    names = [*(f"ticdc-meta${name}" for name in form.meta), *(column.name for column in table.selected.columns)]
-    return form.delimiter.join(f"{form.quote}{name}{form.quote}" for name in names)
+    """Return the line that names a file's fields, without a terminator. Names are neither quoted nor escaped."""
+    meta = (f"ticdc-meta${name}" for name in form.meta)
+    return form.delimiter.join([*meta, *(column.name for column in table.selected.columns)])
 
 
 def _real(value: pa.Array) -> pa.Array:
