@@ -14,11 +14,13 @@ import pytest
 from golden_data import lines
 
 from tidecast._csv_format import CsvFormat
-from tidecast.protocols import Decoded, DecodeOptions, RoutedTable, protocol_named
+from tidecast.model import Column, DataType, TableSchema
+from tidecast.protocols import Decoded, DecodeOptions, RoutedTable, Rows, protocol_named
 from tidecast.protocols._schema_file import Tables, schema_files
 from tidecast.protocols.csv._columns import CsvDecoder
 from tidecast.protocols.csv._encoder import CsvEncoder, csv_header
 from tidecast.topics._sink_lines import Shown, TooShort, line_spans, seen
+from tidecast.values import row_type
 
 GOLDEN = Path("tests/golden/public")
 FORMATS = {
@@ -176,3 +178,22 @@ def test_a_header_has_no_marks_where_rows_have_them() -> None:
         assert len(line_spans(content, form)[0]) == len(times), table
         if csv_header(RoutedTable(schema, schema, ""), FORMATS["header"]) == names.replace(b",", b"$^").decode():
             assert csv_header(RoutedTable(schema, schema, ""), form) == names.decode()
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "text", "shown"),
+    [
+        ("n", "one\n\r\\", "o\\ne\\n\\r\\\\"),
+        ("\\|", "a\\|b\\c|", "a\\\\\\|b\\\\c|"),
+        ("||", "|||", "\\|\\||"),
+        (". ", "a. b.", "a\\.\\ b."),
+    ],
+)
+def test_each_character_is_escaped_once(delimiter: str, text: str, shown: str) -> None:
+    schema = TableSchema("d", "t", 1, 2, (Column("a", DataType("text", "utf8mb4", "utf8mb4_bin"), nullable=True),))
+    columns = [pa.array(["c"]), pa.array([{"a": text}], row_type(schema)), pa.array([None], row_type(schema))]
+    rows = Rows.of_changes(schema, pa.RecordBatch.from_arrays(columns, ["op", "data", "old"]))
+    encoder = CsvEncoder(CsvFormat(delimiter, ""))
+    assert encoder.value(RoutedTable(schema, schema, ""), rows).to_pylist() == [
+        delimiter.join(["I", "t", "d", shown]).encode()
+    ]

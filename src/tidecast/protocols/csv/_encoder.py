@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -32,6 +33,7 @@ from tidecast.values import (
 )
 
 _OPERATIONS = {Op.CREATE: "I", Op.UPDATE: "U", Op.DELETE: "D"}
+_LETTERS = {"\r": "r", "\n": "n"}
 _EXPONENTS = range(-4, 6)
 """The exponents of the numbers that Go's `%v` writes without one."""
 
@@ -111,10 +113,13 @@ class CsvEncoder(Encoder):
             mark = self.form.quote
             doubled = pc.replace_substring(text, mark, mark * 2)
             return null_where(joined([mark, doubled, mark], TEXT), ~valid(text))
-        text = pc.replace_substring(text, "\\", "\\\\")
-        for character, escaped in (("\r", "\\r"), ("\n", "\\n")):
-            text = pc.replace_substring(text, character, escaped)
-        return pc.replace_substring(text, self.form.delimiter, "".join(f"\\{c}" for c in self.form.delimiter))
+        special = re.compile(rf"{re.escape(self.form.delimiter)}|[\\\r\n]")
+        odd = np.flatnonzero(np.asarray(pc.fill_null(pc.match_substring_regex(text, special.pattern), False)))
+        return rewritten(text, odd, lambda one: special.sub(_escaped, one))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"\\{_LETTERS.get(character, character)}" for character in found[0])
 
 
 def csv_header(table: RoutedTable, form: CsvFormat) -> str:
