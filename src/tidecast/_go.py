@@ -19,11 +19,14 @@ _BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fro
 MARKUP = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 """What Go's JSON escapes that other JSON shows as it is."""
 
-_ESCAPES = str.maketrans(MARKUP)
+_ESCAPES = str.maketrans(MARKUP) | dict.fromkeys(range(0xD800, 0xE000), "\\ufffd")
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    """Return JSON text as Go's encoder writes it: members in their order, `<`, `>` and `&` escaped."""
+    """Return JSON text as Go's encoder writes it: members in their order, `<`, `>` and `&` escaped.
+
+    So is half of a pair, which is no text: it stands for a byte that is no UTF-8.
+    """
     separators = (",", ":") if indent is None else (",", ": ")
     # These characters have no place in JSON outside of strings, so that the whole text may be escaped at once.
     return json.dumps(value, indent=indent, separators=separators, ensure_ascii=False).translate(_ESCAPES)

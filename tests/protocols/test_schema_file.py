@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tidecast.model import Column, DataType, InvalidSchema, Kind, TableSchema
 from tidecast.protocols._schema_file import read_schema_file, schema_checksum, schema_files, write_schema_file
 from tidecast.protocols.debezium._schema import form
 
+_BIT_DEFAULTS = {"b1n": 1, "b5": 0b10101, "b9": 0b100000001, "b10": 65, "b24": 0, "b64": (1 << 64) - 1}
 GOLDEN = [line for line in lines(Path("tests/golden/public/csv.jsonl.gz")) if line["kind"] == "schema"]
 
 
@@ -149,12 +151,21 @@ def test_a_broken_schema_file_stops_with_its_table() -> None:
 def test_files_that_were_read_are_written_byte_for_byte() -> None:
     compared = 0
     for line in GOLDEN:
-        if "\ufffd" in json.dumps(json.loads(line["schema"]), ensure_ascii=False):
-            continue  # a BIT default that the text does not tell
         file = read_schema_file(line["schema"])
         assert file.schema
-        name, written = write_schema_file(file.schema, sql=file.sql, kind=3, column_ids=line["output_column_id"])
+        schema = file.schema
+        if schema.table == "t_bit":  # of whose defaults the text does not tell all
+            of_bits = tuple(replace(column, default=_BIT_DEFAULTS.get(column.name)) for column in schema.columns)
+            schema = replace(schema, columns=of_bits)
+        name, written = write_schema_file(schema, sql=file.sql, kind=3, column_ids=line["output_column_id"])
         assert written == line["schema"]
         assert line["path"].endswith(f"/meta/{name}")
         compared += 1
-    assert compared == 80
+    assert compared == 82
+
+
+def test_a_default_of_other_bytes_has_an_escape_for_each() -> None:
+    kinds = (DataType("varbinary", length=4), DataType("varchar", "utf8mb4", "utf8mb4_bin", 4))
+    columns = tuple(Column(kind.mysql_type, kind, nullable=True, default="a\ufffd") for kind in kinds)
+    _, text = write_schema_file(TableSchema("db", "t", 1, 2, columns))
+    assert re.findall(r'"ColumnDefault": "(.*)"', text) == ["a\\ufffd", "a\ufffd"]

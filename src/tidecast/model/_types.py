@@ -155,6 +155,11 @@ def spark_type(data_type: DataType) -> T.DataType:
             return _SPARK.get(kind, T.StringType())
 
 
+def bit_default(number: int) -> bytes:
+    """Return the bytes that TiDB keeps of the default of a BIT: no more than the number needs."""
+    return number.to_bytes(max(1, (number.bit_length() + 7) // 8), "big")
+
+
 def bit_width(data_type: DataType) -> int:
     """Return how many bytes every value of a BIT has."""
     return (max(data_type.length, 1) + 7) // 8

@@ -19,6 +19,7 @@ from tidecast.model import (
     InvalidSchema,
     Kind,
     TableSchema,
+    bit_default,
     checked,
     ddl_type,
     usual_length,
@@ -111,11 +112,11 @@ def _members(column: Column, schema: TableSchema, *, ids: bool) -> dict[str, obj
 def _default(column: Column) -> str | None:
     if column.default is None:
         return None
+    if column.data_type.kind is Kind.BINARY:
+        return str(column.default).replace(_LOST, "\udcff")  # which stands for some byte that is no UTF-8
     if column.data_type.kind is not Kind.BIT or not isinstance(column.default, int):
         return str(column.default)
-    # Go writes U+FFFD for each byte that is no UTF-8.
-    text = column.default.to_bytes(-(-max(column.data_type.length, 1) // 8), "big").decode("utf-8", "surrogateescape")
-    return "".join(_LOST if "\udc80" <= character <= "\udcff" else character for character in text)
+    return bit_default(column.default).decode("utf-8", "surrogateescape")
 
 
 def schema_checksum(text: bytes | str) -> int:

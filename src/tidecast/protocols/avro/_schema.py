@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from tidecast._errors import EncodeError
-from tidecast.model import Column, DataType, Kind, TableSchema, sanitize
+from tidecast.model import Column, DataType, Kind, TableSchema, bit_default, sanitize
 from tidecast.protocols._allowed import join_options
 from tidecast.protocols._json_text import Json
 from tidecast.protocols._registered import check_names, name_clash
@@ -189,7 +189,7 @@ def _float32(text: str | int) -> Json:
 
 def _bits(number: str | int) -> Json:
     value = int(number)
-    return base64.b64encode(value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")).decode()
+    return base64.b64encode(bit_default(value)).decode()
 
 
 def _blob(text: str | int) -> Json:

@@ -18,6 +18,7 @@ from tidecast.model import (
     Name,
     Statement,
     TableSchema,
+    bit_default,
     physical_ms,
     read_statement,
 )
@@ -306,7 +307,7 @@ def _digits(bits: int, length: int) -> str:
 
     TiCDC takes the bytes for text; each that is no UTF-8 becomes the three bytes of U+FFFD.
     """
-    stored = bits.to_bytes(max(1, (bits.bit_length() + 7) // 8), "big").decode(errors="surrogateescape")
+    stored = bit_default(bits).decode(errors="surrogateescape")
     first, *others = _NO_TEXT.sub("\ufffd", stored).encode()
     return f"{first:b}".rjust(length % 8, "0") + "".join(f"{byte:08b}" for byte in others)
 

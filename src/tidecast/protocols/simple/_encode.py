@@ -13,7 +13,6 @@ from tidecast.protocols.simple._message import BOOTSTRAP, DDL_TYPES, VERSION, WA
 from tidecast.protocols.simple._options import SimpleOptions
 
 _CREATE, _OTHER = "CREATE", "QUERY"
-_HALVES = dict.fromkeys(range(0xD800, 0xE000), "\\ufffd")  # halves of a pair, which are no text
 
 
 def encode_watermark(commit_ts: int, options: SimpleOptions, build_ts: int) -> Message:
@@ -51,4 +50,4 @@ def encode_bootstrap(schema: TableSchema, options: SimpleOptions, build_ts: int)
 
 def _json(members: dict[str, Any]) -> bytes:
     """Return an object as the text that Go's encoding/json gives it, members in their order."""
-    return to_json(members).translate(_HALVES).encode()
+    return to_json(members).encode()

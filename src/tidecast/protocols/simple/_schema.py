@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from tidecast.model import Column, DataType, Index, Kind, TableSchema, usual_length, with_digits
+from tidecast.model import Column, DataType, Index, Kind, TableSchema, bit_default, usual_length, with_digits
 
 _SIGNED_OR_NOT = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.YEAR, Kind.BIT)
 _WITHOUT_SCALE = (Kind.FLOAT, Kind.DOUBLE)
@@ -101,7 +101,7 @@ def _avro_type(data_type: DataType) -> dict[str, Any]:
 
 def _default_bytes(default: str | int | None) -> bytes | None:
     if isinstance(default, int):
-        return default.to_bytes(max(1, (default.bit_length() + 7) // 8), "big")
+        return bit_default(default)
     return None if default is None else default.encode()
 
 
