@@ -59,3 +59,32 @@ def test_a_default_is_read_without_the_word_column() -> None:
     statement = read_statement("ALTER TABLE t ALTER a SET DEFAULT 5")
     assert statement
     assert statement.definitions["a"].default == "5"
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("CREATE TABLE `t` LIKE `u`", "CREATE"),
+        ("CREATE VIEW `v` AS SELECT 1", "QUERY"),
+        ("ALTER TABLE `t` RENAME AS `u`", "RENAME"),
+        ("ALTER TABLE `t` ADD CONSTRAINT `p` PRIMARY KEY(`a`)", "CINDEX"),
+        ("ALTER TABLE `t` ADD INDEX `i`(`a`), ADD INDEX `j`(`b`)", "ALTER"),
+        ("ALTER TABLE `t` ADD INDEX `i`(`a`), ALGORITHM = INPLACE", "CINDEX"),
+        ("ALTER TABLE `t` DROP FOREIGN KEY `f`", "DINDEX"),
+        ("ALTER TABLE `t` EXCHANGE PARTITION `p` WITH TABLE `u`", "ALTER"),
+        ("ALTER TABLE `t` /*T![ttl] TTL = `a` + INTERVAL 1 DAY */", "QUERY"),
+        ("ALTER TABLE `t` /*T![ttl] REMOVE TTL */", "QUERY"),
+        ("ALTER TABLE `t` ADD FULLTEXT INDEX `f`(`a`)", "QUERY"),
+        ("ALTER TABLE `t` ADD VECTOR INDEX `v`((VEC_COSINE_DISTANCE(`a`)))", "QUERY"),
+        ("ALTER TABLE `t` SHARD_ROW_ID_BITS = 4", "QUERY"),
+        ("no statement", "QUERY"),
+    ],
+)
+def test_the_type_of_a_statement_is_that_of_its_number(sql: str, expected: str) -> None:
+    assert ddl_action(sql).type == expected
+
+
+def test_an_index_of_another_kind_is_no_column() -> None:
+    statement = read_statement("ALTER TABLE t ADD VECTOR INDEX v((VEC_COSINE_DISTANCE(a))), ADD vector INT")
+    assert statement
+    assert [*statement.definitions] == ["vector"]

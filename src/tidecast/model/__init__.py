@@ -4,7 +4,7 @@ from tidecast._tso import LOGICAL_BITS, compose, latest_tso, physical_ms, to_dat
 from tidecast.model._actions import ALTER_EVENTS, DDL_EVENTS, Action, ddl_action
 from tidecast.model._ddl import Bootstrap, Ddl
 from tidecast.model._ddl_names import renamed_tables
-from tidecast.model._ddl_parser import Definition, Name, Statement, ddl_type, read_statement
+from tidecast.model._ddl_parser import Definition, Name, Statement, read_statement
 from tidecast.model._delete_ts import with_commit_ts
 from tidecast.model._events import (
     CHECKSUM,
@@ -64,7 +64,6 @@ __all__ = [
     "checked",
     "compose",
     "ddl_action",
-    "ddl_type",
     "latest_tso",
     "physical_ms",
     "read_statement",

@@ -13,7 +13,22 @@ class Action(NamedTuple):
     number: int
     event: str
 
+    @property
+    def type(self) -> str:
+        """TiCDC's type of such a schema change, as Simple names it."""
+        return next((name for name, numbers in _TYPES.items() if self.number in numbers), "QUERY")
 
+
+_TYPES = {
+    "CREATE": (3,),
+    "RENAME": (14,),
+    "CINDEX": (7, 32),
+    "DINDEX": (8, 10, 33),
+    "ERASE": (4,),
+    "TRUNCATE": (11,),
+    "ALTER": (5, 6, 12, 13, 15, 17, 18, 19, 20, 22, 23, 41, 42, 61, 64, 71, 72),
+}
+"""The numbers of each type; all others are `QUERY`."""
 UNKNOWN = Action(0, "")
 MULTI_SCHEMA_CHANGE = Action(61, "multi schema change")
 

@@ -37,6 +37,11 @@ class Ddl:
         return read_statement(self.sql)
 
     @property
+    def exchanges(self) -> bool:
+        """Tell whether it exchanges a partition with a table."""
+        return bool(self.statement and self.statement.exchanged)
+
+    @property
     def database(self) -> str:
         """The database that it is about: the table's, else the one that is named."""
         return self.schema.database if self.schema else self._named[0]

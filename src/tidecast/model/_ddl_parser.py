@@ -23,10 +23,6 @@ _NO_COLUMN = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "CONSTRAINT", "FULLTEXT", "FO
 _VALUES = frozenset(["VALUES", "DEFAULT"])
 """Each partition of RANGE or LIST is defined with one of these."""
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
-_TYPES: dict[tuple[str, ...], str] = {
-    **{("ADD", what): "CINDEX" for what in ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT")},
-    **{("DROP", what): "DINDEX" for what in ("PRIMARY", "INDEX", "KEY", "FOREIGN")},
-}
 _CHANGING_KEYS = {("ADD", "UNIQUE"), *(("DROP", what) for what in ("PRIMARY", "INDEX", "KEY", "CONSTRAINT"))}
 _QUOTED = r"""('(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`)"""
 _MYSQL_CLAUSE = re.compile(_QUOTED + r"|/\*!\d*(.*?)\*/", re.S)
@@ -104,26 +100,6 @@ class Statement:
         if self.renamed is None:
             return None
         return self.name[0] or ("" if self.renamed[0] else database), self.name[1]
-
-
-def ddl_type(statement: Statement) -> str:
-    """Return TiCDC's type of a schema change, as its other protocols name it."""
-    match statement.verb, statement.subject:
-        case "CREATE", "TABLE":
-            return "CREATE"
-        case "DROP", "TABLE":
-            return "ERASE"
-        case "RENAME" | "TRUNCATE" as verb, "TABLE":
-            return verb
-        case "CREATE", "INDEX":
-            return "CINDEX"
-        case "DROP", "INDEX":
-            return "DINDEX"
-        case "ALTER", "TABLE":
-            if statement.renamed:
-                return "RENAME"
-            return _TYPES.get(statement.actions[0], "ALTER") if len(statement.actions) == 1 else "ALTER"
-    return "QUERY"
 
 
 def read_tokens(sql: str, read: Callable[[list[Token]], Read]) -> tuple[Read, bool] | None:
@@ -267,6 +243,8 @@ class _Reader(Cursor):
             while self.more() and self.peek() not in _NO_COLUMN:
                 self.at += 1
             return (first, self.peek() if self.more() else "CONSTRAINT")
+        if first == "ADD" and [token.word for token in self.tokens[self.at + 1 : self.at + 2]] in (["INDEX"], ["KEY"]):
+            return (first, self.word())  # of a kind that MySQL lacks, such as VECTOR
         if first == "ADD" and second not in _NO_COLUMN:
             self.skip("COLUMN", "IF", "NOT", "EXISTS")
             return (first, "COLUMN")

@@ -21,7 +21,7 @@ from tidecast.model import (
     TableSchema,
     bit_default,
     checked,
-    ddl_type,
+    ddl_action,
     usual_length,
     with_digits,
 )
@@ -221,9 +221,8 @@ def change_of(file: SchemaFile, offset: int) -> Ddl | None:
     """Return the statement of a schema file, None where it only tells columns."""
     if not file.sql:
         return None
-    change = Ddl("", file.sql, file.version, position=offset, named=(file.database, file.table))
-    statement = change.statement
-    return replace(change, type=ddl_type(statement) if statement else "QUERY")
+    kind = ddl_action(file.sql).type  # the file has TiDB's number of it
+    return Ddl(kind, file.sql, file.version, position=offset, named=(file.database, file.table))
 
 
 def _virtual(
