@@ -15,9 +15,10 @@ from golden_data import ONE_OF_EACH, Line, lines
 from golden_events import ZONE, GoldenEvents
 
 from tidecast.model import LOGICAL_BITS, Column, DataType, Ddl, Index, TableSchema, physical_ms
-from tidecast.protocols import RoutedTable, Rows
+from tidecast.protocols import DecodeOptions, RoutedTable, Rows
 from tidecast.protocols.canal_json import CanalEncoder, CanalOptions, encode_ddl, encode_watermark
 from tidecast.protocols.canal_json._column_types import mysql_type
+from tidecast.protocols.canal_json._read import CanalReader
 from tidecast.values import row_type, to_numpy
 
 BUILT_AFTER_MS = 250  # the golden messages were built that long after their commit
@@ -145,3 +146,12 @@ def test_all_texts_have_the_escapes_of_values() -> None:
     ddl = Ddl("QUERY", odd, 1 << 18, named=(odd, odd))
     assert f'"database":"{shown}","table":"{shown}",' in encode_ddl(ddl, options, 3).decode()
     assert f'"sql":"{shown}",' in encode_ddl(ddl, options, 3).decode()
+
+
+def test_an_exchange_of_a_partition_has_a_type_of_its_own() -> None:
+    sql = "ALTER TABLE `d`.`t` EXCHANGE PARTITION `p` WITH TABLE `d`.`u`"
+    value = encode_ddl(Ddl("ALTER", sql, 1 << 18, named=("d", "t")), CanalOptions(), 3)
+    assert json.loads(value)["type"] == "QUERY"
+    reader = CanalReader(DecodeOptions())
+    told = reader.controls(pa.RecordBatch.from_pydict({"value": [value], "offset": pa.array([0], pa.int64())}))
+    assert [change.type for _, change in told.ddl] == ["ALTER"]

@@ -14,8 +14,11 @@ _OTHER = "QUERY"
 
 
 def encode_ddl(ddl: Ddl, options: CanalOptions, build_ts: int) -> bytes:
-    """Return the message of a schema change; `build_ts` are milliseconds since the epoch."""
-    kind = ddl.type if ddl.type in DDL_TYPES else _OTHER
+    """Return the message of a schema change; `build_ts` are milliseconds since the epoch.
+
+    That a partition is exchanged with a table is no change of one here, as it is for Simple.
+    """
+    kind = ddl.type if ddl.type in DDL_TYPES and not ddl.exchanges else _OTHER
     message = _message(kind, ddl.commit_ts, build_ts, *ddl.shown_as, ddl.sql)
     return dumps(message | _tidb("commitTs", ddl.commit_ts, options)).encode()
 
