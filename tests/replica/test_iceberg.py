@@ -204,7 +204,7 @@ _GOLDEN: set[Table] = {
 
 @full
 def test_every_type_of_mysql(spark: SparkSession, lake: Lake, decoded: GoldenEvents, tmp_path: Path) -> None:
-    events = replace(decoded("simple-json").only(_GOLDEN), ddl=())
+    events = replace(decoded("simple-json").only(_GOLDEN), ddl=(), bootstraps=())
     tidecast.replicate(events, str(tmp_path / "delta"))
     done = tidecast.replicate(events, lake.name, dead_letters=str(tmp_path / "letters"))
     assert {(t.database, t.table) for t in done.tables} == _GOLDEN
