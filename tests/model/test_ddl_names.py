@@ -121,3 +121,11 @@ def test_a_rename_tells_the_name_before(sql: str) -> None:
 )
 def test_a_rename_tells_the_name_before_by_its_sql(sql: str, expected: tuple[str, str] | None) -> None:
     assert Ddl("RENAME", sql, 2, TableSchema("e", "u", 1, 2, ())).renamed_from == expected
+
+
+@pytest.mark.parametrize(("table", "database"), [("`d`.`t`", "d"), ("`t`", "e")])
+def test_an_exchange_of_a_partition_is_of_the_table_that_has_it(table: str, database: str) -> None:
+    """TiCDC's messages name the other one."""
+    change = Ddl("ALTER", f"ALTER TABLE {table} EXCHANGE PARTITION `p` WITH TABLE `e`.`n`", 1, named=("e", "n"))
+    assert (change.database, change.table) == (database, "t")
+    assert change.shown_as == ("e", "n")

@@ -22,7 +22,7 @@ class Action(NamedTuple):
 _TYPES = {
     "CREATE": (3,),
     "RENAME": (14,),
-    "CINDEX": (7, 32),
+    "CINDEX": (7, 9, 32),
     "DINDEX": (8, 10, 33),
     "ERASE": (4,),
     "TRUNCATE": (11,),

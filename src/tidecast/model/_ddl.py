@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidecast.model._ddl_parser import Statement, read_statement
+from tidecast.model._ddl_parser import Name, Statement, read_statement
 from tidecast.model._schema import TableSchema
 
 
@@ -37,9 +37,9 @@ class Ddl:
         return read_statement(self.sql)
 
     @property
-    def exchanges(self) -> bool:
-        """Tell whether it exchanges a partition with a table."""
-        return bool(self.statement and self.statement.exchanged)
+    def exchanged(self) -> Name | None:
+        """The table that a partition is exchanged with, None for other statements."""
+        return self.statement.exchanged if self.statement else None
 
     @property
     def database(self) -> str:
@@ -53,14 +53,17 @@ class Ddl:
 
     @property
     def _named(self) -> tuple[str, str]:
-        """Database and table as the message or its SQL names them afterwards, each empty where it does not."""
-        if self.named:
+        """Database and table as the message or its SQL names them afterwards, each empty where it does not.
+
+        A message names the other table of an exchange; see `shown_as`.
+        """
+        if self.named and not self.exchanged:
             return self.named
-        statement = self.statement
+        statement, (named, _) = self.statement, self.named or ("", "")
         if statement is None:
             return "", ""
         database, table = statement.renamed or statement.name
-        return database or statement.name[0] or "", table
+        return database or statement.name[0] or named, table
 
     @property
     def renamed_from(self) -> tuple[str, str] | None:
@@ -74,10 +77,7 @@ class Ddl:
     @property
     def shown_as(self) -> tuple[str, str]:
         """Database and table that a message names it by: of EXCHANGE PARTITION the table without partitions."""
-        statement = self.statement
-        if statement is None or statement.exchanged is None:
-            return self.database, self.table
-        database, table = statement.exchanged
+        database, table = self.exchanged or (self.database, self.table)
         return database or self.database, table
 
     @property

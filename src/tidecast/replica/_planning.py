@@ -188,8 +188,8 @@ def _names_ended(change: Ddl, rename: Rename | None, routes: Routes) -> Sequence
     if not ends(change):
         return []
     names = [(change.database, change.table), *([rename.old] if rename else [])]
-    if change.statement and change.statement.exchanged:
-        database, table = change.statement.exchanged
+    if change.exchanged:
+        database, table = change.exchanged
         names.append(routes.name(database or change.database, table))
     return names
 

@@ -18,7 +18,7 @@ def encode_ddl(ddl: Ddl, options: CanalOptions, build_ts: int) -> bytes:
 
     That a partition is exchanged with a table is no change of one here, as it is for Simple.
     """
-    kind = ddl.type if ddl.type in DDL_TYPES and not ddl.exchanges else _OTHER
+    kind = ddl.type if ddl.type in DDL_TYPES and not ddl.exchanged else _OTHER
     message = _message(kind, ddl.commit_ts, build_ts, *ddl.shown_as, ddl.sql)
     return dumps(message | _tidb("commitTs", ddl.commit_ts, options)).encode()
 

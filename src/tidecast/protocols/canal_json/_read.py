@@ -45,7 +45,7 @@ class CanalReader(Reader):
             position = offsets[place] if self._ordered else said.commit_ts
             estimated = said.commit_ts is None
             change = Ddl(said.kind, said.sql, said.since, position=position, named=named, estimated=estimated)
-            if change.exchanges:
+            if change.exchanged:
                 change = replace(change, type="ALTER")  # as other protocols call it
             key = (said.kind, said.sql, said.since, named)
             if key not in found or (offsets[place], place) < found[key][:2]:
