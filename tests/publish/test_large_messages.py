@@ -23,11 +23,13 @@ from servers._process import free_ports
 
 import tidecast
 from tidecast import Unreachable
+from tidecast.config import load_config
 from tidecast.protocols import simple
+from tidecast.publish import check_publishable
 from tidecast.sources import read_records
 from tidecast.sources._unpack import unpacked
 from tidecast.storage import entries, storage_path
-from tidecast.topics import claim_location, compress
+from tidecast.topics import _packing, claim_location, compress
 from tidecast.topics._packing import _in_pieces, _un_snappy
 
 TABLE = {
@@ -366,3 +368,19 @@ def test_a_storage_of_claims_that_does_not_answer_makes_no_dead_letters(
     with pytest.raises(Unreachable, match=r"the claim check's storage does not answer: .*NETWORK") as raised:
         tidecast.verify(uri, tz="UTC", spark=spark)
     assert "hush-hush" not in str(raised.value)
+
+
+def test_a_storage_of_claims_that_does_not_answer_stops_a_changefeed_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Silent:
+        def create_dir(self, folder: str, *, recursive: bool) -> None:
+            raise OSError("AWS Error NETWORK_CONNECTION during HeadBucket operation")
+
+    monkeypatch.setattr(_packing, "_opened", lambda storage: (Silent(), "bucket/claims"))
+    file = tmp_path / "feed.toml"
+    large = 'large-message-handle-option = "claim-check"\nclaim-check-storage-uri = "s3://bucket/claims"'
+    file.write_text(f"[sink.kafka-config.large-message-handle]\n{large}\n")
+    config = load_config(f"file://{tmp_path}/out?protocol=simple", file)
+    with pytest.raises(Unreachable, match="the claim check's storage does not answer: AWS Error NETWORK_CONNECTION"):
+        check_publishable(config)

@@ -235,8 +235,8 @@ def _opened(storage: str) -> tuple[pafs.FileSystem, str]:
 
 
 def check_storage(storage: str) -> None:
-    """Raise ConfigError where a claim check's storage cannot be used."""
-    with _storage_errors(storage):
+    """Raise ConfigError where a claim check's storage cannot be used, Unreachable where it does not answer."""
+    with _storage_errors(storage), _answering(storage):
         system, folder = _opened(storage)
         system.create_dir(folder, recursive=True)
 
