@@ -7,6 +7,7 @@ import http.client
 import itertools
 import json
 import multiprocessing
+import re
 import socket
 import ssl
 import threading
@@ -26,7 +27,7 @@ import pytest
 from certificates import Authority
 from servers import SchemaRegistry
 
-from tidecast._errors import ConfigError, RegistryError, SchemaRefused, Unreachable
+from tidecast._errors import ConfigError, RegistryError, SchemaRefused, TidecastError, Unreachable
 from tidecast.registry import RegisteredSchema, open_registry, subject_for
 from tidecast.registry._folder import FolderRegistry
 from tidecast.registry._http import HttpRegistry
@@ -693,6 +694,24 @@ class TestServer:
                     use()
                 assert "hush" not in str(error.value)
                 assert "\n" not in str(error.value)
+
+    @pytest.mark.parametrize("status", [422, 500])
+    @pytest.mark.parametrize(
+        ("login", "parameter", "sent"),
+        [("cdc:hu%2Fsh@", "", "Basic Y2RjOmh1L3No of hu/sh"), ("", "?bearer-token=tok3n", "Bearer tok3n")],
+    )
+    @pytest.mark.parametrize("form", ['{"message": "no: %s"}', "no: %s"])
+    def test_a_registry_that_quotes_the_request_tells_no_secret(
+        self, status: int, login: str, parameter: str, sent: str, form: str
+    ) -> None:
+        said = (form % sent).encode()
+
+        def answer(_: int) -> Iterator[bytes]:
+            yield b"HTTP/1.1 %d Oops\r\nContent-Length: %d\r\n\r\n%s" % (status, len(said), said)
+
+        with speaking(answer) as (url, _), pytest.raises(TidecastError, match=r"no: (Basic|Bearer) xxxxx") as error:
+            open_registry(url.replace("://", f"://{login}") + parameter, retry_for=0).register("t-value", record(ID))
+        assert not re.search("Y2RjOmh1L3No|hu/sh|tok3n", str(error.value))
 
     def test_nobody_there(self) -> None:
         url = f"http://cdc:hush@127.0.0.1:{closed_port()}/path"

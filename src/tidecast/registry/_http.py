@@ -27,6 +27,7 @@ from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Reque
 
 from tidecast._errors import ConfigError, RegistryError, Unreachable
 from tidecast._go import to_json
+from tidecast._uri import HIDDEN, SHORTEST_HIDDEN
 from tidecast.registry._base import (
     API_ERROR,
     MAX_BYTES,
@@ -71,13 +72,18 @@ class HttpRegistry(Registry):
         self._headers = dict(_HEADERS)
         params = self._parameters(parts)
         self._credentials = ""
+        secrets: list[str] = []
         if "bearer-token" in params:
             self._credentials = "the bearer token"
-            self._headers["Authorization"] = f"Bearer {params['bearer-token']}"
+            secrets = [params["bearer-token"]]
+            self._headers["Authorization"] = f"Bearer {secrets[0]}"
         elif parts.username is not None:
             self._credentials = "the user or the password"
-            credentials = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-            self._headers["Authorization"] = f"Basic {base64.b64encode(credentials.encode()).decode()}"
+            password = unquote(parts.password or "")
+            credentials = f"{unquote(parts.username or '')}:{password}"
+            secrets = [base64.b64encode(credentials.encode()).decode(), password]
+            self._headers["Authorization"] = f"Basic {secrets[0]}"
+        self._secrets = tuple(secret for secret in secrets if len(secret) >= SHORTEST_HIDDEN)
         self._timeout = timeout
         self._retry_for = retry_for
         tls = _tls(params.get("ca"), params.get("cert"), params.get("key"))
@@ -209,10 +215,10 @@ class HttpRegistry(Registry):
     def _send(self, request: _Request) -> _Answer:
         try:
             with self._opener.open(request, timeout=self._timeout) as response:
-                return _Answer(response.status, self._text(response))
+                return _Answer(response.status, self._text(response), self._secrets)
         except HTTPError as error:
             with error:
-                return _Answer(error.code, self._text(error))
+                return _Answer(error.code, self._text(error), self._secrets)
 
     def _text(self, response: Any) -> str:
         content: bytes = response.read(MAX_BYTES + 1)
@@ -260,6 +266,7 @@ class HttpRegistry(Registry):
 class _Answer(NamedTuple):
     status: int
     text: str
+    secrets: tuple[str, ...]
 
     def value(self) -> Any:
         """Return the JSON value, None where it is none."""
@@ -270,10 +277,16 @@ class _Answer(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What the registry says in an error: its `message`, or the beginning of what came, on one line."""
+        """What the registry says in an error: its `message`, or the beginning of what came, on one line.
+
+        It may quote the request, so that what lets the client in is hidden.
+        """
         value = self.value()
         message = value.get("message") if isinstance(value, dict) else None
-        return " ".join(str(message).split()) if message else " ".join(self.text.split())[:200] or "(nothing)"
+        said = " ".join(str(message or self.text).split())
+        for secret in self.secrets:
+            said = said.replace(secret, HIDDEN)
+        return said if message else said[:200] or "(nothing)"
 
 
 class _Request(Request):
