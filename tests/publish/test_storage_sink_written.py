@@ -112,6 +112,21 @@ def test_files_are_as_large_as_they_may_be(spark: SparkSession, tmp_path: Path) 
 
 
 @pytest.mark.unit
+def test_an_exchange_of_a_partition_tells_both_tables() -> None:
+    """TiCDC writes the columns of the other table behind the statement, which the file of the first one has."""
+    config = build_config("file:///folder?protocol=csv", {})
+    codec = codec_for("csv", config.codec_options("UTC"), None)
+    parts, plain = (TableSchema("shop", name, 1, tso(1), ()) for name in ("parts", "plain"))
+    sql = "ALTER TABLE `shop`.`parts` EXCHANGE PARTITION `p` WITH TABLE `shop`.`plain`"
+    files = {key: json.loads(text) for key, text in codec.ddl(Ddl("ALTER", sql, tso(2), parts, plain)) if key and text}
+    assert [key.partition(b"/meta/")[0] for key in files] == [b"/shop/parts", b"/shop/plain"]
+    told = [(one["Table"], one["TableVersion"], one["Query"], one["Type"]) for one in files.values()]
+    assert told == [("parts", tso(2), sql, 42), ("plain", tso(2), "", 0)]
+    # Where a source tells the table before any other statement, it tells no other table.
+    assert len(codec.ddl(Ddl("ALTER", "ALTER TABLE parts ADD COLUMN a INT", tso(3), parts, parts))) == 1
+
+
+@pytest.mark.unit
 @pytest.mark.parametrize("protocol", ["csv", "canal-json"])
 def test_a_table_whose_number_is_not_told_has_no_folder_by_it(protocol: str) -> None:
     config = build_config(f"file:///folder?protocol={protocol}&use-table-id-as-path=true", {})

@@ -49,9 +49,11 @@ class SinkCodec(Codec):
         return f"{self._path(schema)}/{self._version(schema)}"
 
     def ddl(self, ddl: Ddl) -> Sequence[Message]:
-        """Return the schema file of a statement."""
+        """Return the schema file of a statement, and of a table that gets a partition's rows its columns."""
         schema = ddl.schema or TableSchema(ddl.database, ddl.table, 0, ddl.commit_ts, ())
-        return [self._file(schema, ddl.commit_ts, ddl.sql, ddl_action(ddl.sql, ddl.type).number)]
+        told = self._file(schema, ddl.commit_ts, ddl.sql, ddl_action(ddl.sql, ddl.type).number)
+        other = ddl.before if ddl.exchanged else None
+        return [told, self._file(other, ddl.commit_ts, "", 0)] if other else [told]
 
     def bootstrap(self, schema: TableSchema) -> Message | None:
         """Return the schema file of a table version; it takes the place of none that is there."""
