@@ -15,6 +15,7 @@ from tidecast._errors import ConfigError, SourceChanged
 from tidecast.topics import Offsets, StorageSink
 from tidecast.topics._sink_layout import METADATA, Writer, data_file, offset_of, place_of, rank_of, writer_of
 from tidecast.topics._sink_lines import Splitting
+from tidecast.topics._sink_listing import is_storage_sink
 
 pytestmark = pytest.mark.unit
 
@@ -98,6 +99,17 @@ def test_a_version_that_is_no_tso_is_read(folder: StorageSinkFolder) -> None:
     (data / "CDC000002.csv").write_text("line")
     (data / "meta" / "CDC.index").write_text("CDC000002.csv\n")
     assert files(folder, before) == [f"shop/t/2/{DAY}/CDC000002.csv"]  # it may not be closed
+
+
+def test_a_table_named_meta_has_its_folder_beside_the_schema_files_of_its_database(tmp_path: Path) -> None:
+    made = StorageSinkFolder(tmp_path / "sink")
+    made.schema(1, "", [], "CREATE DATABASE shop", 1)
+    made.schema(2, "meta", _COLUMNS, "CREATE TABLE meta (id INT PRIMARY KEY, v VARCHAR(20))", 3)
+    made.rows(2, "meta", 1, _ROW)
+    assert is_storage_sink(made.root)
+    assert files(made) == [f"shop/meta/{tso(2)}/{DAY}/CDC{1:020}.csv"]
+    schemas = [place for place in source(made).end_offsets().ends if "/schema_" in place]
+    assert [place.rpartition("/")[0] for place in sorted(schemas)] == ["shop/meta/meta", "shop/meta"]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def is_storage_sink(root: AnyPath) -> bool:
     if (root / METADATA).is_file():
         return True
     tops = [top.path for top in _folders(entries(root))]
-    tables = tops + [table.path for top in tops for table in _folders(entries(top)) if table.name != META]
+    tables = tops + [table.path for top in tops for table in _folders(entries(top))]
     return any(schema_version(file.name) is not None for table in tables for file in entries(table / META))
 
 
@@ -143,7 +143,7 @@ def _tables(root: AnyPath) -> list[tuple[str, list[Entry]]]:
     for top, there in zip(tops, inside, strict=True):
         found.append((top.name, there))
         if not any(is_version(one.name, top.name) for one in there):  # else the table's number takes its names' place
-            inner += [(f"{top.name}/{one.name}", one.path) for one in _folders(there) if one.name != META]
+            inner += [(f"{top.name}/{one.name}", one.path) for one in _folders(there)]
     inside = at_once(lambda one: entries(one[1]), inner)
     return found + [(path, there) for (path, _), there in zip(inner, inside, strict=True)]
 
