@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -86,7 +86,7 @@ def _wide_text(value: bytes | None, precision: int, scale: int) -> str | None:
 def decimal_bytes(column: pa.Array, scale: int) -> pa.Array:
     """Return the shortest big-endian two's complement of each decimal's unscaled number.
 
-    In: decimal128, or the text of decimals with no more than `scale` digits after the point.
+    In: decimal128, or text, of which digits beyond `scale` are rounded down, as the Avro library of TiCDC does it.
     """
     if not pa.types.is_decimal(column.type):
         return pa.array([_wide_bytes(text, scale) for text in column.to_pylist()], BYTES)
@@ -104,6 +104,6 @@ def decimal_bytes(column: pa.Array, scale: int) -> pa.Array:
 def _wide_bytes(text: str | None, scale: int) -> bytes | None:
     if text is None:
         return None
-    unscaled = int(Decimal(text).scaleb(scale, _EXACT))
+    unscaled = int(Decimal(text).scaleb(scale, _EXACT).to_integral_value(ROUND_FLOOR))
     size = (unscaled.bit_length() if unscaled >= 0 else (unscaled + 1).bit_length()) // 8 + 1
     return unscaled.to_bytes(size, "big", signed=True)

@@ -30,7 +30,9 @@ from hypothesis import strategies as st
 from tidecast._errors import EncodeError
 from tidecast.model import Column, DataType, Ddl, Index, TableSchema
 from tidecast.protocols import CodecOptions, DecodeOptions, RoutedTable, Rows, codec_for
+from tidecast.protocols.debezium.avro._options import DebeziumAvroOptions
 from tidecast.protocols.debezium.avro._read import DebeziumAvroReader
+from tidecast.protocols.debezium.avro._write_values import avro_column
 from tidecast.registry import Registry, open_registry
 from tidecast.values import arrow_type
 
@@ -300,3 +302,20 @@ def test_ticdcs_first_form_is_read() -> None:
     (rows,) = decoder(subject).decode(batch([(None, subject.message(content))])).rows
     assert rows.data.to_pylist() == [{"id": 1, "v": "x"}]
     assert rows.commit_ts.to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    ("default", "mode", "want"),
+    [
+        ("1.555", "string", "1.555"),
+        ("1.5", "string", "1.5"),
+        ("1.555", "precise", b"\x00\x9b"),
+        ("-1.555", "precise", b"\xff\x64"),
+    ],
+)
+def test_a_decimal_that_is_null_is_its_default_as_it_was_typed(default: str, mode: Any, want: str | bytes) -> None:
+    """A precise one has as many digits as its column: the others are rounded down."""
+    price = Column("price", DataType("decimal", length=10, decimal=2), default=default)
+    values = pa.array([None, Decimal("1.20")], arrow_type(price.data_type))
+    first, second = avro_column(price, values, DebeziumAvroOptions(decimal_handling_mode=mode)).to_pylist()
+    assert (first, second) == (want, "1.20" if mode == "string" else b"\x78")

@@ -253,6 +253,13 @@ def test_a_decimal_that_comes_as_a_double_is_one_of_its_column(
     assert (cells.bad is not None) == (expected is None)
 
 
+def test_a_default_of_more_digits_is_rounded_to_its_column() -> None:
+    """TiCDC writes it as it was typed where a row has NULL."""
+    field = Field(Column("c", DataType("decimal", length=10, decimal=2), default="1.555"), Form("double"))
+    cells = read_column(field, [1.555, 1.55, None, 1.554])
+    assert [*map(str, cells.values.to_pylist())] == ["1.56", "1.55", "None", "None"]
+
+
 @pytest.mark.parametrize(
     ("data_type", "form", "number", "expected"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -51,8 +52,11 @@ def test_a_number_that_is_not_finite_is_refused() -> None:
     ]
 
 
-@pytest.mark.parametrize(("default", "shown"), [("1.555", 1.56), ("-1.555", -1.56), ("7", 7), ("1e3", 1000)])
+@pytest.mark.parametrize(
+    ("default", "shown"), [("1.555", 1.555), ("-1.555", -1.555), ("7", 7), ("1e3", 1000), ("rand()", 0)]
+)
 def test_a_default_may_have_more_digits_than_its_column(default: str, shown: float) -> None:
     prices = table(Column("price", DataType("decimal", length=10, decimal=2), default=default))
-    (value,) = ENCODER.value(prices, inserts(prices, {"id": 1, "price": None})).to_pylist()
-    assert json.loads(value)["payload"]["after"] == {"id": 1, "price": shown}
+    rows = inserts(prices, {"id": 1, "price": None}, {"id": 2, "price": Decimal("100.10")})
+    payloads = [json.loads(value)["payload"]["after"] for value in ENCODER.value(prices, rows).to_pylist()]
+    assert payloads == [{"id": 1, "price": shown}, {"id": 2, "price": 100.1}]

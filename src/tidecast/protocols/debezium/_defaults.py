@@ -12,7 +12,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -21,14 +21,13 @@ from tidecast.model import Column as TableColumn
 from tidecast.model import DataType, Kind, bit_width
 from tidecast.protocols._json_text import Json
 from tidecast.protocols.debezium._options import DebeziumOptions
-from tidecast.values import arrow_type, shift_zone
+from tidecast.values import TEXT, arrow_type, shift_zone
 
 EPOCH_TEXT = "1970-01-01T00:00:00Z"
 EXACT_DIGITS = 15
 """Up to so many digits, a decimal number is the shortest text of the double next to it."""
 
 _INT64_MAX = (1 << 63) - 1
-_EXACT = Context(prec=100)
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 FIRST_TIMESTAMP = "1970-01-01 00:00:01"
@@ -147,7 +146,8 @@ def null_stand_in(column: TableColumn, options: DebeziumOptions) -> pa.Scalar | 
 
     A column with a default shows it in the place of NULL. TiCDC takes TIMESTAMP defaults, which are in UTC, for local
     time; it writes 0 for TIME and for a BIGINT UNSIGNED beyond the signed range. It stops at a DATE: here that is
-    written as every other type. Out: a scalar of `tidecast.values.arrow_type`.
+    written as every other type. Out: a scalar of `tidecast.values.arrow_type`, for DECIMAL the text of a number, which
+    may have more digits than its column.
     """
     if column.default is None:
         return None
@@ -158,7 +158,7 @@ def null_stand_in(column: TableColumn, options: DebeziumOptions) -> pa.Scalar | 
         case Kind.FLOAT | Kind.DOUBLE:
             return pa.scalar(_finite(default), kind)
         case Kind.DECIMAL:
-            return pa.scalar(_decimal(default, kind), kind)
+            return pa.scalar(_decimal(default), TEXT)
         case Kind.BIT:
             return pa.scalar(int(default).to_bytes(bit_width(column.data_type), "big"), kind)
         case Kind.BINARY:
@@ -190,12 +190,9 @@ def _finite(default: str) -> float:
     return number if math.isfinite(number) else 0.0
 
 
-def _decimal(default: str, kind: pa.DataType) -> str | Decimal:
-    """Return a number in the type of its column; TiDB keeps a default's digits, and rounds it in rows."""
+def _decimal(default: str) -> str:
+    """Return a number as it is written without an exponent; TiDB keeps a default's digits, and rounds it in rows."""
     try:
-        number = Decimal(default)
+        return format(Decimal(default), "f")
     except InvalidOperation:
-        default, number = "0", Decimal(0)
-    if not pa.types.is_decimal(kind):
-        return default
-    return number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _EXACT)
+        return "0"

@@ -94,26 +94,36 @@ def _decimal(field: Field, raw: Sequence[Any]) -> pa.Array:
 
 
 def decimal_of_doubles(field: Field, raw: Sequence[float | None]) -> pa.Array:
-    """Return a DECIMAL column from the doubles nearest to its values; null for any other double."""
-    data_type = field.column.data_type
+    """Return a DECIMAL column from the doubles nearest to its values; null for any other double.
+
+    A default, which stands for NULL, may have more digits than its column.
+    """
+    data_type, default = field.column.data_type, _double(field.column.default)
     finite = [v if v is not None and isfinite(v) else None for v in raw]
     if not data_type.length:
         return shortest_text(pa.array([v if v is None else float(v) for v in finite], pa.float64()))
-    rounded = [v if v is None else _nearest(v, data_type.length, data_type.decimal) for v in finite]
+    rounded = [v if v is None else _nearest(v, data_type.length, data_type.decimal, default) for v in finite]
     if data_type.length <= MAX_DECIMAL_PRECISION:
         return pa.array(rounded, arrow_type(data_type))
     return pa.array([n if n is None else format(n, "f") for n in rounded], TEXT)
 
 
-def _nearest(value: float, digits: int, scale: int) -> Decimal | None:
+def _double(default: str | int | None) -> float | None:
+    try:
+        return None if default is None else float(default)
+    except ValueError:
+        return None
+
+
+def _nearest(value: float, digits: int, scale: int, default: float | None) -> Decimal | None:
     """Return the decimal of so many digits that was rounded to a double, None where none was.
 
-    The double may be above all decimals that the column has.
+    The double may be above all decimals that the column has. The default is rounded to the column's digits.
     """
     number = Decimal(repr(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _EXACT)
     limit = Decimal(10**digits - 1).scaleb(-scale, _EXACT)
     found = number if abs(number) <= limit else limit.copy_sign(number)
-    return found if float(found) == float(value) else None
+    return found if float(value) in (float(found), default) else None
 
 
 def _bytes(raw: Sequence[Any]) -> pa.Array:

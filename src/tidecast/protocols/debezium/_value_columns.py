@@ -51,9 +51,14 @@ def json_column(column: Column, value: pa.Array, options: DebeziumOptions) -> pa
 
 
 def known_values(column: Column, value: pa.Array, options: DebeziumOptions) -> pa.Array:
-    """Return a column's values with what stands for a NULL, and for a TIMESTAMP that TiCDC takes for zero."""
+    """Return a column's values with what stands for a NULL, and for a TIMESTAMP that TiCDC takes for zero.
+
+    DECIMAL may become text.
+    """
     stand_in = null_stand_in(column, options) if value.null_count else None
-    known = value if stand_in is None else pc.fill_null(value, stand_in)
+    known = value
+    if stand_in is not None:
+        known = pc.fill_null(value if value.type == stand_in.type else decimal_text(value), stand_in)
     if column.data_type.kind is Kind.TIMESTAMP and options.zone != "UTC":
         known = _early_as_zero(known, options.zone)
     return known
@@ -90,7 +95,8 @@ def _real(data_type: DataType, value: pa.Array) -> pa.Array:
 
 def _decimal(data_type: DataType, value: pa.Array) -> pa.Array:
     text = decimal_text(value)
-    if not (0 < data_type.length <= EXACT_DIGITS and data_type.decimal <= _PLAIN_SCALE):
+    exact = 0 < data_type.length <= EXACT_DIGITS and data_type.decimal <= _PLAIN_SCALE
+    if not exact or value.type == TEXT:
         return _real(data_type, text.cast(pa.float64()))
     return pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".") if data_type.decimal else text
 
