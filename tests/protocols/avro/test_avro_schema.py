@@ -185,6 +185,15 @@ def test_a_default_that_is_no_number_is_refused_for_a_number() -> None:
         value_schema(table, AvroOptions())
 
 
+def test_a_default_of_a_number_that_goes_as_text_may_be_an_expression() -> None:
+    column = Column("c", DataType("bigint", length=20, unsigned=True), default="nextval(`d`.`s`)")
+    text = value_schema(TableSchema("d", "t", 1, 1, (column,)), STRINGS)
+    assert '"fields":[{"default":"nextval(`d`.`s`)","name":"c"' in text
+    writer = read_schema(text)
+    assert writer is not None
+    assert writer.columns[0].default == column.default
+
+
 def test_options_of_enum_survive_their_text() -> None:
     options = ("a", "b,c", "it's", "x\\y", "")
     assert join_options(options) == "a,b\\,c,it's,x\\y,"

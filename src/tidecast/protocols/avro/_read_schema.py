@@ -191,8 +191,8 @@ def _default(default: Any, data_type: DataType) -> str | int | None:
 
 
 def _unsigned(default: Any, data_type: DataType) -> str:
-    wrapped = data_type.mysql_type == "bigint" and data_type.unsigned and int(default) < 0
-    return str(int(default) + (1 << 64)) if wrapped else str(default)
+    wrapped = data_type.mysql_type == "bigint" and data_type.unsigned and isinstance(default, int) and default < 0
+    return str(default + (1 << 64)) if wrapped else str(default)
 
 
 _DEFAULTS: dict[Kind, Callable[[Any, DataType], str | int]] = {

@@ -163,6 +163,9 @@ def _default(column: Column, options: AvroOptions, *, precise: bool) -> Json:
     """Return a column's default as its schema shows it. Source: Avro protocol, column defaults."""
     if column.default is None:
         return None
+    large = (column.data_type.mysql_type, column.data_type.unsigned) == ("bigint", True)
+    if large and options.bigint_unsigned_handling_mode == "string":
+        return str(column.default)
     try:
         value = _DEFAULTS.get(column.data_type.kind, str)(column.default)
         if precise:
@@ -173,9 +176,7 @@ def _default(column: Column, options: AvroOptions, *, precise: bool) -> Json:
         ) from None
     if precise:
         return None
-    if isinstance(value, int) and (column.data_type.mysql_type, column.data_type.unsigned) == ("bigint", True):
-        return str(value) if options.bigint_unsigned_handling_mode == "string" else _wrapped(value)
-    return value
+    return _wrapped(value) if large and isinstance(value, int) else value
 
 
 def _wrapped(value: int) -> int:
