@@ -44,7 +44,7 @@ PUBLIC = {
     "tidecast.model": """
         ALTER_EVENTS Action Bootstrap CHECKSUM Column DDL_EVENTS DataType Ddl Definition Events HEADERS Index
         InvalidSchema Kind LOGICAL_BITS MAX_DECIMAL_PRECISION Name Op Pipeline RECORD Reason RowSource SchemaHistory
-        SchemaKey Statement TableChanges TableSchema bit_default bit_width checked compose ddl_action
+        SchemaKey Statement TableChanges TableSchema bit_default bit_width checked compose ddl_action ddl_type
         latest_tso physical_ms read_statement renamed_tables row_type sanitize spark_type to_datetime usual_length
         with_commit_ts with_digits
     """,

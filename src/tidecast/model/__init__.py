@@ -1,7 +1,7 @@
 """The model of changes: tables, columns, types, rows, TSOs. Knows neither protocols nor places."""
 
 from tidecast._tso import LOGICAL_BITS, compose, latest_tso, physical_ms, to_datetime
-from tidecast.model._actions import ALTER_EVENTS, DDL_EVENTS, Action, ddl_action
+from tidecast.model._actions import ALTER_EVENTS, DDL_EVENTS, Action, ddl_action, ddl_type
 from tidecast.model._ddl import Bootstrap, Ddl
 from tidecast.model._ddl_names import renamed_tables
 from tidecast.model._ddl_parser import Definition, Name, Statement, read_statement
@@ -64,6 +64,7 @@ __all__ = [
     "checked",
     "compose",
     "ddl_action",
+    "ddl_type",
     "latest_tso",
     "physical_ms",
     "read_statement",

@@ -92,10 +92,15 @@ _SPECIFICATIONS = ("ADD", "DROP", "MODIFY", "CHANGE", "RENAME", "ALTER", "CONVER
 """What a further clause of ALTER TABLE begins with; another word is the next name of a list."""
 
 
-def ddl_action(sql: str, ddl_type: str = "") -> Action:
+def ddl_type(sql: str, number: object = None) -> str:
+    """Return TiCDC's type of a statement. Its text tells it, but of some foreign keys TiDB's `number` of it alone."""
+    return (_ADD_FOREIGN_KEY if number == _ADD_FOREIGN_KEY.number else ddl_action(sql)).type
+
+
+def ddl_action(sql: str, kind: str = "") -> Action:
     """Return what a statement does, as far as its text tells it; the text is one that TiCDC has printed.
 
-    `ddl_type` is TiCDC's type of it, where a source tells it: the text of a foreign key does not say whether that makes
+    `kind` is TiCDC's type of it, where a source tells it: the text of a foreign key does not say whether that makes
     an index.
     """
     statement = read_statement(sql, tidb_clauses=True)
@@ -107,7 +112,7 @@ def ddl_action(sql: str, ddl_type: str = "") -> Action:
         return _STATEMENTS.get((statement.verb, statement.subject), UNKNOWN)
     if _is_multi(statement):
         return MULTI_SCHEMA_CHANGE
-    if statement.actions == (("ADD", "FOREIGN"),) and ddl_type == "CINDEX":
+    if statement.actions == (("ADD", "FOREIGN"),) and kind == "CINDEX":
         return _ADD_FOREIGN_KEY
     first = statement.actions[0] if statement.actions else ()
     return _CLAUSES.get(first) or _CLAUSES.get(first[:1], UNKNOWN)

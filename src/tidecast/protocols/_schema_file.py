@@ -21,7 +21,7 @@ from tidecast.model import (
     TableSchema,
     bit_default,
     checked,
-    ddl_action,
+    ddl_type,
     usual_length,
     with_digits,
 )
@@ -40,14 +40,15 @@ _SUMMED = ("Table", "Schema", "Version", "TableColumns", "TableColumnsTotal")
 class SchemaFile:
     """The content of a schema file. `schema` is None for a change of the database itself.
 
-    `sql` is empty where the file only tells a table's columns. The columns of `schema` are all of the table's, also the
-    virtual ones: nothing here tells these.
+    `sql` is empty where the file only tells a table's columns, `number` is TiDB's of its action. The columns of
+    `schema` are all of the table's, also the virtual ones: nothing here tells these.
     """
 
     database: str
     table: str
     version: int
     sql: str = ""
+    number: object = None
     schema: TableSchema | None = None
 
 
@@ -64,7 +65,7 @@ def read_schema_file(text: bytes | str) -> SchemaFile:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise InvalidSchema(f"it is no schema file: {error}") from None
-    return SchemaFile(database, table, version, sql, schema)
+    return SchemaFile(database, table, version, sql, members.get("Type"), schema)
 
 
 def write_schema_file(
@@ -221,8 +222,9 @@ def change_of(file: SchemaFile, offset: int) -> Ddl | None:
     """Return the statement of a schema file, None where it only tells columns."""
     if not file.sql:
         return None
-    kind = ddl_action(file.sql).type  # the file has TiDB's number of it
-    return Ddl(kind, file.sql, file.version, position=offset, named=(file.database, file.table))
+    return Ddl(
+        ddl_type(file.sql, file.number), file.sql, file.version, position=offset, named=(file.database, file.table)
+    )
 
 
 def _virtual(

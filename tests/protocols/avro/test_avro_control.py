@@ -17,6 +17,7 @@ from tidecast.protocols import RoutedTable, Rows
 from tidecast.protocols._registered import schema_key
 from tidecast.protocols.avro import encode_ddl
 from tidecast.protocols.avro._columns import AvroDecoder
+from tidecast.protocols.avro._control import schema_change
 from tidecast.protocols.avro._encoder import AvroEncoder
 from tidecast.protocols.avro._options import AvroOptions
 from tidecast.protocols.avro._schema import key_schema, value_schema
@@ -45,6 +46,21 @@ def test_an_exchange_of_partitions_is_about_the_other_table(named: str, shown: t
     sql = f"ALTER TABLE `d`.`t` EXCHANGE PARTITION `p` WITH TABLE {named}"
     said = json.loads(encode_ddl(Ddl("ALTER", sql, 1, _T))[1:])
     assert (said["schema"], said["table"], said["type"]) == (*shown, 42)
+
+
+@pytest.mark.parametrize(
+    ("ddl_type", "clause"),
+    [
+        ("CINDEX", "ADD CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `d`.`u`(`id`)"),
+        ("ALTER", "ADD CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `d`.`u`(`id`)"),
+        ("QUERY", "/*T![ttl] TTL = `a` + INTERVAL 1 DAY */ /*T![ttl] TTL_ENABLE = 'OFF' */"),
+        ("QUERY", "/*T![ttl] REMOVE TTL */"),
+        ("ALTER", "COMMENT = 'x'"),
+    ],
+)
+def test_the_type_of_a_schema_change_is_read_back(ddl_type: str, clause: str) -> None:
+    change = Ddl(ddl_type, f"ALTER TABLE `d`.`t` {clause}", 1, named=("d", "t"))
+    assert schema_change(encode_ddl(change)) == change
 
 
 _TSO = 464041517479886883

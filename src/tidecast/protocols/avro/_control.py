@@ -10,7 +10,7 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from tidecast.model import Ddl, ddl_action
+from tidecast.model import Ddl, ddl_action, ddl_type
 from tidecast.protocols._codec import Message
 from tidecast.protocols._json_text import Json
 from tidecast.protocols.avro._json import dumps
@@ -65,5 +65,4 @@ def schema_change(value: bytes) -> Ddl | None:
     texts = (sql, *(name for name in named if name is not None))
     if type(commit_ts) is not int or not 0 <= commit_ts < 1 << 63 or not all(isinstance(t, str) for t in texts):
         return None
-    kind = ddl_action(sql).type  # the message has TiDB's number of it
-    return Ddl(kind, sql, commit_ts, named=named if all(named) else None)
+    return Ddl(ddl_type(sql, members.get("type")), sql, commit_ts, named=named if all(named) else None)

@@ -18,7 +18,7 @@ from tidecast.model import (
     Statement,
     TableSchema,
     checked,
-    ddl_action,
+    ddl_type,
     read_statement,
 )
 from tidecast.protocols._decoded import Controls, Rejected
@@ -129,7 +129,7 @@ def _read_changes(changes: Sequence[Change], known: Known, zone: str) -> tuple[C
             why = str(error) if isinstance(error, InvalidSchema) else _BROKEN
             broken.append(Rejected.of(np.array(one.places), Reason.BAD_MESSAGE, why))
             continue
-        kind = ddl_action(sql).type if statement else "ALTER" if schema else "QUERY"
+        kind = ddl_type(sql) if statement else "ALTER" if schema else "QUERY"
         change = Ddl(kind, sql, said.commit_ts or 0, schema)
         if schema:
             if statement and not statement.may_change_keys:
