@@ -93,7 +93,7 @@ def _datetime(column: TableColumn, default: str) -> Json:
     try:
         microseconds = (dt.datetime.fromisoformat(full_year(default)) - _EPOCH) // _MICROSECOND
     except ValueError:
-        return None if column.nullable and default.startswith("0000") else 0
+        return None if column.nullable and default.startswith("0000-00-00") else 0
     return microseconds // 1000 if in_milliseconds(column.data_type) else microseconds
 
 
