@@ -49,6 +49,20 @@ def test_the_type_tells_whether_a_foreign_key_makes_an_index(ddl_type: str, numb
     assert ddl_action(sql, ddl_type).number == number
 
 
+@pytest.mark.parametrize(
+    ("sql", "number"),
+    [
+        ("ALTER TABLE t ADD FULLTEXT INDEX (b) WITH PARSER standard", 230),
+        ("CREATE FULLTEXT INDEX i ON t (b)", 230),
+        ("CREATE HYBRID INDEX i ON t (b, c) PARAMETER 'x'", 231),
+        ("CREATE VECTOR INDEX i ON t ((VEC_COSINE_DISTANCE(v)))", 0),
+        ("CREATE UNIQUE INDEX i ON t (b)", 7),
+    ],
+)
+def test_the_number_of_an_index(sql: str, number: int) -> None:
+    assert ddl_action(sql).number == number
+
+
 def test_a_truncate_names_its_table() -> None:
     statement = read_statement("TRUNCATE `d`.`t`")
     assert statement

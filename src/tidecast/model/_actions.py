@@ -37,6 +37,8 @@ _ADD_FOREIGN_KEY = Action(9, "add foreign key")
 _MODIFY_COLUMN = Action(12, "modify column")
 _REORGANIZE = Action(64, "reorganize table partition")
 _CHARSET = Action(22, "modify table charset and collate")
+_INDEXES = {"FULLTEXT": Action(230, ""), "HYBRID": Action(231, "")}
+"""Kinds of indexes that have actions of their own, which event filters cannot name."""
 _RENAME_TABLE, _RECOVER_TABLE = Action(14, "rename table"), Action(25, "recover table")
 
 _STATEMENTS = {
@@ -57,6 +59,7 @@ _STATEMENTS = {
 _CLAUSES: dict[tuple[str, ...], Action] = {
     ("ADD", "PRIMARY"): Action(32, "add primary key"),
     ("DROP", "PRIMARY"): Action(33, "drop primary key"),
+    ("ADD", "FULLTEXT"): _INDEXES["FULLTEXT"],
     ("ADD", "FOREIGN"): MULTI_SCHEMA_CHANGE,
     ("DROP", "FOREIGN"): Action(10, "drop foreign key"),
     **{("ADD", what): _CREATE_INDEX for what in ("UNIQUE", "INDEX", "KEY")},
@@ -83,7 +86,7 @@ _CLAUSES: dict[tuple[str, ...], Action] = {
 }
 """By the words that a clause of ALTER TABLE begins with, or the first of them."""
 
-ALTER_EVENTS = frozenset(action.event for action in _CLAUSES.values())
+ALTER_EVENTS = frozenset(action.event for action in _CLAUSES.values() if action.event)
 """The names of what ALTER TABLE may do."""
 DDL_EVENTS = ALTER_EVENTS | {action.event for action in _STATEMENTS.values()}
 """The names of all schema changes that a statement tells."""
@@ -106,8 +109,8 @@ def ddl_action(sql: str, kind: str = "") -> Action:
     statement = read_statement(sql, tidb_clauses=True)
     if statement is None:
         return UNKNOWN
-    if statement.subject == "INDEX" and {*statement.modifiers} - {"UNIQUE"}:
-        return UNKNOWN
+    if statement.subject == "INDEX" and (kinds := {*statement.modifiers} - {"UNIQUE"}):
+        return next((_INDEXES[kind] for kind in kinds if kind in _INDEXES), UNKNOWN)
     if (statement.verb, statement.subject) != ("ALTER", "TABLE"):
         return _STATEMENTS.get((statement.verb, statement.subject), UNKNOWN)
     if _is_multi(statement):
