@@ -91,7 +91,8 @@ ALTER_EVENTS = frozenset(action.event for action in _CLAUSES.values() if action.
 DDL_EVENTS = ALTER_EVENTS | {action.event for action in _STATEMENTS.values()}
 """The names of all schema changes that a statement tells."""
 
-_SPECIFICATIONS = ("ADD", "DROP", "MODIFY", "CHANGE", "RENAME", "ALTER", "CONVERT", "AUTO_INCREMENT", "COMMENT")
+_OPTIONS = ("AUTO_INCREMENT", "CHARSET", "COLLATE", "COMMENT", "CONVERT")
+_SPECIFICATIONS = ("ADD", "DROP", "MODIFY", "CHANGE", "RENAME", "ALTER", *_OPTIONS)
 """What a further clause of ALTER TABLE begins with; another word is the next name of a list."""
 
 

@@ -20,6 +20,8 @@ Name = tuple[str | None, str]
 """Database, where the statement has it, and table."""
 
 _NO_COLUMN = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "CONSTRAINT", "FULLTEXT", "FOREIGN", "CHECK", "PARTITION", "SPATIAL")
+_HINTS = ("ALGORITHM", "LOCK")
+"""What clauses of ALTER TABLE begin with that only say how: TiDB passes over them."""
 _VALUES = frozenset(["VALUES", "DEFAULT"])
 """Each partition of RANGE or LIST is defined with one of these."""
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
@@ -203,6 +205,8 @@ class _Reader(Cursor):
         for part in filter(None, self._parts()):
             clause = _Reader(part)
             action = clause._action()
+            if action[0] in _HINTS:
+                continue
             actions.append(action)
             match action:
                 case ("RENAME", "COLUMN"):

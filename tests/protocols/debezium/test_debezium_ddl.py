@@ -123,6 +123,14 @@ def test_a_new_default_of_a_column_shows_as_it_is_stored() -> None:
     assert column(said, sql, "Asia/Shanghai").default == stored.default
 
 
+def test_how_a_statement_is_carried_out_is_no_change_of_its_own() -> None:
+    how = "ALGORITHM = INPLACE, LOCK = NONE"
+    message = payload(DdlHistory(), f"ALTER TABLE `d`.`t` DROP INDEX `i`, {how}", table(), "DINDEX")
+    assert message["tableChanges"][0]["type"] == "DROP"
+    key = f"ALTER TABLE `d`.`t` ADD FOREIGN KEY (`id`) REFERENCES `d`.`u`(`id`), {how}"
+    assert encode_ddl(Ddl("CINDEX", key, 1, table()), OPTIONS, DdlHistory(), build_ts=1) is None
+
+
 def test_names_are_spelled_as_the_table_has_them() -> None:
     history = with_comments("a")
     message = payload(history, "ALTER TABLE `D`.`T` COMMENT = 'x'", table(text("a")))
