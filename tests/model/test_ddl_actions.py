@@ -21,6 +21,10 @@ from tidecast.model import ddl_action, read_statement
         ("ALTER TABLE `t` ALGORITHM = INPLACE, ADD COLUMN `a` INT", "add column"),
         ("ALTER TABLE `t` ADD COLUMN `a` INT, DEFAULT CHARACTER SET = UTF8MB4", "multi schema change"),
         ("ALTER TABLE `t` ADD COLUMN `a` INT, DEFAULT COLLATE = UTF8MB4_BIN", "multi schema change"),
+        ("ALTER TABLE `t` ADD COLUMN (`a` INT)", "add column"),
+        ("ALTER TABLE `t` ADD COLUMN (`a` INT, `b` INT)", "multi schema change"),
+        ("ALTER TABLE `t` ADD COLUMN (`a` INT, INDEX `i`(`a`))", "multi schema change"),
+        ("ALTER TABLE t ADD (a INT, UNIQUE (a))", "multi schema change"),
         ("ALTER TABLE `t` CHARACTER SET = UTF8MB4 COLLATE = UTF8MB4_BIN", "modify table charset and collate"),
         ("ALTER TABLE t DROP PARTITION p", "drop table partition"),
         ("ALTER TABLE t FIRST PARTITION LESS THAN (10)", "drop table partition"),
@@ -72,6 +76,19 @@ def test_a_truncate_names_its_table() -> None:
     statement = read_statement("TRUNCATE `d`.`t`")
     assert statement
     assert (statement.verb, statement.subject, statement.name) == ("TRUNCATE", "TABLE", ("d", "t"))
+
+
+def test_a_bracket_adds_columns_and_keys() -> None:
+    statement = read_statement(
+        "ALTER TABLE `t` ADD COLUMN IF NOT EXISTS (`a` INT DEFAULT 5, UNIQUE `i`(`a`), `b` TIME(2))"
+    )
+    assert statement
+    assert statement.actions == (("ADD", "COLUMN"), ("ADD", "UNIQUE"), ("ADD", "COLUMN"))
+    assert {d.name: (d.default, d.arguments) for d in statement.definitions.values()} == {
+        "a": ("5", ()),
+        "b": (None, (2,)),
+    }
+    assert statement.may_change_keys
 
 
 def test_a_default_is_read_without_the_word_column() -> None:

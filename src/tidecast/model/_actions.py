@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidecast.model._ddl_parser import Statement, read_statement
+from tidecast.model._ddl_parser import read_statement
 
 
 class Action(NamedTuple):
@@ -114,15 +114,9 @@ def ddl_action(sql: str, kind: str = "") -> Action:
         return next((_INDEXES[kind] for kind in kinds if kind in _INDEXES), UNKNOWN)
     if (statement.verb, statement.subject) != ("ALTER", "TABLE"):
         return _STATEMENTS.get((statement.verb, statement.subject), UNKNOWN)
-    if _is_multi(statement):
+    if any(action[0] in _SPECIFICATIONS for action in statement.actions[1:]):
         return MULTI_SCHEMA_CHANGE
     if statement.actions == (("ADD", "FOREIGN"),) and kind == "CINDEX":
         return _ADD_FOREIGN_KEY
     first = statement.actions[0] if statement.actions else ()
     return _CLAUSES.get(first) or _CLAUSES.get(first[:1], UNKNOWN)
-
-
-def _is_multi(statement: Statement) -> bool:
-    """Tell whether an ALTER TABLE has several specifications, or adds several columns in one bracket."""
-    several = any(action[0] in _SPECIFICATIONS for action in statement.actions[1:])
-    return several or (statement.actions == (("ADD", "COLUMN"),) and len(statement.definitions) > 1)

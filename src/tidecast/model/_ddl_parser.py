@@ -202,7 +202,7 @@ class _Reader(Cursor):
         renamed_columns: dict[str, str] = {}
         actions = []
         renamed = exchanged = charset = None
-        for part in filter(None, self._parts()):
+        for part in self._clauses():
             clause = _Reader(part)
             action = clause._action()
             if action[0] in _HINTS:
@@ -234,6 +234,17 @@ class _Reader(Cursor):
             definitions={d.name: d for d in definitions},
             renamed_columns=renamed_columns,
         )
+
+    def _clauses(self) -> Iterator[list[Token]]:
+        """Yield the clauses of ALTER TABLE. What it adds in one bracket comes one by one, as TiDB takes it."""
+        for part in filter(None, self._parts()):
+            clause = _Reader(part)
+            if clause.skip("ADD"):
+                clause.skip("COLUMN", "IF", "NOT", "EXISTS")
+                if clause.skip("("):
+                    yield from ([part[0], *one] for one in clause._parts() if one)
+                    continue
+            yield part
 
     def _action(self) -> tuple[str, ...]:
         """Return the words that say what a clause of ALTER TABLE does, without the word COLUMN before a name."""
@@ -267,8 +278,6 @@ class _Reader(Cursor):
 
     def _defined(self, action: tuple[str, ...]) -> Iterator[Definition]:
         match action:
-            case ("ADD", "COLUMN") if self.skip("("):
-                yield from (_definition(part) for part in self._parts() if part)
             case ("ADD" | "MODIFY", "COLUMN"):
                 yield _definition(self.tokens[self.at :])
             case ("CHANGE", "COLUMN"):
